@@ -1,0 +1,3 @@
+"""A declarative YAML recipe runner for GRPO training with TRL."""
+
+__version__ = "0.1.0"

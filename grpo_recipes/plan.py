@@ -1,0 +1,182 @@
+"""The plan: everything a run does, decided. `plan.json` is its JSON, and the lock of the run."""
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import Literal
+
+PLAN_FORMAT = 1
+
+Strategy = Literal["single", "ddp", "zero1", "zero2", "zero3", "fsdp2"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSetting:
+    """One value with where it comes from and why: `beta 0.0 format 1 (...)`.
+
+    key: "GRPOConfig.beta", "LoraConfig.r", "model_init_kwargs.dtype" or a recipe key such as "dataset.path".
+    recipe_key: the key a user writes for it, "" when there is none.
+    kind: experiment, machine or bookkeeping.
+    """
+
+    key: str
+    value: object
+    origin: str
+    why: str = ""
+    recipe_key: str = ""
+    kind: Literal["experiment", "machine", "bookkeeping"] = "bookkeeping"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The processes of the run. num_processes counts all nodes; device is "cpu" or "cuda"."""
+
+    engine: Literal["local"]
+    num_nodes: int
+    num_processes: int
+    device: Literal["cpu", "cuda"]
+    strategy: Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Keyword arguments, by the object that takes them; None where the object is not built.
+
+    GRPOConfig lacks output_dir and model_init_kwargs, which the worker adds from the run folder and from here.
+    """
+
+    GRPOConfig: dict[str, object]
+    model_init_kwargs: dict[str, object]
+    LoraConfig: dict[str, object] | None = None
+    BitsAndBytesConfig: dict[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The policy. path: absolute folder, or hub id; revision only for the hub."""
+
+    source: Literal["hub", "folder"]
+    path: str
+    revision: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenizer:
+    """What is changed of the model's own tokenizer. chat_template_path: absolute jinja file."""
+
+    chat_template_path: str | None = None
+    add_tokens: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Rows and how a row becomes a prompt.
+
+    source: "hub" (path is an id), "file" (absolute path, format json|csv|parquet) or "folder" (absolute path).
+    prompt: jinja2 template over the row, or None when the rows have a `prompt` column already.
+    prompt_format: TRL's words, "conversational" (messages) or "standard" (a string); only for a template.
+    columns: name -> jinja2 template; added to the row and passed to the rewards.
+    max_rows: the first rows are taken, None takes all. sha256: of a local file.
+    """
+
+    source: Literal["hub", "file", "folder"]
+    path: str
+    format: str | None
+    name: str | None
+    split: str
+    revision: str | None
+    prompt: str | None
+    prompt_format: Literal["conversational", "standard"]
+    system_prompt: str | None
+    columns: dict[str, str]
+    max_rows: int | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """One reward function.
+
+    kind "shipped": target is a file of grpo_recipes/rewards/ and its function of the same name.
+    kind "python": target is "file.py:function", the file is in worker/user/ of the run folder, sha256 is its digest,
+    path its absolute place when the plan was made.
+    kind "model": target is what TRL takes as a reward-model id.
+    name: what metrics call it (`rewards/<name>/mean`). kwargs: bound by keyword before TRL calls it.
+    """
+
+    kind: Literal["shipped", "python", "model"]
+    name: str
+    target: str
+    weight: float
+    kwargs: dict[str, object] = field(default_factory=dict)
+    path: str | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The held-out measure: the same rewards on `data`.
+
+    at_start: before the first step; every_steps: 0 only at start and end. It always runs after the last step.
+    greedy: most likely token instead of sampling. batch_size: prompts per generate call and process.
+    """
+
+    data: Data
+    at_start: bool
+    every_steps: int
+    greedy: bool
+    batch_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """What the worker finds in the live trainer before the first step, or stops with exit 3.
+
+    trainable: "full" or "lora"; trainable_parameters: their count when the model's sizes are known, else None.
+    deepspeed_stage: 0 without DeepSpeed. arguments: live GRPOConfig attributes that must equal these values.
+    """
+
+    world_size: int
+    deepspeed_stage: int
+    trainable: Literal["full", "lora"]
+    trainable_parameters: int | None
+    arguments: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A resolved recipe. findings: what was said and did not forbid it, one line each."""
+
+    plan: int
+    grpo_recipes: str
+    name: str
+    recipe: dict[str, object]
+    stack: dict[str, object]
+    world: World
+    settings: tuple[PlannedSetting, ...]
+    arguments: Arguments
+    model: Model
+    tokenizer: Tokenizer
+    data: Data
+    rewards: tuple[Reward, ...]
+    evaluation: Evaluation | None
+    shims: tuple[str, ...]
+    expect: Expect
+    deepspeed: dict[str, object] | None
+    environment: dict[str, str]
+    findings: tuple[str, ...] = ()
+
+
+def to_json(plan: Plan) -> str:
+    """The text of plan.json: keys in the order of the classes, two spaces, a final newline."""
+    return json.dumps(dataclasses.asdict(plan), indent=2, ensure_ascii=False) + "\n"
+
+
+def from_json(text: str) -> Plan:
+    """The plan that `to_json` wrote. Raises ValueError for anything else."""
+    from pydantic import TypeAdapter  # reading a plan is rare, writing one needs no pydantic
+
+    plan = TypeAdapter(Plan).validate_json(text)
+    if plan.plan != PLAN_FORMAT:
+        raise ValueError(f"plan format {plan.plan}, this grpo-run reads {PLAN_FORMAT}")
+    return plan
