@@ -1,0 +1,1 @@
+"""Strict YAML: a recipe file becomes plain values, each with its line and column."""

@@ -1,0 +1,176 @@
+"""A recipe file, or the value of an override, as plain values with their places.
+
+With findings there is a document all the same where the text could be read to its end: a refused value
+then is the one that its fix gives, so that one mistake does not become two further on.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from yaml import MarkedYAMLError, YAMLError
+
+from grpo_recipes.finding import Finding, Mark, Path, by_place
+from grpo_recipes.yaml import ids
+from grpo_recipes.yaml.files import read_recipe
+from grpo_recipes.yaml.nodes import Node, Reader
+from grpo_recipes.yaml.page import Page, forbidden, page_of, printable, shown
+from grpo_recipes.yaml.refusals import Stop
+from grpo_recipes.yaml.syntax import missing_space, syntax_finding
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The values of one file and where each stands.
+
+    marks: of every mapping entry and list item, from the key's first character to the value's end, on the
+    first line only; () is the start of the top-level mapping.
+    words: plain scalars that YAML 1.1 reads as booleans (yes no on off y n in any case), kept as text.
+    """
+
+    file: str
+    values: dict[str, object]
+    marks: dict[Path, Mark]
+    words: frozenset[Path]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value read, a document's root or an override's right-hand side."""
+
+    value: object
+    marks: dict[Path, Mark]
+    words: set[Path]
+
+
+def load_file(path: str) -> tuple[Document | None, list[Finding]]:
+    """Reads a recipe file; None when there is nothing to go on with."""
+    text = read_recipe(path)
+    return (None, [text]) if isinstance(text, Finding) else load_text(text, path)
+
+
+def load_text(text: str, file: str) -> tuple[Document | None, list[Finding]]:
+    """Reads a recipe from text; file: the name in marks. None when there is nothing to go on with."""
+    page = page_of(text.removeprefix("\ufeff"), file)
+    reader = Reader(page)
+    findings, complete = _read(reader)
+    if not complete:
+        return None, findings
+    root = reader.root
+    if root is None or (root.value is None and root.items is None and root.entries is None):
+        because = ("it holds no value, at most comments",)
+        mark = page.mark(0, 0, 1)
+        return None, [Finding(ids.EMPTY, "error", "the file is empty", "", mark, because, "grpo-run init writes one")]
+    if root.entries is None:
+        return None, [_not_a_mapping(page, root)]
+    read = _value_of(root, page, ())
+    assert isinstance(read.value, dict)
+    return Document(file, read.value, read.marks, frozenset(read.words)), findings
+
+
+def parse_value(text: str, file: str = "--set") -> tuple[object, list[Finding]]:
+    """Reads one value as on the right of `--set key=`: a scalar, or a list or mapping in flow style."""
+    read, findings = read_value(Page(file, text, [printable(text)]), ())
+    return (read.value if read else None), findings
+
+
+def read_value(page: Page, path: Path) -> tuple[Value | None, list[Finding]]:
+    """Reads the one-line value of an override; path: the key that it is for."""
+    if "\n" in page.text or "\r" in page.text:
+        because = "YAML would turn a line break into a space"
+        fix = 'write \\n inside double quotes: "first\\nsecond"'
+        return None, [_override(page, "the value of an override is one line", because, fix)]
+    reader = Reader(page, path)
+    findings, complete = _read(reader)
+    root, event = reader.root, reader.root_event
+    if not complete:
+        return None, findings
+    if page.text[root.end if root else 0 :].strip():
+        because = "YAML takes # after a space as the start of a comment"
+        message = "the end of the override's value would be dropped"
+        return None, [_override(page, message, because, "write the value in quotes")]
+    if root is None or event is None:
+        return Value(None, {path: page.mark(0, 0, 0)}, set()), findings
+    if (root.items is not None or root.entries is not None) and not event.flow_style:
+        because = "lists and mappings are written [a, b] and {key: value} there"
+        message = "the value of an override is not a scalar, [list] or {mapping}"
+        return None, [_override(page, message, because, "write the text in quotes, or the brackets around it")]
+    return _value_of(root, page, path), findings
+
+
+def _override(page: Page, message: str, because: str, fix: str) -> Finding:
+    return Finding(ids.OVERRIDE_SYNTAX, "error", message, "", page.mark(0, 0, 1 << 30), (because,), fix)
+
+
+def _read(reader: Reader) -> tuple[list[Finding], bool]:
+    """All findings of a page, and whether it was read to its end."""
+    page, found = reader.page, reader.refuse.findings
+    refused = _unreadable_character(page) or _directive(page)
+    if refused is not None:
+        return [refused], False
+    try:
+        return by_place(reader.read()), True
+    except Stop as stop:
+        return by_place([*found, stop.finding]), False
+    except MarkedYAMLError as error:
+        finding = syntax_finding(error, page)
+    except YAMLError as error:
+        message = f"the text is not YAML: {shown(str(error), 80)}"
+        finding = Finding(ids.SYNTAX, "error", message, "", page.mark(0, 0, 1), (), "save the file as UTF-8 text")
+    line = finding.mark.line if finding.mark else 0
+    return by_place([*(f for f in found if f.mark is None or f.mark.line != line), finding]), False
+
+
+def _value_of(root: Node, page: Page, path: Path) -> Value:
+    marks = {path: page.mark(root.line, root.column, root.end)}
+    words: set[Path] = set()
+
+    def value_at(node: Node, path: Path) -> object:
+        # Recursion is safe: the reader has refused more than 32 levels, aliases expanded.
+        if node.entries is not None:
+            for key, entry in node.entries.items():
+                marks[(*path, key)] = page.mark(entry.line, entry.column, entry.end)
+            return {key: value_at(entry.node, (*path, key)) for key, entry in node.entries.items()}
+        if node.items is not None:
+            for index, item in enumerate(node.items):
+                marks[(*path, index)] = page.mark(item.line, item.column, item.end)
+            return [value_at(item, (*path, index)) for index, item in enumerate(node.items)]
+        if node.is_word:
+            words.add(path)
+        return node.value
+
+    return Value(value_at(root, path), marks, words)
+
+
+def _not_a_mapping(page: Page, root: Node) -> Finding:
+    because, fix = "the file is a list", "write keys with values: `key: value`"
+    if root.items is None:
+        because = f"the file is one single value: {shown(str(root.value))}"
+        lines: Iterator[str | None] = map(missing_space, page.lines)
+        written = next((line for line in lines if line), None)
+        if written is not None:
+            because, fix = "a colon without a space after it does not end a key", written
+    message = "the top level is not a mapping"
+    mark = page.mark(root.line, root.column, root.end)
+    return Finding(ids.NOT_A_MAPPING, "error", message, "", mark, (because,), fix)
+
+
+def _unreadable_character(page: Page) -> Finding | None:
+    found = forbidden(page.text)
+    if found is None:
+        return None
+    before = page_of(page.text[: found.start()] + ".", "").lines
+    mark = page.mark(len(before) - 1, len(before[-1]) - 1, len(before[-1]))
+    because = ("a recipe is UTF-8 text without control characters",)
+    name = "a NUL byte: it is binary" if found[0] == "\0" else f"the character U+{ord(found[0]):04X}"
+    return Finding(ids.NOT_TEXT, "error", f"the text contains {name}", "", mark, because, "remove it")
+
+
+def _directive(page: Page) -> Finding | None:
+    for number, line in enumerate(page.lines):
+        if line.startswith("%") and line.split("#")[0].split() != ["%YAML", "1.2"]:
+            mark = page.mark(number, 0, len(line))
+            because = ("every recipe is read as YAML 1.2, without tags",)
+            return Finding(ids.DIRECTIVE, "error", "a directive starts here", "", mark, because, "remove the line")
+        if line.strip() and not line.startswith(("%", "#")):
+            return None
+    return None

@@ -1,0 +1,25 @@
+"""Applies a finding's fix to the values of a recipe."""
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from grpo_recipes.finding import Patch
+
+
+def patched(values: Mapping[str, object], patches: Iterable[Patch]) -> dict[str, Any]:
+    """A copy of the values with every patch applied; maps on the way are made, list items must exist."""
+    result: dict[str, Any] = copy.deepcopy(dict(values))
+    for patch in patches:
+        node: Any = result
+        for part in patch.path[:-1]:
+            if isinstance(node, dict) and node.get(str(part)) is None:
+                node[str(part)] = {}
+            node = node[part]
+        if not patch.remove:
+            node[patch.path[-1]] = copy.deepcopy(patch.value)
+        elif isinstance(node, dict):
+            node.pop(patch.path[-1], None)
+        else:
+            del node[patch.path[-1]]
+    return result

@@ -1,0 +1,243 @@
+"""The refusals of the YAML layer as findings: where, what, because, fix."""
+
+import re
+from typing import Any
+
+from grpo_recipes.finding import Finding, Mark, Patch, Path, dotted
+from grpo_recipes.yaml import ids
+from grpo_recipes.yaml.page import Page, shown, single_quoted
+from grpo_recipes.yaml.scalars import Refusal
+
+Event = Any
+"""A yaml.events.Event; its stubs let marks be missing, which the parser never does."""
+
+STRING_TAG = "tag:yaml.org,2002:str"
+MAX_FIX = 100
+
+_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
+_ESCAPE = r"(?s)\\(.)"
+_CONTROL_LETTERS = "abvfe0NLP"
+
+
+class Stop(Exception):
+    """A finding after which nothing more can be read."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.message)
+        self.finding = finding
+
+
+class Refusals:
+    """Collects the findings of one page; those returned instead end the reading."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.findings: list[Finding] = []
+
+    def mark(self, event: Event) -> Mark:
+        """The place of an event, on its first line."""
+        start, end = event.start_mark, event.end_mark
+        return self.page.mark(start.line, start.column, end.column if end.line == start.line else 1 << 30)
+
+    def scalar(self, event: Event, path: Path, refusal: Refusal) -> None:
+        """A plain scalar that YAML readers take for different values."""
+        self.findings.append(
+            Finding(
+                refusal.rule,
+                "error",
+                refusal.message,
+                named(path),
+                self.mark(event),
+                refusal.because,
+                _entry(path, refusal.written) or "write a text in quotes, a number in decimal digits",
+                _patch(path, refusal.value),
+            )
+        )
+
+    def tag(self, event: Event, path: Path, text: str | None) -> None:
+        """A tag; text: of the tagged scalar, else None."""
+        tag = event.tag.replace("tag:yaml.org,2002:", "!!", 1)
+        because = ("a tag asks the reader to build an object; a recipe holds plain values only",)
+        fix = f"remove {shown(tag, 40)}"
+        patch: tuple[Patch, ...] = ()
+        if text is not None and event.tag == STRING_TAG:
+            fix, patch = _entry(path, single_quoted(text)) or "write the text in quotes", _patch(path, text)
+        self._add(ids.TAG, f"the tag {shown(tag, 40)} is not allowed", path, event, because, fix, patch)
+
+    def merge_key(self, event: Event, path: Path) -> None:
+        """The key <<, plain."""
+        because = ("YAML 1.2 has no merge key, and YAML 1.1's replaces nested maps instead of merging them",)
+        fix = "put the shared part into a file of its own and write at the top level: extends: base.yaml"
+        self._add(ids.MERGE_KEY, "the merge key << is not allowed", path, event, because, fix)
+
+    def key_not_text(self, event: Event, path: Path, text: str | None) -> None:
+        """A key that is not a text; text: of a plain scalar, None for a list, a mapping or an alias."""
+        if text is None:
+            self._add(
+                ids.KEY_NOT_TEXT,
+                "a list, a mapping or an alias stands where a key is expected",
+                path,
+                event,
+                ("keys are text",),
+                "write the key as a word",
+            )
+            return
+        message = f"the key {shown(text, 40)} is not text" if text else "a key is empty"
+        because = ("unquoted, YAML reads it as a number, a boolean or null, and not alike in all versions",)
+        self._add(ids.KEY_NOT_TEXT, message, path, event, because, f'"{shown(text, 40)}":')
+
+    def duplicate_key(self, key: str, lines: list[int], place: tuple[int, int, int], path: Path) -> None:
+        """A key that is written more than once in its mapping; lines and place count from 0."""
+        numbers = [str(line + 1) for line in lines[:5]] + (["..."] if len(lines) > 5 else [])
+        on_one_line = len(set(lines)) == 1
+        where = f"on line {numbers[0]}" if on_one_line else f"on lines {', '.join(numbers[:-1])} and {numbers[-1]}"
+        times = "twice" if len(lines) == 2 else f"{len(lines)} times"
+        self.findings.append(
+            Finding(
+                ids.DUPLICATE_KEY,
+                "error",
+                f"{shown(key, 40)} is written {times}, {where}",
+                named(path),
+                self.page.mark(*place),
+                ("YAML readers keep the last one and drop the others without a word",),
+                f"keep one {shown(key, 40)} and remove the other{'s' if len(lines) > 2 else ''}",
+            )
+        )
+
+    def unquoted_template(self, start: Event, end: Event, path: Path, text: str) -> None:
+        """A template {{ ... }} that YAML reads as a mapping with a mapping as its key."""
+        first, last = start.start_mark, end.end_mark
+        self.findings.append(
+            Finding(
+                ids.UNQUOTED_TEMPLATE,
+                "error",
+                "a template that starts with {{ is not quoted",
+                named(path),
+                self.page.mark(first.line, first.column, last.column if last.line == first.line else 1 << 30),
+                ("YAML reads { as the start of a mapping",),
+                _entry(path, double_quoted(text)) or "write the template in quotes",
+                _patch(path, text),
+            )
+        )
+
+    def control_characters(self, event: Event, path: Path) -> str:
+        """The text that was meant by a double-quoted scalar; a finding if an escape hid it."""
+        text: str = event.value
+        found = re.search(_CONTROL, text)
+        if found is None:
+            return text
+        raw = self.page.text[event.start_mark.index + 1 : event.end_mark.index - 1]
+        meant, written = _meant(raw)
+        message = f"the text in double quotes contains the control character U+{ord(found[0]):04X}"
+        letters = [escape[1] for escape in re.finditer(_ESCAPE, raw) if escape[1] in _CONTROL_LETTERS]
+        because = f"in double quotes \\{letters[0]} is an escape for it" if letters else "no recipe value needs one"
+        fix = _entry(path, written) if meant is not None else None
+        fix = fix or "write the text in single quotes, where a backslash is a backslash"
+        self._add(ids.CONTROL_CHARACTER, message, path, event, (because,), fix, _patch(path, meant) if meant else ())
+        return meant or text
+
+    def invisible_in_key(self, event: Event, path: Path) -> str:
+        """The key without what nobody sees in it, such as a no-break space; a finding if there is any."""
+        key: str = event.value
+        if key.isprintable():
+            return key
+        visible = "".join(character for character in key if character.isprintable())
+        hidden = next(character for character in key if not character.isprintable())
+        message = f"the key {shown(key, 40)} contains the invisible character U+{ord(hidden):04X}"
+        because = ("a key with it looks like another key",)
+        path = (*path[:-1], visible)
+        fix = f"{shown(visible, 40)}:" if visible else "write the key as a word"
+        self._add(ids.CONTROL_CHARACTER, message, path, event, because, fix)
+        return visible
+
+    def second_document(self, event: Event) -> Finding:
+        """A second `---`."""
+        because = ("a recipe is one document",)
+        fix = "remove this line and what follows, or put it into a file of its own"
+        return self._finding(ids.SECOND_DOCUMENT, "a second document starts here", (), event, because, fix)
+
+    def too_deep(self, event: Event, limit: int) -> Finding:
+        """Lists and mappings nested below the limit."""
+        message = f"lists and mappings are nested more than {limit} levels deep"
+        because = ("a recipe needs fewer than ten",)
+        return self._finding(ids.TOO_DEEP, message, (), event, because, "look for a bracket that is not closed")
+
+    def too_many_values(self, event: Event, limit: int, has_aliases: bool) -> Finding:
+        """More values than the limit, aliases expanded."""
+        counted = ", each alias counted with all that it stands for" if has_aliases else ""
+        message = f"the file holds more than {limit:,} values{counted}"
+        fix = "remove the aliases that repeat each other" if has_aliases else "keep data in a data file"
+        return self._finding(ids.TOO_MANY_VALUES, message, (), event, ("a recipe needs a few hundred",), fix)
+
+    def alias(self, event: Event, path: Path, name: str, is_recursive: bool) -> Finding:
+        """An alias without a complete anchor before it."""
+        known = shown(name, 40)
+        message = f"the alias *{known} has no anchor &{known} before it"
+        because = ("* at the start of a value names an anchor",)
+        fix = f'for the text, write it in quotes: "*{known}"'
+        if is_recursive:
+            message = f"the alias *{known} stands inside its own anchor"
+            because, fix = ("it would contain itself without end",), "write out the value that is meant"
+        return self._finding(ids.ALIAS, message, path, event, because, fix)
+
+    def _add(
+        self,
+        rule: str,
+        message: str,
+        path: Path,
+        event: Event,
+        because: tuple[str, ...],
+        fix: str,
+        patch: tuple[Patch, ...] = (),
+    ) -> None:
+        self.findings.append(self._finding(rule, message, path, event, because, fix, patch))
+
+    def _finding(
+        self,
+        rule: str,
+        message: str,
+        path: Path,
+        event: Event,
+        because: tuple[str, ...],
+        fix: str,
+        patch: tuple[Patch, ...] = (),
+    ) -> Finding:
+        return Finding(rule, "error", message, named(path), self.mark(event), because, fix, patch)
+
+
+def double_quoted(text: str) -> str:
+    """The text as a YAML scalar in double quotes, or in single ones when that saves escapes."""
+    return single_quoted(text) if '"' in text or "\\" in text else f'"{text}"'
+
+
+def named(path: Path) -> str:
+    """The key of a path for a finding, cut when it is endless."""
+    return shown(dotted(path), 200)
+
+
+def _entry(path: Path, written: str) -> str | None:
+    """The line to paste, or None when it would be too long."""
+    if len(written) > MAX_FIX or not written.isprintable():
+        return None
+    return f"{shown(path[-1], 40)}: {written}" if path and isinstance(path[-1], str) else written
+
+
+def _patch(path: Path, value: object) -> tuple[Patch, ...]:
+    return (Patch(path, value),) if path else ()
+
+
+def _meant(raw: str) -> tuple[str | None, str]:
+    """The text that a double-quoted source meant, and how to write it; None when it cannot be told.
+
+    It is told when the escapes that made control characters are the only ones, or stand among escaped quotes
+    and backslashes; beside \\n or \\t nobody knows which of them was meant as one.
+    """
+    letters = {escape[1] for escape in re.finditer(_ESCAPE, raw)}
+    unmeant = letters & set(_CONTROL_LETTERS)
+    if "\n" in raw or not unmeant or letters - unmeant - set('"\\'):
+        return None, ""
+    if letters == unmeant:
+        return raw, single_quoted(raw)
+    doubled = re.sub(_ESCAPE, lambda e: "\\\\" + e[1] if e[1] in unmeant else e[0], raw)
+    meant = re.sub(_ESCAPE, lambda e: e[0] if e[1] in unmeant else e[1], raw)
+    return meant, f'"{doubled}"'

@@ -1,0 +1,141 @@
+"""What a plain scalar means: YAML 1.2's core schema, with refusals where YAML readers disagree.
+
+Sources: YAML 1.2.2 section 10.3.2, https://yaml.org/type/int.html and float.html for YAML 1.1.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+
+from grpo_recipes.yaml import ids
+from grpo_recipes.yaml.page import shown
+
+WORDS = frozenset({"yes", "no", "on", "off", "y", "n"})
+"""Plain words, in lower case, that YAML 1.1 reads as booleans and YAML 1.2 as text."""
+
+_CONSTANTS: dict[str, object] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **{sign + word: float(sign + "inf") for sign in ("", "+", "-") for word in (".inf", ".Inf", ".INF")},
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
+}
+_DIGITS = frozenset("0123456789+-.")
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_LEADING_ZERO = r"[-+]?0[0-9]+"
+_BASED = r"[-+]?0(?:(o)_*[0-7][0-7_]*|(x)_*[0-9a-fA-F][0-9a-fA-F_]*|(b)_*[01][01_]*)"
+_UNDERSCORED = r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?"
+_BASE_SIXTY = r"[-+]?(?:[1-9][0-9_]*(?::[0-5]?[0-9])+|[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*)"
+_INTEGER_DIGITS = 20
+_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a scalar is not read. written: the replacement as YAML; value: what the replacement means."""
+
+    rule: str
+    message: str
+    because: tuple[str, ...]
+    written: str
+    value: object
+
+
+def read_plain(text: str) -> object:
+    """The value of an unquoted scalar, or a Refusal."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if text == "None":
+        return Refusal(
+            ids.PYTHON_NONE,
+            "None is text in YAML, not the empty value",
+            ("the empty value is null; the text is 'None' in quotes",),
+            "null",
+            None,
+        )
+    return _number(text) if text[0] in _DIGITS else text
+
+
+def _number(text: str) -> object:
+    if _INTEGER.fullmatch(text):
+        value = int(text) if len(text) <= _INTEGER_DIGITS else None
+        return _too_large(text) if value is None or not _SMALLEST <= value <= _LARGEST else value
+    if re.fullmatch(_LEADING_ZERO, text):
+        return _leading_zero(text)
+    if _FLOAT.fullmatch(text):
+        number = float(text)
+        return _too_large(text) if math.isinf(number) else number
+    if found := re.fullmatch(_BASED, text):
+        return _based(text, found[1] or found[2] or found[3])
+    if "_" in text and re.fullmatch(_UNDERSCORED, text):
+        return _underscored(text)
+    return _base_sixty(text) if ":" in text and re.fullmatch(_BASE_SIXTY, text) else text
+
+
+def _quoted(text: str) -> str:
+    return "a text of digits is written in quotes" + (f': "{text}"' if len(text) <= 30 else "")
+
+
+def _too_large(text: str) -> Refusal:
+    return Refusal(
+        ids.NUMBER_TOO_LARGE,
+        f"the number {shown(text, 40)} is too large",
+        ("integers are kept in 64 bits, floats in IEEE double precision", _quoted(text)),
+        f'"{text}"',
+        text,
+    )
+
+
+def _integer(text: str, base: int) -> object:
+    """The integer, or the text itself when it does not fit in 64 bits."""
+    digits = text.replace("_", "")
+    value = int(digits, base) if len(digits) <= 70 else None
+    return value if value is not None and _SMALLEST <= value <= _LARGEST else text
+
+
+def _spelling(text: str, message: str, because: tuple[str, ...], value: object) -> Refusal:
+    written = f'"{text}"' if isinstance(value, str) else repr(value)
+    return Refusal(ids.NUMBER_SPELLING, message, because, written, value)
+
+
+def _leading_zero(text: str) -> Refusal:
+    octal = "text" if {"8", "9"} & set(text) else f"the octal number {shown(str(_integer(text, 8)), 40)}"
+    because = (f"YAML 1.1 reads it as {octal}, YAML 1.2 as a decimal number", _quoted(text))
+    return _spelling(text, f"the number {shown(text, 40)} has a leading zero", because, _integer(text, 10))
+
+
+def _based(text: str, letter: str) -> Refusal:
+    value = _integer(text, {"o": 8, "x": 16, "b": 2}[letter])
+    because = {
+        "o": "YAML 1.2 reads it as a number, YAML 1.1 as text",
+        "x": "a recipe has one spelling of a number: decimal digits",
+        "b": "YAML 1.1 reads it as a number, YAML 1.2 as text",
+    }[letter]
+    message = f"the number {shown(text, 40)} is not in decimal digits"
+    return _spelling(text, message, (because, _quoted(text)), value)
+
+
+def _underscored(text: str) -> Refusal:
+    digits = text.replace("_", "")
+    value = read_plain(digits)
+    if isinstance(value, Refusal):
+        value = value.value
+    because = ("YAML 1.1 reads it as a number, YAML 1.2 as text", _quoted(text))
+    return _spelling(text, f"the number {shown(text, 40)} contains an underscore", because, value)
+
+
+def _base_sixty(text: str) -> Refusal:
+    total: float | None = 0
+    for part in text.replace("_", "").lstrip("+-").split(":"):
+        if total is not None:
+            total = total * 60 + float(part) if len(part) < 12 and total < 1e12 else None
+    sign = "-" if text.startswith("-") else ""
+    number = "a base-60 number" if total is None else f"the base-60 number {sign}{total:.15g}"
+    return Refusal(
+        ids.BASE_SIXTY,
+        f"{shown(text, 40)} is read as a number by some YAML readers and as text by others",
+        (f"YAML 1.1 reads it as {number}, YAML 1.2 as text",),
+        f'"{text}"',
+        text,
+    )

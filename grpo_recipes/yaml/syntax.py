@@ -1,0 +1,262 @@
+"""The parser's problem in our words. It is known by PyYAML 6's and libyaml 0.2.5's own wording."""
+
+import re
+from dataclasses import dataclass
+
+from yaml import MarkedYAMLError
+
+from grpo_recipes.finding import Finding
+from grpo_recipes.yaml import ids
+from grpo_recipes.yaml.page import Page, shown, single_quoted
+from grpo_recipes.yaml.refusals import MAX_FIX, double_quoted
+
+_NO_SPACE = r"\s*(?:- )?([A-Za-z_][\w.-]*):([^\s:/][^\s:]*)\s*"
+_UNQUOTED_TEMPLATE = r"(?:^|[:\[,-]\s+)(\{\{)"
+_DOUBLE_QUOTED = r'"((?:[^"\\]|\\.)*)"'
+_INDENTATION = (
+    "the keys of one mapping start in the same column, below it deeper",
+    "start the line in the column of the key that it belongs beside",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """What the parser said. column counts from 0; opened: place where the unfinished thing starts."""
+
+    said: str
+    page: Page
+    line: int
+    column: int
+    opened: tuple[int, int] | None
+
+    @property
+    def text(self) -> str:
+        return self.page.lines[self.line]
+
+    @property
+    def character(self) -> str:
+        return self.text[self.column : self.column + 1]
+
+
+Words = tuple[str, str, str]
+Place = tuple[int, int, int]
+
+
+def syntax_finding(error: MarkedYAMLError, page: Page) -> Finding:
+    """The finding for a text that is not YAML."""
+    problem = _problem(error, page)
+    template = _template(problem)
+    if template is not None:
+        return template
+    place, words = _place(problem)
+    message, because, fix = words or _words(problem)
+    rule = ids.TAG if "tag" in problem.said else ids.SYNTAX
+    return Finding(rule, "error", message, "", page.mark(*place), (because,), fix)
+
+
+def _place(problem: _Problem) -> tuple[Place, Words | None]:
+    """Line, column and end of what to show, and the words for it where they follow from the place."""
+    said, lines, opened = problem.said, problem.page.lines, problem.opened
+    if opened is not None and "could not find expected ':'" in said:
+        return _whole(lines, opened[0]), _no_colon(lines[opened[0]])
+    if "mapping values are not allowed" in said and ":" not in problem.text[: problem.column]:
+        words = _missing_space(lines[problem.line - 1]) if problem.line > 0 else None
+        if words is not None:
+            return _whole(lines, problem.line - 1), words
+    if "escape" in said or "hexadecimal" in said or "hexdecimal" in said:
+        backslash = max(0, problem.text.rfind("\\", 0, problem.column + 2))
+        return (problem.line, backslash, backslash + 2), None
+    if opened is not None and any(part in said for part in _SHOWN_WHERE_IT_OPENS):
+        return (*opened, opened[1] + 1), None
+    return (problem.line, problem.column, problem.column + 1), None
+
+
+_SHOWN_WHERE_IT_OPENS = (
+    "unexpected end of stream",
+    "unexpected document",
+    "expected ','",
+    "alphabetic or numeric",
+    "block scalar",
+    "tag",
+)
+
+
+def _whole(lines: list[str], line: int) -> Place:
+    text = lines[line]
+    return line, len(text) - len(text.lstrip()), len(text.rstrip())
+
+
+def _template(problem: _Problem) -> Finding | None:
+    """The finding if the parser stumbled over an unquoted {{ ... }}."""
+    found = re.search(_UNQUOTED_TEMPLATE, problem.text[: problem.column + 1])
+    if found is None or "quoted" in problem.said:
+        return None
+    start, end = found.start(1), len(problem.text.rstrip())
+    written = double_quoted(problem.text[start:end])
+    fix = written if written.isprintable() and len(written) <= MAX_FIX else "write the template in quotes"
+    message, because = (
+        "a template that starts with {{ is not quoted",
+        "YAML reads { as the start of a mapping",
+    )
+    mark = problem.page.mark(problem.line, start, end)
+    return Finding(ids.UNQUOTED_TEMPLATE, "error", message, "", mark, (because,), fix)
+
+
+def missing_space(text: str) -> str | None:
+    """`beta: 0.04` for a line `beta:0.04`, else None."""
+    found = re.fullmatch(_NO_SPACE, text)
+    return f"{shown(found[1], 40)}: {shown(found[2], 40)}" if found else None
+
+
+def _problem(error: MarkedYAMLError, page: Page) -> _Problem:
+    mark, context = error.problem_mark or error.context_mark, error.context_mark
+    line, column = (mark.line, mark.column) if mark else (0, 0)
+    if line >= len(page.lines):
+        line, column = len(page.lines) - 1, len(page.lines[-1])
+    opened = (context.line, context.column) if context and context.line < len(page.lines) else None
+    return _Problem(f"{error.problem} {error.context or ''}", page, line, column, opened)
+
+
+def _missing_space(text: str) -> Words | None:
+    written = missing_space(text)
+    if written is None:
+        return None
+    return "a space is missing after the colon", "without it YAML reads the line as one text", written
+
+
+def _no_colon(text: str) -> Words:
+    return _missing_space(text) or (
+        f"the line is neither `key: value` nor a list item: {shown(text.strip(), 40)}",
+        "inside a mapping each line starts with a key and a colon",
+        "write it as `key: value`, or in quotes if it continues the text above",
+    )
+
+
+def _words(problem: _Problem) -> Words:
+    said, character = problem.said, problem.character
+    if character == "\t" or "tab character" in said:
+        return (
+            "a tab stands where YAML takes spaces only",
+            "YAML indents with spaces",
+            "replace the tab with spaces",
+        )
+    for part, words in _KNOWN.items():
+        if part in said:
+            return words
+    if "cannot start any token" in said or "alphabetic or numeric" in said:
+        return _first_character(problem)
+    if "escape" in said or "hexadecimal" in said or "hexdecimal" in said:
+        return _escape(problem)
+    if "expected ','" in said:
+        return _bracket(problem)
+    if "mapping values are not allowed" in said:
+        return _second_colon(problem)
+    if "expected key" in said or "block end" in said or "'-' indicator" in said or "document start" in said:
+        return _does_not_fit(problem)
+    return "the text is not YAML", f"the parser says: {shown(said.strip(), 100)}", "write the value in quotes"
+
+
+_KNOWN: dict[str, Words] = {
+    "unexpected end of stream": (
+        "the quote that opens here is not closed",
+        "the text ends before the closing quote",
+        "close the quote; inside single quotes write '' for one quote",
+    ),
+    "unexpected document": (
+        "the quote that opens here is not closed",
+        "a line --- or ... comes before the closing quote",
+        "close the quote; inside single quotes write '' for one quote",
+    ),
+    "block scalar": (
+        "something stands after | or >",
+        "their text starts on the next line, indented",
+        "put the text on the next line",
+    ),
+    "entries are not allowed": (
+        "a list item stands on the line of its key",
+        "a list with - starts on a line of its own",
+        "put it on the next line, or write [a, b]",
+    ),
+    "mapping keys are not allowed": (
+        "a ? starts this value",
+        "? followed by a space starts a key in YAML",
+        "write the value in quotes",
+    ),
+    "node content": (
+        "a value is missing here",
+        "a bracket or a comma stands in its place",
+        "write the value; null is the empty one",
+    ),
+    "directive": (
+        "a line starts with %",
+        "YAML reads a directive there",
+        "indent the line, or write the text in quotes",
+    ),
+    "tag": ("a tag starts here", "! at the start of a value starts a tag", "write the value in quotes"),
+}
+
+
+def _first_character(problem: _Problem) -> Words:
+    line, column = problem.line, problem.column
+    if "alphabetic" in problem.said and problem.opened is not None:
+        line, column = problem.opened
+    before, rest = problem.page.lines[line][:column], problem.page.lines[line][column:].split(" #")[0].strip()
+    if "[" in before or "{" in before:
+        rest = re.split(r"[\],}]", rest)[0].strip()
+    first = shown(rest[:1])
+    fix = single_quoted(rest) if rest.isprintable() and len(rest) <= MAX_FIX else "write the value in quotes"
+    return f"a value does not start with {first}", f"{first} has a meaning of its own in YAML", fix
+
+
+def _escape(problem: _Problem) -> Words:
+    line, column = problem.opened or (problem.line, problem.column)
+    found = re.compile(_DOUBLE_QUOTED).match(problem.page.lines[line], column)
+    backslash = problem.text.rfind("\\", 0, problem.column + 2)
+    escape = problem.text[backslash : backslash + 2]
+    fix = "write the text in single quotes, where a backslash is a backslash"
+    if found and "\\" not in found[1].replace(escape, "") and len(found[1]) <= MAX_FIX and found[1].isprintable():
+        fix = single_quoted(found[1])
+    return (
+        f"the escape {shown(escape)} in double quotes is none that YAML can read",
+        "in double quotes a backslash starts an escape",
+        fix,
+    )
+
+
+def _bracket(problem: _Problem) -> Words:
+    line, column = problem.opened or (problem.line, problem.column)
+    bracket = problem.page.lines[line][column : column + 1]
+    closing = "]" if bracket == "[" else "}"
+    return (
+        f"the {shown(bracket)} that opens here is not closed, or a comma is missing in it",
+        f"the parser stopped on line {problem.line + 1} where it expected , or {closing}",
+        f"add the comma, or {closing}",
+    )
+
+
+def _second_colon(problem: _Problem) -> Words:
+    if re.search(r":\s", problem.text[: problem.column]):
+        return (
+            "a second colon with a space after it stands on this line",
+            "one line holds one key; a colon and a space inside a text start another",
+            "write the text after the first colon in quotes",
+        )
+    if problem.line == 0:
+        return "the colon does not end a key here", "a key is one short text", "write the value in quotes"
+    return "the line does not fit the one above", *_INDENTATION
+
+
+def _does_not_fit(problem: _Problem) -> Words:
+    if problem.character == ":":
+        return (
+            "a key is missing before the colon",
+            "each line of a mapping starts with a key",
+            "write key: value",
+        )
+    if problem.text[: problem.column].strip():
+        return (
+            "something stands after the end of the value",
+            "a closing quote, a bracket or an alias ends it",
+            "write the whole value in quotes, or remove the rest",
+        )
+    return "the line does not fit the ones above", *_INDENTATION

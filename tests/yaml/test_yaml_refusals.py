@@ -1,0 +1,217 @@
+"""Texts that are refused: each has one finding, at its place, under both of PyYAML's parsers."""
+
+import time
+
+import pytest
+import yaml
+
+from grpo_recipes.yaml import ids, nodes
+from grpo_recipes.yaml.load import load_text
+
+PARSERS = {"libyaml": nodes.LOADER, "pure": yaml.SafeLoader}
+
+SILENT = {
+    "comment": "# head\na: 1  # tail\n",
+    "one document with its mark": "---\na: 1\n",
+    "yaml 1.2 directive": "%YAML 1.2\n---\na: 1\n",
+    "byte order mark": "\ufeffa: 1\n",
+    "carriage returns": "a: 1\r\nb: 2\r\n",
+    "alias": "a: &a [1, 2]\nb: *a\n",
+    "32 levels": "a: " + "[" * 31 + "]" * 31,
+    "the same key in two maps": "a: {x: 1}\nb: {x: 1}\n",
+    "quoted number as key": '"1": a\n',
+    "quoted merge key": '"<<": a\n',
+    "quoted template": 'a: "{{ question }}"\n',
+    "template after text": "a: Q {{ question }}\n",
+    "emoji": "a: \U0001f600 é\n",
+    "hash in a word": "a: foo#bar\n",
+    "60 KiB in one scalar": f"a: {'x' * 70_000}\n",
+    "empty map": "{}",
+}
+
+# name -> text, rule, line, column, words of the message or the fix
+REFUSED: dict[str, tuple[str, str, int, int, str]] = {
+    "empty": ("", ids.EMPTY, 1, 1, "empty"),
+    "only comments": ("# a\n# b\n", ids.EMPTY, 1, 1, "empty"),
+    "only a document mark": ("---\n", ids.EMPTY, 1, 1, "empty"),
+    "null at the top": ("null\n", ids.EMPTY, 1, 1, "empty"),
+    "list at the top": ("- a\n- b\n", ids.NOT_A_MAPPING, 1, 1, "the file is a list"),
+    "missing space": ("beta:0.04\n", ids.NOT_A_MAPPING, 1, 1, "beta: 0.04"),
+    "missing spaces": ("beta:0.04\nlr:1e-5\n", ids.NOT_A_MAPPING, 1, 1, "beta: 0.04"),
+    "missing space before a key": ("g:\n  beta:0.04\n  n: 8\n", ids.SYNTAX, 2, 3, "beta: 0.04"),
+    "missing space after a key": ("g:\n  n: 8\n  beta:0.04\nb: 1\n", ids.SYNTAX, 3, 3, "beta: 0.04"),
+    "duplicate key": ("beta: 0.0\nx: 1\nbeta: 0.04\n", ids.DUPLICATE_KEY, 3, 1, "lines 1 and 3"),
+    "duplicate key in flow": ("a: {b: 1, b: 2}", ids.DUPLICATE_KEY, 1, 11, "twice, on line 1"),
+    "duplicate key three times": ("a: 1\na: 2\na: 3", ids.DUPLICATE_KEY, 3, 1, "lines 1, 2 and 3"),
+    "number as key": ("a:\n  1: x\n", ids.KEY_NOT_TEXT, 2, 3, '"1":'),
+    "float as key": ("1.5: x\n", ids.KEY_NOT_TEXT, 1, 1, '"1.5":'),
+    "octal as key": ("010: x\n", ids.KEY_NOT_TEXT, 1, 1, '"010":'),
+    "boolean as key": ("true: x\n", ids.KEY_NOT_TEXT, 1, 1, '"true":'),
+    "null as key": ("~: x\n", ids.KEY_NOT_TEXT, 1, 1, '"~":'),
+    "list as key": ("[a]: b\n", ids.KEY_NOT_TEXT, 1, 1, "word"),
+    "map as long key": ("? {a: 1}\n: b\n", ids.KEY_NOT_TEXT, 1, 3, "word"),
+    "alias as key": ("a: &a b\n*a : c\n", ids.KEY_NOT_TEXT, 2, 1, "word"),
+    "no-break space in a key": ("a\u00a0: 1\n", ids.CONTROL_CHARACTER, 1, 1, "U+00A0"),
+    "python tag": (
+        "a: !!python/object/apply:os.system [ls]",
+        ids.TAG,
+        1,
+        4,
+        "!!python/object/apply:os.system",
+    ),
+    "own tag": ("a: !x y\n", ids.TAG, 1, 4, "remove !x"),
+    "string tag": ("a: !!str 1\n", ids.TAG, 1, 4, "a: '1'"),
+    "tag on a map": ("a: !!map {b: 1}\n", ids.TAG, 1, 4, "!!map"),
+    "tag on a key": ("!!str a: b\n", ids.TAG, 1, 1, "!!str"),
+    "tag with an unknown handle": ("a: !h!x y\n", ids.TAG, 1, 4, "quotes"),
+    "lone exclamation mark": ("a: ! y\n", ids.TAG, 1, 4, "remove !"),
+    "merge key": ("b: &b {x: 1}\nc:\n  <<: *b\n  y: 2\n", ids.MERGE_KEY, 3, 3, "extends"),
+    "second document": ("a: 1\n---\nb: 2\n", ids.SECOND_DOCUMENT, 2, 1, "second document"),
+    "tag directive": ("%TAG !e! tag:e,2000:\n---\na: 1\n", ids.DIRECTIVE, 1, 1, "directive"),
+    "yaml 1.1 directive": ("# c\n%YAML 1.1\n---\na: no\n", ids.DIRECTIVE, 2, 1, "directive"),
+    "33 levels": ("a: " + "[" * 32 + "]" * 32, ids.TOO_DEEP, 1, 35, "32"),
+    "33 levels through an alias": (
+        "a: &a [[[]]]\nb: " + "[" * 29 + "*a" + "]" * 29,
+        ids.TOO_DEEP,
+        2,
+        33,
+        "32",
+    ),
+    "unknown alias": ("a: *foo\n", ids.ALIAS, 1, 4, '"*foo"'),
+    "alias inside its anchor": ("a: &a [1, *a]\n", ids.ALIAS, 1, 11, "inside its own anchor"),
+    "glob": ("a: *.json\n", ids.SYNTAX, 1, 4, "'*.json'"),
+    "glob in a list": ("a: [*.json, b]\n", ids.SYNTAX, 1, 5, "'*.json'"),
+    "percent": ("a: %x  # c\n", ids.SYNTAX, 1, 4, "'%x'"),
+    "at": ("a: @x\n", ids.SYNTAX, 1, 4, "'@x'"),
+    "backtick": ("a: `x`\n", ids.SYNTAX, 1, 4, "'`x`'"),
+    "template": ("a: {{ question }}\n", ids.UNQUOTED_TEMPLATE, 1, 4, 'a: "{{ question }}"'),
+    "template in a list": ("a:\n- {{ x }}\n", ids.UNQUOTED_TEMPLATE, 2, 3, '"{{ x }}"'),
+    "template and text": ("a: {{ x }} b\n", ids.UNQUOTED_TEMPLATE, 1, 4, '"{{ x }} b"'),
+    "template with a filter": (
+        "a: {{ x[-1] | trim }}\n",
+        ids.UNQUOTED_TEMPLATE,
+        1,
+        4,
+        '"{{ x[-1] | trim }}"',
+    ),
+    "escape": ('a: "\\d+"\n', ids.SYNTAX, 1, 5, "'\\d+'"),
+    "half an escape": ('a: "\\x1"\n', ids.SYNTAX, 1, 5, "\\x"),
+    "tab": ("a:\n\tb: 1\n", ids.SYNTAX, 2, 1, "tab"),
+    "open quote": ('a: "x\nb: 1\n', ids.SYNTAX, 1, 4, "not closed"),
+    "open quote before a document mark": ("a: 'x\n---\n", ids.SYNTAX, 1, 4, "not closed"),
+    "open list": ("a: [1, 2\nb: 3\n", ids.SYNTAX, 1, 4, "[ that opens here"),
+    "open map": ("a: {b: 1\n", ids.SYNTAX, 1, 4, "{ that opens here"),
+    "second colon": ("a: b: c\n", ids.SYNTAX, 1, 5, "second colon"),
+    "deeper line": ("a: 1\n  b: 2\n", ids.SYNTAX, 2, 4, "does not fit"),
+    "line between": ("a:\n  b: 1\n c: 2\n", ids.SYNTAX, 3, 2, "does not fit"),
+    "list beside keys": ("a: 1\n- b\n", ids.SYNTAX, 2, 1, "does not fit"),
+    "list on the line of its key": ("a: - b\n", ids.SYNTAX, 1, 4, "list item"),
+    "text after a quote": ('a: "x" y\n', ids.SYNTAX, 1, 8, "after the end"),
+    "text after |": ("a: |x\n b\n", ids.SYNTAX, 1, 4, "| or >"),
+    "no value": ("a: ]\n", ids.SYNTAX, 1, 4, "missing"),
+    "no key": (": x\n", ids.SYNTAX, 1, 1, "key is missing"),
+    "question mark": ("a: ? b\n", ids.SYNTAX, 1, 4, "?"),
+    "neither key nor item": ("a: 1\nfoo\nb: 1\n", ids.SYNTAX, 2, 1, "neither"),
+    "escape character": ("a: \x1b[31m\n", ids.NOT_TEXT, 1, 4, "U+001B"),
+    "nul": ("a: b\nc: \0\n", ids.NOT_TEXT, 2, 4, "NUL"),
+    "half a surrogate pair": ("a: \ud83d\n", ids.NOT_TEXT, 1, 4, "U+D83D"),
+    "line separator": ("a: b\u2028c\n", ids.NOT_TEXT, 1, 5, "U+2028"),
+    "byte order mark inside": ("a: b\ufeff\n", ids.NOT_TEXT, 1, 5, "U+FEFF"),
+}
+
+HUGE = {
+    "brackets": ("[" * 200_000, ids.TOO_DEEP),
+    "dashes": ("- " * 100_000, ids.TOO_DEEP),
+    "question marks": ("? " * 100_000, ids.TOO_DEEP),
+    "maps": ("{a: " * 60_000, ids.TOO_DEEP),
+    "values": ("a: [" + "1," * 30_000 + "]", ids.TOO_MANY_VALUES),
+    "alias bomb": (
+        "a: &a [x, x, x, x, x, x, x, x, x]\n"
+        + "".join(f"{k}: &{k} [{', '.join([f'*{chr(ord(k) - 1)}'] * 9)}]\n" for k in "bcdefghijkl"),
+        ids.TOO_MANY_VALUES,
+    ),
+    "one key again and again": ("a: 1\n" * 9_000, ids.DUPLICATE_KEY),
+    "digits": ("a: " + "9" * 200_000, ids.NUMBER_TOO_LARGE),
+    "colons and digits": ("a: 1" + ":1" * 100_000, ids.BASE_SIXTY),
+    "tag directives": ("".join(f"%TAG !a{n}! x\n" for n in range(12_000)), ids.DIRECTIVE),
+}
+
+
+@pytest.fixture(params=list(PARSERS.values()), ids=list(PARSERS))
+def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "LOADER", request.param)
+
+
+@pytest.mark.usefixtures("parser")
+@pytest.mark.parametrize("text", [t for name, t in SILENT.items() if "KiB" not in name])
+def test_correct_text_is_silent(text: str) -> None:
+    document, findings = load_text(text, "recipe.yaml")
+    assert findings == []
+    assert document is not None
+
+
+def test_long_scalar_is_silent() -> None:
+    document, findings = load_text(SILENT["60 KiB in one scalar"], "recipe.yaml")
+    assert findings == []
+    assert document is not None
+    assert document.values == {"a": "x" * 70_000}
+
+
+@pytest.mark.usefixtures("parser")
+@pytest.mark.parametrize(("text", "rule", "line", "column", "words"), REFUSED.values(), ids=REFUSED)
+def test_mistake_has_one_finding_at_its_place(text: str, rule: str, line: int, column: int, words: str) -> None:
+    _, findings = load_text(text, "recipe.yaml")
+    assert [finding.rule for finding in findings] == [rule]
+    finding = findings[0]
+    assert finding.severity == "error"
+    assert finding.mark is not None
+    assert (finding.mark.file, finding.mark.line, finding.mark.column) == ("recipe.yaml", line, column)
+    assert finding.fix
+    assert words in f"{finding.message} {finding.because} {finding.fix}"
+    shown = "".join([finding.message, *finding.because, finding.fix, finding.mark.line_text])
+    assert shown.replace("\t", "").replace("\u00a0", "").isprintable() or "\ufffd" in shown
+
+
+@pytest.mark.parametrize(("text", "rule"), HUGE.values(), ids=HUGE)
+def test_hostile_text_is_refused_at_once(text: str, rule: str) -> None:
+    start = time.process_time()
+    _, findings = load_text(text, "recipe.yaml")
+    assert time.process_time() - start < 1
+    assert [finding.rule for finding in findings] == [rule]
+    assert len(findings[0].message) < 200
+    assert len("".join(findings[0].because)) < 200
+    assert len(findings[0].fix or "") < 200
+
+
+def test_all_mistakes_are_found_in_one_run() -> None:
+    text = "seed: 010\nmodel:\n  dtype: None\n  dtype: !x bfloat16\n1: a\nstop: {{ x }}\n"
+    document, findings = load_text(text, "recipe.yaml")
+    places = [(finding.rule, finding.mark.line) for finding in findings if finding.mark]
+    assert places == [
+        (ids.NUMBER_SPELLING, 1),
+        (ids.PYTHON_NONE, 3),
+        (ids.DUPLICATE_KEY, 4),
+        (ids.TAG, 4),
+        (ids.KEY_NOT_TEXT, 5),
+        (ids.UNQUOTED_TEMPLATE, 6),
+    ]
+    assert document is not None
+    assert document.values == {"seed": 10, "model": {"dtype": "bfloat16"}, "1": "a", "stop": "{{ x }}"}
+
+
+def test_syntax_error_keeps_the_findings_before_it() -> None:
+    document, findings = load_text("a: 010\nb: @x\n", "recipe.yaml")
+    assert document is None
+    assert [finding.rule for finding in findings] == [ids.NUMBER_SPELLING, ids.SYNTAX]
+
+
+def test_key_of_a_finding_is_its_path() -> None:
+    _, findings = load_text("rewards:\n- {name: a}\n- weight: 0x1\n", "recipe.yaml")
+    assert [finding.key for finding in findings] == ["rewards[1].weight"]
+    assert findings[0].patch[0].path == ("rewards", 1, "weight")
+
+
+def test_every_id_has_one_meaning() -> None:
+    named = [value for name, value in vars(ids).items() if name.isupper() and name != "MEANINGS"]
+    assert len(set(named)) == len(named)
+    assert set(named) == set(ids.MEANINGS)
