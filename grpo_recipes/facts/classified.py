@@ -1,0 +1,73 @@
+"""Which GRPOConfig fields define the experiment, which belong to the machine, and which are bookkeeping.
+
+The table is `data/classified_fields.json`, one field a line:
+kind: experiment, machine or bookkeeping. home: the recipe key where a user writes it; its default stands in the
+schema. value: the value of format 1 for an experiment field without a home. owner: why a recipe cannot write the
+field, and what to write instead. when: conditions under which the value matters, all of which must hold.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+Kind = Literal["experiment", "machine", "bookkeeping"]
+Condition = tuple[str, str, object]
+
+TABLE = Path(__file__).parent / "data" / "classified_fields.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifiedField:
+    """One line of the table; has_value tells a format value of None from no format value."""
+
+    name: str
+    kind: Kind
+    home: str | None
+    owner: str | None
+    value: object
+    has_value: bool
+    when: tuple[Condition, ...]
+
+
+@cache
+def classified_fields() -> Mapping[str, ClassifiedField]:
+    """The table by field name, in the order of GRPOConfig."""
+    rows = json.loads(TABLE.read_text(encoding="utf-8"))
+    return {
+        name: ClassifiedField(
+            name=name,
+            kind=row["kind"],
+            home=row.get("home"),
+            owner=row.get("owner"),
+            value=row.get("value"),
+            has_value="value" in row,
+            when=tuple((field, operator, operand) for field, operator, operand in row.get("when", ())),
+        )
+        for name, row in rows.items()
+    }
+
+
+@cache
+def fields_by_home() -> Mapping[str, ClassifiedField]:
+    """The same by recipe key."""
+    return {field.home: field for field in classified_fields().values() if field.home}
+
+
+def _contains(text: object, part: object) -> bool:
+    return str(part) in str(text)
+
+
+OPERATORS: dict[str, Callable[[object, object], bool]] = {
+    "==": lambda value, operand: value == operand,
+    "!=": lambda value, operand: value != operand,
+    ">": lambda value, operand: isinstance(value, int | float) and value > operand,  # type: ignore[operator]
+    "contains": _contains,
+}
+
+
+def matters(field: ClassifiedField, values: Mapping[str, object]) -> bool:
+    """Whether the field changes anything, given the GRPOConfig values (and `rewards`, their number)."""
+    return all(OPERATORS[operator](values.get(name), operand) for name, operator, operand in field.when)

@@ -1,0 +1,155 @@
+"""Facts: what this stack accepts, put together from its packages."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Literal
+
+from packaging.version import InvalidVersion, Version
+
+from grpo_recipes.facts.cache import installed_facts
+from grpo_recipes.facts.field import Field
+from grpo_recipes.facts.package_facts import MODULES, OwnerFacts, PackageFacts
+from grpo_recipes.facts.releases import Removed, is_newer, is_released, removal
+from grpo_recipes.facts.shipped import same_version, shipped_facts
+from grpo_recipes.stack.installed import installed_packages
+from grpo_recipes.stack.stack import Stack
+
+ReleaseStatus = Literal["known", "released", "newer", "never", "unknown"]
+Origin = Literal["installed", "released"]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the classes of a stack accept.
+
+    packages: those of trl, transformers and peft whose facts are known. origins: where each was read.
+    versions: of the stack, as far as they are known.
+    """
+
+    packages: Mapping[str, PackageFacts]
+    origins: Mapping[str, Origin]
+    versions: Mapping[str, str | None]
+
+    def fields(self, owner: str) -> Mapping[str, Field] | None:
+        """The fields of a class and of its bases in other packages; None when any of them is not known."""
+        facts = self._owner(owner)
+        if facts is None:
+            return None
+        combined: dict[str, Field] = {}
+        for base in facts.bases:
+            if _package_of(base) is not None:
+                inherited = self.fields(base)
+                if inherited is None:
+                    return None
+                combined |= inherited
+        return combined | {name: _overriding(combined.get(name), f) for name, f in facts.fields.items()}
+
+    def own_fields(self, owner: str) -> Mapping[str, Field] | None:
+        """The fields that the class' own package declares, known also when that of its base is not."""
+        facts = self._owner(owner)
+        return None if facts is None else facts.fields
+
+    def parameters(self, owner: str) -> tuple[str, ...] | None:
+        """The constructor's parameter names, in their order for a class that is no dataclass."""
+        fields = self.fields(owner)
+        return None if fields is None else tuple(fields)
+
+    def source(self, owner: str) -> str | None:
+        """Where the facts of a class come from: "trl 1.16.0 (installed)" or "trl 1.16.0 (released)"."""
+        package = _package_of(owner)
+        if package is None or package not in self.packages:
+            return None
+        return f"{package} {self.packages[package].version} ({self.origins[package]})"
+
+    def release_status(self, package: str, version: str) -> ReleaseStatus:
+        """How much is known about a release.
+
+        known: facts are here, or none are needed beyond that it exists; released: it exists, without facts
+        here; newer: above the newest in the table (releases.releases_date()); never: below it and not in it;
+        unknown: a package outside the table, a development version.
+        """
+        if package in self.packages and same_version(self.packages[package].version, version):
+            return "known"
+        released = is_released(package, version)
+        if released is None:
+            return "newer" if is_newer(package, version) else "unknown"
+        if not released:
+            return "never"
+        return "released" if package in MODULES and shipped_facts(package, version) is None else "known"
+
+    def removed(self, owner: str, name: str) -> Removed | None:
+        """When a field went and what replaced it, for a field that this stack no longer has."""
+        found = self._removal(owner, name)
+        return found if found is not None and self._has_reached(found.package, found.removed_in) else None
+
+    def deprecated(self, owner: str, name: str) -> Removed | None:
+        """What replaces a field that this stack still takes and that is going."""
+        found = self._removal(owner, name)
+        if found is None or found.deprecated_in is None or self.removed(owner, name) is not None:
+            return None
+        return found if self._has_reached(found.package, found.deprecated_in) else None
+
+    def _removal(self, owner: str, name: str) -> Removed | None:
+        found = removal(owner, name)
+        if found is None and owner == "GRPOConfig":
+            return removal("TrainingArguments", name)
+        return found
+
+    def _has_reached(self, package: str, version: str | None) -> bool:
+        """Whether the stack's package is at least this version; an unknown version is taken as newest."""
+        if version is None:
+            return False
+        mine = self.versions.get(package)
+        try:
+            return mine is None or Version(mine) >= Version(version)
+        except InvalidVersion:
+            return True
+
+    def _owner(self, owner: str) -> OwnerFacts | None:
+        package = _package_of(owner)
+        if package is None or package not in self.packages:
+            return None
+        return self.packages[package].owners.get(owner)
+
+
+@cache
+def _installed_here() -> Mapping[str, str | None]:
+    """The installed packages; one process sees one environment."""
+    return installed_packages()
+
+
+@cache
+def _installed_facts(package: str, version: str) -> PackageFacts | None:
+    return installed_facts(package, version)
+
+
+def facts_for(stack: Stack) -> Facts:
+    """The facts of a stack: of the installed packages that have its versions, else from shipped data."""
+    installed = _installed_here() if stack.declared else stack.packages
+    packages: dict[str, PackageFacts] = {}
+    origins: dict[str, Origin] = {}
+    for package in MODULES:
+        version, here = stack.version(package), installed.get(package)
+        if version is None:
+            continue
+        if here is not None and same_version(here, version):
+            facts = _installed_facts(package, here)
+            if facts is not None:
+                packages[package], origins[package] = facts, "installed"
+                continue
+        facts = shipped_facts(package, version)
+        if facts is not None:
+            packages[package], origins[package] = facts, "released"
+    return Facts(packages, origins, dict(stack.packages))
+
+
+def _package_of(owner: str) -> str | None:
+    return next((package for package, owners in MODULES.items() if owner in owners), None)
+
+
+def _overriding(inherited: Field | None, field: Field) -> Field:
+    """The derived class' field; a closed set of the base still holds, its constructor checks it."""
+    if inherited is None or field.allowed is not None:
+        return field
+    return replace(field, allowed=inherited.allowed)

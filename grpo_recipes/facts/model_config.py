@@ -1,0 +1,159 @@
+"""Sizes of a model, from its config.json alone."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_LARGEST_FILE_BYTES = 1_048_576
+_MOST_LAYERS = 1000
+_OUTPUT = "lm_head"
+_EMBEDDING = "model.embed_tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """How a family of dense decoders differs from the others.
+
+    query_bias, output_bias, mlp_bias: True, False, or the config key that says so. head_norms: q_norm and
+    k_norm. head_dim: when config.json has none; None divides hidden_size by the heads.
+    """
+
+    query_bias: bool | str = False
+    output_bias: bool | str = False
+    mlp_bias: bool | str = False
+    head_norms: bool = False
+    head_dim: int | None = None
+
+
+# Source: transformers 5.23.0, models/<family>/modeling_<family>.py and configuration_<family>.py.
+_FAMILIES: Mapping[str, _Family] = {
+    "qwen2": _Family(query_bias=True),
+    "qwen3": _Family(query_bias="attention_bias", output_bias="attention_bias", head_norms=True, head_dim=128),
+    "llama": _Family(query_bias="attention_bias", output_bias="attention_bias", mlp_bias="mlp_bias"),
+    "mistral": _Family(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    hidden: int
+    intermediate: int
+    layers: int
+    vocabulary: int
+    heads: int
+    key_value_heads: int
+    head_dim: int
+    is_tied: bool
+    family: _Family
+
+    def linears(self) -> dict[str, tuple[int, int]]:
+        """Of one decoder layer: module -> (inputs, outputs)."""
+        query, key_value = self.heads * self.head_dim, self.key_value_heads * self.head_dim
+        return {
+            "self_attn.q_proj": (self.hidden, query),
+            "self_attn.k_proj": (self.hidden, key_value),
+            "self_attn.v_proj": (self.hidden, key_value),
+            "self_attn.o_proj": (query, self.hidden),
+            "mlp.gate_proj": (self.hidden, self.intermediate),
+            "mlp.up_proj": (self.hidden, self.intermediate),
+            "mlp.down_proj": (self.intermediate, self.hidden),
+        }
+
+
+def read_model_config(path: str) -> dict[str, object] | None:
+    """The config.json of a local model folder, None when there is none that can be read as an object."""
+    try:
+        with Path(path, "config.json").open("rb") as file:
+            content = file.read(_LARGEST_FILE_BYTES + 1)
+        if len(content) > _LARGEST_FILE_BYTES:
+            return None
+        value = json.loads(content)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def parameter_count(config: Mapping[str, object]) -> int | None:
+    """All parameters of a dense decoder, tied embeddings once; None for a config that is not covered.
+
+    Covered are qwen2, qwen3, llama and mistral as causal language models.
+    """
+    sizes = _sizes(config)
+    if sizes is None:
+        return None
+    layer = sum(inputs * outputs for inputs, outputs in sizes.linears().values())
+    layer += sum(sizes.linears()[name][1] for name in _with_bias(sizes, config))
+    layer += 2 * sizes.hidden + (2 * sizes.head_dim if sizes.family.head_norms else 0)
+    embeddings = sizes.vocabulary * sizes.hidden * (1 if sizes.is_tied else 2)
+    return embeddings + sizes.layers * layer + sizes.hidden
+
+
+def lora_parameter_count(config: Mapping[str, object], r: int, target_modules: str | Sequence[str]) -> int | None:
+    """The parameters of a plain LoRA adapter, r * (inputs + outputs) for each module that it adapts.
+
+    target_modules: "all-linear", which leaves out the output layer, or names and endings as PEFT matches
+    them. None for what is not certain: another string is a regular expression, embeddings, a tied output
+    layer, no match. Holds for bias "none" without modules_to_save, DoRA, rank_pattern and
+    layers_to_transform.
+    """
+    sizes = _sizes(config)
+    if sizes is None or r < 1:
+        return None
+    modules = {
+        f"model.layers.{layer}.{name}": shape
+        for layer in range(sizes.layers)
+        for name, shape in sizes.linears().items()
+    }
+    if isinstance(target_modules, str):
+        if target_modules.lower() != "all-linear":
+            return None
+        adapted = list(modules.values())
+    else:
+        if any(_is_target(_EMBEDDING, target) for target in target_modules):
+            return None
+        if sizes.is_tied and any(_is_target(_OUTPUT, target) for target in target_modules):
+            return None
+        modules[_OUTPUT] = (sizes.hidden, sizes.vocabulary)
+        adapted = [s for name, s in modules.items() if any(_is_target(name, one) for one in target_modules)]
+    return sum(r * (inputs + outputs) for inputs, outputs in adapted) or None
+
+
+def _is_target(module: str, target: str) -> bool:
+    return module == target or module.endswith(f".{target}")
+
+
+def _with_bias(sizes: _Sizes, config: Mapping[str, object]) -> list[str]:
+    family = sizes.family
+    groups = {
+        r"self_attn\.[qkv]_proj": family.query_bias,
+        r"self_attn\.o_proj": family.output_bias,
+        r"mlp\..*": family.mlp_bias,
+    }
+    return [
+        name
+        for pattern, bias in groups.items()
+        if (bool(config.get(bias, False)) if isinstance(bias, str) else bias)
+        for name in sizes.linears()
+        if re.fullmatch(pattern, name)
+    ]
+
+
+def _sizes(config: Mapping[str, object]) -> _Sizes | None:
+    family = _FAMILIES.get(str(config.get("model_type")))
+    keys = ("hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size", "num_attention_heads")
+    values = [_positive(config.get(key)) for key in (*keys, "num_key_value_heads")]
+    numbers = [value for value in values if value is not None]
+    if family is None or len(numbers) < len(values) or numbers[2] > _MOST_LAYERS:
+        return None
+    hidden, intermediate, layers, vocabulary, heads, key_value_heads = numbers
+    head_dim = _positive(config.get("head_dim")) or family.head_dim or hidden // heads
+    tied = config.get("tie_word_embeddings", False)
+    if not isinstance(tied, bool):
+        return None
+    return _Sizes(hidden, intermediate, layers, vocabulary, heads, key_value_heads, head_dim, tied, family)
+
+
+def _positive(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -1,0 +1,125 @@
+"""The stack: the versions and the hardware that a recipe is resolved for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PACKAGES = (
+    "torch",
+    "transformers",
+    "trl",
+    "peft",
+    "accelerate",
+    "bitsandbytes",
+    "deepspeed",
+    "vllm",
+    "datasets",
+    "liger-kernel",
+    "flash-attn",
+    "math-verify",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU. memory_gib: what the driver reports; capability: (9, 0) is Hopper; None is unknown."""
+
+    name: str
+    memory_gib: float | None
+    capability: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """What is installed and which devices there are. None is unknown, and never zero or absent.
+
+    packages: name -> version, None when known to be absent; a name that is not a key is unknown.
+    gpus: () is none. avx512_bf16: whether the processor has these instructions.
+    declared: by `--target`. origin: "this machine", or the target as it was written.
+    """
+
+    python: str | None
+    packages: Mapping[str, str | None]
+    gpus: tuple[Gpu, ...] | None
+    avx512_bf16: bool | None
+    declared: bool
+    origin: str
+
+    def version(self, package: str) -> str | None:
+        """The version of a package, None when it is absent or unknown."""
+        return self.packages.get(package)
+
+    def is_absent(self, package: str) -> bool:
+        """Whether the package is known not to be installed."""
+        return package in self.packages and self.packages[package] is None
+
+    def is_known(self, package: str) -> bool:
+        """Whether it is known which version is installed, or that none is."""
+        return package in self.packages
+
+
+def to_json_value(stack: Stack) -> dict[str, object]:
+    """The stack as JSON: what `doctor --json` prints under "stack", and what plan.json stores."""
+    gpus = None if stack.gpus is None else [_gpu_to_json_value(gpu) for gpu in stack.gpus]
+    return {
+        "python": stack.python,
+        "packages": dict(stack.packages),
+        "gpus": gpus,
+        "avx512_bf16": stack.avx512_bf16,
+        "declared": stack.declared,
+        "origin": stack.origin,
+    }
+
+
+def from_json_value(value: object) -> Stack:
+    """The stack that `to_json_value` wrote; keys that are missing are unknown.
+
+    Raises ValueError with the key and the reason when a value has another shape.
+    """
+    if not isinstance(value, dict):
+        raise ValueError("a stack is an object with python, packages and gpus")
+    unknown = sorted(set(value) - {"python", "packages", "gpus", "avx512_bf16", "declared", "origin"})
+    if unknown:
+        raise ValueError(f"{unknown[0]} is not a key of a stack")
+    python, avx512_bf16, gpus = value.get("python"), value.get("avx512_bf16"), value.get("gpus")
+    if python is not None and not isinstance(python, str):
+        raise ValueError("python is a version in quotes, or null")
+    if avx512_bf16 is not None and not isinstance(avx512_bf16, bool):
+        raise ValueError("avx512_bf16 is true, false or null")
+    if gpus is not None and not isinstance(gpus, list):
+        raise ValueError("gpus is a list, or null when they are unknown")
+    return Stack(
+        python=python,
+        packages=_packages_from_json_value(value.get("packages", {})),
+        gpus=None if gpus is None else tuple(_gpu_from_json_value(gpu) for gpu in gpus),
+        avx512_bf16=avx512_bf16,
+        declared=bool(value.get("declared", True)),
+        origin=str(value.get("origin", "json")),
+    )
+
+
+def _packages_from_json_value(value: object) -> dict[str, str | None]:
+    if not isinstance(value, dict):
+        raise ValueError("packages is an object of name and version")
+    for name, version in value.items():
+        if version is not None and not isinstance(version, str):
+            raise ValueError(f"packages.{name} is a version in quotes, or null when it is absent")
+    return dict(value)
+
+
+def _gpu_to_json_value(gpu: Gpu) -> dict[str, object]:
+    capability = None if gpu.capability is None else list(gpu.capability)
+    return {"name": gpu.name, "memory_gib": gpu.memory_gib, "capability": capability}
+
+
+def _gpu_from_json_value(value: object) -> Gpu:
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        raise ValueError("each of gpus is an object with name, memory_gib and capability")
+    memory_gib, capability = value.get("memory_gib"), value.get("capability")
+    is_number = isinstance(memory_gib, int | float) and not isinstance(memory_gib, bool)
+    if memory_gib is not None and not is_number:
+        raise ValueError("memory_gib is a number, or null")
+    if capability is None:
+        return Gpu(value["name"], memory_gib, None)
+    if not isinstance(capability, list) or [type(part) for part in capability] != [int, int]:
+        raise ValueError("capability is two integers such as [9, 0], or null")
+    return Gpu(value["name"], memory_gib, (capability[0], capability[1]))

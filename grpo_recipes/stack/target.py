@@ -1,0 +1,178 @@
+"""`--target`: a stack that is declared, and then replaces this machine as a whole."""
+
+import json
+import re
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from grpo_recipes.finding import Finding
+from grpo_recipes.stack.gpus import named_gpu
+from grpo_recipes.stack.installed import normalized
+from grpo_recipes.stack.stack import PACKAGES, Gpu, Stack, from_json_value
+
+_LARGEST_FILE_BYTES = 1_048_576
+_MOST_GPUS = 1024
+_HARDWARE = ("gpus", "avx512_bf16")
+_ABSENT = ("absent", "none")
+_EXAMPLE = "--target trl==1.16.0,transformers==5.23.0,gpus=8xH100-80GB"
+_ITEM = r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*==?\s*([^=<>!~\s][^=<>!~]*)"
+_GPUS = r"(?i)(?!\d+\s*[x*]$)(?:(\d+)\s*[x*]\s*)?([A-Za-z0-9][\w. -]*)"
+
+
+@dataclass(slots=True)
+class _Draft:
+    """What the items of one target have said so far."""
+
+    python: str | None = None
+    packages: dict[str, str | None] = field(default_factory=dict)
+    gpus: tuple[Gpu, ...] | None = None
+    avx512_bf16: bool | None = None
+    findings: list[Finding] = field(default_factory=list)
+
+
+def parse_target(text: str) -> tuple[Stack | None, list[Finding]]:
+    """The stack that a target declares, or None and what is wrong with it.
+
+    text: "trl==1.16.0,vllm==absent,gpus=8xH100-80GB", or the path of a .json file that holds what
+    `grpo-run doctor --json` printed. What is not named is unknown.
+    """
+    text = text.strip()
+    if text.endswith(".json"):
+        return _from_file(text)
+    items = [item.strip() for item in text.split(",") if item.strip()]
+    if not items:
+        return None, [_finding("STK001", "the target is empty", "a target names packages or gpus", _EXAMPLE)]
+    draft, named = _Draft(), set[str]()
+    for item in items:
+        match = re.fullmatch(_ITEM, item)
+        if match is None:
+            because = "each item is name==version, name==absent or gpus=<count>x<name>, one exact version"
+            draft.findings.append(_finding("STK001", f"'{item}' is not an item of a target", because, _EXAMPLE))
+            continue
+        name = _canonical(match[1])
+        if name in named:
+            because = "a stack has one version of each package"
+            draft.findings.append(_finding("STK001", f"{name} is named twice in the target", because))
+            continue
+        named.add(name)
+        _take(draft, name, match[2].strip())
+    if draft.findings:
+        return None, draft.findings
+    return Stack(draft.python, draft.packages, draft.gpus, draft.avx512_bf16, True, text), []
+
+
+def _canonical(name: str) -> str:
+    return name.lower() if name.lower() in _HARDWARE else normalized(name)
+
+
+def _take(draft: _Draft, name: str, value: str) -> None:
+    if name == "gpus":
+        draft.gpus = _gpus(value)
+        if draft.gpus is None:
+            because = f"gpus are 0, a count, or <count>x<name> joined with '+', at most {_MOST_GPUS}"
+            message = f"'{value}' does not say which GPUs"
+            draft.findings.append(_finding("STK005", message, because, "gpus=8xH100-80GB"))
+    elif name == "avx512_bf16":
+        draft.avx512_bf16 = {"yes": True, "true": True, "no": False, "false": False}.get(value.lower())
+        if draft.avx512_bf16 is None:
+            because = "it says whether the processor has these instructions"
+            message = f"avx512_bf16 is yes or no, not '{value}'"
+            draft.findings.append(_finding("STK001", message, because, "avx512_bf16=no"))
+    elif name == "python" or name in PACKAGES:
+        _take_version(draft, name, value)
+    else:
+        draft.findings.append(_unknown_package(name))
+
+
+def _take_version(draft: _Draft, name: str, value: str) -> None:
+    if name != "python" and value.lower() in _ABSENT:
+        draft.packages[name] = None
+    elif not _is_version(value):
+        because = "a version is written as PEP 440 has it"
+        fix = f"{name}==<version> or {name}==absent" if name != "python" else "python==3.11"
+        draft.findings.append(_finding("STK003", f"'{value}' is not a version of {name}", because, fix))
+    elif name == "python":
+        draft.python = value
+    else:
+        draft.packages[name] = value
+
+
+def _gpus(value: str) -> tuple[Gpu, ...] | None:
+    """The GPUs of "0", "8", "8xH100-80GB" or "2xA100-80GB+1xT4"; None when it says something else."""
+    if value.lower() in ("0", *_ABSENT):
+        return ()
+    if value.isdecimal():
+        return (Gpu("unknown", None, None),) * int(value) if int(value) <= _MOST_GPUS else None
+    gpus: list[Gpu] = []
+    for part in value.split("+"):
+        match = re.fullmatch(_GPUS, part.strip())
+        count = int(match[1] or 1) if match else 0
+        if match is None or not 1 <= count <= _MOST_GPUS:
+            return None
+        gpus += [named_gpu(match[2])] * count
+    return tuple(gpus) if len(gpus) <= _MOST_GPUS else None
+
+
+def _from_file(path: str) -> tuple[Stack | None, list[Finding]]:
+    because = "a target file holds what `grpo-run doctor --json` printed there"
+    fix = "grpo-run doctor --json > cluster.json"
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(_LARGEST_FILE_BYTES + 1)
+        if len(content) > _LARGEST_FILE_BYTES:
+            raise ValueError(f"it is larger than {_LARGEST_FILE_BYTES} bytes")
+        value = json.loads(content.decode("utf-8"))
+        if isinstance(value, dict) and "stack" in value:
+            value = value["stack"]
+        stack = replace(from_json_value(value), declared=True, origin=path)
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        return None, [_finding("STK004", f"{path} cannot be read: {reason}", because, fix)]
+    except (ValueError, RecursionError) as error:
+        message = f"{path} does not describe a stack: {_reason(error)}"
+        return None, [_finding("STK004", message, because, fix)]
+    findings = _problems(stack)
+    return (None if findings else stack), findings
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is not JSON at line {error.lineno}, column {error.colno}"
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8 text"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return str(error)
+
+
+def _problems(stack: Stack) -> list[Finding]:
+    draft = _Draft()
+    for name, version in stack.packages.items():
+        _take(draft, name, "absent" if version is None else version) if name in PACKAGES else (
+            draft.findings.append(_unknown_package(name))
+        )
+    if stack.python is not None:
+        _take_version(draft, "python", stack.python)
+    return draft.findings
+
+
+def _unknown_package(name: str) -> Finding:
+    nearest = get_close_matches(name, (*PACKAGES, "python", *_HARDWARE), n=1)
+    because = "a target names " + ", ".join((*PACKAGES, "python", *_HARDWARE))
+    fix = f"{nearest[0]}" if nearest else None
+    return _finding("STK002", f"{name} is not a package that a target can name", because, fix)
+
+
+def _is_version(value: str) -> bool:
+    try:
+        Version(value)
+    except InvalidVersion:
+        return False
+    return True
+
+
+def _finding(rule: str, message: str, because: str, fix: str | None = None) -> Finding:
+    return Finding(rule=rule, severity="error", message=message, key="--target", because=(because,), fix=fix)

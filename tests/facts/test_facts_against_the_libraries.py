@@ -1,0 +1,185 @@
+"""What is read from source is what the imported libraries say, and the shipped data has not drifted."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grpo_recipes.facts.collect import collect
+from grpo_recipes.facts.facts import Facts, facts_for
+from grpo_recipes.facts.field import UNKNOWN
+from grpo_recipes.facts.package_facts import MODULES
+from grpo_recipes.facts.package_folder import package_folder
+from grpo_recipes.facts.shipped import DATA
+from grpo_recipes.stack.installed import installed_packages
+from grpo_recipes.stack.probe import probe
+
+pytestmark = pytest.mark.stack
+
+LIVE_FIELDS = """
+import dataclasses, inspect, json
+from peft import LoraConfig
+from transformers import BitsAndBytesConfig, TrainingArguments
+from trl import GRPOConfig, GRPOTrainer
+def shown(value):
+    try:
+        return json.loads(json.dumps(value))
+    except TypeError:
+        return "not json"
+def default(field):
+    if field.default is not dataclasses.MISSING:
+        return shown(field.default)
+    return shown(field.default_factory())
+answer = {
+    owner.__name__: {f.name: default(f) for f in dataclasses.fields(owner) if f.init}
+    for owner in (GRPOConfig, TrainingArguments, LoraConfig)
+}
+parameters = inspect.signature(BitsAndBytesConfig.__init__).parameters.values()
+answer["BitsAndBytesConfig"] = {
+    p.name: shown(p.default) for p in parameters if p.name != "self" and p.kind is not p.VAR_KEYWORD
+}
+answer["GRPOTrainer"] = [name for name in inspect.signature(GRPOTrainer.__init__).parameters if name != "self"]
+print(json.dumps(answer))
+"""
+
+# Each closed set of TrainingArguments is tried at construction: all its values, then one that is not in it.
+TRY_ENUMERATIONS = """
+import json, sys
+from transformers import TrainingArguments
+refused = {}
+for name, values in json.loads(sys.argv[1]).items():
+    extra = {"eval_strategy": "steps", "save_strategy": "no"}
+    refused[name] = []
+    for value in [*values, "nonsense"]:
+        try:
+            TrainingArguments(output_dir="out", use_cpu=True, report_to=[], **{**extra, name: value})
+        except ValueError as error:
+            refused[name].append([value, str(error)])
+print(json.dumps(refused))
+"""
+
+TRY_QUANTIZATION = """
+import json, sys
+import bitsandbytes.functional, torch
+from transformers import BitsAndBytesConfig
+accepted = []
+for value in json.loads(sys.argv[1]):
+    try:
+        BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_storage=value)
+        accepted.append(value)
+    except ValueError:
+        pass
+for value in json.loads(sys.argv[2]):
+    try:
+        bitsandbytes.functional.quantize_4bit(torch.ones(64, 64), quant_type=value)
+        accepted.append(value)
+    except (NotImplementedError, ValueError):
+        pass
+print(json.dumps(accepted))
+"""
+
+
+@pytest.fixture(scope="module")
+def facts() -> Facts:
+    """The facts of this machine."""
+    return facts_for(probe())
+
+
+def run(code: str, *arguments: str) -> Any:
+    """The JSON that a Python program prints last, in its own process."""
+    command = [sys.executable, "-c", code, *arguments]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(answer.stdout.splitlines()[-1])
+
+
+def test_the_fields_are_those_of_the_live_classes(facts: Facts) -> None:
+    live = run(LIVE_FIELDS)
+    assert list(facts.parameters("GRPOTrainer") or ()) == live.pop("GRPOTrainer")
+    for owner, expected in live.items():
+        fields = facts.fields(owner)
+        assert fields is not None
+        assert set(fields) == set(expected), owner
+        read = {name: field.default for name, field in fields.items() if field.default is not UNKNOWN}
+        assert read == {name: expected[name] for name in read}, owner
+        assert len(fields) - len(read) <= 1, f"{owner}: defaults that are computed"
+
+
+def test_training_arguments_accepts_exactly_the_values_of_its_closed_sets(facts: Facts) -> None:
+    fields = facts.fields("TrainingArguments")
+    assert fields is not None
+    closed = {name: field.allowed for name, field in fields.items() if field.allowed is not None}
+    assert set(closed) == {
+        "eval_strategy",
+        "hub_strategy",
+        "logging_strategy",
+        "lr_scheduler_type",
+        "optim",
+        "save_strategy",
+    }
+    for name, refused in run(TRY_ENUMERATIONS, json.dumps(closed)).items():
+        assert [value for value, _ in refused] == ["nonsense"], name
+        values = refused[0][1].partition("select one of ")[2]
+        assert values == str(list(closed[name] or ())), name
+
+
+def test_quantization_accepts_exactly_the_values_of_its_closed_sets(facts: Facts) -> None:
+    fields = facts.fields("BitsAndBytesConfig")
+    assert fields is not None
+    storages = [*(fields["bnb_4bit_quant_storage"].allowed or ()), "int4"]
+    types = [*(fields["bnb_4bit_quant_type"].allowed or ()), "nf5", "int8"]
+    accepted = run(TRY_QUANTIZATION, json.dumps(storages), json.dumps(types))
+    assert accepted == [*storages[:-1], *types[:-2]]
+
+
+@pytest.mark.parametrize(
+    ("name", "refusal"),
+    [
+        ("loss_type", 'raise ValueError(f"Unknown loss type: {self.loss_type}")'),
+        ("importance_sampling_level", "Possible values are 'token' \"\n                \"and 'sequence'."),
+        ("scale_rewards", "Must be one of 'batch', 'group', or 'none'."),
+        ("multi_objective_aggregation", "'sum_then_normalize' or 'normalize_then_sum'."),
+        (
+            "vllm_importance_sampling_mode",
+            "'token_truncate', 'token_mask', 'sequence_truncate', and 'sequence_mask'.",
+        ),
+        ("vllm_mode", "vllm_mode must be either 'server' or 'colocate'"),
+    ],
+)
+def test_the_trainer_refuses_what_is_outside_a_closed_set(facts: Facts, name: str, refusal: str) -> None:
+    fields = facts.own_fields("GRPOConfig")
+    assert fields is not None
+    allowed = fields[name].allowed
+    assert allowed is not None
+    folder = package_folder("trl")
+    assert folder is not None
+    files = ("trainer/grpo_trainer.py", "generation/vllm_generation.py")
+    text = "".join((folder / file).read_text() for file in files)
+    assert refusal in text
+    words = {value for value in allowed if isinstance(value, str)}
+    named = {part for part in refusal.split("'")[1::2] if part.replace("_", "").isalpha()}
+    # This message names no values; the documentation of the class does.
+    assert words == (documented_loss_types(folder) if name == "loss_type" else named)
+
+
+def documented_loss_types(trl: Path) -> set[str]:
+    """The values that the docstring of GRPOConfig lists under loss_type, one bullet each."""
+    text = (trl / "trainer/grpo_config.py").read_text()
+    described = text.partition("        loss_type (`str`")[2].partition("        mask_truncated_completions (")[0]
+    return set(re.findall(r'^ +- `"(\w+)"`', described, re.MULTILINE))
+
+
+def test_the_shipped_data_is_what_the_installed_packages_say() -> None:
+    for package, version in installed_packages().items():
+        file = DATA / f"{package}-{version}.json"
+        if package in MODULES and version is not None and file.exists():
+            assert file.read_text() == collect(package, version), f"run {collect.__module__} again"
+
+
+def test_the_installed_packages_have_shipped_data() -> None:
+    installed = installed_packages()
+    for package in MODULES:
+        assert (DATA / f"{package}-{installed[package]}.json").exists(), package

@@ -1,0 +1,99 @@
+"""GPUs come from nvidia-smi and CUDA_VISIBLE_DEVICES; what cannot be known stays unknown."""
+
+from pathlib import Path
+
+import pytest
+
+from grpo_recipes.stack import gpus
+from grpo_recipes.stack.gpus import named_gpu, parse_listing, select_visible, visible_gpus
+from grpo_recipes.stack.stack import Gpu
+
+LISTING = """\
+GPU-11111111-aaaa, NVIDIA H200, 143771, 9.0
+GPU-22222222-bbbb, NVIDIA H200, 143771, 9.0
+"""
+MIXED = LISTING + "GPU-33333333-cccc, Tesla T4, 15360, 7.5\n"
+H200 = Gpu("NVIDIA H200", 140.4, (9, 0))
+T4 = Gpu("Tesla T4", 15.0, (7, 5))
+
+
+@pytest.mark.parametrize(
+    ("listing", "visible", "order", "expected"),
+    [
+        pytest.param(MIXED, None, None, (H200, H200, T4), id="all-without-the-variable"),
+        pytest.param(LISTING, "1", None, (H200,), id="one-of-equal-gpus"),
+        pytest.param(LISTING, "", None, (), id="empty-hides-all"),
+        pytest.param(LISTING, "-1", None, (), id="minus-one-hides-all"),
+        pytest.param(LISTING, "0,7,1", None, (H200,), id="nothing-after-an-index-that-does-not-exist"),
+        pytest.param(MIXED, "GPU-33333333", None, (T4,), id="start-of-a-uuid"),
+        pytest.param(MIXED, "GPU-44444444", None, (), id="uuid-of-another-machine"),
+        pytest.param(MIXED, "MIG-5555", None, (Gpu("MIG-5555", None, None),), id="mig-slice"),
+        pytest.param(MIXED, "2", "PCI_BUS_ID", (T4,), id="index-in-the-order-of-the-bus"),
+        pytest.param(MIXED, "2", None, None, id="index-in-an-order-that-is-not-known"),
+    ],
+)
+def test_the_variable_selects_as_cuda_does(
+    listing: str, visible: str | None, order: str | None, expected: tuple[Gpu, ...] | None
+) -> None:
+    assert select_visible(parse_listing(listing), visible, order) == expected
+
+
+def test_columns_that_the_driver_does_not_know_are_unknown() -> None:
+    listed = parse_listing("GPU-1, NVIDIA GB10, [N/A], [N/A]\n\n")
+    assert list(listed.values()) == [Gpu("NVIDIA GB10", None, None)]
+
+
+def with_program(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str | None) -> None:
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if script is not None:
+        program = folder / "nvidia-smi"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        pytest.param("echo 'GPU-1, NVIDIA H200, 143771, 9.0'", (H200,), id="one-gpu"),
+        pytest.param("true", (), id="driver-without-a-gpu"),
+        pytest.param("echo 'NVIDIA-SMI has failed'; exit 9", None, id="driver-is-broken"),
+        pytest.param("echo 'No devices were found'", None, id="another-answer"),
+        pytest.param("while :; do :; done", None, id="no-answer-in-time"),
+    ],
+)
+def test_a_program_that_fails_leaves_the_gpus_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, expected: tuple[Gpu, ...] | None
+) -> None:
+    with_program(tmp_path, monkeypatch, script)
+    monkeypatch.setattr(gpus, "_TIMEOUT_S", 0.3 if "while" in script else 5.0)
+    assert visible_gpus() == expected
+
+
+@pytest.mark.parametrize(("has_driver", "expected"), [(False, ()), (True, None)], ids=["no-driver", "driver"])
+def test_without_the_program_only_a_driver_leaves_the_gpus_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_driver: bool, expected: tuple[Gpu, ...] | None
+) -> None:
+    with_program(tmp_path, monkeypatch, None)
+    monkeypatch.setattr(gpus, "_DRIVER_FOLDER", tmp_path if has_driver else tmp_path / "missing")
+    assert visible_gpus() == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        pytest.param("H100-80GB", Gpu("H100-80GB", 79.6, (9, 0)), id="known"),
+        pytest.param("nvidia a100_40gb", Gpu("A100-40GB", 40.0, (8, 0)), id="written-otherwise"),
+        pytest.param("A100", Gpu("A100", None, (8, 0)), id="two-sizes-exist"),
+        pytest.param("X900-96GB", Gpu("X900-96GB", 96.0, None), id="unknown-with-size"),
+        pytest.param("X900", Gpu("X900", None, None), id="unknown"),
+    ],
+)
+def test_a_name_gives_what_the_table_or_its_suffix_says(name: str, expected: Gpu) -> None:
+    assert named_gpu(name) == expected
+
+
+def test_every_gpu_of_the_table_is_reached_by_its_own_name() -> None:
+    for name, (memory_gib, capability) in gpus._known_gpus().items():
+        assert named_gpu(name) == Gpu(name, memory_gib, capability)
+        assert memory_gib is None or 4 < memory_gib < 400
