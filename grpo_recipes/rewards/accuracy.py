@@ -1,0 +1,79 @@
+"""1.0 for the right mathematical answer, judged by math-verify."""
+
+import logging
+import re
+import threading
+from typing import Any
+
+from grpo_recipes.rewards.completion_text import Completion, completion_text
+
+ANSWER_TAG = re.compile(r"<answer>(.*?)</answer>", re.S)
+# 9^9^9^9, or an exponent of five digits: sympy would compute it until its timeout, for each completion.
+TOO_LARGE = re.compile(r"(?:\*\*|\^)[\s{(]*\d+[\s})]*(?:\*\*|\^)|(?:\*\*|\^)[\s{(]*\d{5,}")
+# A letter beside an operator, a lone letter, or a LaTeX command.
+ONLY_FORMULA = re.compile(r"[A-Za-z)]\s*[-+*/^=(]|[-+*/^=(]\s*[A-Za-z]|^[A-Za-z]$|\\(?!boxed)[A-Za-z]")
+WORD = re.compile(r"(?<!\\)\b[A-Za-z]{3,}")
+PARSING_TIMEOUT_S = 5
+COMPARING_TIMEOUT_S = 5
+
+
+def accuracy(completions: list[Completion], *, solution: list[object], **kwargs: object) -> list[float | None]:
+    r"""Gives 1.0 to a completion whose answer equals `solution` mathematically, else 0.0.
+
+    The answer is what stands in the last <answer>...</answer>, or else what math-verify finds: \boxed{},
+    LaTeX, or the last number. solution: LaTeX or a plain number or expression; a row whose solution is no
+    mathematics gets None, that is, no reward. Numbers with powers of powers or five-digit exponents are not
+    evaluated and count as wrong.
+    """
+    return [_judge(completion_text(given), wanted) for given, wanted in zip(completions, solution, strict=True)]
+
+
+def _judge(text: str, solution: object) -> float | None:
+    gold = _parsed_expression("" if solution is None else str(solution).strip())
+    if not gold:
+        return None
+    tagged = ANSWER_TAG.findall(text)
+    answer = tagged[-1].strip() if tagged else text
+    if answer.strip() == str(solution).strip():
+        return 1.0
+    if TOO_LARGE.search(answer):
+        return 0.0
+    return float(_is_equal(gold, _parsed_expression(answer) if tagged else _parsed(answer)))
+
+
+def _parsed_expression(text: str) -> list[Any]:
+    """A text that is only the answer, as math-verify's expressions.
+
+    math-verify takes 1+x without $ for the number 1. So a formula is put between $, but not words or 5 km.
+    """
+    is_formula = ONLY_FORMULA.search(text) and not WORD.search(text) and "$" not in text
+    return _parsed(f"${text}$") if is_formula else _parsed(text)
+
+
+def _parsed(text: str) -> list[Any]:
+    from math_verify import parse
+    from math_verify.errors import TimeoutException
+
+    try:
+        return list(parse(text, parsing_timeout=_timeout(PARSING_TIMEOUT_S)))
+    except (Exception, TimeoutException):  # TimeoutException is a BaseException and would end the training
+        return []
+
+
+def _is_equal(gold: list[Any], answer: list[Any]) -> bool:
+    from math_verify import verify
+    from math_verify.errors import TimeoutException
+
+    try:
+        return bool(verify(gold, answer, timeout_seconds=_timeout(COMPARING_TIMEOUT_S)))
+    except (Exception, TimeoutException):
+        return False
+
+
+def _timeout(seconds: int) -> int | None:
+    """math-verify's timeouts are signals, which only the main thread can set; other threads go without."""
+    if threading.current_thread() is threading.main_thread():
+        return seconds
+    for name in ("math_verify.parser", "math_verify.grader"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    return None

@@ -1,0 +1,55 @@
+"""What the shipped rewards take, read from their source without importing them."""
+
+import ast
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a reward function takes.
+
+    columns: the columns of the rows it reads. options: what the recipe may set, with defaults. required:
+    options without a default, which the recipe must set. doc: the first line of its docstring.
+    """
+
+    columns: tuple[str, ...]
+    options: dict[str, object]
+    required: tuple[str, ...]
+    doc: str
+
+
+@functools.cache
+def shipped_rewards() -> dict[str, Signature]:
+    """The shipped rewards by name, in alphabetical order."""
+    found = {path.stem: _signature(path) for path in sorted(Path(__file__).parent.glob("*.py"))}
+    return {name: signature for name, signature in found.items() if signature is not None}
+
+
+def _signature(path: Path) -> Signature | None:
+    """The signature of the function named as its file, None if there is none or it is not a reward."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name == path.stem and _takes_completions(node):
+            return _read(node)
+    return None
+
+
+def _takes_completions(function: ast.FunctionDef) -> bool:
+    return [argument.arg for argument in function.args.args] == ["completions"]
+
+
+def _read(function: ast.FunctionDef) -> Signature:
+    """Keywords with a default are options; of the others, lists are columns, the rest is required."""
+    columns: list[str] = []
+    required: list[str] = []
+    options: dict[str, object] = {}
+    for argument, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True):
+        if default is not None:
+            options[argument.arg] = ast.literal_eval(default)
+        elif argument.annotation is not None and ast.unparse(argument.annotation).startswith("list["):
+            columns.append(argument.arg)
+        else:
+            required.append(argument.arg)
+    doc = (ast.get_docstring(function) or "").partition("\n")[0]
+    return Signature(tuple(columns), options, tuple(required), doc)

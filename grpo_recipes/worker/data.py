@@ -1,0 +1,95 @@
+"""The rows of the plan as a TRL dataset: loaded, cut, and given their prompt and columns."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, DatasetDict, load_dataset, load_from_disk
+
+from grpo_recipes.plan import Data
+from grpo_recipes.worker.digest import sha256_of
+from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker.templates import row_renderer
+
+IN_MEMORY_BYTES = 256 * 1024**2
+# TRL passes these to each reward function beside the columns, so a column of that name cannot be passed.
+TAKEN_COLUMNS = ("prompts", "completions")
+
+
+def prepared_rows(data: Data, where: str, cache: Path, rank: int) -> Any:
+    """The datasets.Dataset of `data` with a `prompt` column and the columns of its templates; others stay.
+
+    where: the recipe section in messages, "dataset" or "evaluation". cache: a folder inside the run folder,
+    so that nothing is left elsewhere (a hub dataset itself lies in the hub's cache). Every rank gets the same
+    rows.
+    Raises Stopped if the file changed since the plan was made, there are no rows, or a row cannot fill a
+    template.
+    """
+    rows = _loaded(data, where, cache)
+    if data.max_rows is not None:
+        rows = rows.select(range(min(data.max_rows, len(rows))))
+    if len(rows) == 0:
+        raise Stopped(f"{where}: {data.path} has no rows")
+    _check_columns(data, where, rows.column_names)
+    cache.mkdir(parents=True, exist_ok=True)
+    small = (rows.data.nbytes or 0) <= IN_MEMORY_BYTES
+    return rows.map(
+        row_renderer(data, where),
+        with_indices=True,
+        keep_in_memory=small,
+        cache_file_name=None if small else str(cache / f"{where}-{rank}.arrow"),
+        load_from_cache_file=False,
+        new_fingerprint=hashlib.sha256(f"{where} {data}".encode()).hexdigest()[:32],
+    )
+
+
+def _check_columns(data: Data, where: str, columns: list[str]) -> None:
+    if data.prompt is None and "prompt" not in columns:
+        raise Stopped(
+            f"{where}: the rows have no column `prompt`\n"
+            f"  = because: {data.path} has the columns {', '.join(sorted(columns))}\n"
+            f"  = fix: {where}.prompt with a template over them"
+        )
+    taken = [name for name in TAKEN_COLUMNS if name in columns or name in data.columns]
+    if taken:
+        raise Stopped(
+            f"{where}: the rows have a column `{taken[0]}`\n"
+            f"  = because: trl passes its own `{taken[0]}` to the reward functions beside the columns\n"
+            f"  = fix: rename the column in {data.path}"
+        )
+
+
+def _loaded(data: Data, where: str, cache: Path) -> Any:
+    if data.source == "hub":
+        return load_dataset(data.path, data.name, split=data.split, revision=data.revision)
+    path = Path(data.path)
+    if not path.exists():
+        raise Stopped(f"{where}: {path} does not exist\n  = because: the plan was made with it")
+    if data.source == "file":
+        _check_digest(data, where, path)
+        return load_dataset(data.format, data_files=str(path), split="train", cache_dir=str(cache))
+    if (path / "dataset_dict.json").exists() or (path / "state.json").exists():
+        return _saved(path, data.split, where)
+    return load_dataset(str(path), data.name, split=data.split, cache_dir=str(cache))
+
+
+def _check_digest(data: Data, where: str, path: Path) -> None:
+    if data.sha256 is None:
+        return
+    found = sha256_of(path)
+    if found != data.sha256:
+        raise Stopped(
+            f"{where}: {path} changed since the plan was made\n"
+            f"  = because: its sha256 is {found[:12]}, the plan has {data.sha256[:12]}\n"
+            f"  = fix: plan again"
+        )
+
+
+def _saved(path: Path, split: str, where: str) -> Dataset:
+    """A folder that Dataset.save_to_disk wrote; one that holds a single dataset has no splits."""
+    saved = load_from_disk(str(path))
+    if not isinstance(saved, DatasetDict):
+        return saved
+    if split not in saved:
+        raise Stopped(f"{where}: {path} has no split {split}\n  = because: it has {', '.join(sorted(saved))}")
+    return saved[split]

@@ -1,0 +1,93 @@
+"""When the held-out measure is taken, and where its figures go."""
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from grpo_recipes.worker.evaluation import Judged, changes, evaluate, summary
+from grpo_recipes.worker.metrics import MetricsLog
+from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.record import Record
+from grpo_recipes.worker.stop_callback import StopCallback
+
+
+class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
+    """Evaluates at the start, every so many steps, and after the last step unless the run was interrupted.
+
+    Each row with its answer goes to evaluation/step-<step>.jsonl of the run folder, the means to
+    metrics.jsonl and run.json. seconds: how long all evaluations took so far.
+    """
+
+    def __init__(
+        self,
+        trainer: Any,
+        plan: Plan,
+        rows: Any,
+        folder: Path,
+        record: Record,
+        log: MetricsLog | None,
+        stop: StopCallback,
+    ) -> None:
+        self.seconds = 0.0
+        self._trainer, self._plan, self._rows = trainer, plan, rows
+        self._folder, self._record, self._log, self._stop = folder / "evaluation", record, log, stop
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Measures the untrained policy; a resumed run has done so."""
+        assert self._plan.evaluation is not None
+        if self._plan.evaluation.at_start and state.global_step == 0:
+            self._take("before", 0)
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Measures after every so many steps; here, since the step before is logged and saved by now."""
+        assert self._plan.evaluation is not None
+        every = self._plan.evaluation.every_steps
+        if every > 0 and state.global_step > 0 and state.global_step % every == 0:
+            self._take("latest", state.global_step)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Measures the trained policy."""
+        if not self._stop.interrupted:
+            self._take("after", state.global_step)
+
+    def _take(self, moment: str, step: int) -> None:
+        started = time.perf_counter()
+        judged = evaluate(self._trainer, self._plan, self._rows)
+        seconds = time.perf_counter() - started
+        self.seconds += seconds
+        if self._log is None:
+            return
+        self._folder.mkdir(exist_ok=True)
+        _write_rows(self._folder / f"step-{step}.jsonl", judged)
+        figures = {"step": step, **summary(judged, self._plan), "seconds": round(seconds, 3)}
+        self._log.write("evaluation", **figures)
+        _print(figures)
+        before = self._folder / "step-0.jsonl"
+        if moment == "after" and self._plan.evaluation is not None and self._plan.evaluation.at_start:
+            self._record.update_evaluation(after=figures, **changes(_read_rows(before), judged, self._plan))
+        else:
+            self._record.update_evaluation(**{moment: figures})
+
+
+def _print(figures: dict[str, Any]) -> None:
+    means = {"reward": figures["reward"], **figures["rewards"]}
+    words = [f"{name} {'none' if value is None else format(value, '.3f')}" for name, value in means.items()]
+    kind = "greedy" if figures["greedy"] else "sampled"
+    print(
+        f"evaluation at step {figures['step']}  {'  '.join(words)}  ({figures['count']} rows, {kind})",
+        flush=True,
+    )
+
+
+def _write_rows(path: Path, judged: list[Judged]) -> None:
+    lines = [json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in judged]
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def _read_rows(path: Path) -> list[Judged]:
+    with path.open(encoding="utf-8") as lines:
+        return [Judged(**json.loads(line)) for line in lines]

@@ -1,0 +1,38 @@
+"""The model with the new tokens of the recipe, as a folder that all ranks start from."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
+
+from grpo_recipes.worker.checkpoint import put_in_place
+from grpo_recipes.worker.planned import Plan
+
+
+def write_extended_model(plan: Plan, place: Path) -> None:
+    """Writes model and tokenizer with the tokens of `tokenizer.add_tokens` to `place`, if not yet there.
+
+    They are not special, so they stay in the decoded text that rewards see. New embeddings are drawn
+    around the mean of the others, from the run's seed. Embeddings are never made fewer: many models have
+    spare rows. Call it before GRPOConfig is built, which under ZeRO-3 makes every load a collective one.
+    """
+    if place.exists():
+        return
+    set_seed(plan.arguments.GRPOConfig["seed"])
+    origin: dict[str, Any] = {
+        "revision": plan.model.revision,
+        "trust_remote_code": plan.arguments.GRPOConfig.get("trust_remote_code", False),
+    }
+    tokenizer = AutoTokenizer.from_pretrained(plan.model.path, **origin)
+    tokenizer.add_tokens(list(plan.tokenizer.add_tokens), special_tokens=False)
+    model = AutoModelForCausalLM.from_pretrained(
+        plan.model.path, dtype=plan.arguments.model_init_kwargs["dtype"], **origin
+    )
+    if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
+        model.resize_token_embeddings(len(tokenizer))
+    writing = place.with_name(f".{place.name}.writing")
+    shutil.rmtree(writing, ignore_errors=True)
+    model.save_pretrained(writing)
+    tokenizer.save_pretrained(writing)
+    put_in_place(writing, place)

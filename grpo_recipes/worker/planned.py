@@ -1,0 +1,83 @@
+"""plan.json as the worker sees it. The worker has no default for anything: a missing key stops it."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from grpo_recipes.plan import (
+    PLAN_FORMAT,
+    Arguments,
+    Data,
+    Evaluation,
+    Expect,
+    Model,
+    Reward,
+    Tokenizer,
+    World,
+)
+from grpo_recipes.worker.stopped import Stopped
+
+Section = TypeVar("Section")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The parts of plan.json that the worker carries out."""
+
+    world: World
+    arguments: Arguments
+    model: Model
+    tokenizer: Tokenizer
+    data: Data
+    rewards: tuple[Reward, ...]
+    evaluation: Evaluation | None
+    shims: tuple[str, ...]
+    expect: Expect
+
+
+def read_plan(folder: Path) -> Plan:
+    """The plan of a run folder. Raises Stopped if it is missing, of another format or lacks a key."""
+    path = folder / "plan.json"
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise Stopped(f"{path}: the plan cannot be read\n  = because: {problem}") from problem
+    if not isinstance(content, dict) or content.get("plan") != PLAN_FORMAT:
+        raise Stopped(f"{path}: not a plan of format {PLAN_FORMAT}, the only one that this worker carries out")
+    keys = _only(content, [field.name for field in dataclasses.fields(Plan)], "")
+    held_out = keys["evaluation"]
+    return Plan(
+        world=_section(World, keys["world"], "world"),
+        arguments=_section(Arguments, keys["arguments"], "arguments"),
+        model=_section(Model, keys["model"], "model"),
+        tokenizer=_section(Tokenizer, keys["tokenizer"], "tokenizer"),
+        data=_section(Data, keys["data"], "data"),
+        rewards=tuple(_section(Reward, reward, f"rewards[{place}]") for place, reward in enumerate(keys["rewards"])),
+        evaluation=None if held_out is None else _evaluation(held_out),
+        shims=tuple(keys["shims"]),
+        expect=_section(Expect, keys["expect"], "expect"),
+    )
+
+
+def _evaluation(content: dict[str, Any]) -> Evaluation:
+    return dataclasses.replace(
+        _section(Evaluation, content, "evaluation"),
+        data=_section(Data, content.get("data"), "evaluation.data"),
+    )
+
+
+def _section(kind: type[Section], content: Any, where: str) -> Section:
+    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    return kind(**_only(content, names, where))
+
+
+def _only(content: Any, names: list[str], where: str) -> dict[str, Any]:
+    """The named keys of a mapping; keys that only the planner reads are left out."""
+    if not isinstance(content, dict):
+        raise Stopped(f"plan.json: {where or 'the whole'} is not a mapping")
+    missing = [f"{where}.{name}" if where else name for name in names if name not in content]
+    if missing:
+        raise Stopped(f"plan.json lacks {', '.join(missing)}\n  = because: the worker decides nothing by itself")
+    return {name: content[name] for name in names}

@@ -1,0 +1,21 @@
+"""Keeps nf4 weights on AVX512-BF16 processors as they are in evaluation mode.
+
+Defect: bitsandbytes on the CPU packs the weights of a Linear4bit for good in the first forward that is in
+evaluation mode and needs no gradient. Later training forwards use a kernel without backward: with a bias they
+fail ("a view of a leaf Variable that requires grad is being used in an in-place operation"), without one the
+gradients are silently wrong.
+Seen: bitsandbytes 0.50.2 on processors with avx512_bf16. GPUs are not concerned.
+Remove when: a packed Linear4bit gives the gradients of an unpacked one.
+"""
+
+from typing import Any
+
+
+def apply(model: Any) -> int:
+    """Tells every Linear4bit of the model not to pack; returns their number. Before the first forward."""
+    from bitsandbytes.nn import Linear4bit
+
+    layers = [module for module in model.modules() if isinstance(module, Linear4bit)]
+    for layer in layers:
+        layer.support_avx512bf16_for_cpu = False
+    return len(layers)

@@ -1,0 +1,15 @@
+"""Keeps DeepSpeed on the CPU from compiling its shared-memory collectives when it starts.
+
+Defect: deepspeed compiles the op deepspeed_shm_comm in init_distributed on every Linux machine, a minute or
+more. A process that is killed meanwhile leaves a lock file for which every later run waits without end and
+without a word.
+Seen: deepspeed 0.19.8. Without the op the same collectives go through gloo, with the same numbers.
+Remove when: deepspeed does not build the op unasked, or its lock does not outlive its process.
+"""
+
+
+def apply() -> None:
+    """Marks the op as incompatible, so that it is not built. Before the training arguments are built."""
+    import deepspeed
+
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False

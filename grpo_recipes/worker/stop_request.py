@@ -1,0 +1,53 @@
+"""A first signal asks the run to stop after the current step; a second one ends it at once."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from grpo_recipes.worker.stopped import EXIT_INTERRUPTED
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class StopRequest:
+    """Whether SIGTERM or SIGINT has come.
+
+    on_end: called before the process ends at once. grace_s: a launcher and a terminal may both pass the same
+    wish on, so signals within this time after the first are the same signal.
+    """
+
+    def __init__(self, on_end: Callable[[], None], grace_s: float = 3.0) -> None:
+        self.requested = False
+        self.can_wait = False
+        self._on_end = on_end
+        self._grace_s = grace_s
+        self._first: float | None = None
+
+    def listen(self) -> None:
+        """Takes the signals over. A thread sees them even while the main thread waits inside a collective."""
+        reader, writer = socket.socketpair()
+        writer.setblocking(False)
+        for number in SIGNALS:
+            signal.signal(number, lambda *_: None)
+        signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        threading.Thread(target=self._watch, args=(reader, writer), name="signals", daemon=True).start()
+
+    def _watch(self, reader: socket.socket, writer: socket.socket) -> None:
+        # `writer` is only held, so that it is not closed: signals are written to its number.
+        while numbers := reader.recv(64):
+            for number in numbers:
+                if number in SIGNALS:
+                    self._receive()
+
+    def _receive(self) -> None:
+        now = time.monotonic()
+        if self.can_wait and self._first is None:
+            self._first, self.requested = now, True
+        elif self._first is None or now - self._first > self._grace_s:
+            self._on_end()
+            sys.stdout.flush()
+            os._exit(EXIT_INTERRUPTED)

@@ -1,0 +1,120 @@
+"""The training itself: processes, data, trainer, checks, steps, and what is left in the run folder."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from accelerate.utils import gather_object
+
+from grpo_recipes.worker.checkpoint import latest_checkpoint, save_final, save_whole_checkpoints, step_of
+from grpo_recipes.worker.checks import as_records, report, run_checks, stop_if_different
+from grpo_recipes.worker.data import prepared_rows
+from grpo_recipes.worker.evaluation_callback import EvaluationCallback
+from grpo_recipes.worker.extended_model import write_extended_model
+from grpo_recipes.worker.metrics import MetricsLog
+from grpo_recipes.worker.model import build_trainer, extended_model_folder, training_arguments
+from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.progress import ProgressLines
+from grpo_recipes.worker.record import Record
+from grpo_recipes.worker.reward_functions import load_rewards
+from grpo_recipes.worker.shims import bnb_cpu_packing, deepspeed_shm
+from grpo_recipes.worker.stop_callback import StopCallback
+from grpo_recipes.worker.stop_request import StopRequest
+from grpo_recipes.worker.stopped import Stopped
+
+KNOWN_SHIMS = ("bnb_cpu_packing", "deepspeed_shm")
+
+
+def run_training(plan: Plan, folder: Path, record: Record, request: StopRequest, *, resume: bool) -> bool:
+    """Trains, and returns whether a signal interrupted it. Raises Stopped if a check forbids it."""
+    trainer, held_out = _prepared(plan, folder)
+    checks = run_checks(plan, trainer)
+    record.update(checks=as_records(checks))
+    stop_if_different(checks)
+    if trainer.is_world_process_zero():
+        print(report(checks), flush=True)
+
+    checkpoint = latest_checkpoint(folder / "checkpoints") if resume else None
+    stop = StopCallback(request, trainer.accelerator)
+    log = _add_callbacks(trainer, plan, held_out, folder, record, stop, checkpoint)
+    request.can_wait = True
+    cpu, wall = time.process_time(), time.perf_counter()
+    trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    cpu_s, wall_s = _cpu_of_all_ranks(trainer, time.process_time() - cpu), time.perf_counter() - wall
+    record.update(step=trainer.state.global_step, train_cpu_s=round(cpu_s, 3), train_wall_s=round(wall_s, 3))
+    if not stop.interrupted:
+        save_final(trainer, folder / "final")
+        record.update(final=str(folder / "final"))
+    if log is not None:
+        log.write("end", trainer.state.global_step, status="interrupted" if stop.interrupted else "completed")
+    trainer.accelerator.end_training()
+    return stop.interrupted
+
+
+def _prepared(plan: Plan, folder: Path) -> tuple[Any, Any]:
+    """The trainer, its shims applied, and the held-out rows, None without an evaluation."""
+    unknown = [name for name in plan.shims if name not in KNOWN_SHIMS]
+    if unknown:
+        raise Stopped(f"this worker has no shim {', '.join(unknown)}\n  = because: plan.json names it")
+    if "deepspeed_shm" in plan.shims:
+        deepspeed_shm.apply()
+    rank = int(os.environ.get("RANK", "0"))
+    if plan.tokenizer.add_tokens and rank == 0:
+        # The other ranks wait for this one inside training_arguments, where the processes find each other.
+        write_extended_model(plan, extended_model_folder(folder))
+    arguments = training_arguments(plan, folder)
+    _check_live_world(plan, arguments)
+    rows = prepared_rows(plan.data, "dataset", folder / "cache", rank)
+    held_out = None
+    if plan.evaluation is not None:
+        held_out = prepared_rows(plan.evaluation.data, "evaluation", folder / "cache", rank)
+    rewards = load_rewards(plan.rewards, folder / "worker" / "user")
+    trainer = build_trainer(plan, arguments, rows, rewards, folder)
+    if "bnb_cpu_packing" in plan.shims:
+        bnb_cpu_packing.apply(trainer.model)
+    save_whole_checkpoints(trainer)
+    return trainer, held_out
+
+
+def _check_live_world(plan: Plan, arguments: Any) -> None:
+    """The processes that found each other, before anything loads; a wrong backend leaves each alone."""
+    live = arguments.distributed_state.num_processes
+    if live != plan.expect.world_size:
+        raise Stopped(
+            f"processes that train together: {live}, planned: {plan.expect.world_size}\n"
+            f"  = because: accelerate sees {arguments.distributed_state.distributed_type}"
+            f" on {arguments.distributed_state.device}\n"
+            f"  = fix: start with launch.sh of the run folder, or plan again for this machine"
+        )
+
+
+def _add_callbacks(
+    trainer: Any,
+    plan: Plan,
+    held_out: Any,
+    folder: Path,
+    record: Record,
+    stop: StopCallback,
+    checkpoint: Path | None,
+) -> MetricsLog | None:
+    """Adds what watches the training and returns the metrics log, None on other ranks than 0."""
+    log = None
+    if trainer.is_world_process_zero():
+        log = MetricsLog(folder / "metrics.jsonl", resume_step=None if checkpoint is None else step_of(checkpoint))
+    trainer.add_callback(stop)
+    evaluation = None
+    if held_out is not None:
+        evaluation = EvaluationCallback(trainer, plan, held_out, folder, record, log, stop)
+    if log is not None:
+        lines = ProgressLines(record, log, lambda: 0.0 if evaluation is None else evaluation.seconds)
+        trainer.add_callback(lines)
+    if evaluation is not None:
+        trainer.add_callback(evaluation)
+    return log
+
+
+def _cpu_of_all_ranks(trainer: Any, own_s: float) -> float:
+    if trainer.accelerator.num_processes == 1:
+        return own_s
+    return float(sum(gather_object([own_s])))

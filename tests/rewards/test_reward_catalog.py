@@ -1,0 +1,46 @@
+"""The catalog of shipped rewards against the functions themselves."""
+
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+
+from grpo_recipes.rewards.catalog import Signature, shipped_rewards
+
+
+def test_every_reward_is_listed_with_what_it_takes() -> None:
+    found = {name: (each.columns, each.options, each.required) for name, each in shipped_rewards().items()}
+    assert found == {
+        "accuracy": (("solution",), {}, ()),
+        "completion_length": ((), {"target": 0, "max_characters": 1000}, ()),
+        "exact_match": (("solution",), {"ignore_case": False}, ()),
+        "regex_match": ((), {"full": False}, ("pattern",)),
+        "tag_format": ((), {"tags": ("think", "answer")}, ()),
+        "valid_json": ((), {"required_keys": ()}, ()),
+    }
+
+
+def test_the_catalog_agrees_with_the_live_functions() -> None:
+    for name, signature in shipped_rewards().items():
+        function = getattr(import_module(f"grpo_recipes.rewards.{name}"), name)
+        parameters = list(inspect.signature(function).parameters.values())
+        assert parameters[0].name == "completions"
+        assert parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
+        keywords = {each.name: each.default for each in parameters[1:-1]}
+        assert signature == Signature(
+            signature.columns,
+            {key: value for key, value in keywords.items() if value is not inspect.Parameter.empty},
+            signature.required,
+            (function.__doc__ or "").partition("\n")[0],
+        )
+        assert {*signature.columns, *signature.required, *signature.options} == set(keywords)
+        assert signature.doc.endswith((".", ","))
+
+
+def test_the_catalog_imports_no_reward() -> None:
+    code = (
+        "import sys; from grpo_recipes.rewards.catalog import shipped_rewards; shipped_rewards();"
+        "print([name for name in sys.modules if name.startswith('grpo_recipes.rewards.') or 'math' in name[4:]])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['grpo_recipes.rewards.catalog']"

@@ -1,0 +1,124 @@
+"""A tiny model, its data, plans for it, and run folders as the launcher makes them."""
+
+import functools
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from worker_runs import Changes, plan_of, planned_data
+
+PACKAGE = Path(__file__).resolve().parents[2] / "grpo_recipes"
+CHARACTERS = "0123456789+=abcdefghijklmnopqrstuvwxyz"
+TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['content'] }}<|im_end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>{% endif %}"
+)
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an untrained Qwen2 of 100 thousand parameters and a tokenizer of single characters."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+    words = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *CHARACTERS]
+    tokens = Tokenizer(models.BPE(vocab={word: place for place, word in enumerate(words)}, merges=[]))
+    tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokens.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=tokens, pad_token=words[0], eos_token=words[2], additional_special_tokens=[words[1]]
+    )
+    tokenizer.chat_template = TEMPLATE
+    torch.manual_seed(0)
+    model = Qwen2ForCausalLM(
+        Qwen2Config(
+            vocab_size=len(words),
+            hidden_size=64,
+            intermediate_size=128,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=128,
+            tie_word_embeddings=True,
+            initializer_range=0.1,
+            eos_token_id=2,
+            pad_token_id=0,
+            bos_token_id=None,
+        )
+    )
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A .jsonl file of 64 sums of different lengths."""
+    path = tmp_path_factory.mktemp("data") / "sums.jsonl"
+    rows = [{"question": f"{a}+{a * b}=", "answer": str(a + a * b)} for a in range(3, 19) for b in range(2, 6)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture(scope="session")
+def make_plan(tiny_model: Path, sums: Path) -> Callable[..., Changes]:
+    """Plans for the tiny model: full, "lora" or "nf4", with changes to GRPOConfig and to the sections."""
+
+    return functools.partial(plan_of, tiny_model, sums)
+
+
+@pytest.fixture(scope="session")
+def held_out(sums: Path) -> Callable[..., Changes]:
+    """The evaluation section of a plan, over the first 11 sums, with changes."""
+
+    def make(**changes: Any) -> Changes:
+        data = planned_data(sums, max_rows=11)
+        return {
+            "data": data,
+            "at_start": True,
+            "every_steps": 0,
+            "greedy": True,
+            "batch_size": 4,
+            **changes,
+        }
+
+    return make
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> Callable[..., Path]:
+    """Run folders as the launcher makes them: plan.json and the copied worker, with a user's reward files."""
+
+    def make(plan: Changes, name: str = "run", user: dict[str, str] | None = None) -> Path:
+        folder = tmp_path / name
+        copy = folder / "worker" / "grpo_recipes"
+        for part in ("worker", "rewards"):
+            shutil.copytree(PACKAGE / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(PACKAGE / "__init__.py", copy)
+        shutil.copy(PACKAGE / "plan.py", copy)
+        shutil.copy(PACKAGE / "worker" / "train.py", folder / "worker")
+        (folder / "worker" / "user").mkdir()
+        for file, text in (user or {}).items():
+            (folder / "worker" / "user" / file).write_text(text)
+        (folder / "plan.json").write_text(json.dumps(plan))
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def sha256_of_text() -> Callable[[str], str]:
+    """The digest that a plan has for a reward file of this text."""
+    return lambda text: hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.fixture
+def stub_plan() -> Changes:
+    """A plan whose model and data do not exist: for what must end before either is needed."""
+    return plan_of(Path("/nonexistent"), Path("/nonexistent"))

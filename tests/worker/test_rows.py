@@ -1,0 +1,123 @@
+"""The rows of every source, cut and rendered, with nothing left outside the run folder."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from worker_runs import planned_data
+
+from grpo_recipes.plan import Data
+from grpo_recipes.worker.stopped import Stopped
+
+pytestmark = pytest.mark.stack
+ROWS = [{"question": f"{number}+1=", "answer": str(number + 1), "number": number} for number in range(5)]
+
+
+def json_file(folder: Path) -> Data:
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return Data(**planned_data(folder / "rows.jsonl"))
+
+
+def csv_file(folder: Path) -> Data:
+    with (folder / "rows.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, ["question", "answer", "number"])
+        table.writeheader()
+        table.writerows(ROWS)
+    return Data(**planned_data(folder / "rows.csv", format="csv"))
+
+
+def parquet_file(folder: Path) -> Data:
+    from datasets import Dataset
+
+    Dataset.from_list(ROWS).to_parquet(folder / "rows.parquet")
+    return Data(**planned_data(folder / "rows.parquet", format="parquet"))
+
+
+def saved_dataset(folder: Path) -> Data:
+    from datasets import Dataset
+
+    Dataset.from_list(ROWS).save_to_disk(folder / "saved")
+    return Data(**planned_data(folder / "saved", source="folder", format=None))
+
+
+def saved_splits(folder: Path) -> Data:
+    from datasets import Dataset, DatasetDict
+
+    splits = {"train": Dataset.from_list(ROWS[:1]), "test": Dataset.from_list(ROWS)}
+    DatasetDict(splits).save_to_disk(folder / "saved")
+    return Data(**planned_data(folder / "saved", source="folder", format=None, split="test"))
+
+
+def folder_of_files(folder: Path) -> Data:
+    (folder / "files").mkdir()
+    (folder / "files" / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return Data(**planned_data(folder / "files", source="folder", format=None, split="test"))
+
+
+@pytest.mark.parametrize("source", [json_file, csv_file, parquet_file, saved_dataset, saved_splits, folder_of_files])
+def test_every_source_gives_the_same_rows(
+    source: Callable[[Path], Data], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import datasets
+
+    from grpo_recipes.worker.data import prepared_rows
+
+    outside = tmp_path / "outside"
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", outside)
+    rows = list(prepared_rows(source(tmp_path), "dataset", tmp_path / "cache", rank=0))
+
+    assert [row["prompt"] for row in rows] == [[{"role": "user", "content": f"{n}+1="}] for n in range(5)]
+    assert [row["solution"] for row in rows] == ["1", "2", "3", "4", "5"]
+    assert [row["number"] for row in rows] == [0, 1, 2, 3, 4]
+    assert not outside.exists()
+
+
+def test_large_data_goes_through_a_file_of_the_run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from grpo_recipes.worker import data
+
+    monkeypatch.setattr(data, "IN_MEMORY_BYTES", 0)
+    rows = data.prepared_rows(json_file(tmp_path), "dataset", tmp_path / "cache", rank=1)
+    assert rows[4]["prompt"] == [{"role": "user", "content": "4+1="}]
+    assert [Path(file["filename"]) for file in rows.cache_files] == [tmp_path / "cache" / "dataset-1.arrow"]
+
+
+def test_a_prompt_column_of_another_type_is_replaced(tmp_path: Path) -> None:
+    from grpo_recipes.worker.data import prepared_rows
+
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "1+1="}\n')
+    planned = Data(**planned_data(tmp_path / "rows.jsonl", prompt="{{ prompt }}", columns={}, max_rows=9))
+    rows = prepared_rows(planned, "dataset", tmp_path / "cache", rank=0)
+    assert list(rows) == [{"prompt": [{"role": "user", "content": "1+1="}]}]
+
+
+REFUSED = [
+    pytest.param({"sha256": "0" * 64}, "changed since the plan was made", id="digest"),
+    pytest.param({"max_rows": 0}, "has no rows", id="no rows"),
+    pytest.param({"prompt": None}, "the rows have no column `prompt`", id="no prompt"),
+    pytest.param({"prompt": "{{ answers }}"}, "row 1 cannot fill the template", id="template"),
+    pytest.param({"columns": {"prompts": "a"}}, "the rows have a column `prompts`", id="taken column"),
+    pytest.param({"path": "/nonexistent.jsonl"}, "does not exist", id="no file"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), REFUSED)
+def test_rows_that_cannot_be_trained_on_are_refused(changes: dict[str, object], message: str, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from grpo_recipes.worker.data import prepared_rows
+
+    planned = replace(json_file(tmp_path), **changes)  # type: ignore[arg-type]
+    with pytest.raises(Stopped, match=message):
+        prepared_rows(planned, "dataset", tmp_path / "cache", rank=0)
+
+
+def test_a_split_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from grpo_recipes.worker.data import prepared_rows
+
+    planned = replace(saved_splits(tmp_path), split="validation")
+    with pytest.raises(Stopped, match="has no split validation\n  = because: it has test, train"):
+        prepared_rows(planned, "dataset", tmp_path / "cache", rank=0)

@@ -1,0 +1,131 @@
+"""Two processes train together, with the global batch of one, or the run is stopped."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from worker_runs import LORA, Changes, events, launch, lora_numbers, record, start, train
+
+PAIR = {"engine": "local", "num_nodes": 1, "num_processes": 2, "device": "cpu", "strategy": "ddp"}
+DDP_YAML = """\
+compute_environment: LOCAL_MACHINE
+distributed_type: MULTI_GPU
+num_machines: 1
+num_processes: 2
+machine_rank: 0
+main_process_port: 0
+use_cpu: true
+mixed_precision: "no"
+"""
+ZERO3_YAML = """\
+compute_environment: LOCAL_MACHINE
+distributed_type: DEEPSPEED
+num_machines: 1
+num_processes: 2
+machine_rank: 0
+main_process_port: 0
+use_cpu: true
+deepspeed_config: {deepspeed_config_file: deepspeed.json, zero3_init_flag: true}
+"""
+ZERO3 = {
+    "train_batch_size": "auto",
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": "auto",
+    "gradient_clipping": "auto",
+    "bf16": {"enabled": "auto"},
+    "zero_optimization": {"stage": 3, "stage3_param_persistence_threshold": 0},
+}
+
+
+def for_two(plan: Changes, **expect: object) -> Changes:
+    """The plan for two processes: each takes half of the completions of a step."""
+    plan["world"] = PAIR
+    plan["expect"].update(world_size=2, **expect)
+    plan["expect"]["arguments"]["per_device_train_batch_size"] = 8
+    return plan
+
+
+@pytest.mark.stack
+def test_two_processes_train_with_the_global_batch_of_one(
+    make_plan: Callable[..., Changes], held_out: Callable[..., Changes], make_run: Callable[..., Path]
+) -> None:
+    arguments = {"per_device_train_batch_size": 8, "max_steps": 3}
+    plan = for_two(make_plan("lora", arguments=arguments, evaluation=held_out()))
+    alone = make_run(make_plan("lora", arguments={"max_steps": 1}, evaluation=held_out()), name="one-process")
+
+    together = make_run(plan)
+    exit_code, output = launch(together, DDP_YAML)
+    assert exit_code == 0, output
+    exit_code, _ = train(alone)
+    assert exit_code == 0
+
+    assert {"name": "processes", "plan": 2, "live": 2, "ok": True} in record(together)["checks"]
+    assert output.count("step 3/3") == 1
+    # The same prompts in a step, 2 groups of 8 completions; the same held-out rows, with the same answers.
+    first, first_alone = events(together, "step")[0], events(alone, "step")[0]
+    assert first["num_tokens"] - 16 * first["completions/mean_length"] == pytest.approx(
+        first_alone["num_tokens"] - 16 * first_alone["completions/mean_length"]
+    )
+    assert (together / "evaluation" / "step-0.jsonl").read_text() == (alone / "evaluation" / "step-0.jsonl").read_text()
+    assert (Path(record(together)["final"]) / "adapter_model.safetensors").stat().st_size > 0
+
+
+@pytest.mark.stack
+def test_sharded_weights_are_trained_counted_and_evaluated(
+    make_plan: Callable[..., Changes], held_out: Callable[..., Changes], make_run: Callable[..., Path]
+) -> None:
+    arguments = {"per_device_train_batch_size": 8, "max_steps": 2}
+    plan = for_two(
+        make_plan("lora", arguments=arguments, evaluation=held_out(), shims=["deepspeed_shm"]),
+        deepspeed_stage=3,
+        trainable_parameters=lora_numbers(LORA["r"]),
+    )
+    folder = make_run(plan)
+    (folder / "deepspeed.json").write_text(json.dumps(ZERO3))
+
+    exit_code, output = launch(folder, ZERO3_YAML)
+
+    assert exit_code == 0, output
+    end = record(folder)
+    assert end["status"] == "completed"
+    assert {"name": "DeepSpeed stage", "plan": 3, "live": 3, "ok": True} in end["checks"]
+    assert end["evaluation"]["after"]["count"] == 11
+    assert "deepspeed_shm_comm" not in output
+
+
+def test_asking_for_two_processes_and_getting_one_stops_before_anything_is_imported(
+    stub_plan: Changes, make_run: Callable[..., Path]
+) -> None:
+    folder = make_run(for_two(stub_plan))
+
+    exit_code, output = train(folder, PYTHONPATH=str(without_torch(folder)))
+
+    assert exit_code == 3
+    assert "error: processes started: 1, planned: 2" in output
+    assert (record(folder)["status"], record(folder)["exit_code"]) == ("stopped", 3)
+
+
+def without_torch(folder: Path) -> Path:
+    """A folder whose `torch` cannot be imported."""
+    path = folder / "no-torch"
+    path.mkdir()
+    (path / "torch.py").write_text("raise ImportError('torch was imported')\n")
+    return path
+
+
+@pytest.mark.stack
+def test_processes_that_do_not_find_each_other_are_stopped_before_the_model_loads(
+    make_plan: Callable[..., Changes], make_run: Callable[..., Path]
+) -> None:
+    # use_cpu false without a GPU: each of the two processes would train alone, into the same folder.
+    plan = for_two(make_plan(arguments={"use_cpu": False, "per_device_train_batch_size": 8}))
+    plan["model"]["path"] = "/nonexistent"
+    folder = make_run(plan)
+
+    ranks = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29817"}
+    both = [start(folder, **ranks, RANK=rank, LOCAL_RANK=rank, CUDA_VISIBLE_DEVICES="") for rank in "01"]
+    outputs = [process.communicate(timeout=100)[0] for process in both]
+
+    assert [process.returncode for process in both] == [3, 3], outputs
+    assert "processes that train together: 1, planned: 2" in record(folder)["message"]

@@ -1,0 +1,156 @@
+"""The worker stops when it is told to, and when something is not as planned."""
+
+import json
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from worker_runs import Changes, events, lora_numbers, planned_reward, record, start, train
+
+SLOW_REWARD = """
+import time
+
+def slow(completions, **kwargs):
+    time.sleep(0.2)
+    return [float(len(set(completion[0]["content"]))) for completion in completions]
+"""
+
+
+@pytest.mark.stack
+def test_an_interrupted_run_leaves_a_checkpoint_from_which_it_goes_on_to_the_same_losses(
+    make_plan: Callable[..., Changes],
+    make_run: Callable[..., Path],
+    sha256_of_text: Callable[[str], str],
+) -> None:
+    reward = planned_reward("slow.py:slow", kind="python", name="slow", sha256=sha256_of_text(SLOW_REWARD))
+    plan = make_plan("lora", arguments={"max_steps": 20}, rewards=[reward])
+    folder = make_run(plan, user={"slow.py": SLOW_REWARD})
+    whole = make_run(plan, name="uninterrupted", user={"slow.py": SLOW_REWARD})
+
+    process = start(folder)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("step 2/"):
+            process.send_signal(signal.SIGTERM)
+            break
+    output = process.communicate(timeout=120)[0]
+
+    assert process.returncode == 75, output
+    end = record(folder)
+    stopped_at = end["step"]
+    assert (end["status"], end["exit_code"], end["final"]) == ("interrupted", 75, None)
+    assert 2 <= stopped_at < 20
+    assert end["checkpoint"] == str(folder / "checkpoints" / f"checkpoint-{stopped_at}")
+    saved = {path.name for path in Path(end["checkpoint"]).iterdir()}
+    assert {"adapter_model.safetensors", "optimizer.pt", "rng_state.pth", "trainer_state.json"} <= saved
+    assert [path.name for path in (folder / "checkpoints").iterdir()] == [f"checkpoint-{stopped_at}"]
+
+    assert train(folder)[0] == 3  # without --resume it would train over the checkpoint
+    exit_code, output = train(folder, "--resume")
+    assert exit_code == 0, output
+    assert record(folder)["status"] == "completed"
+    assert train(whole)[0] == 0
+    assert losses(folder) == losses(whole)
+
+
+def losses(folder: Path) -> list[tuple[int, float, float]]:
+    return [(step["step"], step["loss"], step["reward"]) for step in events(folder, "step")]
+
+
+@pytest.mark.stack
+def test_a_reward_that_raises_fails_the_run_with_its_message(
+    make_plan: Callable[..., Changes], make_run: Callable[..., Path], sha256_of_text: Callable[[str], str]
+) -> None:
+    text = "def broken(completions, **kwargs):\n    raise LookupError('no such unit')\n"
+    reward = planned_reward("broken.py:broken", kind="python", name="broken", sha256=sha256_of_text(text))
+    folder = make_run(make_plan(rewards=[reward]), user={"broken.py": text})
+
+    exit_code, output = train(folder)
+
+    assert exit_code == 1
+    assert "Traceback" in output
+    assert record(folder)["status"] == "failed"
+    assert record(folder)["message"] == "LookupError: no such unit"
+
+
+@pytest.mark.stack
+def test_all_differences_of_the_live_trainer_are_named_at_once(
+    make_plan: Callable[..., Changes], make_run: Callable[..., Path]
+) -> None:
+    plan = make_plan("lora")
+    plan["expect"]["trainable_parameters"] = 4711
+    plan["expect"]["arguments"]["beta"] = 0.04
+    plan["expect"]["arguments"]["learning_rate"] = 0.003
+    folder = make_run(plan)
+
+    exit_code, output = train(folder)
+
+    assert exit_code == 3, output
+    assert "  GRPOConfig.beta: plan 0.04, live 0.0\n" in output
+    assert f"  trainable parameters: plan 4711, live {lora_numbers(4)}\n" in output
+    assert "learning_rate" not in output
+    assert [check["name"] for check in record(folder)["checks"] if not check["ok"]] == [
+        "GRPOConfig.beta",
+        "trainable parameters",
+    ]
+    assert not (folder / "metrics.jsonl").exists()
+
+
+def test_a_reward_file_that_changed_after_the_plan_is_refused_and_not_run(
+    stub_plan: Changes, make_run: Callable[..., Path], sha256_of_text: Callable[[str], str]
+) -> None:
+    changed = "open('was_run', 'w')\n"
+    stub_plan["rewards"] = [
+        planned_reward("mine.py:f", kind="python", name="f", sha256=sha256_of_text("def f(): ...\n"))
+    ]
+    folder = make_run(stub_plan, user={"mine.py": changed})
+
+    exit_code, output = train(folder)
+
+    assert exit_code == 3
+    assert "mine.py changed since the plan was made" in output
+    assert record(folder)["message"] in output
+    assert not (folder / "was_run").exists()
+
+
+def test_a_plan_that_lacks_a_key_stops_the_worker(stub_plan: Changes, make_run: Callable[..., Path]) -> None:
+    del stub_plan["expect"]["world_size"], stub_plan["expect"]["trainable"]
+    folder = make_run(stub_plan)
+
+    exit_code, output = train(folder)
+
+    assert exit_code == 3
+    assert "plan.json lacks expect.world_size, expect.trainable" in output
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", json.dumps({"plan": 2})], ids=["empty", "list", "torn", "format 2"])
+def test_what_is_no_plan_stops_the_worker(text: str, stub_plan: Changes, make_run: Callable[..., Path]) -> None:
+    folder = make_run(stub_plan)
+    (folder / "plan.json").write_text(text)
+
+    exit_code, output = train(folder)
+
+    assert (exit_code, record(folder)["status"]) == (3, "stopped")
+    assert "Traceback" not in output
+
+
+def test_a_signal_before_the_first_step_ends_the_worker_at_once(
+    stub_plan: Changes, make_run: Callable[..., Path]
+) -> None:
+    folder = make_run(stub_plan)
+    modules = folder / "modules"
+    modules.mkdir()
+    (modules / "datasets.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(60)\n")
+
+    process = start(folder, PYTHONPATH=str(modules))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "importing\n"
+    asked = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+
+    assert process.returncode == 75
+    assert time.monotonic() - asked < 10
+    assert record(folder)["status"] == "interrupted"

@@ -1,0 +1,171 @@
+"""Parts of plans, and the real worker started in a run folder."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+LORA = {
+    "r": 4,
+    "lora_alpha": 8,
+    "lora_dropout": 0.1,
+    "target_modules": "all-linear",
+    "task_type": "CAUSAL_LM",
+}
+NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": "float32"}
+
+Changes = dict[str, Any]
+
+
+def planned_data(path: Path, **changes: Any) -> Changes:
+    """The data section of a plan: a .jsonl file of sums."""
+    return {
+        "source": "file",
+        "path": str(path),
+        "format": "json",
+        "name": None,
+        "split": "train",
+        "revision": None,
+        "prompt": "{{ question }}",
+        "prompt_format": "conversational",
+        "system_prompt": None,
+        "columns": {"solution": "{{ answer }}"},
+        "max_rows": None,
+        "sha256": None,
+        **changes,
+    }
+
+
+def planned_reward(target: str, **changes: Any) -> Changes:
+    """A shipped reward of a plan."""
+    return {
+        "kind": "shipped",
+        "name": target,
+        "target": target,
+        "weight": 1.0,
+        "kwargs": {},
+        "path": None,
+        "sha256": None,
+        **changes,
+    }
+
+
+def grpo_arguments(**changes: Any) -> Changes:
+    """Six steps of two groups of eight short completions."""
+    return {
+        "learning_rate": 0.003,
+        "max_steps": 6,
+        "per_device_train_batch_size": 16,
+        "gradient_accumulation_steps": 1,
+        "steps_per_generation": 1,
+        "num_generations": 8,
+        "max_completion_length": 6,
+        "temperature": 1.0,
+        "top_k": 0,
+        "beta": 0.0,
+        "loss_type": "dapo",
+        "bf16": False,
+        "gradient_checkpointing": False,
+        "use_cpu": True,
+        "report_to": [],
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "eval_strategy": "no",
+        "seed": 7,
+        "reward_weights": [1.0],
+        **changes,
+    }
+
+
+def plan_of(
+    model: Path, rows: Path, mode: str = "full", *, arguments: Changes | None = None, **sections: Any
+) -> Changes:
+    """A plan for one process: full, "lora" or "nf4", with changes to GRPOConfig and to the sections."""
+    return {
+        "plan": 1,
+        "world": {"engine": "local", "num_nodes": 1, "num_processes": 1, "device": "cpu", "strategy": "single"},
+        "arguments": {
+            "GRPOConfig": grpo_arguments(**(arguments or {})),
+            "model_init_kwargs": {
+                "dtype": "float32",
+                **({"device_map": "local_rank"} if mode == "nf4" else {}),
+            },
+            "LoraConfig": None if mode == "full" else LORA,
+            "BitsAndBytesConfig": NF4 if mode == "nf4" else None,
+        },
+        "model": {"source": "folder", "path": str(model), "revision": None},
+        "tokenizer": {"chat_template_path": None, "add_tokens": []},
+        "data": planned_data(rows),
+        "rewards": [planned_reward("regex_match", name="digits", kwargs={"pattern": r"\d\d", "full": False})],
+        "evaluation": None,
+        "shims": [],
+        "expect": {
+            "world_size": 1,
+            "deepspeed_stage": 0,
+            "trainable": "full" if mode == "full" else "lora",
+            "trainable_parameters": None,
+            "arguments": {"beta": 0.0, "loss_type": "dapo", "per_device_train_batch_size": 16},
+        },
+        **sections,
+    }
+
+
+def lora_numbers(rank: int) -> int:
+    """Numbers in the adapters of the tiny model: (in + out) x rank for each linear layer of its two blocks."""
+    shapes = [(64, 64), (64, 32), (64, 32), (64, 64), (64, 128), (64, 128), (128, 64)]
+    return 2 * sum((inputs + outputs) * rank for inputs, outputs in shapes)
+
+
+def environment(**more: str) -> dict[str, str]:
+    """A small environment for worker processes, without that of an outer launcher and without the network."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    return {**kept, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "DS_ACCELERATOR": "cpu", **more}
+
+
+def start(folder: Path, *options: str, **more: str) -> "subprocess.Popen[str]":
+    """The worker as one process; stdout and stderr are one stream."""
+    return subprocess.Popen(
+        [sys.executable, "-u", "worker/train.py", *options],
+        cwd=folder,
+        env=environment(**more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def train(folder: Path, *options: str, **more: str) -> tuple[int, str]:
+    """Runs the worker as one process to its end: exit code and output."""
+    process = start(folder, *options, **more)
+    output, _ = process.communicate(timeout=300)
+    return process.returncode, output
+
+
+def launch(folder: Path, accelerate_yaml: str) -> tuple[int, str]:
+    """Runs the worker through accelerate launch to its end: exit code and output."""
+    (folder / "accelerate.yaml").write_text(accelerate_yaml)
+    launcher = "accelerate.commands.launch"
+    done = subprocess.run(
+        [sys.executable, "-m", launcher, "--config_file", "accelerate.yaml", "worker/train.py"],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+    return done.returncode, done.stdout
+
+
+def events(folder: Path, kind: str) -> list[Changes]:
+    """The lines of metrics.jsonl of one kind."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["event"] == kind]
+
+
+def record(folder: Path) -> Changes:
+    """run.json."""
+    found: Changes = json.loads((folder / "run.json").read_text())
+    return found
