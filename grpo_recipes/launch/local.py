@@ -1,0 +1,205 @@
+"""Trains a run folder on this machine and returns how it ended."""
+
+import contextlib
+import fcntl
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+from grpo_recipes.errors import EXIT_INTERRUPTED, EXIT_TRAINER_FAILED, Refusal
+from grpo_recipes.launch import supervisor
+from grpo_recipes.launch.metrics import METRICS_FILE, number, read_new
+from grpo_recipes.launch.progress import Progress, progress
+from grpo_recipes.record.run_record import RECORD_FILE, RunRecord, amend_record, read_record
+from grpo_recipes.trust.redact import redact
+
+LOG_FILE = "train.log"
+_LOCK_FILE = ".lock"
+_LAUNCH_ID = "GRPO_RUN_LAUNCH"
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_POLL_S = 0.1
+_SHOWN_LINES = 30
+# torch.distributed.elastic names the rank that failed first, before it stops the others.
+_RANK_FAILURE = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
+
+
+def launch(folder: str, *, resume: bool = False, echo: TextIO = sys.stderr) -> int:
+    """Trains a run folder to its end, shows how it goes on `echo`, and returns the exit code.
+
+    The first SIGINT, SIGTERM or SIGHUP lets the trainers save and stop, the second kills them. All output
+    goes to train.log; run.json has how the run ended, also when the worker could not say so itself.
+    Call from the main thread. Raises Refusal if the folder is already being trained or has no launch.sh.
+    """
+    folder = os.path.abspath(folder)
+    if not os.path.isfile(os.path.join(folder, "launch.sh")):
+        raise Refusal(f"{folder}: not a run folder\n  = because: it has no launch.sh")
+    log = os.path.join(folder, LOG_FILE)
+    with _locked(folder), progress(echo) as shown:
+        before = _fingerprint(folder)
+        log_start = os.path.getsize(log) if os.path.exists(log) else 0
+        shown.say(f"training in {folder}; the whole output is in {LOG_FILE} there")
+        code, asked = _run(folder, log, shown, ["--resume"] if resume else [])
+        record = read_record(folder) if _fingerprint(folder) != before else None
+        exit_code = _conclude(folder, record, code, asked, _text_after(log, log_start))
+        if exit_code == EXIT_TRAINER_FAILED:
+            _show_end_of_log(log, log_start, shown)
+    return exit_code
+
+
+def is_running(folder: str) -> bool:
+    """Whether a process of grpo-run trains this folder now; one that is gone leaves run.json at "running"."""
+    try:
+        with _locked(folder):
+            return False
+    except Refusal:
+        return True
+
+
+@contextlib.contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    """Holds the folder for one training; the kernel lets it go when this process ends in any way."""
+    with open(os.path.join(folder, _LOCK_FILE), "a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as problem:
+            raise Refusal(
+                f"{folder}: the run is being trained now\n  = because: another grpo-run holds {_LOCK_FILE}"
+            ) from problem
+        yield
+
+
+def _run(folder: str, log: str, shown: Progress, arguments: list[str]) -> tuple[int, list[str]]:
+    """Runs the supervisor to its end; returns its exit code and the names of the signals passed on."""
+    launch_id = uuid.uuid4().hex
+    metrics = os.path.join(folder, METRICS_FILE)
+    offset, started = 0, time.time()
+    asked: list[str] = []
+    # Handlers come before the start: a Ctrl-C in between would leave a training without its watcher.
+    with _signals_noted(asked), open(log, "ab") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-I", "-S", supervisor.__file__, folder, str(os.getpid()), *arguments],
+            env={**os.environ, "PYTHON": sys.executable, _LAUNCH_ID: launch_id},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            passed_on = 0
+            while True:
+                code = child.poll()
+                passed_on = _pass_on(child, asked, passed_on, shown)
+                events, offset = read_new(metrics, offset)
+                for event in events:
+                    # A resumed run keeps the events of its earlier attempts in the same file.
+                    if (number(event, "time") or started) >= started:
+                        shown.show(event)
+                if code is not None:
+                    return code, asked
+                time.sleep(_POLL_S)
+        finally:
+            if child.returncode != 0:
+                _end(child, launch_id)
+
+
+def _pass_on(child: subprocess.Popen[bytes], asked: list[str], passed_on: int, shown: Progress) -> int:
+    """Sends the signals that came since the last look to the supervisor and says what that means."""
+    for name in asked[passed_on:]:
+        if passed_on == 0:
+            shown.say(f"{name}: saving and stopping; once more kills the run")
+        child.send_signal(signal.SIGTERM)
+        # Two equal signals that wait together are one to the kernel; the supervisor has to see both.
+        time.sleep(_POLL_S)
+        passed_on += 1
+    return passed_on
+
+
+@contextlib.contextmanager
+def _signals_noted(asked: list[str]) -> Iterator[None]:
+    """Collects the names of SIGINT, SIGTERM, SIGHUP instead of dying of them; ignored ones stay ignored."""
+
+    def note(which: int, _: object) -> None:
+        asked.append(signal.Signals(which).name)
+
+    before = {each: signal.getsignal(each) for each in _FORWARDED}
+    watched = [each for each, handler in before.items() if handler != signal.SIG_IGN]
+    for each in watched:
+        signal.signal(each, note)
+    try:
+        yield
+    finally:
+        for each in watched:
+            signal.signal(each, before[each])
+
+
+def _end(child: subprocess.Popen[bytes], launch_id: str) -> None:
+    """Leaves nothing of a launch alive: no supervisor that is given up, nothing that a killed one left."""
+    if child.poll() is None:
+        child.kill()
+        child.wait()
+    marker = f"{_LAUNCH_ID}={launch_id}".encode()
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if marker in environment.read_bytes().split(b"\0"):
+                os.kill(int(environment.parent.name), signal.SIGKILL)
+
+
+def _fingerprint(folder: str) -> tuple[int, int] | None:
+    """Changes with each writing of run.json, so that an earlier attempt's record is not taken for it."""
+    try:
+        status = os.stat(os.path.join(folder, RECORD_FILE))
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _conclude(folder: str, record: RunRecord | None, code: int, asked: list[str], log: str) -> int:
+    """The exit code of the run, after run.json was corrected where the worker could not write its end."""
+    rank_failure = _RANK_FAILURE.search(log)
+    if record is not None and record.status != "running" and record.exit_code is not None:
+        # When one rank crashes, torch stops the others with SIGTERM; those believe they were interrupted.
+        is_crash = rank_failure is not None and int(rank_failure[1]) not in (0, EXIT_INTERRUPTED)
+        if record.exit_code != EXIT_INTERRUPTED or asked or not is_crash:
+            return record.exit_code
+    if asked:
+        status, exit_code = "interrupted", EXIT_INTERRUPTED
+        message = f"ended by {' and '.join(asked)} before the worker had saved"
+    else:
+        status, exit_code = "failed", EXIT_TRAINER_FAILED
+        how = f"rank {rank_failure[2]} {_death(int(rank_failure[1]))}" if rank_failure else f"it {_death(code)}"
+        message = f"the worker ended without a word: {how}"
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    amend_record(folder, {"status": status, "exit_code": exit_code, "message": message, "ended": now})
+    return exit_code
+
+
+def _death(code: int) -> str:
+    """An exit code in words: negative or above 128 is a signal."""
+    death_signal = -code if code < 0 else code - 128 if code > 128 else 0
+    if death_signal in {item.value for item in signal.Signals}:
+        name = signal.Signals(death_signal).name
+        hint = " (out of memory?)" if name == "SIGKILL" else ""
+        return f"was killed by {name}{hint}"
+    return f"ended with exit code {code}"
+
+
+def _text_after(path: str, offset: int) -> str:
+    """A file's text from a byte on, at most its last megabyte."""
+    with open(path, "rb") as file:
+        file.seek(max(offset, file.seek(0, os.SEEK_END) - (1 << 20)))
+        return file.read().decode(errors="replace")
+
+
+def _show_end_of_log(log: str, start: int, shown: Progress) -> None:
+    lines = redact(_text_after(log, start)).splitlines()[-_SHOWN_LINES:]
+    shown.say(f"the last {len(lines)} lines of {log}:" if lines else f"{log} is empty")
+    for line in lines:
+        shown.say(f"  {line}")

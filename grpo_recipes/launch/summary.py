@@ -1,0 +1,121 @@
+"""How a run ended, in words for a person."""
+
+import os
+from collections.abc import Mapping
+
+from grpo_recipes.launch.metrics import METRICS_FILE, evaluation_text, number, read_new
+from grpo_recipes.launch.progress import clock
+from grpo_recipes.record.run_record import RunRecord
+from grpo_recipes.trust.redact import redact
+
+_SHOWN_EXAMPLES = 3
+_LONGEST_TEXT = 72
+_AVERAGED_STEPS = 10
+
+
+def summary(record: RunRecord, folder: str | None = None) -> str:
+    """The closing lines of a run, each ended by a newline; what is not known is left out.
+
+    folder: the run folder, whose metrics.jsonl tells the first reward; the record has the last alone.
+    """
+    lines = [_status_line(record)]
+    if record.message:
+        lines += [f"  {line}" for line in record.message.splitlines()]
+    lines += _time_lines(record)
+    lines += _reward_lines(record, folder)
+    lines += _evaluation_lines(record)
+    lines += _next_lines(record)
+    return redact("\n".join(lines) + "\n")
+
+
+def _status_line(record: RunRecord) -> str:
+    if record.step is None:
+        return record.status
+    of = f" of {record.max_steps}" if record.max_steps is not None else ""
+    return f"{record.status} at step {record.step}{of}"
+
+
+def _time_lines(record: RunRecord) -> list[str]:
+    parts = []
+    if record.train_wall_s is not None:
+        parts.append(f"{clock(record.train_wall_s)} by the clock")
+    if record.train_cpu_s is not None:
+        parts.append(f"{record.train_cpu_s:.1f} CPU seconds")
+    return [f"  training    {', '.join(parts)}"] if parts else []
+
+
+def _reward_lines(record: RunRecord, folder: str | None) -> list[str]:
+    """The mean reward of the first and the last steps that generated something; one step alone is noise."""
+    events = read_new(os.path.join(folder, METRICS_FILE), 0)[0] if folder is not None else [record.metrics]
+    rewards = [reward for event in events if (reward := _step_reward(event)) is not None]
+    if not rewards:
+        return []
+    if len(rewards) < 4:
+        return [f"  reward      {rewards[-1]:.3f} in the last step"]
+    count = min(_AVERAGED_STEPS, len(rewards) // 4)
+    first, last = (sum(some) / count for some in (rewards[:count], rewards[-count:]))
+    steps = f"mean of {count} steps" if count > 1 else "one step each"
+    return [f"  reward      {first:.3f} -> {last:.3f} ({steps})"]
+
+
+def _step_reward(event: Mapping[str, object]) -> float | None:
+    return number(event, "reward") if event.get("event", "step") == "step" else None
+
+
+def _evaluation_lines(record: RunRecord) -> list[str]:
+    before, after = (record.evaluation.get(when) for when in ("before", "after"))
+    lines = []
+    if isinstance(before, Mapping):
+        lines.append(f"  held out    before: {evaluation_text(before)}")
+    if isinstance(after, Mapping):
+        lines.append(f"  held out    after:  {evaluation_text(after)}")
+    lines += _count_lines(record.evaluation.get("counts"))
+    examples = record.evaluation.get("examples")
+    if isinstance(examples, list) and examples:
+        lines.append("  wrong before, right now:")
+        lines += [_example(item) for item in examples[:_SHOWN_EXAMPLES] if isinstance(item, Mapping)]
+    return lines
+
+
+def _count_lines(counts: object) -> list[str]:
+    """How many held-out rows were right before and after, if there were any."""
+    if not isinstance(counts, Mapping):
+        return []
+    rows, before, after = (number(counts, key) for key in ("rows", "right_before", "right_after"))
+    if not rows or before is None or after is None:
+        return []
+    shares = [f"{right:.0f} of {rows:.0f} ({right / rows * 100:.1f} %)" for right in (before, after)]
+    return [f"  right       {' -> '.join(shares)}"]
+
+
+def _example(example: Mapping[str, object]) -> str:
+    prompt, before, after = (_one_line(example.get(key)) for key in ("prompt", "before", "after"))
+    return f"    {prompt}  {before} -> {after}"
+
+
+def _one_line(value: object) -> str:
+    """A text, or the last message of a conversation, on one line; a long one keeps its end."""
+    if isinstance(value, list) and value and isinstance(value[-1], Mapping):
+        value = value[-1].get("content")
+    text = " ".join(str(value).split())
+    return text if len(text) <= _LONGEST_TEXT else f"...{text[-_LONGEST_TEXT:]}"
+
+
+def _next_lines(record: RunRecord) -> list[str]:
+    lines = [f"  {'adapter' if _is_adapter(record.final) else 'model  '}     {record.final}"] if record.final else []
+    if record.checkpoint:
+        lines.append(f"  checkpoint  {record.checkpoint}")
+    if record.status == "interrupted":
+        again = "from its checkpoint" if record.checkpoint else "from its beginning, since nothing was saved"
+        lines.append(f"  next        grpo-run RUNDIR --resume continues it {again}")
+    elif record.status in ("failed", "stopped"):
+        lines.append("  next        train.log in the run folder has the whole output")
+    elif record.final:
+        name = "peft.AutoPeftModelForCausalLM" if _is_adapter(record.final) else "transformers.AutoModelForCausalLM"
+        lines.append(f"  next        {name}.from_pretrained({record.final!r}) loads it;")
+        lines.append("              metrics.jsonl has every step, plan.json every value with its origin")
+    return lines
+
+
+def _is_adapter(folder: str) -> bool:
+    return os.path.isfile(os.path.join(folder, "adapter_config.json"))

@@ -1,0 +1,1 @@
+"""What is known of a run after it began: its run.json."""

@@ -1,0 +1,87 @@
+"""run.json: how far a run came, how it ended and what it measured. The worker writes the same keys."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+RECORD_FORMAT = 1
+RECORD_FILE = "run.json"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """The content of run.json; None is unknown.
+
+    status: running, completed, failed, stopped or interrupted. started, ended: ISO 8601.
+    checks: what the worker found in the live trainer. evaluation: {"before", "after", "examples"}.
+    metrics: figures of the whole run. final, checkpoint: folders, relative to the run folder or absolute.
+    train_cpu_s: CPU seconds of all training threads of this process; train_wall_s: seconds by the clock.
+    """
+
+    run: int = RECORD_FORMAT
+    status: str = "running"
+    step: int | None = None
+    max_steps: int | None = None
+    started: str | None = None
+    ended: str | None = None
+    exit_code: int | None = None
+    message: str | None = None
+    checks: object = None
+    evaluation: dict[str, object] = field(default_factory=dict)
+    metrics: dict[str, object] = field(default_factory=dict)
+    final: str | None = None
+    checkpoint: str | None = None
+    train_cpu_s: float | None = None
+    train_wall_s: float | None = None
+
+
+def read_record(folder: str) -> RunRecord | None:
+    """The record of a run folder, or None when there is none that can be read; unknown keys are left out."""
+    content = _read_keys(folder)
+    if content is None:
+        return None
+    known = {item.name for item in dataclasses.fields(RunRecord)}
+    kept = {key: value for key, value in content.items() if key in known and value is not None}
+    for key in ("evaluation", "metrics"):
+        if not isinstance(kept.get(key, {}), dict):
+            del kept[key]
+    return RunRecord(**kept)  # type: ignore[arg-type]
+
+
+def write_record(folder: str, record: RunRecord) -> None:
+    """Writes run.json at once: a reader sees the old file or the new one, never a part."""
+    _write_keys(folder, dataclasses.asdict(record))
+
+
+def amend_record(folder: str, changes: Mapping[str, object]) -> RunRecord:
+    """Sets some keys of run.json, keeps all others, also those unknown here, and returns the new record."""
+    content = {**dataclasses.asdict(RunRecord()), **(_read_keys(folder) or {}), **changes}
+    _write_keys(folder, content)
+    return read_record(folder) or RunRecord()
+
+
+def _read_keys(folder: str) -> dict[str, object] | None:
+    try:
+        content = json.loads(Path(folder, RECORD_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _write_keys(folder: str, content: Mapping[str, object]) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".run.json.")
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=2, ensure_ascii=False)
+            file.write("\n")
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, Path(folder, RECORD_FILE))
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise

@@ -1,0 +1,1 @@
+"""The files of a run folder as text, each a pure function of the plan."""

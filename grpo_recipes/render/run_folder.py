@@ -1,0 +1,111 @@
+"""The run folder: everything a run needs, put in place at once or not at all."""
+
+import hashlib
+import os
+import shutil
+import uuid
+from importlib.resources import files
+from pathlib import Path
+
+from grpo_recipes.errors import Refusal
+from grpo_recipes.plan import Plan, to_json
+from grpo_recipes.render.accelerate import accelerate_yaml
+from grpo_recipes.render.deepspeed import deepspeed_json
+from grpo_recipes.render.launch_script import launch_sh
+
+
+def write_run_folder(plan: Plan, folder: str, recipe_text: str) -> str:
+    """Writes all files of a run into `folder` and returns its absolute path.
+
+    The folder must not exist or be empty. It is built beside its place and then renamed, so of two
+    runs that want the same folder one gets it, and a failure leaves nothing behind.
+    Raises Refusal if the folder is taken or cannot be written, or a reward file is not the planned one.
+    """
+    target = Path(os.path.abspath(folder))
+    if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
+        raise _taken(target)
+    building = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        building.mkdir()
+        _write_files(plan, building, recipe_text)
+        _copy_worker(plan, building / "worker")
+        _put_in_place(building, target)
+    except OSError as problem:
+        raise Refusal(
+            f"{target}: the run folder cannot be written\n  = because: {problem.strerror or problem}"
+        ) from problem
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    return str(target)
+
+
+def _put_in_place(building: Path, target: Path) -> None:
+    try:
+        # rename(2) replaces an empty folder and fails on any other: whoever comes second loses.
+        building.rename(target)
+    except OSError as problem:
+        if target.exists():
+            raise _taken(target) from problem
+        raise
+
+
+def _taken(target: Path) -> Refusal:
+    return Refusal(
+        f"{target}: the run folder is taken\n"
+        f"  = because: two runs cannot share a folder\n"
+        f"  = fix: --out with a folder that does not exist yet"
+    )
+
+
+def _write_files(plan: Plan, folder: Path, recipe_text: str) -> None:
+    texts = {
+        "recipe.yaml": recipe_text,
+        "plan.json": to_json(plan),
+        "accelerate.yaml": accelerate_yaml(plan),
+        "deepspeed.json": deepspeed_json(plan),
+        "launch.sh": launch_sh(plan),
+    }
+    for name, text in texts.items():
+        if text is not None:
+            (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    (folder / "launch.sh").chmod(0o755)
+
+
+def _copy_worker(plan: Plan, worker: Path) -> None:
+    """Copies what trains: the package's worker and rewards, the start file, and the user's reward files."""
+    package = Path(str(files("grpo_recipes")))
+    copy = worker / "grpo_recipes"
+    copy.mkdir(parents=True)
+    for file in ("__init__.py", "plan.py"):
+        shutil.copyfile(package / file, copy / file)
+    for part in ("worker", "rewards"):
+        shutil.copytree(package / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    shutil.copyfile(package / "worker" / "train.py", worker / "train.py")
+    for reward in plan.rewards:
+        if reward.kind == "python" and reward.path is not None:
+            _copy_reward(Path(reward.path), reward.sha256, worker / "user")
+
+
+def _copy_reward(source: Path, sha256: str | None, user: Path) -> None:
+    """Copies one reward file; the bytes that are checked are the bytes that are written."""
+    try:
+        content = source.read_bytes()
+    except OSError as problem:
+        raise Refusal(f"{source}: the reward file cannot be read\n  = because: {problem.strerror}") from problem
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise Refusal(
+            f"{source}: the reward file changed since the plan was made\n"
+            f"  = because: its sha256 is {found[:12]}, the plan has {str(sha256)[:12]}\n"
+            f"  = fix: plan again"
+        )
+    user.mkdir(exist_ok=True)
+    place = user / source.name
+    if place.exists() and place.read_bytes() != content:
+        raise Refusal(
+            f"{source}: another reward file has the same name\n"
+            f"  = because: both would be worker/user/{source.name} of the run folder\n"
+            f"  = fix: rename one of them"
+        )
+    place.write_bytes(content)

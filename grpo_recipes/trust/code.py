@@ -1,0 +1,82 @@
+"""Which code of a plan is not part of the installed packages, and how it is allowed."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grpo_recipes.errors import Refusal
+from grpo_recipes.plan import Plan
+
+SHORTEST_PREFIX = 12
+
+
+@dataclass(frozen=True, slots=True)
+class CodePart:
+    """One piece of foreign code: kind "python reward" or "remote code", what it is in words, its digest."""
+
+    kind: str
+    what: str
+    sha256: str
+
+
+def code_parts(plan: Plan) -> list[CodePart]:
+    """Every piece of foreign code that the plan would run, each digest once."""
+    parts: dict[str, CodePart] = {}
+    for reward in plan.rewards:
+        if reward.kind == "python" and reward.sha256 is not None:
+            parts.setdefault(reward.sha256, CodePart("python reward", str(reward.path), reward.sha256))
+    arguments = (plan.arguments.model_init_kwargs, plan.arguments.GRPOConfig)
+    if any(keywords.get("trust_remote_code") for keywords in arguments):
+        part = _remote_code(plan)
+        parts.setdefault(part.sha256, part)
+    return list(parts.values())
+
+
+def _remote_code(plan: Plan) -> CodePart:
+    """The model's own code: of a folder known by its content, of the hub by its name and revision."""
+    model = plan.model
+    if model.source == "hub":
+        where = f"{model.path}@{model.revision}"
+        words = f"{model.path}, " + (
+            f"revision {model.revision}" if model.revision else "whatever its newest revision is"
+        )
+        return CodePart("remote code", words, hashlib.sha256(where.encode()).hexdigest())
+    digest = hashlib.sha256(model.path.encode())
+    folder = Path(model.path)
+    for file in sorted(folder.rglob("*.py")):
+        content = hashlib.sha256(file.read_bytes()).hexdigest()
+        digest.update(f"\n{file.relative_to(folder)} {content}".encode())
+    return CodePart("remote code", model.path, digest.hexdigest())
+
+
+def resolve_allowed(given: Iterable[str], parts: Sequence[CodePart]) -> list[str]:
+    """The full digests that `--allow-code` names, by the whole digest or by its first 12 or more digits.
+
+    Raises Refusal for a text that is too short, fits nothing of this recipe, or fits several.
+    """
+    full = []
+    for text in given:
+        wanted = text.strip().lower()
+        fits = [part.sha256 for part in parts if part.sha256.startswith(wanted)]
+        if len(wanted) < SHORTEST_PREFIX:
+            raise Refusal(f"--allow-code {text}: at least {SHORTEST_PREFIX} digits of the sha256 are needed")
+        if not fits:
+            raise Refusal(
+                f"--allow-code {text}: no code of this recipe has this sha256\n"
+                f"  = because: a file that changed has another one; now there is "
+                f"{', '.join(part.sha256[:SHORTEST_PREFIX] for part in parts) or 'no code at all'}"
+            )
+        if len(fits) > 1:
+            raise Refusal(f"--allow-code {text}: fits {len(fits)} pieces of code\n  = fix: write the whole sha256")
+        full.append(fits[0])
+    return full
+
+
+def refusal(parts: Sequence[CodePart]) -> str:
+    """The message for code that was not allowed, with the line to paste."""
+    lines = ["this recipe brings code that was not allowed to run yet"]
+    lines += [f"  = because: {part.kind} {part.what} has the sha256 {part.sha256}" for part in parts]
+    given = " ".join(f"--allow-code {part.sha256}" for part in parts)
+    lines.append(f"  = fix: read it, then add {given}; it is remembered for you until the code changes")
+    return "\n".join(lines)

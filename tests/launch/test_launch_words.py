@@ -1,0 +1,206 @@
+"""What is shown while a run trains and when it has ended."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from grpo_recipes.launch.metrics import read_new
+from grpo_recipes.launch.progress import Estimate, PlainProgress, TerminalProgress, clock, progress, step_text
+from grpo_recipes.launch.summary import summary
+from grpo_recipes.record.run_record import RunRecord, amend_record, read_record, write_record
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_metrics_are_read_line_by_complete_line(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    assert read_new(str(path), 0) == ([], 0)
+    path.write_text('{"step": 1}\n{"step": 2}\n{"st')
+    events, offset = read_new(str(path), 0)
+    assert events == [{"step": 1}, {"step": 2}]
+    assert read_new(str(path), offset) == ([], offset)
+    with path.open("a") as file:
+        file.write('ep": 3}\nnot json\n[1]\n{"step": 4}\n')
+    events, offset = read_new(str(path), offset)
+    assert events == [{"step": 3}, {"step": 4}]
+    path.write_text('{"step": 9}\n')
+    assert read_new(str(path), offset)[0] == [{"step": 9}]
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        ({}, ""),
+        ({"reward": "high", "step_time": None, "frac_reward_zero_std": float("nan")}, ""),
+        ({"reward": 0}, "reward 0.000"),
+        (
+            {
+                "reward": 0.5,
+                "frac_reward_zero_std": 0.25,
+                "completions/clipped_ratio": 0.0,
+                "step_time": 0.3127,
+            },
+            "reward 0.500  groups without variance 25%  truncated 0%  0.313 s/step",
+        ),
+    ],
+    ids=["nothing known", "not figures", "zero is a figure", "all"],
+)
+def test_a_step_in_words_leaves_out_what_it_does_not_know(event: dict[str, object], text: str) -> None:
+    assert step_text(event, None) == text
+
+
+def test_the_estimate_follows_the_newest_steps() -> None:
+    estimate = Estimate()
+    assert estimate.seconds_left({"step": 1}, 100.0) is None
+    assert estimate.seconds_left({"step": 2, "max_steps": 12}, 102.0) == 20.0
+    for step in range(3, 23):
+        left = estimate.seconds_left({"step": step, "max_steps": 30}, 101.0 + step * 0.5)
+    assert left == 8 * 0.5
+    assert Estimate().seconds_left({"step": 1, "max_steps": 5, "step_time": 2.0}, 0.0) == 8.0
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0:00:00"), (125.4, "0:02:05"), (360_000, "100:00:00")])
+def test_a_clock_counts_hours(seconds: float, text: str) -> None:
+    assert clock(seconds) == text
+
+
+@pytest.mark.parametrize("max_steps", [3, 40, 20_000, None])
+def test_plain_progress_is_short_however_long_the_run(max_steps: int | None) -> None:
+    echo = io.StringIO()
+    with PlainProgress(echo) as shown:
+        shown.show({"event": "start", "max_steps": max_steps})
+        for step in range(1, (max_steps or 20_000) + 1):
+            shown.show({"event": "step", "step": step, "reward": 0.5})
+    lines = echo.getvalue().splitlines()
+    assert lines[0].startswith("step 1")
+    assert len(lines) <= 30
+    if max_steps is not None:
+        assert lines[-1].startswith(f"step {max_steps}/{max_steps}")
+        assert len(lines) >= min(max_steps, 10)
+
+
+def test_a_slow_run_is_told_of_each_twentieth(monkeypatch: pytest.MonkeyPatch) -> None:
+    echo = io.StringIO()
+    seconds = iter(range(0, 10_000, 6))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
+    with PlainProgress(echo) as shown:
+        for step in range(1, 201):
+            shown.show({"event": "step", "step": step, "max_steps": 200})
+    assert 18 <= len(echo.getvalue().splitlines()) <= 22
+
+
+def test_a_terminal_gets_a_bar_and_lines_that_stay() -> None:
+    echo = Terminal()
+    shown = progress(echo)
+    assert isinstance(shown, TerminalProgress)
+    with shown:
+        shown.show({"event": "start", "max_steps": 4})
+        shown.show({"event": "step", "step": 2, "reward": 0.25, "step_time": 1.0})
+        shown.show({"event": "evaluation", "step": 2, "rewards": {"[exact]": 0.5}, "reward": 0.5})
+        shown.say("[bold]brackets stay[/bold]")
+    text = echo.getvalue()
+    assert "step 2/4" in text
+    assert "reward 0.250" in text
+    assert "evaluation at step 2  reward 0.5  [exact] 0.5\n" in text.replace("\r", "")
+    assert "[bold]brackets stay[/bold]" in text
+
+
+def test_no_terminal_gets_plain_lines() -> None:
+    assert isinstance(progress(io.StringIO()), PlainProgress)
+
+
+def test_the_summary_of_a_completed_run_tells_before_and_after(tmp_path: Path) -> None:
+    events = [{"event": "evaluation", "reward": 0.57}, {"event": "step"}]
+    events += [{"event": "step", "reward": reward} for reward in (0.4, 0.6, 0.1, 0.2, 0.3, 0.4, 0.95, 1.0)]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    record = RunRecord(
+        status="completed",
+        step=100,
+        max_steps=100,
+        evaluation={
+            "before": {"count": 200, "greedy": True, "reward": 0.57, "rewards": {"exact_match": 0.57}},
+            "after": {"count": 200, "greedy": True, "reward": 0.99, "rewards": {"exact_match": 0.99}},
+            "counts": {"rows": 200, "right_before": 114, "right_after": 198},
+            "examples": [
+                {
+                    "prompt": [{"role": "user", "content": "17+26="}],
+                    "before": "33",
+                    "after": "43",
+                    "solution": "43",
+                }
+            ]
+            * 5,
+        },
+        metrics={"reward": 0.975, "loss": 0.1},
+        final="final",
+        train_cpu_s=31.24,
+        train_wall_s=33.4,
+    )
+    assert "  reward      0.975 in the last step\n" in summary(record)
+    assert summary(record, str(tmp_path)).splitlines() == [
+        "completed at step 100 of 100",
+        "  training    0:00:33 by the clock, 31.2 CPU seconds",
+        "  reward      0.500 -> 0.975 (mean of 2 steps)",
+        "  held out    before: reward 0.57  exact_match 0.57  (200 rows)",
+        "  held out    after:  reward 0.99  exact_match 0.99  (200 rows)",
+        "  right       114 of 200 (57.0 %) -> 198 of 200 (99.0 %)",
+        "  wrong before, right now:",
+        *["    17+26=  33 -> 43"] * 3,
+        "  model       final",
+        "  next        transformers.AutoModelForCausalLM.from_pretrained('final') loads it;",
+        "              metrics.jsonl has every step, plan.json every value with its origin",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("record", "lines"),
+    [
+        (RunRecord(), ["running"]),
+        (
+            RunRecord(status="failed", step=3, message="ValueError: no\nhf_abcdefghijklmnopqrstuv"),
+            [
+                "failed at step 3",
+                "  ValueError: no",
+                "  <redacted>",
+                "  next        train.log in the run folder has the whole output",
+            ],
+        ),
+        (
+            RunRecord(status="interrupted", step=3, max_steps=9, checkpoint="checkpoints/checkpoint-3"),
+            [
+                "interrupted at step 3 of 9",
+                "  checkpoint  checkpoints/checkpoint-3",
+                "  next        grpo-run RUNDIR --resume continues it from its checkpoint",
+            ],
+        ),
+    ],
+    ids=["nothing known", "failed", "interrupted"],
+)
+def test_the_summary_says_what_is_known_and_what_to_do(record: RunRecord, lines: list[str]) -> None:
+    assert summary(record).splitlines() == lines
+
+
+def test_a_record_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    record = RunRecord(status="completed", step=2, metrics={"reward_last": 1.0}, train_cpu_s=0.0)
+    assert read_record(str(tmp_path)) is None
+    write_record(str(tmp_path), record)
+    assert read_record(str(tmp_path)) == record
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "null"])
+def test_what_is_no_record_is_none(text: str, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(text)
+    assert read_record(str(tmp_path)) is None
+
+
+def test_an_amended_record_keeps_what_it_does_not_know(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"run": 1, "status": "running", "step": 7, "of_the_worker": [1]}')
+    record = amend_record(str(tmp_path), {"status": "failed"})
+    assert (record.status, record.step) == ("failed", 7)
+    assert '"of_the_worker": [\n    1\n  ]' in (tmp_path / "run.json").read_text()

@@ -1,0 +1,48 @@
+"""One plan per form of launch, small and complete."""
+
+import dataclasses
+
+from grpo_recipes.plan import Arguments, Data, Expect, Model, Plan, Reward, Tokenizer, World
+
+ZERO2 = {"zero_stage": 2, "offload_optimizer_device": "none", "offload_param_device": "none", "extra": {}}
+ZERO3_OFFLOAD = {
+    "zero_stage": 3,
+    "offload_optimizer_device": "cpu",
+    "offload_param_device": "cpu",
+    "extra": {"zero_optimization": {"overlap_comm": True}, "steps_per_print": 100},
+}
+
+
+def plan_for(world: World, *, deepspeed: dict[str, object] | None = None, **grpo_config: object) -> Plan:
+    """A plan that trains on this world; keywords are fields of GRPOConfig."""
+    data = Data("file", "/data/train.jsonl", "json", None, "train", None, "{{ q }}", "standard", None, {})
+    return Plan(
+        plan=1,
+        grpo_recipes="0.1.0",
+        name="addition",
+        recipe={},
+        stack={},
+        world=world,
+        settings=(),
+        arguments=Arguments(GRPOConfig={"max_steps": 2, **grpo_config}, model_init_kwargs={"dtype": "float32"}),
+        model=Model("folder", "/models/small"),
+        tokenizer=Tokenizer(),
+        data=data,
+        rewards=(Reward("shipped", "exact_match", "exact_match", 1.0),),
+        evaluation=None,
+        shims=(),
+        expect=Expect(world.num_processes, 0, "full", None, {}),
+        deepspeed=deepspeed,
+        environment={"OMP_NUM_THREADS": "1", "NCCL_DEBUG": "it's $HOME"},
+    )
+
+
+CASES: dict[str, Plan] = {
+    "single_cpu": plan_for(World("local", 1, 1, "cpu", "single"), bf16=False),
+    "single_cuda": plan_for(World("local", 1, 1, "cuda", "single"), bf16=True),
+    "ddp_cpu_2": plan_for(World("local", 1, 2, "cpu", "ddp")),
+    "ddp_cuda_8": dataclasses.replace(plan_for(World("local", 1, 8, "cuda", "ddp"), bf16=True), environment={}),
+    "zero2_cpu_2": plan_for(World("local", 1, 2, "cpu", "zero2"), deepspeed=ZERO2, bf16=True),
+    "zero3_offload_cuda_8": plan_for(World("local", 1, 8, "cuda", "zero3"), deepspeed=ZERO3_OFFLOAD, bf16=True),
+    "fsdp2_cuda_8": plan_for(World("local", 1, 8, "cuda", "fsdp2"), bf16=True),
+}

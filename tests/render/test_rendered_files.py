@@ -1,0 +1,127 @@
+"""The rendered files, letter by letter.
+
+After a wanted change: GOLDEN=write pytest tests/render; then read the diff.
+"""
+
+import dataclasses
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from render_cases import CASES
+
+from grpo_recipes.errors import Refusal
+from grpo_recipes.plan import Plan
+from grpo_recipes.render.accelerate import accelerate_yaml
+from grpo_recipes.render.deepspeed import deepspeed_json, merged
+from grpo_recipes.render.launch_script import launch_sh
+
+GOLDEN = Path(__file__).parent / "golden"
+RENDERERS = {"accelerate.yaml": accelerate_yaml, "deepspeed.json": deepspeed_json, "launch.sh": launch_sh}
+
+
+@pytest.mark.parametrize("file", RENDERERS)
+@pytest.mark.parametrize("case", CASES)
+def test_a_rendered_file_is_the_golden_one(case: str, file: str) -> None:
+    text = RENDERERS[file](CASES[case])
+    golden = GOLDEN / f"{case}.{file}"
+    if os.environ.get("GOLDEN") == "write":
+        golden.unlink(missing_ok=True)
+        if text is not None:
+            golden.write_text(text, encoding="utf-8")
+    assert text == (golden.read_text(encoding="utf-8") if golden.exists() else None)
+
+
+def test_every_golden_file_belongs_to_a_case() -> None:
+    known = {f"{case}.{file}" for case in CASES for file in RENDERERS}
+    assert {path.name for path in GOLDEN.iterdir()} <= known
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_accelerate_yaml_is_yaml_and_says_nothing_that_deepspeed_json_says(case: str) -> None:
+    plan = CASES[case]
+    content = yaml.safe_load(accelerate_yaml(plan))
+    assert content["num_processes"] == plan.world.num_processes
+    assert content["use_cpu"] is (plan.world.device == "cpu")
+    if plan.deepspeed is None:
+        assert content["mixed_precision"] == ("bf16" if plan.arguments.GRPOConfig.get("bf16") else "no")
+    else:
+        assert set(content["deepspeed_config"]) == {"deepspeed_config_file", "zero3_init_flag"}
+        assert "mixed_precision" not in content
+
+
+def test_extra_deepspeed_keys_join_the_sections_that_are_there() -> None:
+    text = deepspeed_json(CASES["zero3_offload_cuda_8"])
+    assert text is not None
+    content = json.loads(text)
+    assert content["zero_optimization"]["overlap_comm"] is True
+    assert content["zero_optimization"]["stage"] == 3
+    assert content["gradient_accumulation_steps"] == "auto"
+    assert content["steps_per_print"] == 100
+
+
+def test_merging_leaves_both_sides_as_they_were() -> None:
+    base: dict[str, object] = {"a": {"b": 1}, "c": [1]}
+    extra: dict[str, object] = {"a": {"d": 2}, "c": [2]}
+    assert merged(base, extra) == {"a": {"b": 1, "d": 2}, "c": [2]}
+    assert (base, extra) == ({"a": {"b": 1}, "c": [1]}, {"a": {"d": 2}, "c": [2]})
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bash_can_read_launch_sh(case: str) -> None:
+    done = subprocess.run(["bash", "-n"], input=launch_sh(CASES[case]), text=True, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def run_launch_sh(plan: Plan, folder: Path, **environment: str) -> list[str]:
+    """The lines that the started program prints: its arguments, then its environment."""
+    (folder / "launch.sh").write_text(launch_sh(plan), encoding="utf-8")
+    program = folder / "program"
+    program.write_text('#!/bin/sh\necho "$@"\npwd\nenv\n', encoding="utf-8")
+    program.chmod(0o755)
+    done = subprocess.run(
+        ["bash", str(folder / "launch.sh"), "--resume"],
+        cwd="/",
+        env={"PATH": os.environ["PATH"], "PYTHON": str(program), **environment},
+        text=True,
+        capture_output=True,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def test_launch_sh_starts_one_process_directly_in_its_own_folder(tmp_path: Path) -> None:
+    lines = run_launch_sh(CASES["single_cpu"], tmp_path, WORLD_SIZE="8", RANK="3", ACCELERATE_USE_DEEPSPEED="true")
+    assert lines[:2] == ["-u worker/train.py --resume", str(tmp_path)]
+    assert "OMP_NUM_THREADS=1" in lines
+    assert "NCCL_DEBUG=it's $HOME" in lines
+    assert not [line for line in lines if line.startswith(("WORLD_SIZE", "RANK", "ACCELERATE"))]
+
+
+def test_launch_sh_starts_several_processes_through_accelerate(tmp_path: Path) -> None:
+    lines = run_launch_sh(CASES["ddp_cpu_2"], tmp_path)
+    assert lines[0] == "-m accelerate.commands.launch --config_file accelerate.yaml worker/train.py --resume"
+
+
+@pytest.mark.parametrize(
+    ("visible", "taken"),
+    [({}, "0"), ({"CUDA_VISIBLE_DEVICES": "3,1"}, "3"), ({"CUDA_VISIBLE_DEVICES": ""}, "")],
+)
+def test_one_process_sees_one_gpu(visible: dict[str, str], taken: str, tmp_path: Path) -> None:
+    assert f"CUDA_VISIBLE_DEVICES={taken}" in run_launch_sh(CASES["single_cuda"], tmp_path, **visible)
+
+
+@pytest.mark.parametrize("name", ["LD_PRELOAD", "X=1;rm -rf /;Y", "HF_TOKEN"])
+def test_launch_sh_is_not_written_with_a_refused_variable(name: str) -> None:
+    plan = dataclasses.replace(CASES["single_cpu"], environment={name: "1"})
+    with pytest.raises(Refusal, match="is refused"):
+        launch_sh(plan)
+
+
+def test_a_name_with_a_line_break_cannot_leave_its_comment() -> None:
+    plan = dataclasses.replace(CASES["single_cpu"], name="a\nrm -rf /")
+    assert not [line for line in launch_sh(plan).splitlines() if line.startswith("rm")]
+    assert yaml.safe_load(accelerate_yaml(plan))["num_processes"] == 1

@@ -1,0 +1,138 @@
+"""Foreign code runs only after its digest was allowed."""
+
+import hashlib
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from grpo_recipes.errors import Refusal
+from grpo_recipes.plan import Arguments, Data, Expect, Model, Plan, Reward, Tokenizer, World
+from grpo_recipes.trust.allowed import allow, allowed_file, is_allowed
+from grpo_recipes.trust.code import CodePart, code_parts, refusal, resolve_allowed
+
+ONE, TWO = "a" * 64, "a" * 20 + "b" * 44
+
+
+@pytest.fixture(autouse=True)
+def config_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "config"
+
+
+def plan_with(*rewards: Reward, model: Model, **model_init: object) -> Plan:
+    data = Data("hub", "some/rows", None, None, "train", None, None, "standard", None, {})
+    return Plan(
+        plan=1,
+        grpo_recipes="0.1.0",
+        name="x",
+        recipe={},
+        stack={},
+        world=World("local", 1, 1, "cpu", "single"),
+        settings=(),
+        arguments=Arguments(GRPOConfig={}, model_init_kwargs=dict(model_init)),
+        model=model,
+        tokenizer=Tokenizer(),
+        data=data,
+        rewards=rewards,
+        evaluation=None,
+        shims=(),
+        expect=Expect(1, 0, "full", None, {}),
+        deepspeed=None,
+        environment={},
+    )
+
+
+HUB = Model("hub", "some/model", "abc123")
+
+
+def test_a_recipe_of_installed_parts_brings_no_code() -> None:
+    shipped = Reward("shipped", "exact_match", "exact_match", 1.0)
+    assert code_parts(plan_with(shipped, model=HUB, trust_remote_code=False)) == []
+
+
+def test_each_file_and_the_models_own_code_is_one_part() -> None:
+    mine = [Reward("python", name, f"r.py:{name}", 1.0, {}, "/r/r.py", ONE) for name in ("short", "kind")]
+    parts = code_parts(plan_with(*mine, model=HUB, trust_remote_code=True))
+    assert parts == [
+        CodePart("python reward", "/r/r.py", ONE),
+        CodePart(
+            "remote code",
+            "some/model, revision abc123",
+            hashlib.sha256(b"some/model@abc123").hexdigest(),
+        ),
+    ]
+
+
+def test_code_in_a_model_folder_is_known_by_its_content(tmp_path: Path) -> None:
+    plan = plan_with(model=Model("folder", str(tmp_path)), trust_remote_code=True)
+    digests = []
+    for text in ("x = 1", "x = 2", "x = 1"):
+        (tmp_path / "modeling.py").write_text(text)
+        digests += [part.sha256 for part in code_parts(plan)]
+    assert digests[0] == digests[2] != digests[1]
+
+
+def test_what_is_allowed_is_remembered_for_its_owner_alone() -> None:
+    assert not is_allowed(ONE)
+    allow([ONE])
+    allow([TWO, ONE])
+    assert is_allowed(ONE)
+    assert is_allowed(TWO)
+    assert not is_allowed("c" * 64)
+    assert stat.S_IMODE(allowed_file().stat().st_mode) == 0o600
+    assert json.loads(allowed_file().read_text()) == {"allowed": [ONE, TWO]}
+    assert [path.name for path in allowed_file().parent.iterdir()] == ["allowed.json"]
+
+
+def test_only_digests_are_remembered() -> None:
+    with pytest.raises(ValueError, match="not a sha256"):
+        allow(["abc"])
+    assert not allowed_file().exists()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"allowed": 3}', "\0"])
+def test_an_unreadable_list_allows_nothing_and_says_where_it_is(text: str) -> None:
+    allow([ONE])
+    allowed_file().write_text(text)
+    with pytest.raises(Refusal, match=r"allowed\.json"):
+        is_allowed(ONE)
+
+
+def test_the_list_is_where_the_xdg_specification_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
+    assert allowed_file() == tmp_path / ".config" / "grpo-run" / "allowed.json"
+
+
+PARTS = [CodePart("python reward", "/r/one.py", ONE), CodePart("python reward", "/r/two.py", TWO)]
+
+
+def test_code_is_named_by_its_digest_or_a_prefix_that_is_its_own() -> None:
+    assert resolve_allowed([], PARTS) == []
+    assert resolve_allowed([ONE, TWO[:24].upper()], PARTS) == [ONE, TWO]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("a" * 11, "at least 12 digits"),
+        ("a" * 12, "fits 2 pieces of code"),
+        ("c" * 64, "no code of this recipe has this sha256"),
+        ("", "at least 12 digits"),
+    ],
+    ids=["short", "of two", "of none", "empty"],
+)
+def test_a_digest_that_names_nothing_is_refused(given: str, message: str) -> None:
+    with pytest.raises(Refusal, match=message):
+        resolve_allowed([given], PARTS)
+
+
+def test_the_refusal_has_the_line_to_paste() -> None:
+    parts = [*PARTS, CodePart("remote code", "m", "b" * 64)]
+    text = refusal(parts)
+    assert "python reward /r/one.py" in text
+    line = f"--allow-code {ONE} --allow-code {TWO} --allow-code {'b' * 64}"
+    assert line in text
+    assert resolve_allowed(line.split()[1::2], parts) == [ONE, TWO, "b" * 64]
