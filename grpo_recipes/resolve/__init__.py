@@ -1,0 +1,1 @@
+"""The resolver: six phases from a recipe and a stack to a plan."""

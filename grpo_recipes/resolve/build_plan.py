@@ -1,0 +1,234 @@
+"""Phase 6, second half: the complete, checked settings become a Plan."""
+
+import hashlib
+import os
+
+from grpo_recipes import __version__
+from grpo_recipes.facts.classified import classified_fields
+from grpo_recipes.facts.local_files import data_format, local_path
+from grpo_recipes.facts.model_config import lora_parameter_count, parameter_count, read_model_config
+from grpo_recipes.finding import Path
+from grpo_recipes.plan import (
+    PLAN_FORMAT,
+    Data,
+    Evaluation,
+    Model,
+    Plan,
+    PlannedSetting,
+    Reward,
+    Tokenizer,
+    World,
+)
+from grpo_recipes.resolve.arguments import arguments, expect
+from grpo_recipes.rules.context import Context
+from grpo_recipes.settings import Setting
+from grpo_recipes.stack.stack import to_json_value
+
+MACHINE = ("world", "launch", "distributed", "shims")
+BOOKKEEPING = ("logging", "evaluation", "name", "description", "recipe", "extends")
+
+
+def build_plan(context: Context, notes: tuple[str, ...]) -> Plan:
+    """The plan of checked settings. Local files are read for their sha256. notes: findings that did not forbid it."""
+    passed = arguments(context)
+    model = _model(context)
+    return Plan(
+        plan=PLAN_FORMAT,
+        grpo_recipes=__version__,
+        name=context.text("name"),
+        recipe=context.source.values,
+        stack=to_json_value(context.stack),
+        world=_world(context),
+        settings=planned_settings(context),
+        arguments=passed,
+        model=model,
+        tokenizer=_tokenizer(context),
+        data=_data(context, "dataset"),
+        rewards=_rewards(context),
+        evaluation=_evaluation(context),
+        shims=tuple(sorted(context.settings.under("shims"))),
+        expect=expect(context, passed.GRPOConfig, _trainable_parameters(context, model)),
+        deepspeed=_deepspeed(context),
+        environment=_environment(context),
+        findings=notes,
+    )
+
+
+def kind_of(key: str) -> str:
+    """experiment, machine or bookkeeping, for any key of the settings."""
+    section, _, name = key.partition(".")
+    if section == "GRPOConfig":
+        return classified_fields()[name].kind
+    if key == "model_init_kwargs.attn_implementation" or key == "model_init_kwargs.device_map" or section in MACHINE:
+        return "machine"
+    return "bookkeeping" if section in BOOKKEEPING else "experiment"
+
+
+def planned_settings(context: Context) -> tuple[PlannedSetting, ...]:
+    """Every value that the run uses, the experiment first."""
+    passed = arguments(context).GRPOConfig
+    rows = []
+    for key, setting in context.settings.items():
+        owner, _, name = key.partition(".")
+        if (owner == "GRPOConfig" and name not in passed) or setting.value is None:
+            continue
+        if not setting.given and setting.value in ([], {}, "", "auto"):
+            continue
+        rows.append(_row(key, setting))
+    written = {row.key for row in rows}
+    for name, value in passed.items():
+        if f"GRPOConfig.{name}" not in written:
+            rows.append(_row(f"GRPOConfig.{name}", Setting(f"GRPOConfig.{name}", value, "grpo-run")))
+    order = {"experiment": 0, "machine": 1, "bookkeeping": 2}
+    return tuple(sorted(rows, key=lambda row: order[row.kind]))
+
+
+def _row(key: str, setting: Setting) -> PlannedSetting:
+    return PlannedSetting(
+        key=key,
+        value=setting.value,
+        origin=setting.origin,
+        why=setting.why,
+        recipe_key=".".join(map(str, setting.path or ())),
+        kind=kind_of(key),  # type: ignore[arg-type]
+    )
+
+
+def _world(context: Context) -> World:
+    return World(
+        engine="local",
+        num_nodes=1,
+        num_processes=context.whole("world.num_processes"),
+        device=context.text("world.device"),  # type: ignore[arg-type]
+        strategy=context.text("distributed.strategy"),  # type: ignore[arg-type]
+    )
+
+
+def _model(context: Context) -> Model:
+    value = context.text("model.model_name_or_path")
+    path = local_path(value, context.source.directory(("model", "model_name_or_path")))
+    if path is not None:
+        return Model("folder", path)
+    revision = context.value("model_init_kwargs.revision")
+    return Model("hub", value, str(revision) if revision is not None else None)
+
+
+def _trainable_parameters(context: Context, model: Model) -> int | None:
+    config = read_model_config(model.path) if model.source == "folder" else None
+    if config is None or context.value("tokenizer.add_tokens"):
+        return None
+    if not context.has_section("lora"):
+        return parameter_count(config)
+    lora = context.settings.under("LoraConfig")
+    plain = {"r", "lora_alpha", "lora_dropout", "target_modules", "bias"}
+    changed = [k for k in lora if k not in plain]
+    if changed or lora["bias"] != "none":
+        return None
+    return lora_parameter_count(config, lora["r"], lora["target_modules"])  # type: ignore[arg-type]
+
+
+def _tokenizer(context: Context) -> Tokenizer:
+    template = context.value("tokenizer.chat_template_path")
+    directory = context.source.directory(("tokenizer", "chat_template_path"))
+    tokens = context.value("tokenizer.add_tokens")
+    return Tokenizer(
+        chat_template_path=os.path.normpath(os.path.join(directory, str(template))) if template else None,
+        add_tokens=tuple(tokens) if isinstance(tokens, list) else (),
+    )
+
+
+def _sha256(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _data(context: Context, section: str) -> Data:
+    """The rows of `dataset`, or of `evaluation` with everything that it leaves to `dataset`."""
+    own_path = context.value(f"{section}.path") is not None
+    path_key: Path = (section, "path") if own_path else ("dataset", "path")
+    value = context.text(".".join(map(str, path_key)))
+    path = local_path(value, context.source.directory(path_key))
+    is_file = path is not None and data_format(path) is not None
+    text = _text_or_none
+    prompt_format = context.text("dataset.prompt_format")
+    return Data(
+        source="file" if is_file else "folder" if path is not None else "hub",
+        path=path or value,
+        format=data_format(path) if path is not None and is_file else None,
+        name=text(context.value(f"{section}.name")) or (None if own_path else text(context.value("dataset.name"))),
+        split=text(context.value(f"{section}.split")) or "train",
+        revision=None if section == "evaluation" and own_path else text(context.value("dataset.revision")),
+        prompt=text(context.value("dataset.prompt")),
+        prompt_format="standard" if prompt_format == "standard" else "conversational",
+        system_prompt=text(context.value("dataset.system_prompt")),
+        columns={k: str(v) for k, v in context.mapping("dataset.columns").items()},
+        max_rows=context.value(f"{section}.max_rows"),  # type: ignore[arg-type]
+        sha256=_sha256(path) if path is not None and is_file else None,
+    )
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _rewards(context: Context) -> tuple[Reward, ...]:
+    rewards = context.value("rewards")
+    planned: list[Reward] = []
+    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
+        planned.append(_reward(context, index, reward, {r.name for r in planned}))
+    return tuple(planned)
+
+
+def _reward(context: Context, index: int, reward: dict[str, object], taken: set[str]) -> Reward:
+    weight, options = float(str(reward["weight"])), reward["options"]
+    kwargs = dict(options) if isinstance(options, dict) else {}
+    if reward["python"] is not None:
+        file, _, function = str(reward["python"]).rpartition(":")
+        path = os.path.normpath(os.path.join(context.source.directory(("rewards", index, "python")), file))
+        target = f"{os.path.basename(file)}:{function}"
+        return Reward("python", _free(function, taken), target, weight, kwargs, path, _sha256(path))
+    if reward["model"] is not None:
+        model = str(reward["model"])
+        path_or_id = local_path(model, context.source.directory(("rewards", index, "model"))) or model
+        return Reward("model", _free(os.path.basename(model), taken), path_or_id, weight, kwargs)
+    name = str(reward["name"])
+    return Reward("shipped", _free(name, taken), name, weight, kwargs)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The name, with a number when another reward has it already."""
+    number, free = 2, name
+    while free in taken:
+        free, number = f"{name}_{number}", number + 1
+    return free
+
+
+def _evaluation(context: Context) -> Evaluation | None:
+    if not context.has_section("evaluation"):
+        return None
+    return Evaluation(
+        data=_data(context, "evaluation"),
+        at_start=bool(context.value("evaluation.at_start")),
+        every_steps=context.whole("evaluation.every_steps"),
+        greedy=bool(context.value("evaluation.greedy")),
+        batch_size=context.whole("GRPOConfig.per_device_train_batch_size"),
+    )
+
+
+def _deepspeed(context: Context) -> dict[str, object] | None:
+    strategy = context.text("distributed.strategy")
+    if not strategy.startswith("zero"):
+        return None
+    return {
+        "zero_stage": int(strategy[-1]),
+        "offload_optimizer_device": context.value("distributed.offload_optimizer_device"),
+        "offload_param_device": context.value("distributed.offload_param_device"),
+        "extra": dict(context.mapping("distributed.deepspeed")),
+    }
+
+
+def _environment(context: Context) -> dict[str, str]:
+    environment = {k: str(v) for k, v in context.mapping("launch.environment").items()}
+    if context.value("world.device") == "cpu" and _deepspeed(context) is not None:
+        environment.setdefault("DS_ACCELERATOR", "cpu")
+    return environment

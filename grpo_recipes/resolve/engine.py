@@ -1,0 +1,79 @@
+"""Runs the rules: decide rules fill what is absent or auto, check rules judge complete values."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from grpo_recipes.finding import Finding
+from grpo_recipes.rules.context import Context, NotJudged
+from grpo_recipes.rules.registry import Rule, rules
+from grpo_recipes.settings import Settings
+
+
+def _applies(rule: Rule, context: Context) -> bool | None:
+    """Whether the rule is for this stack; None when a version that it asks for is unknown."""
+    for package, specifier in rule.applies_to.items():
+        version = context.stack.version(package)
+        if version is None:
+            return False if context.stack.is_absent(package) else None
+        from packaging.specifiers import SpecifierSet
+
+        if not SpecifierSet(specifier).contains(version, prereleases=True):
+            return False
+    return True
+
+
+def decide(context: Context) -> Settings:
+    """The settings with every decide rule's values; a value that the user wrote is never overwritten."""
+    settings = context.settings
+    for rule in sorted((r for r in rules() if r.decide), key=lambda r: (r.order, r.id)):
+        current = replace(context, settings=settings)
+        if rule.decide is None or not _applies(rule, current):
+            continue
+        try:
+            chosen = list(rule.decide(current))
+        except NotJudged:
+            continue
+        for setting in chosen:
+            before = settings.get(setting.key)
+            if setting.key not in rule.owns:
+                raise AssertionError(f"{rule.id} sets {setting.key}, which it does not own")
+            if before is not None and before.given and before.value not in ("auto", None):
+                raise AssertionError(f"{rule.id} overwrites {setting.key}, which the user wrote")
+        settings = settings.having(chosen)
+    return settings
+
+
+def check(context: Context) -> list[Finding]:
+    """All findings of the check rules, and a note for each that could not be judged for lack of knowledge."""
+    findings: list[Finding] = []
+    for rule in rules():
+        if rule.check is None:
+            continue
+        applies = _applies(rule, context)
+        if applies is None:
+            findings.append(_not_checked(rule, context))
+        elif applies:
+            findings.extend(_judged(rule, context))
+    return findings
+
+
+def _judged(rule: Rule, context: Context) -> Iterable[Finding]:
+    if rule.check is None:
+        return []
+    try:
+        found = list(rule.check(context))
+    except NotJudged:
+        return []
+    spoken_for = {path[:depth] for path in context.refused for depth in range(2, len(path) + 1)}
+    silent = {context.source.marks[path] for path in spoken_for if path in context.source.marks}
+    return [finding for finding in found if finding.mark not in silent]
+
+
+def _not_checked(rule: Rule, context: Context) -> Finding:
+    unknown = [p for p in rule.applies_to if context.stack.version(p) is None]
+    return Finding(
+        rule.id,
+        "not-checked",
+        f"not checked: {rule.title}",
+        because=(f"the version of {', '.join(unknown)} is not known for {context.stack.origin}",),
+    )

@@ -1,0 +1,182 @@
+"""Checks values against what the target's own source accepts: closed sets of words, and plain types."""
+
+from dataclasses import replace
+
+from grpo_recipes.facts.classified import classified_fields, matters
+from grpo_recipes.facts.facts import Facts
+from grpo_recipes.facts.field import Field
+from grpo_recipes.finding import Finding, Patch, dotted
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.resolve.pin import field_values
+from grpo_recipes.resolve.schema_findings import entry, shown
+from grpo_recipes.settings import Setting, Settings
+from grpo_recipes.yaml.compose import Source
+
+NOT_ALLOWED = "FCT005"
+WRONG_FIELD_TYPE = "FCT006"
+AMBIGUOUS_WORD = "FCT007"
+NO_EFFECT = "FCT008"
+
+OWNERS = ("GRPOConfig", "LoraConfig", "BitsAndBytesConfig")
+
+
+def value_findings(settings: Settings, facts: Facts, source: Source) -> list[Finding]:
+    """One finding for each value that the target's class takes without a word and chokes on later."""
+    findings = []
+    fields = {owner: facts.fields(owner) or {} for owner in OWNERS}
+    for key, setting in settings.items():
+        owner, _, name = key.partition(".")
+        field = fields[owner].get(name) if owner in OWNERS else None
+        if field is None or setting.refused or setting.value == "auto":
+            continue
+        finding = _not_allowed(field, owner, setting, facts, source) or _wrong_type(field, setting, source)
+        if finding is not None:
+            findings.append(finding)
+    return findings
+
+
+MOST_WORDS = 12
+"""A longer set is shown only as far as it begins like the value."""
+
+
+def shown_word(choice: object) -> str:
+    """A choice as it is written in a recipe."""
+    return choice if isinstance(choice, str) else shown(choice)
+
+
+def _same(value: object, choice: object) -> bool:
+    return type(value) is type(choice) and value == choice
+
+
+def _not_allowed(field: Field, owner: str, setting: Setting, facts: Facts, source: Source) -> Finding | None:
+    value = setting.value
+    if field.allowed is None or value is None or any(_same(value, choice) for choice in field.allowed):
+        return None
+    words = [str(choice) for choice in field.allowed if isinstance(choice, str)]
+    longer = [word for word in words if word.startswith(str(value))]
+    close = [] if len(longer) > 1 else longer or nearest_words(str(value), words, cutoff=0.4)
+    known = field.allowed if len(field.allowed) <= MOST_WORDS or not longer else longer
+    these = "" if known is field.allowed else f"of {len(field.allowed)} words "
+    because = [f"{facts.source(owner)} knows {these}{', '.join(map(shown_word, known))}"]
+    if owner == "GRPOConfig":
+        because.append("GRPOConfig may take it, and the run fails when the value is first used")
+    return Finding(
+        NOT_ALLOWED,
+        "error",
+        f"{field.name} {shown(value)} is not a value of the target",
+        dotted(setting.path or ()),
+        source.mark(setting.path or ()),
+        because=tuple(because),
+        fix=f"{field.name}: {close[0]}" if close else None,
+        patch=(Patch(setting.path, close[0]),) if close and setting.path else (),
+    )
+
+
+# The plain types whose annotation leaves no doubt; anything richer is left to the library.
+PLAIN = {"int": int, "float": (int, float), "bool": bool, "str": str, "dict": dict}
+ARTICLES = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "text",
+    "dict": "a map",
+}
+
+
+def _plain_types(annotation: str) -> list[str] | None:
+    """The plain types of a union annotation, None when it holds anything else."""
+    parts = [part.strip().partition("[")[0] for part in annotation.split("|")]
+    kinds = [part for part in parts if part != "None"]
+    return kinds if kinds and all(kind in PLAIN for kind in kinds) else None
+
+
+def _accepts(kind: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return kind == "bool"
+    return isinstance(value, PLAIN[kind])  # type: ignore[arg-type]
+
+
+def _wrong_type(field: Field, setting: Setting, source: Source) -> Finding | None:
+    """A value under `trl:`, `lora` or `quantization` whose type the field's annotation does not have."""
+    value, path = setting.value, setting.path or ()
+    if value is None or not setting.given:
+        return None
+    kinds = _plain_types(field.annotation)
+    if kinds is None or any(_accepts(kind, value) for kind in kinds) or (field.allowed and value in field.allowed):
+        return None
+    right = _boolean(value) if "bool" in kinds and path in source.words else None
+    return Finding(
+        WRONG_FIELD_TYPE,
+        "error",
+        f"{field.name} is {shown(value)}, it must be {' or '.join(ARTICLES[kind] for kind in kinds)}",
+        dotted(path),
+        source.mark(path),
+        because=(f"it is declared {field.annotation}",),
+        fix=f"{field.name}: {str(right).lower()}" if right is not None else None,
+        patch=(Patch(path, right),) if right is not None else (),
+    )
+
+
+def _boolean(word: object) -> bool:
+    return str(word).lower() in ("yes", "on", "y")
+
+
+def ambiguous_words(source: Source) -> list[Finding]:
+    """Findings for unquoted yes, no, on, off in free maps, where nothing says whether a word or a boolean is meant."""
+    free = {
+        ("distributed", "deepspeed"),
+        ("generation", "chat_template_kwargs"),
+        ("training", "gradient_checkpointing_kwargs"),
+        ("training", "lr_scheduler_kwargs"),
+    }
+    findings = []
+    for path in sorted(source.words, key=str):
+        deep = path[0] == "trl" and len(path) > 2
+        options = path[0] == "rewards" and len(path) > 3 and path[2] == "options"
+        if not (deep or options or (path[:2] in free and len(path) > 2)):
+            continue
+        node: object = source.values
+        for part in path:
+            node = node[part]  # type: ignore[index]
+        meant = _boolean(node)
+        findings.append(
+            Finding(
+                AMBIGUOUS_WORD,
+                "error",
+                f"{dotted(path)} is the word {node}",
+                dotted(path),
+                source.mark(path),
+                because=("YAML 1.1 reads it as a boolean, YAML 1.2 as text",),
+                fix=f'{entry(path, str(meant).lower())}, or "{node}" for the word',
+                patch=(Patch(path, meant),),
+            )
+        )
+    return findings
+
+
+def without_effect(settings: Settings, source: Source) -> list[Finding]:
+    """Warnings for values that the user wrote and that change nothing, given the others."""
+    values = field_values(settings)
+    findings = []
+    for name, field in classified_fields().items():
+        setting = settings.get(f"GRPOConfig.{name}")
+        if setting is None or not setting.given or setting.refused or setting.value in (None, {}, []):
+            continue
+        missed = [one for one in field.when if not matters(replace(field, when=(one,)), values)]
+        if not missed or missed[0][0] == name:
+            continue
+        other, operator, operand = missed[0]
+        needed = f"it matters only when {other} {operator} {shown(operand)}"
+        findings.append(
+            Finding(
+                NO_EFFECT,
+                "warning",
+                f"{name} has no effect",
+                dotted(setting.path or ()),
+                source.mark(setting.path or ()),
+                because=(f"{needed}, here it is {shown(values.get(other))}",),
+                fix=f"remove {name}",
+                patch=(Patch(setting.path, remove=True),) if setting.path else (),
+            )
+        )
+    return findings

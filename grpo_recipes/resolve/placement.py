@@ -1,0 +1,215 @@
+"""Unknown keys: the nearest known one, and where it belongs."""
+
+from grpo_recipes.facts.classified import classified_fields
+from grpo_recipes.facts.facts import Facts
+from grpo_recipes.finding import Finding, Patch, Path, dotted
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.schemas.keys import keys_named, recipe_keys, sections
+from grpo_recipes.settings import Settings
+from grpo_recipes.yaml.compose import Source
+
+UNKNOWN_KEY = "FCT001"
+REMOVED_KEY = "FCT002"
+OWNED_KEY = "FCT003"
+
+OPEN_SECTIONS = {"trl": "GRPOConfig", "lora": "LoraConfig", "quantization": "BitsAndBytesConfig"}
+
+
+def unknown_key(path: Path, value: object, facts: Facts, source: Source) -> Finding:
+    """The finding for a key that its section does not have."""
+    section, name = dotted(path[:-1]), str(path[-1])
+    where = f"`{section}`" if section else "a recipe"
+    return (
+        _under_another_name(path, value, source)
+        or _removed(path, facts, source)
+        or _elsewhere(path, value, facts, source)
+        or _nearest(path, value, facts, source)
+        or Finding(
+            UNKNOWN_KEY,
+            "error",
+            f"{where} has no key {name}",
+            dotted(path),
+            source.mark(path),
+            because=_known(path, facts),
+            fix=f"remove {name}",
+            patch=(Patch(path, remove=True),),
+        )
+    )
+
+
+# What other programs call a key of the format: TRL's command line, PEFT's articles, older transformers.
+OTHER_NAMES = {
+    "alpha": "lora.lora_alpha",
+    "dataset_config": "dataset.name",
+    "dataset_name": "dataset.path",
+    "dataset_train_split": "dataset.split",
+    "dropout": "lora.lora_dropout",
+    "kl_coef": "grpo.beta",
+    "lora_r": "lora.r",
+    "lora_target_modules": "lora.target_modules",
+    "lr": "training.learning_rate",
+    "max_new_tokens": "generation.max_completion_length",
+    "model_name": "model.model_name_or_path",
+    "num_epochs": "training.num_train_epochs",
+    "rank": "lora.r",
+    "stop_strings": "generation.stop",
+    "torch_dtype": "model.dtype",
+}
+
+
+def _under_another_name(path: Path, value: object, source: Source) -> Finding | None:
+    section, name = dotted(path[:-1]), str(path[-1])
+    if name not in OTHER_NAMES:
+        return None
+    where = f"`{section}`" if section else "the top level of a recipe"
+    return _move(path, OTHER_NAMES[name], value, f"{where} has no key {name}", source)
+
+
+def owned_key(path: Path, source: Source) -> Finding | None:
+    """The finding for a GRPOConfig field that has a typed home, or that grpo-run itself sets."""
+    field = classified_fields().get(str(path[-1]))
+    if field is None or not (field.home or field.owner):
+        return None
+    place = tuple((field.home or "").split("."))
+    taken = bool(field.home) and _at(source, place) is not None
+    home = f"write it as {field.home}" if field.home else field.owner
+    patch = (Patch(path, remove=True),)
+    return Finding(
+        OWNED_KEY,
+        "error",
+        f"{field.name} is not written under `trl`",
+        dotted(path),
+        source.mark(path),
+        because=("one value has one place, else two of them could disagree",)
+        if field.home
+        else ("grpo-run sets this field itself",),
+        fix=f"remove {field.name}, since {field.home} is written" if taken else home,
+        patch=patch if field.owner or taken else (*patch, Patch(place, _at(source, path))),
+    )
+
+
+def _at(source: Source, path: Path) -> object:
+    """The value written at a path, None when there is none."""
+    node: object = source.values
+    for part in path:
+        node = node.get(str(part)) if isinstance(node, dict) else None
+    return node
+
+
+def _removed(path: Path, facts: Facts, source: Source) -> Finding | None:
+    name = str(path[-1])
+    removed = facts.removed("GRPOConfig", name)
+    if removed is None:
+        return None
+    today = classified_fields().get(removed.renamed_to or "")
+    fix = removed.instead or f"remove {name}"
+    patch: tuple[Patch, ...] = (Patch(path, remove=True),)
+    if today is not None and today.owner:
+        fix = today.owner
+    elif today is not None:
+        home = today.home or f"trl.{today.name}"
+        fix, patch = f"write it as {home}", (*patch, Patch(tuple(home.split(".")), _at(source, path)))
+    return Finding(
+        REMOVED_KEY,
+        "error",
+        f"{name} does not exist any more",
+        dotted(path),
+        source.mark(path),
+        because=(f"{removed.package} {removed.removed_in} removed it from GRPOConfig",),
+        fix=fix,
+        patch=patch,
+    )
+
+
+def _move(path: Path, target: str, value: object, message: str, source: Source) -> Finding:
+    place = tuple(target.split("."))
+    taken = _at(source, place) is not None
+    remove = Patch(path, remove=True)
+    return Finding(
+        UNKNOWN_KEY,
+        "error",
+        message,
+        dotted(path),
+        source.mark(path),
+        because=(f"the format has {target}" + (", which is written too" if taken else ""),),
+        fix=f"remove {path[-1]}" if taken else f"write it as {target}",
+        patch=(remove,) if taken else (remove, Patch(place, value)),
+    )
+
+
+def _elsewhere(path: Path, value: object, facts: Facts, source: Source) -> Finding | None:
+    """The same name in another section, or a field that belongs into an open section."""
+    section, name = dotted(path[:-1]), str(path[-1])
+    named = [key for key in keys_named(name) if not key.startswith("rewards.")]
+    where = f"`{section}`" if section else "the top level of a recipe"
+    message = f"{where} has no key {name}"
+    if named:
+        return _move(path, named[0], value, message, source)
+    field = classified_fields().get(name)
+    if field is not None and section != "trl":
+        if field.home:
+            return _move(path, field.home, value, message, source)
+        if field.owner:
+            return Finding(
+                OWNED_KEY,
+                "error",
+                message,
+                dotted(path),
+                source.mark(path),
+                because=(f"{name} is a GRPOConfig field that a recipe does not set by itself",),
+                fix=field.owner,
+                patch=(Patch(path, remove=True),),
+            )
+        return _move(path, f"trl.{name}", value, message, source)
+    for open_section, owner in OPEN_SECTIONS.items():
+        if open_section != section and name in (facts.fields(owner) or {}):
+            return _move(path, f"{open_section}.{name}", value, message, source)
+    return None
+
+
+def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding | None:
+    section, name = dotted(path[:-1]), str(path[-1])
+    here = [key.rpartition(".")[2] for key in _section_keys(path, facts)]
+    where = f"`{section}`" if section else "the top level of a recipe"
+    close = nearest_words(name, here, cutoff=0.7)
+    field = classified_fields().get(close[0]) if close and section == "trl" else None
+    if field is not None and field.home:
+        return _move(path, field.home, value, f"{where} has no key {name}", source)
+    if close:
+        right = (*path[:-1], close[0])
+        return Finding(
+            UNKNOWN_KEY,
+            "error",
+            f"{where} has no key {name}",
+            dotted(path),
+            source.mark(path),
+            because=(f"the nearest key it has is {close[0]}",),
+            fix=f"write it as {close[0]}",
+            patch=(Patch(path, remove=True), Patch(right, value)),
+        )
+    everywhere = {key.rpartition(".")[2]: key for key in recipe_keys()}
+    everywhere.update({f.name: f.home or f"trl.{f.name}" for f in classified_fields().values() if not f.owner})
+    close = nearest_words(name, list(everywhere), cutoff=0.8)
+    if not close or everywhere[close[0]].startswith("rewards."):
+        return None
+    return _move(path, everywhere[close[0]], value, f"{where} has no key {name}", source)
+
+
+def _section_keys(path: Path, facts: Facts) -> list[str]:
+    top = str(path[0]) if len(path) > 1 else ""
+    model = sections().get(top)
+    keys = list(model.model_fields) if model is not None else []
+    keys.extend(facts.fields(OPEN_SECTIONS[top]) or ()) if top in OPEN_SECTIONS else None
+    return keys
+
+
+def _known(path: Path, facts: Facts) -> tuple[str, ...]:
+    keys = _section_keys(path, facts)
+    if len(keys) > 20:
+        return ()
+    return (f"it has {', '.join(keys)}",)
+
+
+def given_keys(settings: Settings, owner: str) -> list[str]:
+    """The bare names that the user wrote for one owner."""
+    return [k.rpartition(".")[2] for k, s in settings.items() if k.startswith(owner + ".") and s.given]

@@ -1,0 +1,118 @@
+"""Phase 1, recipe: the merged values become a checked Recipe and settings with their lines."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from grpo_recipes.facts.facts import Facts
+from grpo_recipes.finding import Finding, Path
+from grpo_recipes.resolve.schema_findings import schema_findings
+from grpo_recipes.schemas.recipe import Recipe
+from grpo_recipes.settings import FORMAT_ORIGIN, Setting, Settings
+from grpo_recipes.yaml.compose import Source
+
+A_REWARD = {"name": "exact_match"}
+# What stands in for a required value that is missing, so that the rest can still be looked at.
+STAND_INS: dict[Path, object] = {
+    ("recipe",): 1,
+    ("name",): "unnamed",
+    ("model",): {"model_name_or_path": "-"},
+    ("model", "model_name_or_path"): "-",
+    ("dataset",): {"path": "-"},
+    ("dataset", "path"): "-",
+    ("rewards",): [{"name": "exact_match"}],
+    ("training",): {"prompts_per_step": 1},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """recipe is None when it cannot be looked at any further. refused: paths that a finding was made for."""
+
+    recipe: Recipe | None
+    refused: frozenset[Path]
+    findings: list[Finding]
+
+
+def check_recipe(source: Source, facts: Facts) -> Checked:
+    """Validates the merged values; what is wrong is reported, set aside, and the rest is looked at all the same."""
+    values = source.values
+    findings: list[Finding] = []
+    refused: set[Path] = set()
+    for _ in range(3):  # a value set aside can uncover one more mistake beneath it
+        try:
+            return Checked(Recipe.model_validate(values), frozenset(refused), findings)
+        except ValidationError as error:
+            current = Source(source.file, source.files, values, source.marks, source.words)
+            details: list[Any] = error.errors(include_url=False)
+            found = schema_findings(details, facts, current)
+        known = {path[:depth] for path in refused for depth in range(len(path) + 1)}
+        findings.extend(finding for path, finding in found.items() if path not in known)
+        refused |= set(found)
+        values = _set_aside(values, sorted(found, key=str, reverse=True))
+    return Checked(None, frozenset(refused), findings)
+
+
+def _set_aside(values: dict[str, object], paths: list[Path]) -> dict[str, object]:
+    """A copy in which these paths are gone, or stood in for where the format has no default."""
+    kept = copy.deepcopy(values)
+    for path in paths:
+        node: Any = kept
+        for part in path[:-1]:
+            node = node[part] if _has(node, part) else None
+        last = path[-1] if path else None
+        if isinstance(node, dict) and path in STAND_INS:
+            node[last] = copy.deepcopy(STAND_INS[path])
+        elif _has(node, last) and path[0] == "rewards" and len(path) == 2:
+            node[last] = copy.deepcopy(A_REWARD)  # the others keep their numbers
+        elif _has(node, last):
+            del node[last]
+    return kept
+
+
+def _has(node: object, part: object) -> bool:
+    if isinstance(node, list):
+        return isinstance(part, int) and part < len(node)
+    return isinstance(node, dict) and part in node
+
+
+def recipe_settings(recipe: Recipe, source: Source, refused: frozenset[Path]) -> Settings:
+    """One setting for each key of the format, written or by default; open sections give their extra keys too."""
+    settings: list[Setting] = []
+    for name in type(recipe).model_fields:
+        value = getattr(recipe, name)
+        if isinstance(value, BaseModel):
+            for key in (*type(value).model_fields, *(value.model_extra or ())):
+                settings.append(_setting((name, key), getattr(value, key), source, refused))
+        else:
+            settings.append(_setting((name,), _plain(value), source, refused))
+    return Settings(settings)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value.model_dump() if isinstance(value, BaseModel) else value
+
+
+def _setting(path: Path, value: object, source: Source, refused: frozenset[Path]) -> Setting:
+    node: object = source.values
+    for part in path:
+        node = node.get(part) if isinstance(node, dict) else None
+    given = path in source.marks and node is not None
+    return Setting(
+        key=".".join(str(part) for part in path),
+        value=value,
+        origin=written_at(source, path) if given else FORMAT_ORIGIN,
+        path=path,
+        given=given,
+        refused=any(r == path[: len(r)] for r in refused),
+    )
+
+
+def written_at(source: Source, path: Path) -> str:
+    """Where a value was written: "recipes/a.yaml:12:3", or the whole override."""
+    mark = source.marks[path]
+    return f"--set {mark.line_text}" if mark.file == "--set" else str(mark)

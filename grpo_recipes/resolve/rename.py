@@ -1,0 +1,113 @@
+"""Phase 2, rename: recipe keys become the names of the objects that take them; nothing is dropped."""
+
+from grpo_recipes.facts.classified import classified_fields, fields_by_home
+from grpo_recipes.facts.facts import Facts
+from grpo_recipes.finding import Finding, Patch, dotted
+from grpo_recipes.resolve.placement import OPEN_SECTIONS, owned_key, unknown_key
+from grpo_recipes.resolve.recipe_phase import written_at
+from grpo_recipes.schemas.keys import sections
+from grpo_recipes.settings import Setting, Settings
+from grpo_recipes.yaml.compose import Source
+
+TWO_NAMES = "FCT004"
+
+# Recipe keys whose target is no GRPOConfig field of the same home.
+TARGETS = {
+    "model.dtype": "model_init_kwargs.dtype",
+    "model.model_revision": "model_init_kwargs.revision",
+    "model.attn_implementation": "model_init_kwargs.attn_implementation",
+    "model.trust_remote_code": "GRPOConfig.trust_remote_code",
+}
+
+
+def target_key(key: str) -> str | None:
+    """The target's key for a recipe key, None for what stays a recipe key (dataset.path)."""
+    if key in TARGETS:
+        return TARGETS[key]
+    if key in fields_by_home():
+        return f"GRPOConfig.{fields_by_home()[key].name}"
+    section, _, name = key.partition(".")
+    if section in OPEN_SECTIONS and name:
+        return f"{OPEN_SECTIONS[section]}.{name}"
+    return None
+
+
+def rename(settings: Settings, facts: Facts, source: Source) -> tuple[Settings, list[Finding]]:
+    """The settings under the target's names, and what the target does not have.
+
+    Fields of `trl:` are spread out; extra keys of lora and quantization are checked against PEFT's and
+    transformers' own classes.
+    """
+    findings: list[Finding] = []
+    renamed: list[Setting] = []
+    for key, setting in settings.items():
+        if key == "trl":
+            continue
+        renamed.append(_renamed(setting, target_key(key) or key))
+        finding = _extra_key(setting, facts, source)
+        if finding is not None:
+            findings.append(finding)
+    own, problems = _trl_fields(settings, facts, source)
+    findings.extend(problems)
+    return Settings([*renamed, *own]), findings
+
+
+def _renamed(setting: Setting, key: str) -> Setting:
+    return Setting(key, setting.value, setting.origin, setting.why, setting.path, setting.given, setting.refused)
+
+
+def _extra_key(setting: Setting, facts: Facts, source: Source) -> Finding | None:
+    """The finding for a key of an open section that the library's class does not take."""
+    section, _, name = setting.key.partition(".")
+    owner = OPEN_SECTIONS.get(section)
+    if owner is None or not name or not setting.given or name in sections()[section].model_fields:
+        return None
+    fields = facts.fields(owner)
+    if fields is None or name in fields:
+        return None
+    return unknown_key(setting.path or (), setting.value, facts, source)
+
+
+def _trl_fields(settings: Settings, facts: Facts, source: Source) -> tuple[list[Setting], list[Finding]]:
+    """The fields written under `trl:`, and those that cannot stand there."""
+    found: list[Setting] = []
+    findings: list[Finding] = []
+    fields = facts.fields("GRPOConfig")
+    block = settings["trl"]
+    for name, value in (block.value if isinstance(block.value, dict) else {}).items():
+        path = ("trl", name)
+        owned = owned_key(path, source)
+        if owned is not None:
+            findings.append(owned)
+        elif fields is not None and name not in fields:
+            findings.append(unknown_key(path, value, facts, source))
+        else:
+            origin = written_at(source, path) if path in source.marks else block.origin
+            found.append(Setting(f"GRPOConfig.{name}", value, origin, path=path, given=True))
+    return found, findings
+
+
+def experiment_not_expressed(settings: Settings, facts: Facts, source: Source) -> list[Finding]:
+    """Findings for experiment values that the target has no field for: the run would be another experiment."""
+    fields = facts.fields("GRPOConfig")
+    if fields is None:
+        return []
+    findings = []
+    for name, field in classified_fields().items():
+        setting = settings.get(f"GRPOConfig.{name}")
+        if setting is None or name in fields or setting.refused:
+            continue
+        if field.kind == "experiment" or setting.given:
+            findings.append(
+                Finding(
+                    TWO_NAMES,
+                    "error",
+                    f"{facts.source('GRPOConfig')} cannot express {name} {setting.value}",
+                    dotted(setting.path or ()),
+                    source.mark(setting.path or ()),
+                    because=("its GRPOConfig has no such field",),
+                    fix="use a stack whose TRL has it",
+                    patch=(Patch(setting.path, remove=True),) if setting.given and setting.path else (),
+                )
+            )
+    return findings

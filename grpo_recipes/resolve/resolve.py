@@ -1,0 +1,93 @@
+"""The six phases in order: recipe, rename, decide, pin, check, render. All findings come from one pass."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from grpo_recipes.facts.facts import facts_for
+from grpo_recipes.finding import Finding, by_place, has_errors
+from grpo_recipes.resolve.engine import check, decide
+from grpo_recipes.resolve.field_values import ambiguous_words, value_findings, without_effect
+from grpo_recipes.resolve.pin import pin
+from grpo_recipes.resolve.recipe_phase import check_recipe, recipe_settings
+from grpo_recipes.resolve.rename import experiment_not_expressed, rename
+from grpo_recipes.resolve.stack_findings import stack_findings
+from grpo_recipes.rules.context import Context
+from grpo_recipes.settings import Settings
+from grpo_recipes.stack.stack import Stack
+from grpo_recipes.yaml.compose import compose
+
+if TYPE_CHECKING:
+    from grpo_recipes.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What is known of a recipe on a stack. context is None when the recipe could not be read far enough."""
+
+    file: str
+    context: Context | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def refused(self) -> bool:
+        """Whether an error forbids to start."""
+        return has_errors(self.findings)
+
+
+def resolve(file: str, stack: Stack, overrides: Sequence[str] = ()) -> Resolution:
+    """The settings and findings of a recipe file on a stack."""
+    source, findings = compose(file, overrides)
+    if source is None:
+        return Resolution(file, None, tuple(by_place(findings)))
+    facts = facts_for(stack)
+    findings = [*findings, *stack_findings(stack, facts)]
+    checked = check_recipe(source, facts)
+    refused_by_reader = {finding.key for finding in findings if finding.key and finding.severity == "error"}
+    findings += [finding for finding in checked.findings if finding.key not in refused_by_reader]
+    if checked.recipe is None:
+        return Resolution(file, None, tuple(by_place(findings)))
+    settings = recipe_settings(checked.recipe, source, checked.refused)
+    context, more = _phases(Context(settings, stack, facts, source, checked.refused))
+    return Resolution(file, context, tuple(by_place([*findings, *more])))
+
+
+def _phases(start: Context) -> tuple[Context, list[Finding]]:
+    """Rename to check. A value that a phase refused is not judged again by a later one."""
+    facts, source = start.facts, start.source
+    settings, findings = rename(start.settings, facts, source)
+    findings += value_findings(settings, facts, source)
+    findings += ambiguous_words(source)
+    settings = _refusing(settings, findings)
+    settings = pin(decide(replace(start, settings=settings)))
+    findings += experiment_not_expressed(settings, facts, source)
+    findings += without_effect(settings, source)
+    context = replace(start, settings=settings)
+    findings += check(context)
+    return context, findings
+
+
+def _refusing(settings: Settings, findings: Sequence[Finding]) -> Settings:
+    keys = {finding.key for finding in findings if finding.severity == "error"}
+    return Settings(
+        type(s)(
+            s.key,
+            s.value,
+            s.origin,
+            s.why,
+            s.path,
+            s.given,
+            s.refused or ".".join(map(str, s.path or ())) in keys,
+        )
+        for s in settings.values()
+    )
+
+
+def plan_of(resolution: Resolution) -> "Plan":
+    """The plan of a recipe without errors. Raises ValueError when there are any."""
+    if resolution.context is None or resolution.refused:
+        raise ValueError("a recipe with errors has no plan")
+    from grpo_recipes.resolve.build_plan import build_plan  # validate does not pay for the plan's classes
+
+    notes = tuple(f"{finding.severity}: {finding.message} [{finding.rule}]" for finding in resolution.findings)
+    return build_plan(resolution.context, notes)

@@ -1,0 +1,262 @@
+"""Pydantic's errors as findings: one for each place, in the recipe's words."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from grpo_recipes.facts.facts import Facts
+from grpo_recipes.finding import Finding, Patch, Path, dotted
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.resolve.placement import unknown_key
+from grpo_recipes.yaml.compose import Source
+
+MISSING_KEY = "SCH001"
+WRONG_TYPE = "SCH002"
+OUT_OF_RANGE = "SCH003"
+NOT_ONE_OF = "SCH004"
+
+EXPECTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "list_type": "a list",
+    "dict_type": "a map",
+    "model_type": "a map",
+    "model_attributes_type": "a map",
+}
+RANGES = {
+    "greater_than": "above {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "below {lt}",
+    "less_than_equal": "at most {le}",
+}
+# What a pattern of the format says, by the last part of its key.
+FORMS = {
+    "name": "made of small letters, digits, dots, dashes and underscores, 64 at most, the first a letter or digit",
+    "python": "of the form file.py:function",
+}
+TRUE_WORDS = {"yes", "on", "y", "true"}
+FALSE_WORDS = {"no", "off", "n", "false"}
+
+
+def schema_findings(errors: Sequence[Mapping[str, Any]], facts: Facts, source: Source) -> dict[Path, Finding]:
+    """One finding for each path in the errors of one validation."""
+    grouped: dict[Path, list[Mapping[str, Any]]] = {}
+    for error in errors:
+        grouped.setdefault(_path(error, source), []).append(error)
+    for path in [path for path in grouped if any(other != path and other[: len(path)] == path for other in grouped)]:
+        del grouped[path]  # another branch of the union went deeper, and says more
+    return {path: _finding(path, group, facts, source) for path, group in grouped.items()}
+
+
+def _path(error: Mapping[str, Any], source: Source) -> Path:
+    """The recipe's path of an error; pydantic's loc goes on with the branches of a union."""
+    path: list[str | int] = []
+    node: object = source.values
+    for part in error["loc"]:
+        inside = (isinstance(node, dict) and part in node) or (
+            isinstance(node, list) and isinstance(part, int) and part < len(node)
+        )
+        if not inside:
+            if error["type"] == "missing":
+                path.append(part)
+                break
+            continue  # a branch of a union, which the recipe does not know
+        node = node[part]  # type: ignore[index]
+        path.append(part)
+    return tuple(path)
+
+
+def _finding(path: Path, group: Sequence[Mapping[str, Any]], facts: Facts, source: Source) -> Finding:
+    error = group[0]
+    kind = error["type"]
+    if kind == "extra_forbidden":
+        return unknown_key(path, error["input"], facts, source)
+    if kind == "missing":
+        return _missing(path, source)
+    if kind in RANGES or kind in ("too_short", "string_too_short", "string_pattern_mismatch"):
+        return _out_of_range(path, error, source)
+    literals = [e for e in group if e["type"] == "literal_error"]
+    if literals and isinstance(error["input"], str | int | float) and not isinstance(error["input"], bool):
+        return _not_one_of(path, group, literals[0], source)
+    return _wrong_type(path, group, source)
+
+
+def _missing(path: Path, source: Source) -> Finding:
+    section = dotted(path[:-1])
+    examples = {
+        "recipe": "recipe: 1",
+        "name": "name: my-run",
+        "model": "model: {model_name_or_path: Qwen/Qwen2-0.5B-Instruct}",
+        "dataset": "dataset: {path: openai/gsm8k, name: main}",
+        "rewards": "rewards: [{name: accuracy}]",
+        "training": "training: {prompts_per_step: 16}",
+    }
+    key = str(path[-1])
+    return Finding(
+        MISSING_KEY,
+        "error",
+        f"{f'`{section}`' if section else 'the recipe'} lacks {key}",
+        dotted(path),
+        source.mark(path),
+        because=("it has no default",),
+        fix=examples.get(key, f"{key}: ...") if not section else f"{key}: ...",
+    )
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """A value as it stands in a message: YAML-like, short, without control characters."""
+    text = (
+        "null"
+        if value is None
+        else str(value).lower()
+        if isinstance(value, bool)
+        else repr(value)
+        if isinstance(value, str)
+        else str(value)
+    )
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def entry(path: Path, text: str) -> str:
+    """How the value at a path is written: "key: text", "- text" in a list."""
+    return f"- {text}" if isinstance(path[-1], int) else f"{path[-1]}: {text}"
+
+
+def _out_of_range(path: Path, error: Mapping[str, Any], source: Source) -> Finding:
+    kind, context = error["type"], error.get("ctx", {})
+    if kind in RANGES:
+        needed = RANGES[kind].format(**{k: f"{v:g}" if isinstance(v, float) else v for k, v in context.items()})
+        bound = next(iter(context.values()))
+        fix = f"{path[-1]}: {bound}" if kind.endswith("equal") else None
+        patch = (Patch(path, bound),) if kind.endswith("equal") else ()
+    elif kind == "string_pattern_mismatch":
+        needed, fix, patch = FORMS.get(str(path[-1]), f"of the form {context['pattern']}"), None, ()
+    else:
+        needed, fix, patch = "longer than nothing", None, ()
+    return Finding(
+        OUT_OF_RANGE,
+        "error",
+        f"{dotted(path)} is {shown(error['input'])}, it must be {needed}",
+        dotted(path),
+        source.mark(path),
+        fix=fix,
+        patch=patch,
+    )
+
+
+def _not_one_of(path: Path, group: Sequence[Mapping[str, Any]], literal: Mapping[str, Any], source: Source) -> Finding:
+    expected = literal["ctx"]["expected"].replace("'", "").replace(" or ", ", ")
+    others = [EXPECTED[e["type"]] for e in group if e["type"] in EXPECTED]
+    choices = expected.split(", ")
+    value = literal["input"]
+    if path[-1:] == ("recipe",):
+        return Finding(
+            NOT_ONE_OF,
+            "error",
+            f"recipe format {shown(value)} is not known",
+            "recipe",
+            source.mark(path),
+            because=("this grpo-run reads format 1",),
+            fix="recipe: 1, or upgrade grpo-recipes when a newer one wrote the file",
+        )
+    if "true or false" in others and str(value).lower() in TRUE_WORDS | FALSE_WORDS:
+        return _wrong_type(path, group, source)
+    close = nearest_words(str(value), choices, cutoff=0.5)
+    return Finding(
+        NOT_ONE_OF,
+        "error",
+        f"{dotted(path)} is {shown(value)}, it must be one of {', '.join([*choices, *dict.fromkeys(others)])}",
+        dotted(path),
+        source.mark(path),
+        fix=entry(path, close[0]) if close else None,
+        patch=(Patch(path, close[0]),) if close and not close[0].isdigit() else (),
+    )
+
+
+def _wrong_type(path: Path, group: Sequence[Mapping[str, Any]], source: Source) -> Finding:
+    value = group[0]["input"]
+    expected = [EXPECTED[e["type"]] for e in group if e["type"] in EXPECTED]
+    expected += [_words(e["ctx"]["expected"]) for e in group if e["type"] == "literal_error"]
+    expected = list(dict.fromkeys(expected))
+    right = _longhand(path, value)
+    if right is None:
+        right = _converted(value, expected)
+    because: tuple[str, ...] = ()
+    if path in source.words:
+        because = (f"{value} is a word in YAML 1.2, not true or false",)
+    elif isinstance(value, str) and right is not None and not isinstance(right, list | dict):
+        because = ("in quotes it is text",)
+    elif isinstance(value, float) and right is not None:
+        because = ("a number with a decimal point is never taken for a whole one",)
+    text = f'"{right}"' if isinstance(right, str) else flow(right)
+    fix = entry(path, text) if right is not None and path else None
+    return Finding(
+        WRONG_TYPE,
+        "error",
+        f"{dotted(path) or 'the recipe'} is {shown(value)}, it must be {' or '.join(expected) or group[0]['msg']}",
+        dotted(path),
+        source.mark(path),
+        because=because,
+        fix=fix,
+        patch=(Patch(path, right),) if right is not None else (),
+    )
+
+
+def _longhand(path: Path, value: object) -> object:
+    """What a name, or true, stands for where a section or a list of rewards belongs."""
+    if path == ("lora",) and value is True:
+        return {"r": 16, "lora_alpha": 32}
+    if not isinstance(value, str):
+        return None
+    if path in (("model",), ("dataset",)):
+        return {"model_name_or_path" if path == ("model",) else "path": value}
+    reward = {"python" if ".py:" in value else "name": value}
+    if path == ("rewards",):
+        return [reward]
+    return reward if path[:1] == ("rewards",) and len(path) == 2 else None
+
+
+def flow(value: object) -> str:
+    """A value in YAML's flow style, as a fix shows it."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {flow(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(flow(item) for item in value) + "]"
+    plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./-]*(:\w+)?", value)
+    return str(value) if plain else shown(value)
+
+
+def _words(expected: str) -> str:
+    """Pydantic's list of literals as YAML has them: "'auto' or True" -> "auto or true"."""
+    return expected.replace("'", "").replace("True", "true").replace("False", "false")
+
+
+def _converted(value: object, expected: Sequence[str]) -> object:
+    """What the user meant, where only one thing can be meant."""
+    if expected == ["true"]:
+        return True
+    if isinstance(value, str) and "true or false" in expected:
+        word = value.lower()
+        return True if word in TRUE_WORDS else False if word in FALSE_WORDS else None
+    if isinstance(value, float) and "a whole number" in expected and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and ("a whole number" in expected or "a number" in expected):
+        return _number(value, whole="a number" not in expected)
+    if isinstance(value, str) and expected == ["a list"]:
+        return [value]
+    if isinstance(value, int | float) and not isinstance(value, bool) and expected == ["text"]:
+        return str(value)
+    return None
+
+
+def _number(text: str, *, whole: bool) -> int | float | None:
+    try:
+        return int(text.replace(",", "")) if whole else float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""Rules: one file each, named by the truth it defends."""

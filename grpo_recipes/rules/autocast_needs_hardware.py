@@ -1,0 +1,62 @@
+"""Autocast needs hardware that computes in the data type.
+
+bf16 needs an Ampere GPU (capability 8.0) or newer, or the CPU; TrainingArguments raises ValueError for older GPUs.
+fp16 needs a GPU: on the CPU the Trainer takes it and trains in full precision without a word. Both at once are refused
+by TrainingArguments.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "PRE001"
+BF16, FP16 = "GRPOConfig.bf16", "GRPOConfig.fp16"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value(BF16) is True and context.value(FP16) is True:
+        yield context.finding(
+            ID,
+            "bf16 and fp16 exclude each other",
+            FP16,
+            because=["TrainingArguments raises ValueError for both"],
+            fix="fp16: false",
+            patch=[Patch(("training", "fp16"), False)],
+        )
+    elif context.value(FP16) is True and context.value("world.device") == "cpu":
+        yield context.finding(
+            ID,
+            "fp16 autocast needs a GPU, this run is on the CPU",
+            FP16,
+            because=[context.settings["world.device"].why, "the Trainer would train in full precision without a word"],
+            fix="fp16: false",
+            patch=[Patch(("training", "fp16"), False)],
+        )
+    elif context.value(BF16) is True and context.value("world.device") == "cuda":
+        yield from _capability(context)
+
+
+def _capability(context: Context) -> Iterator[Finding]:
+    if context.stack.gpus is None:
+        message = f"whether the GPUs of {context.stack.origin} compute in bfloat16 is not known"
+        yield context.finding(ID, message, BF16, severity="not-checked")
+    for gpu in context.stack.gpus or ():
+        if gpu.capability is None:
+            yield context.finding(
+                ID,
+                f"whether {gpu.name} computes in bfloat16 is not known",
+                BF16,
+                severity="not-checked",
+            )
+            return
+        if gpu.capability < (8, 0):
+            yield context.finding(
+                ID,
+                f"bf16 autocast needs capability 8.0, {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}",
+                BF16,
+                because=["TrainingArguments raises ValueError for it"],
+                fix="bf16: false",
+                patch=[Patch(("training", "bf16"), False)],
+            )
+            return

@@ -1,0 +1,94 @@
+"""Gradient checkpointing says use_reentrant, and says false unless ZeRO-3 with an adapter needs true.
+
+With reentrant checkpointing and a frozen base no input of a checkpointed block needs a gradient, and the backward
+pass fails with "element 0 of tensors does not require grad" unless some layer enables gradients on the inputs. Which
+layer does so has changed with every second release. `use_reentrant: false` works on all of them and gives the same
+numbers. PEFT with DeepSpeed's ZeRO-3 needs true; TRL 1.9 and later force it.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.settings import Setting
+
+ID = "LRA001"
+CHECKPOINTING = "GRPOConfig.gradient_checkpointing"
+KWARGS = "GRPOConfig.gradient_checkpointing_kwargs"
+OWNS = (KWARGS,)
+ORDER = 20
+
+
+def _reentrant(context: Context) -> bool:
+    return context.has_section("lora") and context.value("distributed.strategy") == "zero3"
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    if context.value(CHECKPOINTING) is not True or context.value(KWARGS) is not None:
+        return
+    reentrant = _reentrant(context)
+    why = "an adapter under ZeRO-3 needs it" if reentrant else "works with a frozen base on every release"
+    yield decided(KWARGS, {"use_reentrant": reentrant}, ID, why, context.settings)
+
+
+def _meant(kwargs: Mapping[str, object], name: str) -> list[Patch]:
+    """The value under its right name, for a misspelt use_reentrant."""
+    if "reentr" not in name or "use_reentrant" in kwargs:
+        return []
+    return [Patch(("training", "gradient_checkpointing_kwargs", "use_reentrant"), False)]
+
+
+def check(context: Context) -> Iterator[Finding]:
+    kwargs = context.mapping(KWARGS)
+    if context.value(CHECKPOINTING) is not True or not context.given(KWARGS):
+        return
+    unknown = sorted(set(kwargs) - {"use_reentrant", "preserve_rng_state", "determinism_check", "debug", "early_stop"})
+    for name in unknown:
+        path = ("training", "gradient_checkpointing_kwargs", name)
+        yield context.finding(
+            ID,
+            f"torch's checkpoint has no argument {name}",
+            KWARGS,
+            because=[
+                "the first forward pass raises ValueError, or with use_reentrant false passes it to a layer in vain"
+            ],
+            fix="use_reentrant: false" if "reentr" in name else f"remove {name}",
+            patch=[Patch(path, remove=True), *_meant(kwargs, name)],
+            mark=context.source.mark(path),
+        )
+    if not unknown:
+        yield from _use_reentrant(context, kwargs.get("use_reentrant"))
+
+
+def _use_reentrant(context: Context, value: object) -> Iterator[Finding]:
+    path = ("training", "gradient_checkpointing_kwargs", "use_reentrant")
+    if value is None:
+        right = _reentrant(context)
+        yield context.finding(
+            ID,
+            "gradient_checkpointing_kwargs does not say use_reentrant",
+            KWARGS,
+            because=["torch then takes true, and announces that it will raise instead"],
+            severity="warning",
+            fix=f"use_reentrant: {str(right).lower()}",
+            patch=[Patch(path, right)],
+        )
+    elif value is True and context.mapping(KWARGS).get("debug"):
+        yield context.finding(
+            ID,
+            "debug needs use_reentrant false",
+            KWARGS,
+            because=["torch raises ValueError for it at the first forward pass"],
+            fix="use_reentrant: false",
+            patch=[Patch(path, False)],
+        )
+    elif value is False and _reentrant(context):
+        yield context.finding(
+            ID,
+            "use_reentrant false with an adapter under ZeRO-3",
+            KWARGS,
+            because=["TRL overrides it with true, since the frozen parameters are gathered again in the backward pass"],
+            severity="warning",
+            fix="gradient_checkpointing_kwargs: {use_reentrant: true}",
+            patch=[Patch(path, True)],
+        )

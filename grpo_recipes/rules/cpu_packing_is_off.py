@@ -1,0 +1,21 @@
+"""4-bit weights on the CPU are never repacked for inference.
+
+On processors with AVX512-BF16, bitsandbytes repacks 4-bit weights for good in the first forward pass in eval mode.
+Later training passes then use a kernel without a backward: with biases they raise, without they give wrong gradients
+with no more than a warning. The shim `bnb_cpu_packing` switches the repacking off. It goes when bitsandbytes keeps
+both forms.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.settings import Setting
+
+ID = "SHM001"
+OWNS = ("shims.bnb_cpu_packing",)
+ORDER = 40
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    if context.value("BitsAndBytesConfig.load_in_4bit") is True and context.value("world.device") == "cpu":
+        yield decided(OWNS[0], True, ID, "evaluation would repack the 4-bit weights", context.settings)

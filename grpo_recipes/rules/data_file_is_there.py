@@ -1,0 +1,117 @@
+"""Local data exists, can be read, and has the columns that templates and rewards ask for.
+
+Of a .jsonl file the first row is read, of a .csv the header; other files and hub data sets are left to the run.
+A missing column otherwise shows up after the model was loaded, as a KeyError or an undefined template variable.
+"""
+
+import os
+from collections.abc import Iterator
+
+from grpo_recipes.facts.local_files import columns_of, data_format, local_path
+from grpo_recipes.facts.template import TemplateProblem, template_variables
+from grpo_recipes.finding import Finding, Mark, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "DAT001"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    yield from _section(context, "dataset")
+    if context.has_section("evaluation") and context.value("evaluation.path") is not None:
+        yield from _section(context, "evaluation")
+    elif context.value("evaluation.split") not in (None, "train"):
+        yield from _split_of_training_file(context)
+
+
+def _section(context: Context, section: str) -> Iterator[Finding]:
+    key = f"{section}.path"
+    value = context.text(key)
+    path = local_path(value, context.source.directory((section, "path")))
+    columns: tuple[str, ...] | None = None
+    if path is not None:
+        problem = _unreadable(path)
+        if problem:
+            yield context.finding(ID, f"{section}.path {value}: {problem}", key, because=[f"looked for {path}"])
+            return
+        if os.path.isfile(path):
+            try:
+                columns = columns_of(path)
+            except (ValueError, OSError) as error:
+                yield context.finding(ID, f"{section}.path {value}: {error}", key)
+                return
+        if data_format(path):
+            yield from _split(context, section)
+    yield from _columns(context, value, columns)
+
+
+def _unreadable(path: str) -> str | None:
+    if not os.path.exists(path):
+        return "there is no such file or folder"
+    if os.path.isfile(path) and data_format(path) is None:
+        return "its suffix is none of .jsonl, .json, .csv, .parquet"
+    return None if os.access(path, os.R_OK) else "it cannot be read"
+
+
+def _split(context: Context, section: str) -> Iterator[Finding]:
+    split = context.value(f"{section}.split")
+    if split not in (None, "train"):
+        yield context.finding(
+            ID,
+            f"a single file has no split {split}",
+            f"{section}.split",
+            because=["its rows are the split train"],
+            fix="split: train",
+            patch=[Patch((section, "split"), "train")],
+        )
+
+
+def _split_of_training_file(context: Context) -> Iterator[Finding]:
+    """For an evaluation without a path of its own, which takes another split of the training data."""
+    path = local_path(context.text("dataset.path"), context.source.directory(("dataset", "path")))
+    if path is not None and data_format(path) and os.path.isfile(path):
+        yield context.finding(
+            ID,
+            f"a single file has no split {context.value('evaluation.split')}",
+            "evaluation.split",
+            because=[f"evaluation takes its rows from dataset.path {context.value('dataset.path')}"],
+            fix="path: a second file, without split",
+        )
+
+
+def _columns(context: Context, file: str, columns: tuple[str, ...] | None) -> Iterator[Finding]:
+    prompt = context.value("dataset.prompt")
+    if prompt is None:
+        if columns is not None and "prompt" not in columns:
+            yield context.finding(
+                ID,
+                f"{file} has no column prompt, and dataset.prompt is not set",
+                "dataset.path",
+                because=[f"its columns are {', '.join(columns)}"],
+                fix=f'prompt: "{{{{ {columns[0]} }}}}"',
+                patch=[Patch(("dataset", "prompt"), f"{{{{ {columns[0]} }}}}")],
+            )
+    else:
+        yield from _template(context, str(prompt), "dataset.prompt", context.mark("dataset.prompt"), file, columns)
+    for name, template in context.mapping("dataset.columns").items():
+        mark = context.source.mark(("dataset", "columns", name))
+        yield from _template(context, str(template), "dataset.columns", mark, file, columns)
+
+
+def _template(
+    context: Context, text: str, key: str, mark: Mark | None, file: str, columns: tuple[str, ...] | None
+) -> Iterator[Finding]:
+    try:
+        needed = template_variables(text)
+    except TemplateProblem as problem:
+        yield context.finding(ID, f"the template cannot be read: {problem}", key, mark=mark)
+        return
+    missing = sorted(needed - set(columns)) if columns is not None else []
+    if missing:
+        yield context.finding(
+            ID,
+            f"{file} has no column {', '.join(missing)}",
+            key,
+            because=[f"its columns are {', '.join(columns or ())}"],
+            fix=f"use one of {', '.join(columns or ())}",
+            mark=mark,
+        )

@@ -1,0 +1,21 @@
+"""DeepSpeed on the CPU talks over gloo alone.
+
+At start it compiles a shared-memory operation, for a minute or more; a process killed meanwhile leaves a lock behind,
+and every later run waits for that lock forever without a word. The shim `deepspeed_shm` marks the operation as not
+available: same numbers, no compilation. It goes when torch's extension lock has a time-out.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.settings import Setting
+
+ID = "SHM002"
+OWNS = ("shims.deepspeed_shm",)
+ORDER = 40
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    strategy = str(context.value("distributed.strategy"))
+    if strategy.startswith("zero") and context.value("world.device") == "cpu":
+        yield decided(OWNS[0], True, ID, "its shared-memory operation can hang on a stale lock", context.settings)

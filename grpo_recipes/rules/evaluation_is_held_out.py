@@ -1,0 +1,40 @@
+"""Evaluation measures rows that are not trained on.
+
+The same path and the same split would measure memory. A file has only the split train, so it needs a second file.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.facts.local_files import data_format, local_path
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "EVL001"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if not context.has_section("evaluation"):
+        return
+    own_path = context.value("evaluation.path") is not None
+    trained_on = _place(context, "dataset")
+    same_name = context.value("evaluation.name") in (None, context.value("dataset.name"))
+    split = context.value("evaluation.split") or ("train" if own_path else context.value("dataset.split"))
+    if own_path and _place(context, "evaluation") != trained_on:
+        return
+    if same_name and split == context.value("dataset.split"):
+        is_file = data_format(trained_on) is not None
+        other = "train" if split == "test" else "test"
+        yield context.finding(
+            ID,
+            "evaluation measures the rows that are trained on",
+            "evaluation.split" if context.given("evaluation.split") else "evaluation",
+            because=[f"both take split {split} of {context.value('dataset.path')}"],
+            fix="path: a second file, with rows that are not trained on" if is_file else f"split: {other}",
+            patch=[] if is_file else [Patch(("evaluation", "split"), other)],
+        )
+
+
+def _place(context: Context, section: str) -> str:
+    """The absolute path of local data, or the hub id."""
+    value = context.text(f"{section}.path")
+    return local_path(value, context.source.directory((section, "path"))) or value

@@ -1,0 +1,100 @@
+"""A generation batch holds whole groups of completions.
+
+TRL generates per_device_train_batch_size x processes x steps_per_generation completions at a time, and compares
+rewards within groups of num_generations. GRPOConfig refuses a generation batch that cuts a group apart, and one that
+is no multiple of the global batch. It can only happen where TRL's own batch fields are written under `trl:`;
+with `training.prompts_per_step` the numbers come out right. A batch of nothing GRPOConfig accepts; torch's data loader
+raises ValueError for it, after the model was loaded.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "BAT002"
+APPLIES_TO = {"trl": ">=0.20"}
+BATCH = "GRPOConfig.generation_batch_size"
+STEPS = "GRPOConfig.steps_per_generation"
+ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value("training.prompts_per_step") is not None:
+        return
+    written = [key for key in (ACCUMULATION, STEPS, BATCH) if context.given(key) and context.value(key) is not None]
+    nothing = [key for key in written if context.whole(key) < 1]
+    for key in nothing:
+        yield _of_nothing(context, key)
+    if not nothing:
+        yield from _shape(context)
+
+
+def _of_nothing(context: Context, key: str) -> Finding:
+    name = key.rpartition(".")[2]
+    patch = Patch(("trl", name), remove=True) if key != ACCUMULATION else Patch(("trl", name), 1)
+    return context.finding(
+        ID,
+        f"{name} is {context.value(key)}, it must be at least 1",
+        key,
+        because=["torch's data loader raises ValueError for a batch of nothing, after the model was loaded"],
+        fix=f"remove {name}" if patch.remove else f"{name}: 1",
+        patch=[patch],
+    )
+
+
+def _shape(context: Context) -> Iterator[Finding]:
+    size, processes = (
+        context.whole("GRPOConfig.per_device_train_batch_size"),
+        context.whole("world.num_processes"),
+    )
+    generations = context.whole("GRPOConfig.num_generations")
+    batch, steps = context.value(BATCH), context.value(STEPS)
+    if batch is not None and steps is not None:
+        yield context.finding(
+            ID,
+            "generation_batch_size and steps_per_generation exclude each other",
+            STEPS,
+            because=["GRPOConfig raises ValueError for both", "each follows from the other"],
+            fix="remove steps_per_generation",
+            patch=[Patch(("trl", "steps_per_generation"), remove=True)],
+        )
+        return
+    if isinstance(batch, int) and batch % (size * processes):
+        step = size * processes
+        better = max(step, batch // step * step)
+        yield context.finding(
+            ID,
+            f"generation_batch_size {batch} is no multiple of the global batch {step}",
+            BATCH,
+            because=[f"{step} = per_device_train_batch_size {size} x {processes} processes"],
+            fix=f"generation_batch_size: {better}",
+            patch=[Patch(("trl", "generation_batch_size"), better)],
+        )
+        return
+    yield from _groups(context, size, processes, generations)
+
+
+def _groups(context: Context, size: int, processes: int, generations: int) -> Iterator[Finding]:
+    batch, steps = context.value(BATCH), context.value(STEPS)
+    if not isinstance(steps, int):
+        steps = context.whole(ACCUMULATION)
+    total = batch if isinstance(batch, int) else size * processes * steps
+    if total % generations == 0:
+        return
+    key = BATCH if isinstance(batch, int) else STEPS if context.given(STEPS) else ACCUMULATION
+    need = next(n for n in range(1, generations + 1) if size * processes * n % generations == 0)
+    value = size * processes * need if key == BATCH else need
+    yield context.finding(
+        ID,
+        f"generation batch {total} is not a multiple of num_generations {generations}",
+        key if context.given(key) else "GRPOConfig.num_generations",
+        because=[
+            f"{total} = per_device_train_batch_size {size} x {processes} processes x {steps} steps"
+            if not isinstance(batch, int)
+            else f"generation_batch_size is {batch}",
+            "GRPOConfig raises ValueError for it, after seconds of imports in every process",
+        ],
+        fix=f"{key.rpartition('.')[2]}: {value}",
+        patch=[Patch(("trl", key.rpartition(".")[2]), value)],
+    )

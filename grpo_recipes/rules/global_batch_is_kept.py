@@ -1,0 +1,138 @@
+"""The global batch is the recipe's: it is the same on 1 GPU and on 64, or the recipe is refused.
+
+One optimizer step trains on `prompts_per_step` x `num_generations` completions over all processes. From that and
+the number of processes come the micro-batch (given, or the largest whose tokens fit), the accumulation steps and the
+steps that one generation feeds. Where the completions cannot be split evenly, another batch would be another
+experiment, so that is an error and not a rounding.
+
+TRL's own batch fields may be written under `trl:` instead of `prompts_per_step`; then only TRL's divisibility is
+checked (see BAT002).
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.settings import Setting
+
+ID = "BAT001"
+MICRO_BATCH = "GRPOConfig.per_device_train_batch_size"
+ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
+STEPS_PER_GENERATION = "GRPOConfig.steps_per_generation"
+OWNS = (MICRO_BATCH, ACCUMULATION, STEPS_PER_GENERATION)
+ORDER = 10
+COMPLETION_TOKENS = 16384
+"""A micro-batch holds at most so many completion tokens; more gains no speed and costs activations."""
+
+
+def _completions(context: Context) -> tuple[int, int, int]:
+    """Prompts per step, completions per step, processes. Raises NotJudged without prompts_per_step."""
+    prompts = context.whole("training.prompts_per_step")
+    return (
+        prompts,
+        prompts * context.whole("GRPOConfig.num_generations"),
+        context.whole("world.num_processes"),
+    )
+
+
+def _micro_batch(per_process: int, completion_length: int) -> int:
+    limit = max(1, COMPLETION_TOKENS // completion_length)
+    return max(size for size in range(1, min(per_process, limit) + 1) if per_process % size == 0)
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    if context.value("training.prompts_per_step") is None:
+        yield from _from_trl_fields(context)
+        return
+    prompts, completions, processes = _completions(context)
+    if completions % processes or _trl_fields(context):
+        return
+    per_process = completions // processes
+    size = context.value(MICRO_BATCH)
+    if size == "auto":
+        length = context.whole("GRPOConfig.max_completion_length")
+        size = _micro_batch(per_process, length)
+        why = f"largest divisor of {per_process} completions per process within {COMPLETION_TOKENS} completion tokens"
+        yield decided(MICRO_BATCH, size, ID, why, context.settings)
+    if not isinstance(size, int) or per_process % size:
+        return
+    accumulation = per_process // size
+    steps = accumulation * context.whole("grpo.optimizer_steps_per_generation")
+    why = f"{prompts} prompts x {completions // prompts} generations / {processes} processes / {size} in a micro-batch"
+    yield decided(ACCUMULATION, accumulation, ID, why, context.settings)
+    why = f"{accumulation} accumulation steps x {context.value('grpo.optimizer_steps_per_generation')} optimizer steps"
+    yield decided(STEPS_PER_GENERATION, steps, ID, why, context.settings)
+
+
+def _trl_fields(context: Context) -> list[str]:
+    """TRL's own batch fields that the user wrote; null is nothing."""
+    keys = (ACCUMULATION, STEPS_PER_GENERATION, "GRPOConfig.generation_batch_size")
+    return [key for key in keys if context.given(key) and context.settings[key].value is not None]
+
+
+def _from_trl_fields(context: Context) -> Iterator[Setting]:
+    if context.value(MICRO_BATCH) == "auto":
+        yield decided(MICRO_BATCH, 8, ID, "TRL's own default", context.settings)
+    if context.value(ACCUMULATION) is None:
+        yield decided(ACCUMULATION, 1, ID, "TRL's own default", context.settings)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    trl_fields = _trl_fields(context)
+    if context.value("training.prompts_per_step") is None:
+        if not trl_fields:
+            yield context.finding(
+                ID,
+                "`training` lacks prompts_per_step",
+                "training.prompts_per_step",
+                because=["nothing else says how large the batch is"],
+                fix="prompts_per_step: 16",
+                patch=[Patch(("training", "prompts_per_step"), 16)],
+            )
+        return
+    for key in [key for key in trl_fields if not context.settings[key].refused]:
+        yield context.finding(
+            ID,
+            f"{context.recipe_key(key)} and training.prompts_per_step both say how large the batch is",
+            key,
+            because=["accumulation is derived from prompts_per_step and the processes"],
+            fix=f"remove {key.rpartition('.')[2]}",
+            patch=[Patch(context.settings[key].path or (), remove=True)],
+        )
+    if not trl_fields:
+        yield from _split(context)
+
+
+def _split(context: Context) -> Iterator[Finding]:
+    prompts, completions, processes = _completions(context)
+    generations = completions // prompts
+    if completions % processes:
+        better = next(p for p in range(prompts, prompts + processes + 1) if p * generations % processes == 0)
+        yield context.finding(
+            ID,
+            f"{completions} completions per step cannot be split over {processes} processes",
+            "training.prompts_per_step",
+            because=[
+                f"{completions} = prompts_per_step {prompts} ({context.origin('training.prompts_per_step')})"
+                f" x num_generations {generations} ({context.origin('GRPOConfig.num_generations')})",
+                f"{processes} processes: {context.settings['world.num_processes'].why}",
+            ],
+            fix=f"prompts_per_step: {better}",
+            patch=[Patch(("training", "prompts_per_step"), better)],
+        )
+        return
+    size, per_process = context.whole(MICRO_BATCH), completions // processes
+    if per_process % size:
+        better = _micro_batch(per_process, context.whole("GRPOConfig.max_completion_length"))
+        yield context.finding(
+            ID,
+            f"{per_process} completions per process cannot be cut into micro-batches of {size}",
+            MICRO_BATCH,
+            because=[
+                f"{per_process} = prompts_per_step {prompts} ({context.origin('training.prompts_per_step')})"
+                f" x num_generations {generations} ({context.origin('GRPOConfig.num_generations')})"
+                f" / {processes} process{'' if processes == 1 else 'es'}",
+            ],
+            fix=f"per_device_train_batch_size: {better}",
+            patch=[Patch(("training", "per_device_train_batch_size"), better)],
+        )

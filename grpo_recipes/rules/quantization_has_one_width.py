@@ -1,0 +1,37 @@
+"""A model is loaded in 4 bits or in 8 bits.
+
+BitsAndBytesConfig raises ValueError when both are true. With neither, the section does nothing, and a user who
+wrote it believes in a memory saving that is not there.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "QNT002"
+FOUR, EIGHT = "BitsAndBytesConfig.load_in_4bit", "BitsAndBytesConfig.load_in_8bit"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if not context.has_section("quantization"):
+        return
+    four, eight = context.value(FOUR), context.value(EIGHT)
+    if four and eight:
+        yield context.finding(
+            ID,
+            "load_in_4bit and load_in_8bit exclude each other",
+            EIGHT,
+            because=["BitsAndBytesConfig raises ValueError for both"],
+            fix="load_in_8bit: false",
+            patch=[Patch(("quantization", "load_in_8bit"), False)],
+        )
+    elif not four and not eight:
+        yield context.finding(
+            ID,
+            "`quantization` says neither load_in_4bit nor load_in_8bit",
+            "quantization",
+            because=["without one of them nothing is quantized"],
+            fix="load_in_4bit: true",
+            patch=[Patch(("quantization", "load_in_4bit"), True)],
+        )

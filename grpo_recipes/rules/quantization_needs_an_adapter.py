@@ -1,0 +1,29 @@
+"""A quantized model is trained through an adapter.
+
+transformers refuses to train a purely quantized model ("You cannot perform fine-tuning on purely quantized models"),
+but only when the Trainer is built, after the model was loaded.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "QNT001"
+
+
+def quantized(context: Context) -> bool:
+    """Whether the model is loaded in 4 or 8 bits."""
+    return bool(context.value("BitsAndBytesConfig.load_in_4bit") or context.value("BitsAndBytesConfig.load_in_8bit"))
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if quantized(context) and not context.has_section("lora"):
+        yield context.finding(
+            ID,
+            "a quantized model cannot be trained without an adapter",
+            "quantization",
+            because=["transformers raises ValueError for purely quantized models, after loading the model"],
+            fix="lora: {r: 16, lora_alpha: 32}",
+            patch=[Patch(("lora",), {"r": 16, "lora_alpha": 32})],
+        )

@@ -1,0 +1,23 @@
+"""A quantized model is loaded onto the device of its own process.
+
+bitsandbytes weights cannot be moved after loading. In one process and in DDP each process loads the whole model onto
+its own device, device map {"": rank}; `device_map: auto` would spread layers over all visible GPUs, which accelerate
+refuses in a distributed run. Under ZeRO-3 and FSDP there is no device map, since the shards are placed later.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+from grpo_recipes.settings import Setting
+
+ID = "QNT003"
+OWNS = ("model_init_kwargs.device_map",)
+ORDER = 20
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    strategy = context.value("distributed.strategy")
+    if quantized(context) and strategy not in ("zero3", "fsdp2"):
+        why = "each process holds the whole quantized model on its own device"
+        yield decided(OWNS[0], "local_rank", ID, why, context.settings)

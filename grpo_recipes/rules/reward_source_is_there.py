@@ -1,0 +1,158 @@
+"""Each reward names one source, and the source exists and can be called as TRL calls it.
+
+Exactly one of `name` (shipped), `python` (file.py:function) and `model` says where a reward comes from. TRL calls a
+reward function with keywords: prompts, completions, completion_ids, every column of the data set, trainer_state and
+more with each release; a function without **kwargs fails with TypeError at the first reward, after the first
+generation. Python files are read, never run, until a run is allowed to.
+"""
+
+import os
+from collections.abc import Iterator
+
+from grpo_recipes.facts.local_files import Function, functions_of
+from grpo_recipes.finding import Finding, Patch, Path
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.rewards.catalog import Signature, shipped_rewards
+from grpo_recipes.rules.context import Context
+
+ID = "RWD001"
+CALLED_WITH = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    rewards = context.value("rewards")
+    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
+        path: Path = ("rewards", index)
+        sources = [kind for kind in ("name", "python", "model") if reward.get(kind) is not None]
+        if len(sources) != 1:
+            yield _at(
+                context,
+                path,
+                f"rewards[{index}] has {'no source' if not sources else ' and '.join(sources)}",
+                because=["exactly one of name, python and model says where a reward comes from"],
+                fix="name: exact_match" if not sources else f"keep {sources[0]}",
+                patch=[Patch((*path, kind), remove=True) for kind in sources[1:]]
+                or [Patch((*path, "name"), "exact_match")],
+            )
+        elif sources == ["name"]:
+            yield from _shipped(context, path, reward)
+        elif sources == ["python"]:
+            yield from _python(context, path, reward)
+
+
+def _at(
+    context: Context,
+    path: Path,
+    message: str,
+    *,
+    because: list[str],
+    fix: str | None = None,
+    patch: list[Patch] | None = None,
+) -> Finding:
+    mark = context.source.mark(path)
+    return context.finding(ID, message, "rewards", because=because, fix=fix, patch=patch or (), mark=mark)
+
+
+def _shipped(context: Context, path: Path, reward: dict[str, object]) -> Iterator[Finding]:
+    catalog, name = shipped_rewards(), str(reward["name"])
+    if name not in catalog:
+        close = nearest_words(name, catalog, cutoff=0.5)
+        yield _at(
+            context,
+            (*path, "name"),
+            f"no reward {name} is shipped",
+            because=[f"shipped are {', '.join(sorted(catalog))}"],
+            fix=f"name: {close[0]}" if close else "python: rewards.py:" + name,
+            patch=[Patch((*path, "name"), close[0])] if close else [],
+        )
+        return
+    yield from _options(context, path, name, catalog[name], reward)
+
+
+def _options(
+    context: Context, path: Path, name: str, signature: Signature, reward: dict[str, object]
+) -> Iterator[Finding]:
+    given = reward.get("options")
+    options = given if isinstance(given, dict) else {}
+    known = (*signature.required, *signature.options)
+    for option in options:
+        if option not in (*known, *signature.columns):
+            yield _at(
+                context,
+                (*path, "options", option),
+                f"reward {name} has no option {option}",
+                because=[f"its options are {', '.join(known) or 'none'}"],
+                fix=f"remove {option}",
+                patch=[Patch((*path, "options", option), remove=True)],
+            )
+    for option in signature.required:
+        if option not in options:
+            yield _at(
+                context,
+                path,
+                f"reward {name} lacks its option {option}",
+                because=[signature.doc],
+                fix=f"options: {{{option}: ...}}",
+            )
+
+
+def _python(context: Context, path: Path, reward: dict[str, object]) -> Iterator[Finding]:
+    file, _, name = str(reward["python"]).rpartition(":")
+    place = (*path, "python")
+    absolute = os.path.normpath(os.path.join(context.source.directory(place), file))
+    try:
+        functions = functions_of(absolute)
+    except OSError as error:
+        yield _at(context, place, f"{file}: {error.strerror or error}", because=[f"looked for {absolute}"])
+        return
+    except (SyntaxError, ValueError) as error:
+        line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        text = error.msg if isinstance(error, SyntaxError) else error
+        yield _at(context, place, f"{file}{line}: {text}", because=["the file is no Python source"])
+        return
+    function = functions.get(name)
+    if function is None:
+        close = nearest_words(name, functions, cutoff=0.5)
+        yield _at(
+            context,
+            place,
+            f"{file} has no function {name}",
+            because=[f"its functions are {', '.join(functions) or 'none'}"],
+            fix=f"python: {file}:{close[0]}" if close else None,
+            patch=[Patch(place, f"{file}:{close[0]}")] if close else [],
+        )
+        return
+    yield from _signature(context, place, file, function, reward)
+
+
+def _signature(
+    context: Context, path: Path, file: str, function: Function, reward: dict[str, object]
+) -> Iterator[Finding]:
+    where = f"{file}:{function.line}"
+    if function.positional_only:
+        yield _at(
+            context,
+            path,
+            f"{function.name} takes {', '.join(function.positional_only)} by position only",
+            because=["TRL calls reward functions with keywords", f"it is declared at {where}"],
+            fix="remove the / from its parameters",
+        )
+    if not function.takes_any_keyword:
+        missing = [name for name in CALLED_WITH if name not in function.parameters]
+        yield _at(
+            context,
+            path,
+            f"{function.name} has no **kwargs",
+            because=[f"TRL also passes {', '.join(missing)} and every column", f"it is declared at {where}"],
+            fix=f"def {function.name}({', '.join([*function.parameters, '**kwargs'])})",
+        )
+    options = reward.get("options")
+    given = set(options) if isinstance(options, dict) else set()
+    unknown = sorted(given - set(function.parameters))
+    if unknown and not function.takes_any_keyword:
+        yield _at(
+            context,
+            path,
+            f"{function.name} has no parameter {', '.join(unknown)}",
+            because=[f"its parameters are {', '.join(function.parameters)}"],
+        )

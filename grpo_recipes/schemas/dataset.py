@@ -1,0 +1,28 @@
+"""`dataset`: the rows, and how a row becomes a prompt."""
+
+from typing import Literal
+
+from grpo_recipes.schemas.section import PositiveInt, Section, Word
+
+
+class Dataset(Section):
+    """The rows, and how a row becomes a prompt."""
+
+    path: Word
+    """Hub id, a file (.jsonl .json .csv .parquet) or a folder; relative to the file that says it."""
+    name: Word | None = None
+    """Configuration of a hub data set, e.g. main."""
+    split: Word = "train"
+    """Split to take. A file has the one split train."""
+    revision: Word | None = None
+    """Branch, tag or commit of the hub data set. null is the newest."""
+    prompt: Word | None = None
+    """Jinja2 template over the row, e.g. "{{ question }}". null: the rows have a `prompt` column already."""
+    prompt_format: Literal["conversational", "standard"] = "conversational"
+    """What the template makes: a user message, to which the chat template is applied, or a plain string."""
+    system_prompt: Word | None = None
+    """System message before each prompt; in the standard format it stands before the text. null: none."""
+    columns: dict[str, str] = {}
+    """Columns to add, name to jinja2 template; rewards receive them beside the row's own columns."""
+    max_rows: PositiveInt | None = None
+    """Only the first rows of the split. null takes all."""

@@ -1,0 +1,144 @@
+"""JSON Schemas of the recipe, the plan and the findings, for editors and other programs."""
+
+import ast
+import inspect
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from grpo_recipes.plan import Plan
+from grpo_recipes.schemas.keys import sections
+from grpo_recipes.schemas.recipe import Recipe
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def field_docs(model: type[BaseModel]) -> dict[str, str]:
+    """The string under each field of a model, on one line."""
+    tree = ast.parse(inspect.getsource(model))
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    docs: dict[str, str] = {}
+    for field, text in itertools.pairwise(body):
+        if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
+            continue
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            docs[field.target.id] = " ".join(str(text.value.value).split())
+    return docs
+
+
+def recipe_schema() -> dict[str, Any]:
+    """The schema of a recipe file; hover texts are the strings under the fields."""
+    schema = Recipe.model_json_schema()
+    for model in sections().values():
+        target = schema if model is Recipe else schema["$defs"].get(model.__name__)
+        for name, text in field_docs(model).items():
+            target["properties"][name]["description"] = text
+    return {"$schema": DIALECT, **_required_unless_extended(schema)}
+
+
+def _required_unless_extended(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with required keys asked for only without `extends`: a child may leave them to its parent."""
+    sections_of = {
+        name: field["$ref"].rpartition("/")[2] for name, field in schema["properties"].items() if "$ref" in field
+    }
+    whole: dict[str, Any] = {"required": schema.pop("required"), "properties": {}}
+    for name, model in sections_of.items():
+        required = schema["$defs"][model].pop("required", None)
+        if required:
+            whole["properties"][name] = {"required": required}
+    return {**schema, "if": {"required": ["extends"]}, "else": whole}
+
+
+def plan_schema() -> dict[str, Any]:
+    """The schema of plan.json."""
+    return {"$schema": DIALECT, **TypeAdapter(Plan).json_schema(mode="serialization")}
+
+
+def findings_schema() -> dict[str, Any]:
+    """The schema of `validate --format json`."""
+    nullable_int = {"type": ["integer", "null"]}
+    finding = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": [
+            "rule",
+            "severity",
+            "file",
+            "line",
+            "column",
+            "key",
+            "message",
+            "because",
+            "fix",
+            "patch",
+        ],
+        "properties": {
+            "rule": {"type": "string"},
+            "severity": {"enum": ["error", "warning", "note", "not-checked"]},
+            "file": {"type": "string"},
+            "line": nullable_int,
+            "column": nullable_int,
+            "end_column": nullable_int,
+            "key": {"type": "string"},
+            "message": {"type": "string"},
+            "because": {"type": "array", "items": {"type": "string"}},
+            "fix": {"type": ["string", "null"]},
+            "patch": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {"path": {"type": "array"}, "value": {}, "remove": {"type": "boolean"}},
+                },
+            },
+        },
+    }
+    return {
+        "$schema": DIALECT,
+        "title": "grpo-run findings",
+        "type": "object",
+        "required": ["findings_format", "recipes", "findings"],
+        "properties": {
+            "findings_format": {"const": 1},
+            "recipes": {"type": "array", "items": {"type": "string"}},
+            "findings": {"type": "array", "items": finding},
+        },
+    }
+
+
+def doctor_schema() -> dict[str, Any]:
+    """The schema of `doctor --json`, which `--target` reads."""
+    return {
+        "$schema": DIALECT,
+        "title": "grpo-run doctor",
+        "type": "object",
+        "required": ["doctor", "stack", "findings"],
+        "properties": {
+            "doctor": {"const": 1},
+            "stack": {
+                "type": "object",
+                "required": ["python", "packages", "gpus"],
+                "properties": {
+                    "python": {"type": ["string", "null"]},
+                    "packages": {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
+                    "gpus": {"type": ["array", "null"]},
+                },
+            },
+            "findings": {"type": "array", "items": {"type": "string"}},
+        },
+    }
+
+
+SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
+    "recipe": recipe_schema,
+    "plan": plan_schema,
+    "findings": findings_schema,
+    "doctor": doctor_schema,
+}
+
+
+def schema_text(name: str) -> str:
+    """One schema as the text of its file under schemas/."""
+    return json.dumps(SCHEMAS[name](), indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,46 @@
+"""The keys of the format by name, read from the models: for messages, `explain` and the resolver."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import get_args
+
+from pydantic import BaseModel
+
+from grpo_recipes.schemas.recipe import Recipe
+
+
+def section_model(annotation: object) -> type[BaseModel] | None:
+    """The section's model behind an annotation: Lora for `Lora | None`, None for a plain value."""
+    for candidate in (annotation, *get_args(annotation)):
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate
+    return None
+
+
+@cache
+def sections() -> Mapping[str, type[BaseModel]]:
+    """Section name -> model; the top level is "", a reward is "rewards"."""
+    found: dict[str, type[BaseModel]] = {"": Recipe}
+    for name, field in Recipe.model_fields.items():
+        model = section_model(field.annotation)
+        if model is not None:
+            found[name] = model
+        elif name == "rewards":
+            found[name] = section_model(get_args(field.annotation)[0]) or Recipe
+    return found
+
+
+@cache
+def recipe_keys() -> tuple[str, ...]:
+    """Every key of the format in dots, "grpo.beta"; sections themselves are included."""
+    keys: list[str] = list(Recipe.model_fields)
+    for section, model in sections().items():
+        if section:
+            keys.extend(f"{section}.{name}" for name in model.model_fields)
+    return tuple(keys)
+
+
+@cache
+def keys_named(name: str) -> tuple[str, ...]:
+    """The full keys whose last part is this name: beta -> ("grpo.beta",)."""
+    return tuple(key for key in recipe_keys() if key.rpartition(".")[2] == name)

@@ -1,0 +1,21 @@
+"""`lora`: fields of PEFT's LoraConfig."""
+
+from typing import Literal
+
+from grpo_recipes.schemas.section import NonNegativeFloat, OpenSection, PositiveInt, Word
+
+
+class Lora(OpenSection):
+    """A low-rank adapter on a frozen base; any LoraConfig field. Absent: every weight is trained."""
+
+    r: PositiveInt = 8
+    """Rank of the adapter."""
+    lora_alpha: PositiveInt = 8
+    """Scale: the adapter's output is multiplied by lora_alpha / r."""
+    lora_dropout: NonNegativeFloat = 0.0
+    """Dropout on the adapter's input, 0 to 1. It makes the trainer's log-probs differ from the sampler's."""
+    target_modules: Word | list[Word] = "all-linear"
+    """Modules that get an adapter: all-linear, a list of name endings, or a regular expression.
+    PEFT's own default depends on its release and the architecture, so the format says all-linear."""
+    bias: Literal["none", "all", "lora_only"] = "none"
+    """Which biases are trained beside the adapter."""

@@ -1,0 +1,59 @@
+"""Settings: every value of a run with its origin, as the phases of the resolver hand it on."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from grpo_recipes.finding import Path
+
+FORMAT_ORIGIN = "format 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value.
+
+    key: a recipe key ("dataset.path") or a target key ("GRPOConfig.beta", "LoraConfig.r", "model_init_kwargs.dtype").
+    origin: "recipes/a.yaml:12:3", "--set ...", a rule id, "format 1". why: the reason, for a decided value.
+    path: where a user writes it, also when a default stands there; None for what no recipe can say.
+    given: written by the user. refused: a finding was made for it, so no rule may judge by it.
+    """
+
+    key: str
+    value: object
+    origin: str
+    why: str = ""
+    path: Path | None = None
+    given: bool = False
+    refused: bool = False
+
+
+class Settings(Mapping[str, Setting]):
+    """Settings by key; never changed, only replaced."""
+
+    __slots__ = ("_by_key",)
+
+    def __init__(self, settings: Iterable[Setting] = ()) -> None:
+        self._by_key = {setting.key: setting for setting in settings}
+
+    def __getitem__(self, key: str) -> Setting:
+        return self._by_key[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_key)
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def having(self, settings: Iterable[Setting]) -> "Settings":
+        """These settings and the given ones, which win."""
+        return Settings([*self._by_key.values(), *settings])
+
+    def without(self, keys: Iterable[str]) -> "Settings":
+        """These settings less the given keys."""
+        dropped = set(keys)
+        return Settings(s for s in self._by_key.values() if s.key not in dropped)
+
+    def under(self, owner: str) -> dict[str, object]:
+        """The values of one owner by their bare names: under("LoraConfig") -> {"r": 16, ...}."""
+        prefix = owner + "."
+        return {key[len(prefix) :]: s.value for key, s in self._by_key.items() if key.startswith(prefix)}

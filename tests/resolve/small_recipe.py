@@ -1,0 +1,40 @@
+"""A small valid recipe, on which the mistakes of these tests are made."""
+
+from pathlib import Path
+
+from grpo_recipes.finding import Finding
+from grpo_recipes.resolve.resolve import Resolution, resolve
+from grpo_recipes.stack.stack import Stack
+from grpo_recipes.stack.target import parse_target
+
+BASE = """\
+recipe: 1
+name: base
+model: {model_name_or_path: owner/model}
+dataset: {path: owner/data, prompt: "{{ question }}", columns: {solution: "{{ answer }}"}}
+rewards: [{name: exact_match}]
+training: {prompts_per_step: 4, max_steps: 10}
+"""
+STACK = (
+    "python==3.11,torch==2.13.0,trl==1.16.0,transformers==5.23.0,peft==0.21.2,accelerate==1.15.0,datasets==5.2.0,"
+    "bitsandbytes==0.50.2,deepspeed==0.19.8,math-verify==0.9.0,vllm==absent,gpus=0"
+)
+
+
+def declared(text: str = STACK) -> Stack:
+    """The stack that the text declares."""
+    stack, findings = parse_target(text)
+    assert stack is not None, findings
+    return stack
+
+
+def resolved(folder: Path, text: str, stack: str = STACK) -> Resolution:
+    """What the resolver says of the text over the base recipe."""
+    (folder / "base.yaml").write_text(BASE, encoding="utf-8")
+    (folder / "recipe.yaml").write_text(f"extends: base.yaml\n{text}\n", encoding="utf-8")
+    return resolve(str(folder / "recipe.yaml"), declared(stack))
+
+
+def errors(resolution: Resolution) -> list[Finding]:
+    """The findings that forbid to start."""
+    return [finding for finding in resolution.findings if finding.severity == "error"]

@@ -1,0 +1,98 @@
+"""Every GRPOConfig field is classified once, and the format's values are TRL's newest but for a listed few."""
+
+from pathlib import Path
+
+import pytest
+from small_recipe import resolved
+
+from grpo_recipes.facts.classified import classified_fields, fields_by_home, matters
+from grpo_recipes.facts.facts import Facts
+from grpo_recipes.facts.field import Field, NoDefault
+from grpo_recipes.facts.shipped import shipped_facts
+from grpo_recipes.resolve.resolve import plan_of
+from grpo_recipes.schemas.keys import recipe_keys, sections
+
+# Recipe keys whose default differs from TRL's own, with the reason.
+OTHER_DEFAULTS = {
+    "training.per_device_train_batch_size": "auto: derived from prompts_per_step",
+    "training.max_steps": "null instead of -1: num_train_epochs decides",
+    "training.bf16": "TRL switches it on by itself; the machine never chooses the numbers",
+    "generation.vllm_mode": "auto: colocate unless a server is named",
+    "generation.chat_template_kwargs": "{} instead of null",
+    "training.optim": "TRL computes it from the release of torch",
+    "logging.logging_steps": "1 instead of 10: metrics.jsonl has every step",
+    "logging.report_to": "[] instead of none",
+}
+
+
+def _facts() -> Facts:
+    packages = {}
+    for name, version in (("trl", "1.16.0"), ("transformers", "5.23.0"), ("peft", "0.21.2")):
+        facts = shipped_facts(name, version)
+        assert facts is not None
+        packages[name] = facts
+    return Facts(packages, dict.fromkeys(packages, "released"), {})
+
+
+@pytest.fixture(scope="module")
+def fields() -> dict[str, Field]:
+    found = _facts().fields("GRPOConfig")
+    assert found is not None
+    return dict(found)
+
+
+def _schema_default(key: str) -> object:
+    section, _, name = key.rpartition(".")
+    return sections()[section].model_fields[name].get_default(call_default_factory=True)
+
+
+def test_every_field_is_classified_and_no_other(fields: dict[str, Field]) -> None:
+    assert sorted(classified_fields()) == sorted(fields)
+
+
+def test_every_home_is_a_key_of_the_format_and_has_one_field() -> None:
+    homes = [field.home for field in classified_fields().values() if field.home]
+    assert [home for home in homes if home not in recipe_keys()] == []
+    assert len(homes) == len(set(homes)) == len(fields_by_home())
+
+
+def test_a_field_has_a_home_or_an_owner_or_a_value() -> None:
+    both = [name for name, field in classified_fields().items() if field.home and field.owner]
+    assert both == []
+    homeless = [f.name for f in classified_fields().values() if f.kind == "experiment" and not (f.home or f.owner)]
+    assert [name for name in homeless if not classified_fields()[name].has_value] == []
+
+
+def test_the_defaults_of_the_format_are_trls_newest(fields: dict[str, Field]) -> None:
+    different = {}
+    for home, field in fields_by_home().items():
+        theirs, ours = fields[field.name].default, _schema_default(home)
+        if isinstance(theirs, NoDefault) or theirs != ours:
+            different[home] = (ours, theirs)
+    assert {home: values for home, values in different.items() if home not in OTHER_DEFAULTS} == {}
+    assert set(OTHER_DEFAULTS) - set(different) == set()
+
+
+def test_the_values_of_format_1_are_trls_newest(fields: dict[str, Field]) -> None:
+    valued = {name: field.value for name, field in classified_fields().items() if field.has_value and not field.home}
+    theirs = {name: fields[name].default for name in valued}
+    assert {name: (value, theirs[name]) for name, value in valued.items() if theirs[name] != value} == {}
+
+
+def test_conditions_speak_of_fields() -> None:
+    known = {*classified_fields(), "rewards"}
+    strange = [field.name for field in classified_fields().values() for name, *_ in field.when if name not in known]
+    assert strange == []
+    kl = classified_fields()["use_bias_correction_kl"]
+    assert (matters(kl, {"beta": 0.0}), matters(kl, {"beta": 0.1})) == (False, True)
+
+
+def test_the_plan_passes_every_experiment_value_that_matters(tmp_path: Path) -> None:
+    resolution = resolved(tmp_path, "grpo: {beta: 0.1, loss_type: sapo}")
+    assert resolution.context is not None
+    passed = plan_of(resolution).arguments.GRPOConfig
+    assert (passed["beta"], passed["use_bias_correction_kl"], passed["sapo_temperature_neg"]) == (0.1, True, 1.05)
+    values = {**resolution.context.settings.under("GRPOConfig"), "rewards": 1}
+    matter = [f.name for f in classified_fields().values() if f.kind == "experiment" and matters(f, values)]
+    absent = [name for name in matter if name not in passed and values.get(name) is not None]
+    assert absent == []

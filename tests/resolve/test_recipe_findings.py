@@ -1,0 +1,100 @@
+"""What is wrong with a value or a key is said once, at its place, with what to write instead."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from recipe_mistakes import MISTAKES
+from small_recipe import declared, errors, resolved
+
+from grpo_recipes.finding import Patch
+from grpo_recipes.resolve.resolve import resolve
+from grpo_recipes.yaml.patch import patched
+
+SILENT = [
+    pytest.param("lora: {r: 16, use_rslora: true}", id="a-lora-field-of-peft"),
+    pytest.param("training: {learning_rate: 1e-5, bf16: true}", id="a-number-with-an-exponent"),
+    pytest.param("trl: {sapo_temperature_pos: 2.0}\ngrpo: {loss_type: sapo}", id="a-grpo-config-field-under-trl"),
+    pytest.param("generation: {stop: [], use_vllm: auto}", id="a-word-beside-a-boolean"),
+    pytest.param("grpo: {scale_rewards: false}", id="a-boolean-that-trl-translates"),
+    pytest.param("description: yes", id="a-word-where-text-is-expected"),
+]
+# Where only the user knows what was meant; the others end with a fix as data that leaves no error.
+NO_PATCH = {"the recipe lacks training", "`model` lacks model_name_or_path", "recipe format 2 is not known"}
+
+
+@pytest.mark.parametrize("text", SILENT)
+def test_a_value_of_the_right_kind_is_taken(text: str, tmp_path: Path) -> None:
+    assert errors(resolved(tmp_path, text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "key", "message", "fix"), [pytest.param(*case, id=case[0]) for case in MISTAKES]
+)
+def test_a_mistake_is_one_finding(
+    text: str, rule: str, key: str, message: str, fix: str | None, tmp_path: Path
+) -> None:
+    found = errors(resolved(tmp_path, text))
+    assert [(f.rule, f.key, f.message, f.fix) for f in found] == [(rule, key, message, fix)]
+    mark = found[0].mark
+    assert mark is not None
+    if "lacks" not in message:
+        assert Path(mark.file).name == "recipe.yaml"
+    if fix is None or message in NO_PATCH:
+        assert found[0].patch == ()
+        return
+    _fixed_has_no_error(text, found[0].patch, tmp_path)
+
+
+def _fixed_has_no_error(text: str, patch: tuple[Patch, ...], folder: Path) -> None:
+    resolution = resolved(folder, text)
+    assert resolution.context is not None
+    values = patched(resolution.context.source.values, patch)
+    if text.startswith("generation: {stop"):  # vLLM is absent here, so the stop itself would be the next mistake
+        del values["generation"]["stop"]
+    (folder / "fixed.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    assert errors(resolve(str(folder / "fixed.yaml"), declared())) == []
+
+
+def test_five_mistakes_are_five_findings_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = (
+        "name: Base Run\n"
+        "lora: {r: 8.0}\n"
+        "grpo: {num_generation: 8, loss_type: dap}\n"
+        "quantization: {load_in_4bit: true, load_in_8bit: true}"
+    )
+    found = errors(resolved(tmp_path, text))
+    assert [f.rule for f in found] == ["SCH003", "SCH002", "FCT001", "FCT005", "QNT002"]
+    assert [f.mark.line for f in found if f.mark] == [2, 3, 4, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        pytest.param("grpo: {num_generations: 1}", "SCH003", id="no-word-about-the-batch"),
+        pytest.param("training: {bf16: yes, fp16: true}", "SCH002", id="no-word-about-autocast"),
+        pytest.param('trl: {gradient_accumulation_steps: "2"}', "FCT006", id="no-word-about-accumulation"),
+        pytest.param("evaluation: {split: 3}", "SCH002", id="no-word-about-held-out-rows"),
+        pytest.param("generation: {use_vllm: yes}", "SCH002", id="no-word-about-vllm"),
+    ],
+)
+def test_a_refused_value_is_not_judged_again(text: str, rule: str, tmp_path: Path) -> None:
+    expected = [rule] if "fp16" not in text else ["SCH002"]
+    assert [f.rule for f in errors(resolved(tmp_path, text))] == expected
+
+
+def test_a_finding_of_the_reader_is_not_repeated(tmp_path: Path) -> None:
+    assert [f.rule for f in errors(resolved(tmp_path, "training: {learning_rate: 1,000}"))] == ["YML008"]
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        pytest.param("grpo: {beta: 0.1, use_bias_correction_kl: false}", [], id="with-a-penalty"),
+        pytest.param("grpo: {use_bias_correction_kl: false}", ["grpo.use_bias_correction_kl"], id="without-a-penalty"),
+        pytest.param("trl: {sapo_temperature_pos: 2.0}", ["trl.sapo_temperature_pos"], id="another-loss"),
+    ],
+)
+def test_a_value_without_effect_is_a_warning(text: str, keys: list[str], tmp_path: Path) -> None:
+    found = [finding for finding in resolved(tmp_path, text).findings if finding.rule == "FCT008"]
+    assert [(finding.key, finding.severity) for finding in found] == [(key, "warning") for key in keys]

@@ -1,0 +1,110 @@
+"""Cases of a rule: a recipe over a small valid one, a stack over a declared one, and what the rule says."""
+
+import copy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from grpo_recipes.finding import Finding
+from grpo_recipes.resolve.resolve import Resolution, resolve
+from grpo_recipes.rules.registry import rules
+from grpo_recipes.stack.stack import Stack
+from grpo_recipes.stack.target import parse_target
+
+CASES = Path(__file__).with_name("cases")
+BASE_RECIPE: dict[str, Any] = {
+    "recipe": 1,
+    "name": "case",
+    "model": {"model_name_or_path": "owner/model"},
+    "dataset": {"path": "owner/data", "prompt": "{{ question }}", "columns": {"solution": "{{ answer }}"}},
+    "rewards": [{"name": "exact_match"}],
+    "grpo": {"num_generations": 8},
+    "training": {"prompts_per_step": 4, "max_steps": 10},
+}
+BASE_STACK = {
+    "python": "3.11",
+    "torch": "2.13.0",
+    "transformers": "5.23.0",
+    "trl": "1.16.0",
+    "peft": "0.21.2",
+    "accelerate": "1.15.0",
+    "datasets": "5.2.0",
+    "bitsandbytes": "0.50.2",
+    "deepspeed": "0.19.8",
+    "math-verify": "0.9.0",
+    "vllm": "absent",
+    "gpus": "0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case of one rule.
+
+    recipe: merged over BASE_RECIPE, null removes. stack: merged over BASE_STACK, null makes it unknown.
+    files: texts of files beside the recipe. finds: "key" or "severity: key" of the rule's findings, in order.
+    says: texts that the findings contain. also: rules whose errors the case has besides. settings: values that
+    hold after all rules. no_patch: why findings without a fix as data have none.
+    """
+
+    rule: str
+    id: str
+    recipe: dict[str, Any] = field(default_factory=dict)
+    stack: dict[str, str | None] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    finds: tuple[str, ...] = ()
+    says: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+    no_patch: str = ""
+
+
+def cases_of(rule: str, path: Path) -> list[Case]:
+    """The cases in one file, in its order."""
+    tuples = ("finds", "says", "also")
+    written: list[dict[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    cases: list[dict[str, Any]] = [
+        {key: tuple(value) if key in tuples else value for key, value in case.items()} for case in written
+    ]
+    return [Case(rule=rule, **case) for case in cases]
+
+
+def all_cases() -> list[Case]:
+    """The cases of every rule that has a file."""
+    files = {rule.id: CASES / f"{rule.name}.yaml" for rule in rules()}
+    return [case for rule, path in files.items() if path.exists() for case in cases_of(rule, path)]
+
+
+def laid_over(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The base with the changes: maps merge, lists replace, null removes."""
+    result = copy.deepcopy(base)
+    for key, value in changes.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict) and isinstance(result.get(key), dict):
+            result[key] = laid_over(result[key], value)
+        else:
+            result[key] = copy.deepcopy(value)
+    return result
+
+
+def declared(changes: dict[str, Any] | None = None) -> Stack:
+    """The declared stack of the cases, with changes."""
+    items = laid_over(BASE_STACK, changes or {})
+    stack, findings = parse_target(",".join(f"{name}=={version}" for name, version in items.items()))
+    assert stack is not None, findings
+    return stack
+
+
+def resolved(values: dict[str, Any], stack: Stack, folder: Path) -> Resolution:
+    """What the resolver says of a recipe with these values, written into the folder."""
+    path = folder / "case.yaml"
+    path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+    return resolve(str(path), stack)
+
+
+def label(finding: Finding) -> str:
+    """A finding as `finds` writes it."""
+    return finding.key if finding.severity == "error" else f"{finding.severity}: {finding.key}"

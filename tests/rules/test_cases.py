@@ -1,0 +1,63 @@
+"""Every rule speaks where it should, is silent where it should, and its fix is one."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from rule_cases import BASE_RECIPE, Case, all_cases, declared, label, laid_over, resolved
+
+from grpo_recipes.finding import Finding
+from grpo_recipes.resolve.resolve import Resolution, plan_of
+from grpo_recipes.yaml.patch import patched
+
+CASES = all_cases()
+
+
+def _resolved(case: Case, folder: Path, values: dict[str, object] | None = None) -> Resolution:
+    for name, text in case.files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return resolved(values or laid_over(BASE_RECIPE, case.recipe), declared(case.stack), folder)
+
+
+def _mine(case: Case, resolution: Resolution) -> list[Finding]:
+    return [finding for finding in resolution.findings if finding.rule == case.rule]
+
+
+def _other_errors(case: Case, resolution: Resolution) -> list[str]:
+    return sorted({f.rule for f in resolution.findings if f.severity == "error" and f.rule != case.rule})
+
+
+def _ids(case: Case) -> str:
+    return f"{case.rule} {case.id}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=_ids)
+def test_a_rule_finds_what_its_case_says(case: Case, tmp_path: Path) -> None:
+    resolution = _resolved(case, tmp_path)
+    mine = _mine(case, resolution)
+    assert [label(finding) for finding in mine] == list(case.finds), resolution.findings
+    assert _other_errors(case, resolution) == sorted(case.also)
+    told = "\n".join("\n".join([f.message, *f.because, f.fix or ""]) for f in mine)
+    assert [text for text in case.says if text not in told] == []
+    assert resolution.context is not None
+    settings = resolution.context.settings
+    assert {key: settings[key].value if key in settings else None for key in case.settings} == case.settings
+    if not resolution.refused:
+        assert plan_of(resolution).settings
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.finds], ids=_ids)
+def test_the_fix_of_a_finding_silences_its_rule(case: Case, tmp_path: Path) -> None:
+    before = _resolved(case, tmp_path)
+    mine = _mine(case, before)
+    assert all(finding.mark is not None for finding in mine if finding.severity != "not-checked")
+    without = [finding for finding in mine if not finding.patch and finding.severity != "not-checked"]
+    assert bool(without) == bool(case.no_patch), [finding.message for finding in without]
+    patches = [patch for finding in mine for patch in finding.patch]
+    if not patches:
+        return
+    values = patched(laid_over(BASE_RECIPE, case.recipe), patches)
+    after = _resolved(case, tmp_path, values)
+    assert _mine(case, after) == without or not without, yaml.safe_dump(values)
+    assert [rule for rule in _other_errors(case, after) if rule not in case.also] == []
