@@ -1,0 +1,1 @@
+"""The commands of grpo-run, one file each."""

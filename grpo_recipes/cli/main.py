@@ -1,0 +1,86 @@
+"""`grpo-run`: the commands, and what happens when one of them fails."""
+
+import gc
+import importlib
+import sys
+
+# Nothing that a check makes is ever freed before it ends, so looking for garbage is time lost; a run looks again.
+gc.disable()
+
+import click
+
+from grpo_recipes import __version__
+from grpo_recipes.errors import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_NOT_STARTED, Refusal
+
+# Name -> the one line that --help shows; the module is imported when the command is used.
+COMMANDS = {
+    "run": "Train a recipe (the default command).",
+    "validate": "Check recipes; no torch, no GPU.",
+    "plan": "Show every value of a run with its origin.",
+    "explain": "Explain a rule or a key.",
+    "doctor": "Show the stack of this machine.",
+    "schema": "Print the JSON Schema for editors.",
+}
+
+
+class Commands(click.Group):
+    """Finds commands by name, and takes anything else for the recipe of `run`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(importlib.import_module(f"grpo_recipes.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        first = next((arg for arg in args if not arg.startswith("-")), None)
+        own = {"--help", "--version"}
+        if args and first not in COMMANDS and not (own & set(args[:1])):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=Commands, no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="grpo-run")
+def grpo_run() -> None:
+    """Train language models with GRPO from one YAML recipe.
+
+    grpo-run RECIPE checks the recipe, plans it for this machine's stack, and trains.
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs a command and exits with its code; a refusal is one message, a defect of ours a traceback and exit 70."""
+    try:
+        code = grpo_run.main(arguments, prog_name="grpo-run", standalone_mode=False)
+    except Refusal as refusal:
+        click.echo(f"error: {refusal.text}", err=True)
+        code = refusal.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = EXIT_NOT_STARTED
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        code = EXIT_INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        code = 0
+    except Exception:
+        import traceback
+
+        traceback.print_exc()
+        click.echo(f"grpo-run {__version__}: this is a defect of grpo-run, not of the recipe", err=True)
+        code = EXIT_INTERNAL
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

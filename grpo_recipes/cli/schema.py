@@ -1,0 +1,15 @@
+"""`grpo-run schema`: the JSON Schema for editors."""
+
+import click
+
+from grpo_recipes.errors import EXIT_DONE
+
+
+@click.command()
+@click.argument("name", type=click.Choice(["recipe", "plan", "findings", "doctor"]), default="recipe")
+def schema(name: str) -> int:
+    """Print the JSON Schema of a recipe, or of what the other commands print."""
+    from grpo_recipes.schemas.export import schema_text
+
+    click.echo(schema_text(name), nl=False)
+    return EXIT_DONE

@@ -1,0 +1,31 @@
+"""The stack a command is about: this machine's, or a declared one."""
+
+import click
+
+from grpo_recipes.errors import Refusal
+from grpo_recipes.report.findings_text import findings_text
+from grpo_recipes.stack.probe import probe
+from grpo_recipes.stack.stack import Stack
+
+target_option = click.option(
+    "--target",
+    metavar="STACK",
+    help="Declare the stack instead of using this machine's: trl==1.16.0,transformers==5.23.0,gpus=8xH100-80GB,"
+    " or a file that `grpo-run doctor --json` printed.",
+)
+set_option = click.option(
+    "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Override one value, e.g. grpo.beta=0.04."
+)
+strict_option = click.option("--strict", is_flag=True, help="Treat what could not be checked as an error.")
+
+
+def chosen_stack(target: str | None) -> Stack:
+    """The declared stack, or this machine's. Raises Refusal for a target that cannot be read."""
+    if target is None:
+        return probe()
+    from grpo_recipes.stack.target import parse_target
+
+    stack, findings = parse_target(target)
+    if stack is None or any(finding.severity == "error" for finding in findings):
+        raise Refusal(findings_text(findings, "--target"))
+    return stack

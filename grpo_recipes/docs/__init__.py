@@ -1,0 +1,1 @@
+"""Pages about rules and keys, made from the code."""

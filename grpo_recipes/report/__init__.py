@@ -1,0 +1,1 @@
+"""Findings, plans and stacks as text and JSON."""

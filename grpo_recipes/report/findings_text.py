@@ -1,0 +1,51 @@
+"""Findings as text: where, what, the source line, because, fix."""
+
+from collections.abc import Sequence
+
+from grpo_recipes.finding import Finding
+
+WIDEST_LINE = 160
+"""A longer source line is cut to this many characters around the place."""
+
+
+def finding_text(finding: Finding, file: str) -> str:
+    """One finding on several lines, without a final newline. file: named when the finding has no place."""
+    place = str(finding.mark) if finding.mark else file
+    lines = [f"{place}: {finding.severity}: {finding.message} [{finding.rule}]"]
+    lines += _source_line(finding)
+    lines += [f"  = because: {reason}" for reason in finding.because]
+    if finding.fix:
+        lines.append(f"  = fix: {finding.fix}")
+    lines.append(f"  = more: grpo-run explain {finding.rule}")
+    return "\n".join(lines)
+
+
+def _source_line(finding: Finding) -> list[str]:
+    """The source line with the place underlined; nothing for a finding about the whole file."""
+    mark = finding.mark
+    if mark is None or not mark.line_text.strip():
+        return []
+    first = max(0, mark.column - WIDEST_LINE // 2) if len(mark.line_text) > WIDEST_LINE else 0
+    shown = mark.line_text[first : first + WIDEST_LINE].rstrip()
+    text = "".join(c if c.isprintable() else " " for c in shown)
+    number = str(mark.line)
+    gutter = " " * len(number)
+    width = max(1, min(mark.end_column - first, len(text) + 1) - (mark.column - first))
+    return [f"{gutter} |", f"{number} | {text}", f"{gutter} | {' ' * (mark.column - first - 1)}{'^' * width}"]
+
+
+def findings_text(findings: Sequence[Finding], file: str) -> str:
+    """All findings, a blank line between them, "" for none."""
+    return "\n\n".join(finding_text(finding, file) for finding in findings)
+
+
+def count_text(findings: Sequence[Finding]) -> str:
+    """ "2 errors, 1 warning"; "no findings" for none."""
+    words = {"error": "error", "warning": "warning", "note": "note", "not-checked": "check not made"}
+    parts = []
+    for severity, word in words.items():
+        number = sum(1 for finding in findings if finding.severity == severity)
+        if number:
+            plural = "checks not made" if severity == "not-checked" else f"{word}s"
+            parts.append(f"{number} {word if number == 1 else plural}")
+    return ", ".join(parts) or "no findings"

@@ -1,0 +1,146 @@
+"""The commands on the shipped recipes."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from grpo_recipes.cli.main import COMMANDS
+from grpo_recipes.cli.main import grpo_run as command
+from grpo_recipes.schemas.export import SCHEMAS, schema_text
+
+ROOT = Path(__file__).parents[2]
+RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
+STACK = "trl==1.16.0,transformers==5.23.0,peft==0.21.2,torch==2.13.0,accelerate==1.15.0,datasets==5.2.0"
+STACK += ",bitsandbytes==0.50.2,deepspeed==0.19.8,vllm==0.31.0,math-verify==0.9.0,python==3.11"
+MACHINES = {"quickstart": "gpus=0", "quickstart_qlora": "gpus=0", "qwen2_5_7b_zero3": "gpus=8xH100-80GB"}
+
+
+def _target(recipe: Path) -> str:
+    return f"{STACK},{MACHINES.get(recipe.stem, 'gpus=1xA100-40GB')}"
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+def test_a_shipped_recipe_has_no_findings_on_its_machine(recipe: Path, grpo_run: Callable) -> None:
+    answer = grpo_run(str(recipe), "--validate-only", "--strict", "--target", _target(recipe))
+    assert answer.out == f"{recipe}: no findings\n"
+    assert answer.code == 0
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+def test_a_shipped_recipe_has_a_header_that_says_what_was_run(recipe: Path) -> None:
+    comments = [line for line in recipe.read_text().splitlines() if line.startswith("#")]
+    assert any(line.startswith("# For: ") for line in comments)
+    assert any(line.startswith("# Run: ") for line in comments)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+def test_a_shipped_recipe_fits_the_exported_json_schema(recipe: Path) -> None:
+    schema = json.loads((ROOT / "schemas" / "recipe.schema.json").read_text())
+    jsonschema.Draft202012Validator(schema).validate(_core_values(recipe.read_text()))
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_an_exported_schema_is_one(name: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(json.loads((ROOT / "schemas" / f"{name}.schema.json").read_text()))
+
+
+def _core_values(text: str) -> object:
+    """The values as an editor's YAML 1.2 parser reads them; PyYAML takes 2e-3 for text."""
+    loader = type("Loader", (yaml.SafeLoader,), {})
+    number = yaml.resolver.re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
+    loader.yaml_implicit_resolvers = {k: list(v) for k, v in yaml.SafeLoader.yaml_implicit_resolvers.items()}
+    loader.add_implicit_resolver("tag:yaml.org,2002:float", number, list("-+0123456789"))
+    return yaml.load(text, Loader=loader)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_schema_files_are_what_the_command_prints(name: str, grpo_run: Callable) -> None:
+    assert (ROOT / "schemas" / f"{name}.schema.json").read_text() == schema_text(name), "run `make schemas`"
+    assert grpo_run("schema", name).out == schema_text(name)
+
+
+def test_a_wrong_recipe_does_not_fit_the_json_schema() -> None:
+    schema = json.loads((ROOT / "schemas" / "recipe.schema.json").read_text())
+    recipe = yaml.safe_load((ROOT / "recipes" / "qwen2_lora.yaml").read_text().replace("1e-5", "1.0e-5"))
+    validator = jsonschema.Draft202012Validator(schema)
+    validator.validate(recipe)
+    for path, value in [("model", {"dtpye": "x"}), ("grpo", {"num_generations": 1}), ("trainning", {})]:
+        with pytest.raises(jsonschema.ValidationError):
+            validator.validate(recipe | {path: value})
+
+
+def test_plan_and_findings_and_doctor_fit_their_schemas(grpo_run: Callable) -> None:
+    recipe = ROOT / "recipes" / "qwen2_qlora.yaml"
+    documents = {
+        "plan": grpo_run("plan", str(recipe), "--json", "--target", _target(recipe)).out,
+        "findings": grpo_run("validate", str(recipe), "--format", "json", "--set", "grpo.loss_type=x").out,
+        "doctor": grpo_run("doctor", "--json").out,
+    }
+    for name, text in documents.items():
+        schema = json.loads((ROOT / "schemas" / f"{name}.schema.json").read_text())
+        jsonschema.Draft202012Validator(schema).validate(json.loads(text))
+    assert json.loads(documents["findings"])["findings"]
+
+
+def test_what_doctor_prints_is_a_target(tmp_path: Path, grpo_run: Callable) -> None:
+    recipe = str(ROOT / "recipes" / "quickstart.yaml")
+    file = tmp_path / "cluster.json"
+    file.write_text(grpo_run("doctor", "--json").out)
+    here = json.loads(grpo_run("plan", recipe, "--json").out)
+    there = json.loads(grpo_run("plan", recipe, "--json", "--target", str(file)).out)
+    assert there["arguments"] == here["arguments"]
+    assert there["stack"]["packages"] == here["stack"]["packages"]
+
+
+def test_plan_writes_nothing(tmp_path: Path, grpo_run: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = grpo_run("plan", str(ROOT / "recipes" / "quickstart.yaml"))
+    assert answer.code == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_line_gives_value_origin_and_reason(grpo_run: Callable) -> None:
+    recipe = ROOT / "recipes" / "qwen2_lora.yaml"
+    lines = grpo_run("plan", str(recipe), "--target", _target(recipe), "--set", "grpo.beta=0.04").out.splitlines()
+    shown = {line.split()[0]: " ".join(line.split()) for line in lines if line.startswith("  ")}
+    assert shown["GRPOConfig.beta"] == "GRPOConfig.beta 0.04 --set grpo.beta=0.04"
+    assert shown["GRPOConfig.top_p"] == "GRPOConfig.top_p 1.0 format 1"
+    assert shown["GRPOConfig.use_vllm"] == "GRPOConfig.use_vllm true GEN001 vllm 0.31.0 is installed"
+    assert shown["GRPOConfig.gradient_accumulation_steps"].startswith("GRPOConfig.gradient_accumulation_steps 4 BAT001")
+    assert "GRPOConfig.use_bias_correction_kl" in shown
+
+
+def test_a_value_that_does_not_matter_is_not_passed(grpo_run: Callable) -> None:
+    recipe = ROOT / "recipes" / "qwen2_lora.yaml"
+    plan = json.loads(grpo_run("plan", str(recipe), "--json", "--target", _target(recipe)).out)
+    assert "use_bias_correction_kl" not in plan["arguments"]["GRPOConfig"]
+    assert "sapo_temperature_pos" not in plan["arguments"]["GRPOConfig"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_and_stands_in_the_readme(name: str) -> None:
+    result = CliRunner().invoke(command, [name, "--help"])
+    assert result.exit_code == 0
+    assert COMMANDS[name].split(";")[0].split("(")[0][:12].strip(". ")
+    assert f"grpo-run {name}" in (ROOT / "README.md").read_text()
+
+
+def test_a_rule_and_a_key_have_a_page(grpo_run: Callable) -> None:
+    assert "split evenly" in grpo_run("explain", "BAT001").out
+    page = grpo_run("explain", "grpo.loss_type", "--target", STACK).out
+    assert "default: 'dapo' (format 1)" in page
+    assert "kind: experiment" in page
+    assert "dr_grpo" in page
+
+
+def test_the_command_brings_in_nothing_heavy() -> None:
+    heavy = ("torch", "transformers", "trl", "peft", "accelerate", "datasets")
+    code = f"import grpo_recipes.cli, grpo_recipes.cli.main, sys; print([m for m in sys.modules if m in {heavy}])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

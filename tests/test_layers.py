@@ -1,0 +1,141 @@
+"""Imports point downwards, and reading a recipe brings in nothing heavy."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import grpo_recipes
+
+PACKAGE = Path(grpo_recipes.__file__).parent
+ROOT = PACKAGE.parent
+
+# Lowest first; each part may import itself and what stands before it.
+LAYERS = (
+    "errors",
+    "finding",
+    "nearest",
+    "settings",
+    "stack",
+    "yaml",
+    "facts",
+    "schemas",
+    "trust.environment",
+    "trust.redact",
+    "rules",
+    "plan",
+    "trust",
+    "render",
+    "resolve",
+    "record",
+    "launch",
+    "docs",
+    "report",
+    "cli",
+)
+# Leaves: they import themselves alone, and nobody imports them.
+LEAVES = ("rewards", "worker")
+ALLOWED = {
+    ("worker", "plan"): "the contract of both sides; it needs nothing else and is copied into the run folder",
+    ("rules", "rewards.catalog"): "reads the sources of the shipped rewards, which it does not import",
+    ("schemas.export", "plan"): "exports the schema of the plan, whose layer knows nothing of schemas",
+}
+HEAVY = (
+    "torch",
+    "transformers",
+    "trl",
+    "peft",
+    "accelerate",
+    "datasets",
+    "numpy",
+    "pandas",
+    "vllm",
+    "deepspeed",
+    "bitsandbytes",
+)
+
+
+def _module(path: Path) -> str:
+    """ "rules.context" for grpo_recipes/rules/context.py, "" for the package itself."""
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").rstrip(".")
+
+
+def _imports(path: Path) -> set[str]:
+    """The modules of this package that a file imports, wherever in the file, without the package's name."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path} imports relatively"
+            names = [node.module]
+            if node.module == "grpo_recipes":
+                names = [f"grpo_recipes.{alias.name}" for alias in node.names if alias.name != "__version__"]
+        found |= {name.removeprefix("grpo_recipes.") for name in names if name.startswith("grpo_recipes.")}
+    return found
+
+
+def _part(module: str) -> str:
+    """The entry of the table that a module belongs to, the longest that fits."""
+    entries = [entry for entry in (*LAYERS, *LEAVES) if module == entry or module.startswith(entry + ".")]
+    return max(entries, key=len, default="")
+
+
+def _is_allowed(importer: str, imported: str) -> bool:
+    if any(
+        (importer == source or importer.startswith(source + ".")) and imported == target for source, target in ALLOWED
+    ):
+        return True
+    above, below = _part(importer), _part(imported)
+    if above in LEAVES or below in LEAVES:
+        return above == below
+    return LAYERS.index(below) <= LAYERS.index(above)
+
+
+def test_every_module_has_a_layer() -> None:
+    modules = {_module(path) for path in PACKAGE.rglob("*.py")} - {"", "trust", "__main__"}
+    assert {module for module in modules if not _part(module)} == set()
+
+
+def test_imports_point_downwards() -> None:
+    wrong = [
+        f"{_module(path)} imports {imported}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for imported in sorted(_imports(path))
+        if _module(path) and not _is_allowed(_module(path), imported)
+    ]
+    assert wrong == []
+
+
+def test_every_exception_to_the_layers_is_used() -> None:
+    used = {(_module(path), imported) for path in PACKAGE.rglob("*.py") for imported in _imports(path)}
+    unused = [
+        pair
+        for pair in ALLOWED
+        if not any(target == pair[1] and (m == pair[0] or m.startswith(pair[0] + ".")) for m, target in used)
+    ]
+    assert unused == []
+
+
+def _heavy_after(program: str) -> str:
+    code = f"import sys\n{program}\nprint(*sorted(set(sys.modules) & set({HEAVY!r})))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    return ran.stdout.splitlines()[-1]
+
+
+def test_the_command_line_imports_nothing_heavy() -> None:
+    assert _heavy_after("import grpo_recipes.cli.main") == ""
+
+
+def test_validating_a_recipe_imports_nothing_heavy() -> None:
+    program = (
+        "from grpo_recipes.cli.main import main\n"
+        "sys.argv = ['grpo-run', 'validate', 'recipes/quickstart.yaml']\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code in (0, None), end.code"
+    )
+    assert _heavy_after(program) == ""
+
+
+def test_the_heavy_packages_are_looked_for_by_their_module_names() -> None:
+    assert _heavy_after("import types; sys.modules['torch'] = types.ModuleType('torch')") == "torch"
