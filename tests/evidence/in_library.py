@@ -1,0 +1,267 @@
+"""What evidence calls, in the process that has the libraries: `python in_library.py FOLDER` answers lines of JSON."""
+
+import json
+import os
+import select
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+STAGE = ["config"]
+FOLDER = Path()
+CHARACTERS = "0123456789+=abcdefghijklmnopqrstuvwxyz"
+TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['content'] }}<|im_end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>{% endif %}"
+)
+REWARD = "def ones(completions, **kwargs):\n    return [float(text.count('1') + len(text)) for text in completions]"
+
+
+def make_model(folder: Path) -> None:
+    """An untrained Qwen2 of a few thousand parameters and a tokenizer of single characters."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+    words = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *CHARACTERS]
+    tokens = Tokenizer(models.BPE(vocab={word: place for place, word in enumerate(words)}, merges=[]))
+    tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokens.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=tokens, pad_token=words[0], eos_token=words[2], additional_special_tokens=[words[1]]
+    )
+    tokenizer.chat_template = TEMPLATE
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "vocab_size": len(words)}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "initializer_range": 0.1}
+    ids = {"eos_token_id": 2, "pad_token_id": 0, "bos_token_id": None, "tie_word_embeddings": True}
+    Qwen2ForCausalLM(Qwen2Config(**sizes, **heads, **ids)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _config(**arguments: Any) -> Any:
+    """A GRPOConfig for the CPU with these arguments; the stage is "config"."""
+    from trl import GRPOConfig
+
+    STAGE[0] = "config"
+    quiet = {"report_to": "none", "disable_tqdm": True, "logging_steps": 1, "save_strategy": "no", "bf16": False}
+    small = {"max_completion_length": 8, "per_device_train_batch_size": 4, "num_generations": 4, "use_cpu": True}
+    return GRPOConfig(**{"output_dir": str(FOLDER / f"out-{os.getpid()}"), **quiet, **small, **arguments})
+
+
+def _of_world(size: int) -> None:
+    """Makes TrainingArguments see this many processes, where TRL reads their number."""
+    from transformers import TrainingArguments
+
+    TrainingArguments.world_size = property(lambda self: size)
+
+
+def config(world_size: int, arguments: dict[str, Any], read: list[str]) -> dict[str, Any]:
+    """Attributes of a GRPOConfig that was built for a world."""
+    _of_world(world_size)
+    built = _config(**arguments)
+    return {name: getattr(built, name) for name in read}
+
+
+def configs(cases: list[tuple[int, dict[str, Any]]]) -> list[Any]:
+    """For each world and its arguments: completions per generation and per step, or the text of the ValueError."""
+    answers: list[Any] = []
+    for world_size, arguments in cases:
+        _of_world(world_size)
+        try:
+            built = _config(**arguments)
+        except ValueError as error:
+            answers.append(str(error))
+        else:
+            step = built.per_device_train_batch_size * built.gradient_accumulation_steps * world_size
+            answers.append([built.generation_batch_size, step])
+    return answers
+
+
+def _functions(source: str) -> list[Callable[..., Any]]:
+    """The functions that a text defines."""
+    names: dict[str, Any] = {}
+    exec(source, names)
+    return [value for name, value in names.items() if callable(value) and not name.startswith("_")]
+
+
+def _trainer(arguments: dict[str, Any], **parts: Any) -> Any:
+    """A GRPOTrainer; parts: model, rows, rewards, lora, quantization, device_map, rollout."""
+    import torch
+    from datasets import Dataset
+    from peft import LoraConfig
+    from transformers import BitsAndBytesConfig
+    from trl import GRPOTrainer
+
+    torch.set_num_threads(1)
+    quantization, lora, rollout = parts.get("quantization"), parts.get("lora"), parts.get("rollout")
+    initial = {"dtype": "float32"} | ({"device_map": parts["device_map"]} if "device_map" in parts else {})
+    arguments = _config(model_init_kwargs=initial, **arguments)
+    STAGE[0] = "trainer"
+    return GRPOTrainer(
+        model=parts.get("model", str(FOLDER / "model")),
+        args=arguments,
+        train_dataset=Dataset.from_list(parts.get("rows", [{"prompt": f"{n}+1="} for n in range(8)])),
+        reward_funcs=_functions(parts.get("rewards", REWARD)),
+        peft_config=LoraConfig(task_type="CAUSAL_LM", **lora) if lora is not None else None,
+        quantization_config=BitsAndBytesConfig(**quantization) if quantization is not None else None,
+        rollout_func=_functions(rollout)[0] if rollout is not None else None,
+    )
+
+
+def build(arguments: dict[str, Any], **parts: Any) -> dict[str, Any]:
+    """Builds a GRPOTrainer; gives the device map and the devices of its model."""
+    model = _trainer(arguments, **parts).model
+    return {
+        "device_map": {key: str(value) for key, value in getattr(model, "hf_device_map", {}).items()} or None,
+        "devices": sorted({str(parameter.device) for parameter in model.parameters()}),
+    }
+
+
+def train(arguments: dict[str, Any], **parts: Any) -> dict[str, Any]:
+    """Trains; gives the logs and how many trainable tensors there are and have moved."""
+    trainer = _trainer({"max_steps": 1, "learning_rate": 0.1, **arguments}, **parts)
+    trainable = {name: p for name, p in trainer.model.named_parameters() if p.requires_grad}
+    before = {name: p.detach().clone() for name, p in trainable.items()}
+    STAGE[0] = "train"
+    trainer.train()
+    moved = [name for name, p in trainable.items() if not p.detach().equal(before[name])]
+    return {"logs": trainer.state.log_history, "trainable": len(trainable), "moved": len(moved)}
+
+
+def distributed_types(environment: dict[str, str], ranks: int) -> list[list[Any]]:
+    """[distributed type, processes] as accelerate sees it on the CPU, in each of several ranks."""
+    read, write = os.pipe()
+    for rank in range(ranks):
+        if os.fork() == 0:
+            os.environ.update({key: value.format(rank=rank) for key, value in environment.items()})
+            from accelerate import Accelerator
+
+            accelerator = Accelerator(cpu=True)
+            seen = [accelerator.distributed_type.value, accelerator.num_processes]
+            os.write(write, f"{json.dumps(seen)}\n".encode())
+            os._exit(0)
+    os.close(write)
+    for _ in range(ranks):
+        os.wait()
+    with os.fdopen(read) as lines:
+        return [json.loads(line) for line in lines]
+
+
+def prepare_spread(device_map: dict[str, int], environment: dict[str, str]) -> None:
+    """Hands a quantized model to accelerate in a world of two, with the device map that several GPUs would give it."""
+    import torch
+    from accelerate import Accelerator
+    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+    settings = BitsAndBytesConfig(load_in_4bit=True)
+    model = AutoModelForCausalLM.from_pretrained(FOLDER / "model", quantization_config=settings, dtype=torch.float32)
+    model.hf_device_map = device_map
+    rank = 0 if os.fork() else 1
+    os.environ.update({key: value.format(rank=rank) for key, value in environment.items()})
+    accelerator = Accelerator(cpu=True)
+    if rank == 1:
+        os._exit(0)
+    STAGE[0] = "trainer"
+    accelerator.prepare_model(model)
+
+
+def bits_and_bytes(arguments: dict[str, Any]) -> str:
+    """The quantization method of a BitsAndBytesConfig."""
+    from transformers import BitsAndBytesConfig
+
+    return str(BitsAndBytesConfig(**arguments).quantization_method())
+
+
+def attach(lora: dict[str, Any]) -> int:
+    """Attaches an adapter, gives the number of its trainable parameters."""
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    built = LoraConfig(task_type="CAUSAL_LM", **lora)
+    STAGE[0] = "trainer"
+    model = get_peft_model(AutoModelForCausalLM.from_pretrained(FOLDER / "model"), built)
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+def cuda_device(index: int) -> str:
+    """Sets the CUDA device, as every process of a launch does."""
+    import torch
+
+    torch.cuda.set_device(index)
+    return str(torch.cuda.get_device_name(index))
+
+
+def cuda_devices() -> list[list[int]]:
+    """The compute capability of each GPU of this machine."""
+    import torch
+
+    return [list(torch.cuda.get_device_capability(n)) for n in range(torch.cuda.device_count())]
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (config, configs, build, train, distributed_types, prepare_spread, bits_and_bytes)
+} | {"attach": attach, "cuda_device": cuda_device, "cuda_devices": cuda_devices}
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Calls the function; an exception is an answer too."""
+    result, raised, text = None, "", ""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            result = CALLS[request["function"]](**request["arguments"])
+        except Exception as error:
+            traceback.print_exc()
+            raised, text = type(error).__name__, str(error)
+    told = [str(warning.message) for warning in caught]
+    return {"result": result, "raised": raised, "text": text, "stage": STAGE[0], "warnings": told}
+
+
+def in_a_child(request: dict[str, Any]) -> str:
+    """The answer of a forked process as a line of JSON; one that dies or takes too long is an answer too."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        os.dup2(2, 1)
+        with os.fdopen(write, "w") as pipe:
+            pipe.write(json.dumps(answer(request), default=str))
+        os._exit(0)
+    os.close(write)
+    chunks: list[bytes] = []
+    while select.select([read], [], [], request["limit_s"])[0] and (chunk := os.read(read, 1 << 16)):
+        chunks.append(chunk)
+    os.close(read)
+    if not chunks:
+        os.kill(child, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    died: dict[str, Any] = {"result": None, "raised": "Died", "text": f"status {status}", "stage": "", "warnings": []}
+    return b"".join(chunks).decode() or json.dumps(died)
+
+
+def main() -> None:
+    """Imports the libraries, makes the model, answers until the input ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the libraries print goes to stderr
+    import peft  # noqa: F401
+    import torch
+    import transformers  # noqa: F401
+    from trl import GRPOTrainer  # noqa: F401
+
+    torch.set_num_threads(1)
+    make_model(FOLDER / "model")
+    for line in sys.stdin:
+        answers.write(in_a_child(json.loads(line)) + "\n")
+        answers.flush()
+    os._exit(0)  # the libraries' own clean-up takes seconds
+
+
+if __name__ == "__main__":
+    FOLDER = Path(sys.argv[1])
+    main()

@@ -1,0 +1,53 @@
+"""STK010: what an absent package does to the libraries that are there."""
+
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.stack
+
+HIDDEN = ("peft", "bitsandbytes", "deepspeed", "math_verify")
+PROGRAM = """
+import sys
+sys.path[:] = [place for place in sys.path if "site-packages" not in place] + [sys.argv[1]]
+import torch
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, Qwen2Config
+from trl import GRPOConfig
+from trl.rewards import accuracy_reward
+def attempt(name, call):
+    try:
+        call()
+    except ImportError as error:
+        print(name, type(error).__name__, str(error).replace(chr(10), " "))
+    else:
+        print(name, "nothing")
+def quantized():
+    from transformers.quantizers.auto import AutoHfQuantizer
+    AutoHfQuantizer.from_config(BitsAndBytesConfig(load_in_4bit=True)).validate_environment()
+def adapter():
+    from peft import LoraConfig
+attempt("bitsandbytes", quantized)
+attempt("peft", adapter)
+attempt("deepspeed", lambda: GRPOConfig(sys.argv[2], use_cpu=True, bf16=False, deepspeed={"zero_optimization": {}}))
+attempt("math-verify", lambda: accuracy_reward([[{"content": "1"}]], ["1"]))
+"""
+
+
+def test_each_missing_package_is_an_import_error(tmp_path: Path) -> None:
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    for entry in Path(sysconfig.get_paths()["purelib"]).iterdir():
+        if not entry.name.lower().startswith(HIDDEN) and entry.suffix != ".pth":
+            (packages / entry.name).symlink_to(entry)
+    command = [sys.executable, "-I", "-S", "-c", PROGRAM, str(packages), str(tmp_path / "out")]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    told = dict(
+        line.split(" ", 1) for line in ran.stdout.splitlines() if line.split(" ")[0].replace("-", "_") in HIDDEN
+    )
+    assert set(told) == {"peft", "bitsandbytes", "deepspeed", "math-verify"}, ran.stderr[-2000:]
+    assert all(
+        text.split()[0] in ("ImportError", "ModuleNotFoundError", "PackageNotFoundError") for text in told.values()
+    ), told
