@@ -1,0 +1,63 @@
+# make quickstart   sets everything up and trains the small model that forgets to carry
+# make test         sets everything up and runs the tests
+#
+# PYTHON        the interpreter that .venv is made with, 3.11 or newer
+# TORCH_INDEX   address of a package index with CPU builds of torch; see README.md, "Without a GPU"
+PYTHON ?= python3
+TORCH_INDEX ?=
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+CONSTRAINTS := constraints/cpu.txt
+PIP := $(if $(TORCH_INDEX),PIP_EXTRA_INDEX_URL=$(TORCH_INDEX) )$(BIN)/python -m pip install --quiet --disable-pip-version-check
+TRAIN := -e '.[train]'
+DEVELOPMENT := -e '.[train,quantization,deepspeed,dev]'
+# One retry, for downloads that broke off.
+install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
+
+.PHONY: setup quickstart test test-fast test-stack test-quickstart test-environments lint schemas benchmark clean
+
+setup: $(VENV)/dev.stamp
+
+$(VENV)/train.stamp: pyproject.toml $(CONSTRAINTS)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing the stack of $(CONSTRAINTS) into $(VENV), some minutes and 1.5 GB the first time"
+	$(call install,torch)
+	$(call install,$(TRAIN))
+	touch $@
+
+$(VENV)/dev.stamp: $(VENV)/train.stamp
+	$(call install,$(DEVELOPMENT))
+	touch $@
+
+quickstart: $(VENV)/train.stamp
+	$(BIN)/grpo-run recipes/quickstart.yaml
+
+test: test-fast test-stack
+
+test-fast: setup
+	$(BIN)/python -m pytest -m "not stack" $(PYTEST_ARGS)
+
+test-stack: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m stack $(PYTEST_ARGS)
+
+test-quickstart: setup
+	$(BIN)/python benchmarks/quickstart_accuracy.py
+
+test-environments: setup
+	bash tests/environments/run.sh $(BIN)/python
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+schemas: setup
+	for name in recipe plan findings doctor; do $(BIN)/grpo-run schema $$name > schemas/$$name.schema.json; done
+
+benchmark: setup
+	$(BIN)/python benchmarks/validate_time.py --check
+
+clean:
+	rm -rf $(VENV) build *.egg-info
