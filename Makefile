@@ -16,7 +16,7 @@ DEVELOPMENT := -e '.[train,quantization,deepspeed,dev]'
 # One retry, for downloads that broke off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup quickstart test test-fast test-stack test-quickstart test-environments lint schemas benchmark clean
+.PHONY: setup quickstart test test-fast test-stack test-distributed test-quickstart test-environments lint schemas facts benchmark clean
 
 setup: $(VENV)/dev.stamp
 
@@ -40,7 +40,12 @@ test-fast: setup
 	$(BIN)/python -m pytest -m "not stack" $(PYTEST_ARGS)
 
 test-stack: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m stack $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "stack and not distributed" $(PYTEST_ARGS)
+
+# Every strategy with two processes; writes benchmarks/distributed.md. About ten CPU minutes.
+test-distributed: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/distributed -m distributed \
+	  --distributed-table benchmarks/distributed.md $(PYTEST_ARGS)
 
 test-quickstart: setup
 	$(BIN)/python benchmarks/quickstart_accuracy.py
@@ -55,6 +60,10 @@ lint: setup
 
 schemas: setup
 	for name in recipe plan findings doctor; do $(BIN)/grpo-run schema $$name > schemas/$$name.schema.json; done
+
+# For maintainers: reads all releases from the package index again, some minutes; review what changed.
+facts: setup
+	$(BIN)/python -m grpo_recipes.facts.collect
 
 benchmark: setup
 	$(BIN)/python benchmarks/validate_time.py --check

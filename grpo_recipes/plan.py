@@ -134,6 +134,8 @@ class Expect:
 
     trainable: "full" or "lora"; trainable_parameters: their count when the model's sizes are known, else None.
     deepspeed_stage: 0 without DeepSpeed. arguments: live GRPOConfig attributes that must equal these values.
+    adapter_dtype: of the LoRA tensors when training starts, None without an adapter or when it is not known.
+    stop, stop_token_ids: what ends a completion beside the model's own end tokens.
     """
 
     world_size: int
@@ -141,11 +143,18 @@ class Expect:
     trainable: Literal["full", "lora"]
     trainable_parameters: int | None
     arguments: dict[str, object]
+    adapter_dtype: str | None = None
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A resolved recipe. findings: what was said and did not forbid it, one line each."""
+    """A resolved recipe.
+
+    findings: what was said and did not forbid it, one line each.
+    smoke: a trial of two steps for the proofs; the worker leaves no model.
+    """
 
     plan: int
     grpo_recipes: str
@@ -165,6 +174,7 @@ class Plan:
     deepspeed: dict[str, object] | None
     environment: dict[str, str]
     findings: tuple[str, ...] = ()
+    smoke: bool = False
 
 
 def to_json(plan: Plan) -> str:

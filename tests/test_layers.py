@@ -1,6 +1,7 @@
 """Imports point downwards, and reading a recipe brings in nothing heavy."""
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,7 @@ def _module(path: Path) -> str:
     return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").rstrip(".")
 
 
+@functools.cache
 def _imports(path: Path) -> set[str]:
     """The modules of this package that a file imports, wherever in the file, without the package's name."""
     found: set[str] = set()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from grpo_recipes.errors import Refusal
+from grpo_recipes.errors import EXIT_DONE, Refusal
 from grpo_recipes.plan import Plan
 from grpo_recipes.trust.redact import redact
 
@@ -23,8 +23,11 @@ def ask_trust(plan: Plan, shas: tuple[str, ...]) -> None:
         raise Refusal(refusal(missing))
 
 
-def launched(folder: str, *, as_json: bool, resume: bool = False) -> int:
-    """Trains what lies in a run folder, prints how it ended, and returns the exit code."""
+def launched(folder: str, *, as_json: bool, resume: bool = False, smoke: bool = False) -> int:
+    """Trains what lies in a run folder, prints how it ended, and returns the exit code.
+
+    smoke: the run is a trial, and it is said whether it passed.
+    """
     from grpo_recipes.launch.local import launch
     from grpo_recipes.launch.summary import summary
     from grpo_recipes.record.run_record import read_record
@@ -36,4 +39,13 @@ def launched(folder: str, *, as_json: bool, resume: bool = False) -> int:
     if record is not None:
         text = Path(folder, "run.json").read_text(encoding="utf-8") if as_json else summary(record, folder)
         click.echo(redact(text), nl=False)
+    if smoke:
+        click.echo(_verdict(code, None if record is None else record.proofs), err=as_json)
     return code
+
+
+def _verdict(code: int, proofs: object) -> str:
+    if code != EXIT_DONE:
+        return "smoke failed"
+    is_open = not isinstance(proofs, list) or any(proof.get("ok") is None for proof in proofs)
+    return "smoke passed" + (", but not everything could be seen" if is_open else "")

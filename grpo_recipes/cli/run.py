@@ -16,6 +16,7 @@ from grpo_recipes.report.findings_json import findings_json
 from grpo_recipes.report.findings_text import count_text, findings_text
 from grpo_recipes.resolve.merged_recipe import merged_recipe_text
 from grpo_recipes.resolve.resolve import Resolution, plan_of
+from grpo_recipes.resolve.smoke import smoke_plan
 from grpo_recipes.trust.redact import redact
 
 
@@ -26,7 +27,10 @@ from grpo_recipes.trust.redact import redact
 @strict_option
 @click.option("--validate-only", is_flag=True, help="Stop after the checks; nothing is written.")
 @click.option("--dry-run", is_flag=True, help="Write the run folder and stop; launch.sh in it starts the run.")
-@click.option("--out", metavar="FOLDER", help="Run folder; it must not exist yet. Default: runs/NAME-TIME.")
+@click.option("--smoke", is_flag=True, help="Train two steps on a few prompts, print the proofs, keep no model.")
+@click.option(
+    "--out", metavar="FOLDER", help="Run folder; it must not exist yet. Default: runs/NAME-TIME, runs/NAME-smoke-TIME."
+)
 @click.option("--resume", "resuming", is_flag=True, help="Go on with an interrupted run; RECIPE is its run folder.")
 @click.option("--allow-code", "allowed", metavar="SHA", multiple=True, help="Allow code of the recipe by its sha256.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
@@ -37,6 +41,7 @@ def run(
     strict: bool,
     validate_only: bool,
     dry_run: bool,
+    smoke: bool,
     out: str | None,
     resuming: bool,
     allowed: tuple[str, ...],
@@ -44,7 +49,7 @@ def run(
 ) -> int:
     """Train a recipe (the default command)."""
     if resuming:
-        if overrides or target or out or validate_only or dry_run:
+        if overrides or target or out or validate_only or dry_run or smoke:
             raise Refusal("--resume goes on with the plan as it is; beside it stand only --allow-code and --json")
         return resume(recipe, allowed, as_json=as_json)
     if target is not None and not (validate_only or dry_run):
@@ -55,14 +60,14 @@ def run(
     _talk(resolution)
     if resolution.refused or resolution.context is None:
         return EXIT_NOT_STARTED
-    plan = plan_of(resolution)
+    plan = smoke_plan(plan_of(resolution)) if smoke else plan_of(resolution)
     if not dry_run:
         ask_trust(plan, allowed)
     folder = _write(plan, out, merged_recipe_text(resolution.context.source))
     if dry_run:
         click.echo(folder)
         return EXIT_DONE
-    return launched(folder, as_json=as_json)
+    return launched(folder, as_json=as_json, smoke=smoke)
 
 
 def _answer(resolution: Resolution, as_json: bool) -> int:
@@ -86,5 +91,5 @@ def _write(plan: Plan, out: str | None, recipe_text: str) -> str:
 
     if out is None:
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-        out = os.path.join("runs", f"{plan.name}-{stamp}")
+        out = os.path.join("runs", f"{plan.name}-{'smoke-' if plan.smoke else ''}{stamp}")
     return write_run_folder(plan, out, recipe_text)

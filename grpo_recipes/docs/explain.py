@@ -1,4 +1,7 @@
-"""`explain`: the page of a rule, and the page of a key."""
+"""`explain`: the page of a rule or a proof, and the page of a key."""
+
+import ast
+from pathlib import Path
 
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
 from grpo_recipes.facts.facts import Facts
@@ -31,7 +34,18 @@ OTHER_IDS = {
 def known_ids() -> dict[str, str]:
     """Every finding id with its page."""
     pages = {rule.id: rule.page for rule in rules()}
-    return {**OTHER_IDS, **yaml_ids.MEANINGS, **stack_ids.MEANINGS, **pages}
+    return {**OTHER_IDS, **yaml_ids.MEANINGS, **stack_ids.MEANINGS, **pages, **proof_pages()}
+
+
+def proof_pages() -> dict[str, str]:
+    """The pages of the first-step proofs by id, read from the worker's files, which only a run may import."""
+    pages = {}
+    for file in sorted((Path(__file__).parents[1] / "worker" / "proofs").glob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == ["ID"]:
+                pages[str(ast.literal_eval(node.value))] = ast.get_docstring(tree) or ""
+    return pages
 
 
 def explain(word: str, facts: Facts) -> str | None:

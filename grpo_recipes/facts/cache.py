@@ -100,7 +100,15 @@ def _store(path: Path, folder: Path, files: Iterable[Path], facts: PackageFacts)
 def _reader_stamps() -> dict[str, list[int]]:
     """Of the files that decide what is read: facts of another release of grpo-run are not taken."""
     here = Path(__file__).parent
-    names = ("closed_sets.py", "field.py", "package_facts.py", "read.py", "read_package.py", "source.py")
+    names = (
+        "annotations.py",
+        "closed_sets.py",
+        "field.py",
+        "package_facts.py",
+        "read.py",
+        "read_package.py",
+        "source.py",
+    )
     return _stamps(here / name for name in names)
 
 

@@ -1,98 +1,161 @@
-"""Renews the shipped facts; for maintainers: `python -m grpo_recipes.facts.collect [--releases]`.
+"""Renews the shipped facts from the package index; for maintainers: `make facts`, or `... collect [STEP...]`.
 
-Writes data/<package>-<version>.json from the installed packages, or with --releases data/releases.json from
-the package index.
+Steps: releases; trl, transformers, peft, vllm (fields, and for transformers the logits keywords); requirements.
+Wheels are read block by block; their sources lie in a temporary folder while they are read.
 """
 
 import datetime
-import json
+import hashlib
 import sys
-import urllib.request
-from html.parser import HTMLParser
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
-from packaging.utils import (
-    InvalidSdistFilename,
-    InvalidWheelFilename,
-    parse_sdist_filename,
-    parse_wheel_filename,
-)
 from packaging.version import Version
 
-from grpo_recipes.facts.package_facts import MODULES, package_to_json_value
-from grpo_recipes.facts.package_folder import package_folder
+from grpo_recipes.facts import index
+from grpo_recipes.facts.folded import fold, fold_facts, folded_text, table_text
+from grpo_recipes.facts.logits import TABLE as LOGITS
+from grpo_recipes.facts.logits import to_json_value
+from grpo_recipes.facts.model_classes import MODEL_CLASSES
+from grpo_recipes.facts.package_facts import MODULES, PackageFacts
+from grpo_recipes.facts.read_logits import read_logits_keyword
 from grpo_recipes.facts.read_package import read_package
+from grpo_recipes.facts.read_requirements import declared_windows, windows_by_key
+from grpo_recipes.facts.requirements import TABLE as REQUIREMENTS
 from grpo_recipes.facts.shipped import DATA
 from grpo_recipes.facts.source import PackageSource
-from grpo_recipes.stack.installed import installed_packages
 from grpo_recipes.stack.stack import PACKAGES
 
-_INDEX = "https://pypi.org/simple"
-_TIMEOUT_S = 60.0
+# The oldest release that is read: GRPOTrainer came with trl 0.14.0, which the others are of the time of.
+OLDEST: Mapping[str, str] = {
+    "trl": "0.14.0",
+    "transformers": "4.46.0",
+    "peft": "0.8.0",
+    "accelerate": "0.34.0",
+    "datasets": "2.21.0",
+    "bitsandbytes": "0.43.0",
+    "liger-kernel": "0.4.0",
+    "vllm": "0.6.0",
+}
+_AT_ONCE = 4
 
 
-def collect(package: str, version: str) -> str:
-    """The text of an installed package's data file. Raises LookupError for source of another shape."""
-    folder = package_folder(package)
-    facts = None if folder is None else read_package(PackageSource(package, folder), version)
-    if facts is None:
-        raise LookupError(f"{package} {version} has no readable {', '.join(MODULES[package])}")
-    return json.dumps(package_to_json_value(facts), indent=1, ensure_ascii=False) + "\n"
-
-
-def versions_in(page: str) -> list[str]:
-    """Every version that a page of the index lists, oldest first; withdrawn ones were released too."""
-    links = _Links()
-    links.feed(page)
-    found = set[Version]()
-    for name in links.names:
-        try:
-            found.add(parse_wheel_filename(name)[1])
-        except InvalidWheelFilename:
-            try:
-                found.add(parse_sdist_filename(name)[1])
-            except InvalidSdistFilename:
-                continue
-    return [str(version) for version in sorted(found)]
-
-
-def main(arguments: list[str]) -> int:
-    """Writes the data files, one line to stdout for each."""
-    if arguments == ["--releases"]:
-        packages = {package: versions_in(_page(package)) for package in PACKAGES}
-        day = datetime.datetime.now(datetime.UTC).date().isoformat()
-        lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(known)}" for name, known in packages.items())
-        text = f'{{\n "date": "{day}",\n "source": "{_INDEX}",\n "packages": {{\n{lines}\n }}\n}}\n'
-        return _write(DATA / "releases.json", text)
-    installed = installed_packages()
-    for package in MODULES:
-        version = installed[package]
-        if version is not None:
-            _write(DATA / f"{package}-{version}.json", collect(package, version))
+def main(steps: list[str]) -> int:
+    """Writes the data files of the steps, of all without any, one line to stdout for each."""
+    known: dict[str, Callable[[], None]] = {
+        "releases": collect_releases,
+        **{package: lambda package=package: collect_package(package) for package in MODULES},  # type: ignore[misc]
+        "requirements": collect_requirements,
+    }
+    if unknown := [step for step in steps if step not in known]:
+        print(f"{unknown[0]} is no step; there are {', '.join(known)}", file=sys.stderr)
+        return 2
+    for step in steps or known:
+        known[step]()
     return 0
 
 
-class _Links(HTMLParser):
-    """The texts of the links of a page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def handle_data(self, data: str) -> None:
-        if data.strip():
-            self.names.append(data.strip())
+def collect_releases() -> None:
+    """Writes releases.json: every version of every package of a stack, and the day."""
+    day = datetime.datetime.now(datetime.UTC).date().isoformat()
+    packages = {package: index.versions_in(index.page(package)) for package in PACKAGES}
+    _write("releases", table_text({"date": day, "source": index.INDEX, "packages": packages}))
 
 
-def _page(package: str) -> str:
-    with urllib.request.urlopen(f"{_INDEX}/{package}/", timeout=_TIMEOUT_S) as answer:
-        return str(answer.read().decode("utf-8"))
+def collect_package(package: str) -> None:
+    """Writes <package>.json, for transformers logits_keyword.json too. Raises LookupError for an unreadable release."""
+    facts: list[PackageFacts] = []
+    keywords: dict[str, Mapping[str, object]] = {}
+    for version, wheel in _wheels(package):
+        with wheel, tempfile.TemporaryDirectory() as folder:
+            source = _unpacked(wheel, package, Path(folder))
+            read = read_package(source, version)
+            if read is None:
+                raise LookupError(f"{package} {version} has no readable {', '.join(MODULES[package])}")
+            facts.append(read)
+            if package == "transformers":
+                keywords[version] = _logits_keywords(source)
+    _write(package, folded_text(fold_facts(facts)))
+    if keywords:
+        _write(LOGITS, _logits_text(keywords))
 
 
-def _write(path: Path, text: str) -> int:
+def collect_requirements() -> None:
+    """Writes requirements.json: the windows that the metadata of each release declares."""
+    packages = {}
+    for package in OLDEST:
+        releases = {}
+        for version, wheel in _wheels(package):
+            with wheel:
+                releases[version] = declared_windows(_metadata(wheel))
+        packages[package] = {
+            "releases": list(releases),
+            **{key: fold(values, list(releases)) for key, values in windows_by_key(releases).items()},
+        }
+    _write(REQUIREMENTS, table_text(packages))
+
+
+def _wheels(package: str) -> Iterator[tuple[str, zipfile.ZipFile]]:
+    """The final releases that have a wheel, oldest first."""
+    wheels = index.wheels_in(index.page(package))
+    wanted = [one for one in map(Version, wheels) if one >= Version(OLDEST[package]) and not one.is_prerelease]
+    versions = [str(version) for version in sorted(wanted)]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for start in range(0, len(versions), _AT_ONCE):
+            some = versions[start : start + _AT_ONCE]
+            yield from zip(some, pool.map(lambda one: index.open_wheel(wheels[one]), some), strict=True)
+
+
+def _unpacked(wheel: zipfile.ZipFile, package: str, folder: Path) -> PackageSource:
+    """The sources of a wheel that its facts are read from, unpacked."""
+    modules = {f"{module.replace('.', '/')}.py" for module in MODEL_CLASSES.values()}
+    for name in wheel.namelist():
+        is_shallow = name.count("/") <= 2 or package != "transformers"
+        is_asked = is_shallow if package != "vllm" else name == "vllm/sampling_params.py"
+        if name.startswith(f"{package}/") and name.endswith(".py") and (is_asked or name in modules):
+            wheel.extract(name, folder)
+    return PackageSource(package, folder / package)
+
+
+_read_before: dict[tuple[str, str], Mapping[str, object] | None] = {}
+
+
+def _logits_keywords(source: PackageSource) -> dict[str, object]:
+    """Class -> its keyword; a file that two releases share is parsed once."""
+    found: dict[str, object] = {}
+    for name, module in MODEL_CLASSES.items():
+        file = source.folder.joinpath(*module.split(".")[1:]).with_suffix(".py")
+        if not file.is_file():
+            continue
+        key = (hashlib.sha256(file.read_bytes()).hexdigest(), name)
+        if key not in _read_before:
+            keyword = read_logits_keyword(source, module, name)
+            _read_before[key] = None if keyword is None else to_json_value(keyword)
+        if _read_before[key] is not None:
+            found[name] = _read_before[key]
+    return found
+
+
+def _logits_text(keywords: Mapping[str, Mapping[str, object]]) -> str:
+    releases = list(keywords)
+    classes = {name: fold([one.get(name) for one in keywords.values()], releases) for name in sorted(MODEL_CLASSES)}
+    table: dict[str, Any] = {"releases": releases, "classes": {name: spans for name, spans in classes.items() if spans}}
+    return table_text(table)
+
+
+def _metadata(wheel: zipfile.ZipFile) -> str:
+    name = next(name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    return wheel.read(name).decode("utf-8")
+
+
+def _write(name: str, text: str) -> None:
+    path = DATA / f"{name}.json"
     path.write_text(text, encoding="utf-8")
-    print(f"{path.name}: {len(text)} bytes")
-    return 0
+    print(f"{path.name}: {len(text)} bytes", flush=True)
 
 
 if __name__ == "__main__":

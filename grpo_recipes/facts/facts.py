@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from packaging.version import InvalidVersion, Version
 
@@ -11,20 +11,24 @@ from grpo_recipes.facts.cache import installed_facts
 from grpo_recipes.facts.field import Field
 from grpo_recipes.facts.package_facts import MODULES, OwnerFacts, PackageFacts
 from grpo_recipes.facts.releases import Removed, is_newer, is_released, removal
-from grpo_recipes.facts.shipped import same_version, shipped_facts
+from grpo_recipes.facts.shipped import facts_of_release, releases_with_facts, same_version, shipped_facts
 from grpo_recipes.stack.installed import installed_packages
 from grpo_recipes.stack.stack import Stack
 
+if TYPE_CHECKING:
+    from grpo_recipes.facts.read_logits import LogitsKeyword
+
 ReleaseStatus = Literal["known", "released", "newer", "never", "unknown"]
-Origin = Literal["installed", "released"]
+Origin = Literal["installed", "released", "near"]
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What the classes of a stack accept.
 
-    packages: those of trl, transformers and peft whose facts are known. origins: where each was read.
-    versions: of the stack, as far as they are known.
+    packages: those whose facts are known. origins: where each was read; "near" is another release than the
+    stack's: the one below it in its minor, or the newest for a version above all. versions: of the stack, as far
+    as they are known.
     """
 
     packages: Mapping[str, PackageFacts]
@@ -56,11 +60,26 @@ class Facts:
         return None if fields is None else tuple(fields)
 
     def source(self, owner: str) -> str | None:
-        """Where the facts of a class come from: "trl 1.16.0 (installed)" or "trl 1.16.0 (released)"."""
+        """Where the facts of a class come from: "trl 1.16.0 (installed)", or "trl 1.16.1 (as 1.16.0)" when near."""
         package = _package_of(owner)
         if package is None or package not in self.packages:
             return None
-        return f"{package} {self.packages[package].version} ({self.origins[package]})"
+        read, origin = self.packages[package].version, self.origins[package]
+        return f"{package} {self.versions[package]} (as {read})" if origin == "near" else f"{package} {read} ({origin})"
+
+    def logits_keyword(self, model_class: str) -> "LogitsKeyword | None":
+        """Which logits keyword the class' forward takes, None for a class or a release that is not known.
+
+        A release that was read answers from the shipped table, another installed one from its source.
+        """
+        from grpo_recipes.facts import logits  # only rules that know the model's class ask
+
+        version = self.versions.get("transformers")
+        if version is None:
+            return None
+        if version not in releases_with_facts("transformers") and self.origins.get("transformers") == "installed":
+            return logits.installed_logits_keyword(model_class)
+        return logits.shipped_logits_keyword(version, model_class)
 
     def release_status(self, package: str, version: str) -> ReleaseStatus:
         """How much is known about a release.
@@ -76,7 +95,7 @@ class Facts:
             return "newer" if is_newer(package, version) else "unknown"
         if not released:
             return "never"
-        return "released" if package in MODULES and shipped_facts(package, version) is None else "known"
+        return "released" if package in MODULES and facts_of_release(package, version) is None else "known"
 
     def removed(self, owner: str, name: str) -> Removed | None:
         """When a field went and what replaced it, for a field that this stack no longer has."""
@@ -139,8 +158,12 @@ def facts_for(stack: Stack) -> Facts:
                 packages[package], origins[package] = facts, "installed"
                 continue
         facts = shipped_facts(package, version)
-        if facts is not None:
+        if facts is None:
+            continue
+        if same_version(facts.version, version):
             packages[package], origins[package] = facts, "released"
+        elif is_released(package, version) is not False:
+            packages[package], origins[package] = facts, "near"
     return Facts(packages, origins, dict(stack.packages))
 
 

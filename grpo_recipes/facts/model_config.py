@@ -1,10 +1,13 @@
 """Sizes of a model, from its config.json alone."""
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from grpo_recipes.facts.shipped import table
 
 _LARGEST_FILE_BYTES = 1_048_576
 _MOST_LAYERS = 1000
@@ -62,10 +65,54 @@ class _Sizes:
         }
 
 
-def read_model_config(path: str) -> dict[str, object] | None:
-    """The config.json of a local model folder, None when there is none that can be read as an object."""
+def read_model_config(model: str, revision: str | None = None) -> dict[str, object] | None:
+    """The config.json of a model: of a local folder, else of the local hub cache, else of the shipped table.
+
+    model: a folder or a hub id; revision: of the hub. The table has the sizes of well-known models at their main
+    revision. None when none of the three has it; nothing is downloaded.
+    """
+    own = _read(Path(model, "config.json"))
+    if own is not None or Path(model).is_dir() or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", model):
+        return own
+    cached = cached_snapshot(model, revision)
+    found = _read(cached / "config.json") if cached is not None else None
+    return _well_known(model) if found is None and revision in (None, "main") else found
+
+
+def cached_snapshot(model: str, revision: str | None = None) -> Path | None:
+    """The folder in which the local hub cache has a model at a revision, None when it has not; None is main."""
+    folder = _hub_cache() / f"models--{model.replace('/', '--')}"
+    wanted = revision or "main"
     try:
-        with Path(path, "config.json").open("rb") as file:
+        commit = (folder / "refs" / wanted).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        commit = wanted
+    snapshot = folder / "snapshots" / commit
+    return snapshot if ".." not in snapshot.parts and snapshot.is_dir() else None
+
+
+def _hub_cache() -> Path:
+    """Where huggingface_hub keeps its downloads. Source: huggingface_hub 2.0, constants.py."""
+    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        if os.environ.get(name):
+            return Path(os.path.expanduser(os.environ[name]))
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
+    home = os.environ.get("HF_HOME") or os.path.join(caches, "huggingface")
+    return Path(os.path.expanduser(home), "hub")
+
+
+def _well_known(model: str) -> dict[str, object] | None:
+    data = table("models")
+    row = data["models"].get(model)
+    if row is None:
+        return None
+    config = {key: value for key, value in zip(data["columns"], row, strict=True) if value is not None}
+    return {**config, "architectures": [config["architectures"]]}
+
+
+def _read(file_path: Path) -> dict[str, object] | None:
+    try:
+        with file_path.open("rb") as file:
             content = file.read(_LARGEST_FILE_BYTES + 1)
         if len(content) > _LARGEST_FILE_BYTES:
             return None

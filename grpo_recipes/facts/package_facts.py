@@ -23,14 +23,23 @@ class PackageFacts:
     owners: Mapping[str, OwnerFacts]
 
 
-MODULES: Mapping[str, Mapping[str, str]] = {
-    "trl": {"GRPOConfig": "trl.trainer.grpo_config", "GRPOTrainer": "trl.trainer.grpo_trainer"},
-    "transformers": {
-        "TrainingArguments": "transformers.training_args",
-        "BitsAndBytesConfig": "transformers.utils.quantization_config",
+# Where each class is defined, its newest place first.
+MODULES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "trl": {
+        "GRPOConfig": ("trl.trainer.grpo_config",),
+        "GRPOTrainer": ("trl.trainer.grpo_trainer",),
+        "VLLMClient": ("trl.generation.vllm_client", "trl.extras.vllm_client"),
     },
-    "peft": {"LoraConfig": "peft.tuners.lora.config"},
+    "transformers": {
+        "TrainingArguments": ("transformers.training_args",),
+        "BitsAndBytesConfig": ("transformers.utils.quantization_config",),
+    },
+    "peft": {"LoraConfig": ("peft.tuners.lora.config",)},
+    "vllm": {"SamplingParams": ("vllm.sampling_params",)},
 }
+# The method whose parameters are the fields of a class that is no dataclass.
+METHODS: Mapping[str, str] = {"GRPOTrainer": "__init__", "VLLMClient": "generate"}
+NOT_IN_ALL_RELEASES = frozenset({"VLLMClient"})
 
 
 def package_to_json_value(facts: PackageFacts) -> dict[str, object]:

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 
+from grpo_recipes.facts.annotations import plain_annotation
 from grpo_recipes.facts.field import REQUIRED, UNKNOWN, Field
 from grpo_recipes.facts.source import ClassSource, PackageSource
 
@@ -40,12 +41,17 @@ def dataclass_fields(source: PackageSource, found: ClassSource) -> dict[str, Fie
     return fields
 
 
-def constructor_fields(node: ast.ClassDef) -> dict[str, Field]:
-    """The named parameters of a plain class' __init__, without self, *args and **kwargs."""
-    constructor = _constructor(node)
-    if constructor is None:
+def struct_fields(node: ast.ClassDef) -> dict[str, Field]:
+    """What a msgspec.Struct takes, less the private fields that it fills itself."""
+    return {field.name: field for field in _own_fields(node) if not field.name.startswith("_")}
+
+
+def method_fields(node: ast.ClassDef, method: str = "__init__") -> dict[str, Field]:
+    """The named parameters of a method, without self, *args and **kwargs."""
+    function = find_method(node, method)
+    if function is None:
         return {}
-    arguments = constructor.args
+    arguments = function.args
     positional = [*arguments.posonlyargs, *arguments.args]
     defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
     pairs = [*zip(positional, [*defaults, *arguments.defaults], strict=True)][1:]
@@ -53,7 +59,7 @@ def constructor_fields(node: ast.ClassDef) -> dict[str, Field]:
     return {
         argument.arg: Field(
             argument.arg,
-            ast.unparse(argument.annotation) if argument.annotation else "",
+            plain_annotation(argument.annotation) if argument.annotation else "",
             REQUIRED if default is None else literal(default),
         )
         for argument, default in pairs
@@ -97,7 +103,7 @@ def _own_fields(node: ast.ClassDef) -> Iterator[Field]:
     for statement in node.body:
         if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
             continue
-        annotation = ast.unparse(statement.annotation)
+        annotation = plain_annotation(statement.annotation)
         if annotation.startswith(("ClassVar", "typing.ClassVar")):
             continue
         default = REQUIRED if statement.value is None else _default(statement.value)
@@ -130,9 +136,10 @@ def _made_by(factory: ast.expr) -> object:
     return literal(factory.body) if isinstance(factory, ast.Lambda) else UNKNOWN
 
 
-def _constructor(node: ast.ClassDef) -> ast.FunctionDef | None:
+def find_method(node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+    """The method that the class itself defines, None when it has none of this name."""
     for statement in node.body:
-        if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
+        if isinstance(statement, ast.FunctionDef) and statement.name == name:
             return statement
     return None
 

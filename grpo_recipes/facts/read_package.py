@@ -1,13 +1,13 @@
 """Reads the facts of a release from its source; nothing is imported."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from grpo_recipes.facts import closed_sets
 from grpo_recipes.facts.field import Field, NoDefault
-from grpo_recipes.facts.package_facts import MODULES, OwnerFacts, PackageFacts
-from grpo_recipes.facts.read import constructor_fields, dataclass_fields, outside_bases
+from grpo_recipes.facts.package_facts import METHODS, MODULES, NOT_IN_ALL_RELEASES, OwnerFacts, PackageFacts
+from grpo_recipes.facts.read import dataclass_fields, method_fields, outside_bases, struct_fields
 from grpo_recipes.facts.source import ClassSource, PackageSource
 
 Allowed = Mapping[str, tuple[object, ...]]
@@ -15,25 +15,31 @@ Allowed = Mapping[str, tuple[object, ...]]
 
 def read_package(source: PackageSource, version: str) -> PackageFacts | None:
     """The facts of an installed package, None when one of its classes is not where this reader knows it."""
-    found = {owner: source.find_class(module, owner) for owner, module in MODULES[source.package].items()}
+    found = {owner: _find(source, owner, modules) for owner, modules in MODULES[source.package].items()}
     classes = {owner: one for owner, one in found.items() if one is not None}
-    if len(classes) < len(found):
+    if set(found) - set(classes) - NOT_IN_ALL_RELEASES:
         return None
     owners = {owner: _read_owner(source, owner, classes) for owner in classes}
     return PackageFacts(source.package, version, owners)
 
 
+def _find(source: PackageSource, owner: str, modules: Sequence[str]) -> ClassSource | None:
+    return next((one for module in modules if (one := source.find_class(module, owner)) is not None), None)
+
+
 def _read_owner(source: PackageSource, owner: str, classes: Mapping[str, ClassSource]) -> OwnerFacts:
     found = classes[owner]
-    if owner == "GRPOTrainer":
-        return OwnerFacts((), constructor_fields(found.node))
+    if owner in METHODS:
+        return OwnerFacts((), method_fields(found.node, METHODS[owner]))
     if owner == "BitsAndBytesConfig":
-        fields = constructor_fields(found.node)
+        fields = method_fields(found.node)
         names = {name: name for name in fields}
         closed = closed_sets.values_by_refusal(found.node, names)
         # transformers takes any string here; bitsandbytes refuses what this class does not compare it with.
         compared = closed_sets.values_by_comparison(found.node, "self.bnb_4bit_quant_type")
         return OwnerFacts((), _with_allowed(fields, {**closed, "bnb_4bit_quant_type": compared}))
+    if owner == "SamplingParams":
+        return OwnerFacts((), struct_fields(found.node))
     fields = dataclass_fields(source, found)
     closed = closed_sets.values_by_conversion(source, found)
     if owner == "GRPOConfig":

@@ -56,6 +56,11 @@ def newest_release(package: str) -> str | None:
     return str(max(known)) if known else None
 
 
+def released(package: str) -> list[str]:
+    """The final releases in the table, oldest first; [] for a package that is not in it."""
+    return [str(version) for version in sorted(_versions(package)) if not version.is_prerelease]
+
+
 def removal(owner: str, name: str) -> Removed | None:
     """What is known about a field of this class that went or is going, whatever the stack."""
     fields = table("removed").get(owner)

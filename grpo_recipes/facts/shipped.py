@@ -4,10 +4,12 @@ import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from grpo_recipes.facts.package_facts import PackageFacts, package_from_json_value
+from grpo_recipes.facts.folded import nearest_release, unfold
+from grpo_recipes.facts.package_facts import MODULES, PackageFacts
 
 DATA = Path(__file__).with_name("data")
 
@@ -21,22 +23,29 @@ def same_version(one: str, other: str) -> bool:
 
 
 def shipped_facts(package: str, version: str) -> PackageFacts | None:
-    """The shipped facts of this release, None when there are none."""
-    for file in shipped_files():
-        name, _, release = file.stem.rpartition("-")
-        if name == package and same_version(release, version):
-            return _load(file)
-    return None
+    """The shipped facts that hold for a version; their own `version` is the release that was read.
+
+    That is the release itself, the newest for a version above it, or the nearest below in the same minor; None
+    when there is none of these.
+    """
+    release = nearest_release(releases_with_facts(package), version)
+    return None if release is None else _unfolded(package, release)
 
 
-def shipped_files() -> list[Path]:
-    """The data files of single releases: data/<package>-<version>.json."""
-    return sorted(file for file in DATA.glob("*-*.json"))
+def facts_of_release(package: str, version: str) -> PackageFacts | None:
+    """The shipped facts of exactly this release, None when it was not read."""
+    facts = shipped_facts(package, version)
+    return facts if facts is not None and same_version(facts.version, version) else None
+
+
+def releases_with_facts(package: str) -> tuple[str, ...]:
+    """The releases of a package whose facts are shipped, oldest first; () for a package without facts."""
+    return tuple(table(package)["releases"]) if package in MODULES else ()
 
 
 @functools.cache
-def table(name: str) -> Mapping[str, object]:
-    """A reviewed table of data/, by its name without ".json"."""
+def table(name: str) -> Mapping[str, Any]:
+    """A table of data/, by its name without ".json"."""
     value = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
     if not isinstance(value, dict):
         raise TypeError(f"{name}.json is not an object")
@@ -44,5 +53,5 @@ def table(name: str) -> Mapping[str, object]:
 
 
 @functools.cache
-def _load(file: Path) -> PackageFacts:
-    return package_from_json_value(json.loads(file.read_text(encoding="utf-8")))
+def _unfolded(package: str, release: str) -> PackageFacts:
+    return unfold(table(package), release)

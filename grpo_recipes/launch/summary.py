@@ -11,6 +11,7 @@ from grpo_recipes.trust.redact import redact
 _SHOWN_EXAMPLES = 3
 _LONGEST_TEXT = 72
 _AVERAGED_STEPS = 10
+_WIDTH = 100
 
 
 def summary(record: RunRecord, folder: str | None = None) -> str:
@@ -21,6 +22,7 @@ def summary(record: RunRecord, folder: str | None = None) -> str:
     lines = [_status_line(record)]
     if record.message:
         lines += [f"  {line}" for line in record.message.splitlines()]
+    lines += _proof_lines(record.proofs)
     lines += _time_lines(record)
     lines += _reward_lines(record, folder)
     lines += _evaluation_lines(record)
@@ -42,6 +44,20 @@ def _time_lines(record: RunRecord) -> list[str]:
     if record.train_cpu_s is not None:
         parts.append(f"{record.train_cpu_s:.1f} CPU seconds")
     return [f"  training    {', '.join(parts)}"] if parts else []
+
+
+def _proof_lines(proofs: object) -> list[str]:
+    """What the proofs of the first step saw; one that failed is in the message, one that is open says so itself."""
+    if not isinstance(proofs, list):
+        return []
+    shown = [str(proof.get("shown")) for proof in proofs if isinstance(proof, Mapping) and proof.get("ok") is not False]
+    lines: list[str] = []
+    for words in shown:
+        if lines and len(lines[-1]) + 3 + len(words) <= _WIDTH:
+            lines[-1] += f" · {words}"
+        else:
+            lines.append(words)
+    return [f"  {'proofs' if place == 0 else '':<11} {line}" for place, line in enumerate(lines)]
 
 
 def _reward_lines(record: RunRecord, folder: str | None) -> list[str]:

@@ -18,7 +18,8 @@ class RunRecord:
     """The content of run.json; None is unknown.
 
     status: running, completed, failed, stopped or interrupted. started, ended: ISO 8601.
-    checks: what the worker found in the live trainer. evaluation: {"before", "after", "examples"}.
+    checks: what the worker found in the live trainer. proofs: what it saw in the first step, each with id, name,
+    ok (None: not seen yet) and shown, a text. evaluation: {"before", "after", "examples"}.
     metrics: figures of the whole run. final, checkpoint: folders, relative to the run folder or absolute.
     train_cpu_s: CPU seconds of all training threads of this process; train_wall_s: seconds by the clock.
     """
@@ -32,6 +33,7 @@ class RunRecord:
     exit_code: int | None = None
     message: str | None = None
     checks: object = None
+    proofs: object = None
     evaluation: dict[str, object] = field(default_factory=dict)
     metrics: dict[str, object] = field(default_factory=dict)
     final: str | None = None

@@ -25,6 +25,11 @@ def deepspeed_json(plan: Plan) -> str | None:
         "fp16": {"enabled": AUTO},
         "zero_optimization": _zero_optimization(plan.deepspeed, pin_memory=plan.world.device == "cuda"),
     }
+    autocast = plan.deepspeed.get("torch_autocast")
+    if autocast is not None:
+        # Empty, not absent or false: accelerate 1.15.0 would switch an absent one on, transformers refuse a false one.
+        config["bf16"] = {}
+        config["torch_autocast"] = {"enabled": True, "dtype": autocast}
     extra = plan.deepspeed.get("extra")
     if isinstance(extra, Mapping):
         config = merged(config, extra)

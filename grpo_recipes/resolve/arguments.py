@@ -90,4 +90,29 @@ def expect(context: Context, passed: dict[str, object], trainable_parameters: in
         trainable="lora" if context.has_section("lora") else "full",
         trainable_parameters=trainable_parameters,
         arguments=compared,
+        adapter_dtype=adapter_dtype(context),
+        stop=tuple(str(text) for text in _listed(context.value("generation.stop"))),
+        stop_token_ids=tuple(int(str(token)) for token in _listed(context.value("generation.stop_token_ids"))),
     )
+
+
+def adapter_dtype(context: Context) -> str | None:
+    """The dtype of the LoRA tensors before the first step, None without an adapter or when it is not known.
+
+    TRL makes the adapter of a quantized model bfloat16. PEFT keeps others in float32, also on half-precision
+    weights, except under ZeRO-3, where TRL asks for the dtype of the weights.
+    Source: trl 1.16.0 grpo_trainer.py, peft 0.21.2 tuners_utils.py cast_adapter_dtype.
+    """
+    strategy = context.value("distributed.strategy")
+    if not context.has_section("lora") or strategy == "fsdp2":
+        return None
+    if quantized(context):
+        return "bfloat16"
+    weights = context.value("model_init_kwargs.dtype")
+    if strategy == "zero3":
+        return str(weights) if weights not in (None, "auto") else None
+    return "float32" if weights in ("float32", "bfloat16", "float16") else None
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []

@@ -223,6 +223,7 @@ def _deepspeed(context: Context) -> dict[str, object] | None:
         "zero_stage": int(strategy[-1]),
         "offload_optimizer_device": context.value("distributed.offload_optimizer_device"),
         "offload_param_device": context.value("distributed.offload_param_device"),
+        "torch_autocast": context.value("deepspeed.torch_autocast"),
         "extra": dict(context.mapping("distributed.deepspeed")),
     }
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from grpo_recipes.facts.windows import is_within
 from grpo_recipes.finding import Finding
 from grpo_recipes.rules.context import Context, NotJudged
 from grpo_recipes.rules.registry import Rule, rules
@@ -15,9 +16,7 @@ def _applies(rule: Rule, context: Context) -> bool | None:
         version = context.stack.version(package)
         if version is None:
             return False if context.stack.is_absent(package) else None
-        from packaging.specifiers import SpecifierSet
-
-        if not SpecifierSet(specifier).contains(version, prereleases=True):
+        if not is_within(version, specifier):
             return False
     return True
 

@@ -87,8 +87,13 @@ def _trl_fields(settings: Settings, facts: Facts, source: Source) -> tuple[list[
     return found, findings
 
 
-def experiment_not_expressed(settings: Settings, facts: Facts, source: Source) -> list[Finding]:
-    """Findings for experiment values that the target has no field for: the run would be another experiment."""
+def experiment_not_expressed(
+    settings: Settings, facts: Facts, source: Source, *, defaults_too: bool = True
+) -> list[Finding]:
+    """Findings for experiment values that the target has no field for: the run would be another experiment.
+
+    defaults_too: also for values of the format that nobody wrote.
+    """
     fields = facts.fields("GRPOConfig")
     if fields is None:
         return []
@@ -97,7 +102,7 @@ def experiment_not_expressed(settings: Settings, facts: Facts, source: Source) -
         setting = settings.get(f"GRPOConfig.{name}")
         if setting is None or name in fields or setting.refused:
             continue
-        if field.kind == "experiment" or setting.given:
+        if setting.given or (defaults_too and field.kind == "experiment"):
             findings.append(
                 Finding(
                     TWO_NAMES,

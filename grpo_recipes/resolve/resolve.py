@@ -13,6 +13,7 @@ from grpo_recipes.resolve.recipe_phase import check_recipe, recipe_settings
 from grpo_recipes.resolve.rename import experiment_not_expressed, rename
 from grpo_recipes.resolve.stack_findings import stack_findings
 from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.the_worker_knows_this_trl import ID as OTHER_TRL
 from grpo_recipes.settings import Settings
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.yaml.compose import compose
@@ -60,11 +61,13 @@ def _phases(start: Context) -> tuple[Context, list[Finding]]:
     findings += ambiguous_words(source)
     settings = _refusing(settings, findings)
     settings = pin(decide(replace(start, settings=settings)))
-    findings += experiment_not_expressed(settings, facts, source)
-    findings += without_effect(settings, source)
     context = replace(start, settings=settings)
-    findings += check(context)
-    return context, findings
+    judged = check(context)
+    # Nothing trains with such a TRL, so what its own defaults would do is not asked.
+    is_trained_with = all(finding.rule != OTHER_TRL for finding in judged)
+    findings += experiment_not_expressed(settings, facts, source, defaults_too=is_trained_with)
+    findings += without_effect(settings, source)
+    return context, [*findings, *judged]
 
 
 def _refusing(settings: Settings, findings: Sequence[Finding]) -> Settings:

@@ -1,24 +1,48 @@
-"""What is to be said about the stack itself: releases that the facts do not know."""
+"""What is to be said about the stack itself: releases that the facts do not know, combinations that cannot work."""
 
-from grpo_recipes.facts.facts import Facts
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from grpo_recipes.facts.broken_pairs import BrokenPair, broken_pairs
+from grpo_recipes.facts.facts import Facts, ReleaseStatus
+from grpo_recipes.facts.releases import newest_release, releases_date
+from grpo_recipes.facts.requirements import Conflict, declared_conflicts, nearest_accepted, nearest_accepting
+from grpo_recipes.facts.shipped import releases_with_facts
 from grpo_recipes.finding import Finding
 from grpo_recipes.stack.stack import Stack
 
 NO_FACTS = "STK011"
+DECLARED_CONFLICT = "STK012"
+BROKEN_PAIR = "STK013"
 OWNERS = {"trl": "GRPOConfig", "transformers": "BitsAndBytesConfig", "peft": "LoraConfig"}
 
 
 def stack_findings(stack: Stack, facts: Facts) -> list[Finding]:
-    """A finding for each package whose version is not known well enough to check against."""
-    findings = []
+    """A finding for each package that is not known well enough, and for each combination that cannot work."""
+    never = {package for package in stack.packages if stack.declared and _status(package, stack, facts) == "never"}
+    findings = [_never_released(package, str(stack.version(package))) for package in sorted(never)]
     for package, owner in OWNERS.items():
-        version = stack.version(package)
-        if version is None:
-            if not stack.is_absent(package):
-                findings.append(_unknown(package, stack))
-        elif facts.fields(owner) is None:
-            findings.append(_no_facts(package, version, facts))
+        if not stack.is_known(package):
+            findings.append(_unknown(package, stack))
+        elif package not in never and stack.version(package) is not None and facts.own_fields(owner) is None:
+            findings.append(_no_facts(package, str(stack.version(package))))
+    findings += [
+        _newer(package, str(stack.version(package)), facts)
+        for package in stack.packages
+        if stack.declared and _status(package, stack, facts) == "newer"
+    ]
+    existing = replace(stack, packages={name: None if name in never else v for name, v in stack.packages.items()})
+    findings += [_conflict(conflict) for conflict in declared_conflicts(existing)]
+    findings += [_broken(pair, existing) for pair in broken_pairs() if pair.holds(existing)]
     return findings
+
+
+def _status(package: str, stack: Stack, facts: Facts) -> ReleaseStatus | None:
+    """How much is known of a declared version; None without one, and for what is installed here."""
+    version = stack.version(package)
+    if version is None or facts.origins.get(package) == "installed":
+        return None
+    return facts.release_status(package, version)
 
 
 def _unknown(package: str, stack: Stack) -> Finding:
@@ -30,15 +54,72 @@ def _unknown(package: str, stack: Stack) -> Finding:
     )
 
 
-def _no_facts(package: str, version: str, facts: Facts) -> Finding:
-    status = facts.release_status(package, version)
-    never = status == "never"
+def _never_released(package: str, version: str) -> Finding:
     return Finding(
         NO_FACTS,
         "error",
-        f"{package} {version} was never released" if never else f"nothing is known about {package} {version}",
-        because=()
-        if never
-        else (f"it is {'newer than' if status == 'newer' else 'not among'} the releases that were read",),
-        fix="name a release that exists" if never else "use the release that grpo-recipes was tested with",
+        f"{package} {version} was never released",
+        because=(f"the package index had no such version on {releases_date()}",),
+        fix=f"{package}=={newest_release(package)}, the newest of that day, or another release that exists",
     )
+
+
+def _newer(package: str, version: str, facts: Facts) -> Finding:
+    read = facts.packages.get(package)
+    known = newest_release(package) if read is None else read.version
+    return Finding(
+        NO_FACTS,
+        "warning",
+        f"{package} {version} is newer than what grpo-run knows",
+        because=(f"its facts are of {releases_date()}; the recipe is checked as for {package} {known}",),
+        fix=f"install {package} {version} here, where it is read from its source, or renew grpo-recipes",
+    )
+
+
+def _no_facts(package: str, version: str) -> Finding:
+    known = releases_with_facts(package)
+    return Finding(
+        NO_FACTS,
+        "error",
+        f"nothing is known about {package} {version}",
+        because=(f"{len(known)} releases were read, {known[0]} to {known[-1]}",),
+        fix=f"{package}=={known[-1]}, or another release between these",
+    )
+
+
+def _conflict(conflict: Conflict) -> Finding:
+    """An error where pip refuses; a warning for an extra, which pip enforces only where it was asked for."""
+    requirement, name = conflict.requirement, conflict.requirement.name
+    where = f", in its extra {requirement.extra}" if requirement.extra else ""
+    ways = {
+        name: nearest_accepted(requirement, conflict.found),
+        conflict.package: nearest_accepting(conflict.package, conflict.version, name, conflict.found),
+    }
+    return Finding(
+        DECLARED_CONFLICT,
+        "warning" if requirement.extra else "error",
+        f"{conflict.package} {conflict.version} declares {requirement}{where}, the stack has {conflict.found}",
+        because=(
+            "pip does not check an extra that was not asked for, and the libraries are not tested together"
+            if requirement.extra
+            else "pip refuses to install these two together",
+        ),
+        fix=_either([{package: version} for package, version in ways.items() if version is not None]),
+    )
+
+
+def _broken(pair: BrokenPair, stack: Stack) -> Finding:
+    named = " with ".join(f"{package} {stack.version(package)}" for package in pair.packages)
+    where = " without a GPU" if pair.without_gpus else ""
+    return Finding(
+        BROKEN_PAIR,
+        "error",
+        f"{named}{where}: {pair.happens}",
+        because=(pair.because, f"seen with {pair.seen}"),
+        fix=_either(pair.works),
+    )
+
+
+def _either(ways: Sequence[Mapping[str, str]]) -> str | None:
+    texts = [" and ".join(f"{package}=={version}" for package, version in way.items()) for way in ways]
+    return ", or ".join(texts) or None

@@ -34,7 +34,7 @@ class Training(Section):
     """Course of the learning rate."""
     lr_scheduler_kwargs: dict[str, Any] | None = None
     """Extra arguments of the scheduler."""
-    warmup_steps: NonNegativeFloat = 0
+    warmup_steps: NonNegativeInt | NonNegativeFloat = 0
     """Steps of linear warm-up; below 1 a share of all steps."""
     optim: str = Field(default="adamw_torch_fused", examples=["adamw_torch_fused", "adamw_8bit", "sgd"])
     """Optimizer."""

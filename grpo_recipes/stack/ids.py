@@ -6,4 +6,8 @@ MEANINGS: dict[str, str] = {
     "STK003": "A --target gives a version that is no version.",
     "STK005": "A --target gives GPUs in no known form: gpus=8xH100-80GB, gpus=0.",
     "STK004": "The file of a --target cannot be read, or is not what `grpo-run doctor --json` prints.",
+    "STK012": "A package of the stack declares a window that the stack's other package is outside of: pip refuses the"
+    " two together (an error), or would if the extra had been asked for (a warning).",
+    "STK013": "pip allows this combination, and it cannot be imported or trained. The table of such combinations was"
+    " made by running them.",
 }

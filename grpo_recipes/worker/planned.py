@@ -35,6 +35,7 @@ class Plan:
     evaluation: Evaluation | None
     shims: tuple[str, ...]
     expect: Expect
+    smoke: bool
 
 
 def read_plan(folder: Path) -> Plan:
@@ -58,6 +59,7 @@ def read_plan(folder: Path) -> Plan:
         evaluation=None if held_out is None else _evaluation(held_out),
         shims=tuple(keys["shims"]),
         expect=_section(Expect, keys["expect"], "expect"),
+        smoke=bool(keys["smoke"]),
     )
 
 

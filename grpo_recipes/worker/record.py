@@ -40,6 +40,7 @@ class Record:
                 "exit_code": None,
                 "message": None,
                 "checks": [],
+                "proofs": [],
                 "final": None,
                 "train_cpu_s": None,
                 "train_wall_s": None,

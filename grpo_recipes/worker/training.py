@@ -12,10 +12,12 @@ from grpo_recipes.worker.checks import as_records, report, run_checks, stop_if_d
 from grpo_recipes.worker.data import prepared_rows
 from grpo_recipes.worker.evaluation_callback import EvaluationCallback
 from grpo_recipes.worker.extended_model import write_extended_model
+from grpo_recipes.worker.extension_lock import stop_at_stale_lock
 from grpo_recipes.worker.metrics import MetricsLog
 from grpo_recipes.worker.model import build_trainer, extended_model_folder, training_arguments
 from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.progress import ProgressLines
+from grpo_recipes.worker.proof_callback import ProofCallback
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.reward_functions import load_rewards
 from grpo_recipes.worker.shims import bnb_cpu_packing, deepspeed_shm
@@ -43,7 +45,7 @@ def run_training(plan: Plan, folder: Path, record: Record, request: StopRequest,
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     cpu_s, wall_s = _cpu_of_all_ranks(trainer, time.process_time() - cpu), time.perf_counter() - wall
     record.update(step=trainer.state.global_step, train_cpu_s=round(cpu_s, 3), train_wall_s=round(wall_s, 3))
-    if not stop.interrupted:
+    if not stop.interrupted and not plan.smoke:
         save_final(trainer, folder / "final")
         record.update(final=str(folder / "final"))
     if log is not None:
@@ -59,6 +61,7 @@ def _prepared(plan: Plan, folder: Path) -> tuple[Any, Any]:
         raise Stopped(f"this worker has no shim {', '.join(unknown)}\n  = because: plan.json names it")
     if "deepspeed_shm" in plan.shims:
         deepspeed_shm.apply()
+    stop_at_stale_lock(folder)
     rank = int(os.environ.get("RANK", "0"))
     if plan.tokenizer.add_tokens and rank == 0:
         # The other ranks wait for this one inside training_arguments, where the processes find each other.
@@ -111,6 +114,7 @@ def _add_callbacks(
         trainer.add_callback(lines)
     if evaluation is not None:
         trainer.add_callback(evaluation)
+    trainer.add_callback(ProofCallback(trainer, plan, record))  # the last one, since it leaves when it is done
     return log
 
 

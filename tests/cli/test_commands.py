@@ -18,7 +18,7 @@ from grpo_recipes.schemas.export import SCHEMAS, schema_text
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
 STACK = "trl==1.16.0,transformers==5.23.0,peft==0.21.2,torch==2.13.0,accelerate==1.15.0,datasets==5.2.0"
-STACK += ",bitsandbytes==0.50.2,deepspeed==0.19.8,vllm==0.31.0,math-verify==0.9.0,python==3.11"
+STACK += ",bitsandbytes==0.50.2,deepspeed==0.19.8,vllm==0.30.0,math-verify==0.9.0,python==3.11"
 MACHINES = {"quickstart": "gpus=0", "quickstart_qlora": "gpus=0", "qwen2_5_7b_zero3": "gpus=8xH100-80GB"}
 
 
@@ -112,7 +112,7 @@ def test_a_plan_line_gives_value_origin_and_reason(grpo_run: Callable) -> None:
     shown = {line.split()[0]: " ".join(line.split()) for line in lines if line.startswith("  ")}
     assert shown["GRPOConfig.beta"] == "GRPOConfig.beta 0.04 --set grpo.beta=0.04"
     assert shown["GRPOConfig.top_p"] == "GRPOConfig.top_p 1.0 format 1"
-    assert shown["GRPOConfig.use_vllm"] == "GRPOConfig.use_vllm true GEN001 vllm 0.31.0 is installed"
+    assert shown["GRPOConfig.use_vllm"] == "GRPOConfig.use_vllm true GEN001 vllm 0.30.0 is installed"
     assert shown["GRPOConfig.gradient_accumulation_steps"].startswith("GRPOConfig.gradient_accumulation_steps 4 BAT001")
     assert "GRPOConfig.use_bias_correction_kl" in shown
 

@@ -4,17 +4,22 @@ import json
 import re
 import subprocess
 import sys
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from grpo_recipes.facts.collect import collect
 from grpo_recipes.facts.facts import Facts, facts_for
 from grpo_recipes.facts.field import UNKNOWN
-from grpo_recipes.facts.package_facts import MODULES
+from grpo_recipes.facts.logits import installed_logits_keyword, shipped_logits_keyword
+from grpo_recipes.facts.package_facts import METHODS, MODULES, package_to_json_value
 from grpo_recipes.facts.package_folder import package_folder
-from grpo_recipes.facts.shipped import DATA
+from grpo_recipes.facts.read_package import read_package
+from grpo_recipes.facts.read_requirements import declared_windows
+from grpo_recipes.facts.requirements import requirements
+from grpo_recipes.facts.shipped import facts_of_release
+from grpo_recipes.facts.source import PackageSource
 from grpo_recipes.stack.installed import installed_packages
 from grpo_recipes.stack.probe import probe
 
@@ -174,12 +179,32 @@ def documented_loss_types(trl: Path) -> set[str]:
 
 def test_the_shipped_data_is_what_the_installed_packages_say() -> None:
     for package, version in installed_packages().items():
-        file = DATA / f"{package}-{version}.json"
-        if package in MODULES and version is not None and file.exists():
-            assert file.read_text() == collect(package, version), f"run {collect.__module__} again"
+        folder = package_folder(package) if package in MODULES else None
+        if version is None or folder is None:
+            continue
+        read = read_package(PackageSource(package, folder), version)
+        assert read is not None
+        shipped = facts_of_release(package, version)
+        assert shipped is not None, f"{package} {version}: run make facts"
+        assert package_to_json_value(shipped) == package_to_json_value(read), f"{package}: run make facts"
+        for method in set(METHODS) & set(read.owners):
+            assert list(shipped.owners[method].fields) == list(read.owners[method].fields), method
 
 
-def test_the_installed_packages_have_shipped_data() -> None:
-    installed = installed_packages()
-    for package in MODULES:
-        assert (DATA / f"{package}-{installed[package]}.json").exists(), package
+def test_the_shipped_logits_keywords_are_those_of_the_installed_transformers() -> None:
+    version = installed_packages()["transformers"]
+    assert version is not None
+    for model_class in ("Qwen2ForCausalLM", "GPT2LMHeadModel", "Gemma3ForConditionalGeneration"):
+        keyword = installed_logits_keyword(model_class)
+        assert keyword is not None
+        assert shipped_logits_keyword(version, model_class) == keyword
+
+
+def test_the_shipped_windows_are_those_of_the_installed_metadata() -> None:
+    for package, version in installed_packages().items():
+        declared = requirements(package, version) if version is not None else None
+        if declared is None:
+            continue
+        windows = declared_windows(str(metadata(package)))
+        shown = {f"{r.name} for {r.extra}" if r.extra else r.name: r.specifier for r in declared}
+        assert shown == windows, f"{package}: run make facts"

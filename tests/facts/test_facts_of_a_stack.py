@@ -8,9 +8,9 @@ import pytest
 from source_trees import TRANSFORMERS, TRL, install
 
 from grpo_recipes.facts.facts import facts_for
-from grpo_recipes.facts.package_facts import MODULES
+from grpo_recipes.facts.package_facts import MODULES, NOT_IN_ALL_RELEASES
 from grpo_recipes.facts.releases import newest_release, releases_date, removal
-from grpo_recipes.facts.shipped import same_version, shipped_facts, shipped_files, table
+from grpo_recipes.facts.shipped import facts_of_release, releases_with_facts, same_version, table
 from grpo_recipes.stack.installed import installed_packages
 from grpo_recipes.stack.stack import Stack
 
@@ -87,8 +87,9 @@ def test_a_machine_whose_source_cannot_be_read_falls_back_to_what_is_shipped(tmp
         pytest.param("trl", "1.16.0", "known", id="facts-are-shipped"),
         pytest.param("trl", "1.16", "known", id="written-shorter"),
         pytest.param("torch", "2.13.0+cpu", "known", id="local-build-of-a-release"),
-        pytest.param("transformers", "4.57.0", "released", id="withdrawn"),
-        pytest.param("trl", "0.15.2", "released", id="without-facts"),
+        pytest.param("transformers", "4.57.0", "known", id="withdrawn"),
+        pytest.param("trl", "0.15.2", "known", id="old"),
+        pytest.param("transformers", "4.30.0", "released", id="without-facts"),
         pytest.param("trl", "99.0", "newer", id="newer-than-the-table"),
         pytest.param("trl", "0.15.9", "never", id="never-released"),
         pytest.param("torch", "2.14.0.dev20260901", "unknown", id="development"),
@@ -151,14 +152,32 @@ def test_the_reviewed_removals_agree_with_the_shipped_facts(declare: Declare) ->
             assert facts.release_status(found.package, version) in ("known", "released"), name
 
 
-def test_the_shipped_files_are_named_by_what_they_hold() -> None:
-    assert {file.name.rpartition("-")[0] for file in shipped_files()} >= set(MODULES)
-    for file in shipped_files():
-        package, _, version = file.stem.rpartition("-")
-        facts = shipped_facts(package, version)
+@pytest.mark.parametrize("package", sorted(MODULES))
+def test_every_release_that_is_listed_unfolds_to_its_classes(package: str) -> None:
+    assert len(releases_with_facts(package)) > 20
+    for version in releases_with_facts(package):
+        facts = facts_of_release(package, version)
         assert facts is not None
         assert (facts.package, facts.version) == (package, version)
-        assert set(facts.owners) == set(MODULES[package])
+        assert set(MODULES[package]) - set(facts.owners) <= NOT_IN_ALL_RELEASES
+        assert all(owner.fields for owner in facts.owners.values())
+
+
+@pytest.mark.parametrize(
+    ("package", "version", "source"),
+    [
+        pytest.param("trl", "0.15.2", "trl 0.15.2 (released)", id="was-read"),
+        pytest.param("trl", "1.17.0", "trl 1.17.0 (as 1.16.0)", id="newer-than-all"),
+        pytest.param("trl", "0.15.3.dev0", "trl 0.15.3.dev0 (as 0.15.2)", id="development-of-a-patch"),
+        pytest.param("trl", "0.15.9", None, id="never-released"),
+        pytest.param("trl", "0.13.0", None, id="older-than-all"),
+        pytest.param("trl", "main", None, id="no-version"),
+    ],
+)
+def test_a_version_without_facts_of_its_own_says_whose_it_has(
+    declare: Declare, package: str, version: str, source: str | None
+) -> None:
+    assert facts_for(declare(**{package: version})).source("GRPOConfig") == source
 
 
 def test_the_table_of_releases_has_a_date_and_every_package() -> None:

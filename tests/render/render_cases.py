@@ -11,6 +11,7 @@ ZERO3_OFFLOAD = {
     "offload_param_device": "cpu",
     "extra": {"zero_optimization": {"overlap_comm": True}, "steps_per_print": 100},
 }
+ZERO2_AUTOCAST = {**ZERO2, "torch_autocast": "bfloat16"}
 
 
 def plan_for(world: World, *, deepspeed: dict[str, object] | None = None, **grpo_config: object) -> Plan:
@@ -43,6 +44,7 @@ CASES: dict[str, Plan] = {
     "ddp_cpu_2": plan_for(World("local", 1, 2, "cpu", "ddp")),
     "ddp_cuda_8": dataclasses.replace(plan_for(World("local", 1, 8, "cuda", "ddp"), bf16=True), environment={}),
     "zero2_cpu_2": plan_for(World("local", 1, 2, "cpu", "zero2"), deepspeed=ZERO2, bf16=True),
+    "zero2_autocast_cuda_8": plan_for(World("local", 1, 8, "cuda", "zero2"), deepspeed=ZERO2_AUTOCAST, bf16=True),
     "zero3_offload_cuda_8": plan_for(World("local", 1, 8, "cuda", "zero3"), deepspeed=ZERO3_OFFLOAD, bf16=True),
     "fsdp2_cuda_8": plan_for(World("local", 1, 8, "cuda", "fsdp2"), bf16=True),
 }

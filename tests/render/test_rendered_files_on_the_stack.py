@@ -66,6 +66,7 @@ def test_accelerate_reads_its_files_as_they_were_meant(tmp_path: Path) -> None:
         "ddp_cpu_2": ("MULTI_GPU", 2, "torchrun"),
         "ddp_cuda_8": ("MULTI_GPU", 8, "torchrun"),
         "zero2_cpu_2": ("DEEPSPEED", 2, "deepspeed"),
+        "zero2_autocast_cuda_8": ("DEEPSPEED", 8, "deepspeed"),
         "zero3_offload_cuda_8": ("DEEPSPEED", 8, "deepspeed"),
         "fsdp2_cuda_8": ("FSDP", 8, "torchrun"),
     }
@@ -121,6 +122,7 @@ for case in sys.argv[1:]:
     found[case] = {"stage": int(zero.stage), "accumulation": real.gradient_accumulation_steps,
         "micro": real.train_micro_batch_size_per_gpu, "clip": real.gradient_clipping,
         "bf16": real.bfloat16_config.enabled, "overlap": zero.overlap_comm,
+        "autocast": real.torch_autocast_enabled and str(real.torch_autocast_dtype),
         "gather": zero.gather_16bit_weights_on_model_save,
         "offload": [each and each.device for each in (zero.offload_optimizer, zero.offload_param)]}
 print(json.dumps(found))
@@ -128,13 +130,16 @@ print(json.dumps(found))
 
 
 def test_deepspeed_takes_the_trainers_values_for_each_auto(tmp_path: Path) -> None:
-    cases = ["zero2_cpu_2", "zero3_offload_cuda_8"]
+    cases = ["zero2_cpu_2", "zero2_autocast_cuda_8", "zero3_offload_cuda_8"]
     for case in cases:
         folder_of(CASES[case], tmp_path / case, "")
     found = json.loads(run([sys.executable, "-c", DEEPSPEED, *cases], tmp_path).splitlines()[-1])
-    shared = {"accumulation": 3, "micro": 4, "clip": 0.5, "bf16": True}
+    shared = {"accumulation": 3, "micro": 4, "clip": 0.5}
     for values in found.values():
         assert shared.items() <= values.items()
+    precision = {case: (found[case]["bf16"], found[case]["autocast"]) for case in cases}
+    assert precision["zero2_autocast_cuda_8"] == (False, "torch.bfloat16")
+    assert precision["zero2_cpu_2"] == precision["zero3_offload_cuda_8"] == (True, False)
     assert (found["zero2_cpu_2"]["stage"], found["zero2_cpu_2"]["offload"]) == (2, [None, None])
     zero3 = found["zero3_offload_cuda_8"]
     assert (zero3["stage"], zero3["offload"], zero3["gather"], zero3["overlap"]) == (

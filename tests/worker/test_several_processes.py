@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from worker_runs import LORA, Changes, events, launch, lora_numbers, record, start, train
+from worker_runs import LORA, Changes, events, launch, lora_numbers, planned_reward, record, start, train
 
 PAIR = {"engine": "local", "num_nodes": 1, "num_processes": 2, "device": "cpu", "strategy": "ddp"}
 DDP_YAML = """\
@@ -62,6 +62,8 @@ def test_two_processes_train_with_the_global_batch_of_one(
 
     assert {"name": "processes", "plan": 2, "live": 2, "ok": True} in record(together)["checks"]
     assert output.count("step 3/3") == 1
+    check_proofs(together, "world 2/2", "gradient on 28/28 trainable tensors", "/16 completions end at eos", "28/28")
+    assert output.count("step 1 proofs") == 1
     # The same prompts in a step, 2 groups of 8 completions; the same held-out rows, with the same answers.
     first, first_alone = events(together, "step")[0], events(alone, "step")[0]
     assert first["num_tokens"] - 16 * first["completions/mean_length"] == pytest.approx(
@@ -91,7 +93,43 @@ def test_sharded_weights_are_trained_counted_and_evaluated(
     assert end["status"] == "completed"
     assert {"name": "DeepSpeed stage", "plan": 3, "live": 3, "ok": True} in end["checks"]
     assert end["evaluation"]["after"]["count"] == 11
+    check_proofs(
+        folder, "world 2/2, ZeRO-3", "28/28 trainable tensors, 14 of them zero", "all 14 LoRA B other than zero"
+    )
     assert "deepspeed_shm_comm" not in output
+
+
+IDLE = """
+import torch
+torch.optim.AdamW.step = lambda self, closure=None: None
+
+def place(completions, **kwargs):
+    return [float(number) for number, _ in enumerate(completions)]
+"""
+
+
+@pytest.mark.stack
+def test_a_proof_that_fails_ends_all_processes(
+    make_plan: Callable[..., Changes], make_run: Callable[..., Path], sha256_of_text: Callable[[str], str]
+) -> None:
+    reward = planned_reward("idle.py:place", kind="python", name="place", sha256=sha256_of_text(IDLE))
+    plan = for_two(make_plan("lora", arguments={"per_device_train_batch_size": 8, "max_steps": 3}, rewards=[reward]))
+    folder = make_run(plan, user={"idle.py": IDLE})
+
+    exit_code, output = launch(folder, DDP_YAML)
+
+    assert exit_code != 0
+    end = record(folder)
+    assert (end["status"], end["exit_code"]) == ("stopped", 3), output
+    assert "14 of 14 LoRA B are zero after 2 steps" in end["message"]
+
+
+def check_proofs(folder: Path, *shown: str) -> None:
+    proofs = record(folder)["proofs"]
+    assert [proof["name"] for proof in proofs if proof["ok"] is not True] == []
+    assert len(proofs) == 9
+    text = " · ".join(proof["shown"] for proof in proofs)
+    assert [words for words in shown if words not in text] == [], text
 
 
 def test_asking_for_two_processes_and_getting_one_stops_before_anything_is_imported(

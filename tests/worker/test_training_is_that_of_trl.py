@@ -80,6 +80,7 @@ def check_what_is_left(folder: Path, mode: str, output: str) -> None:
     end = record(folder)
     assert (end["status"], end["exit_code"], end["step"], end["max_steps"]) == ("completed", 0, 6, 6)
     assert all(check["ok"] for check in end["checks"])
+    assert [proof["ok"] for proof in end["proofs"]] == [True] * 9
     assert end["evaluation"]["before"]["count"] == end["evaluation"]["after"]["count"] == 11
     assert end["evaluation"]["counts"]["rows"] == 11
     assert 0 < end["train_cpu_s"] < 60

@@ -107,7 +107,11 @@ def plan_of(
             "trainable": "full" if mode == "full" else "lora",
             "trainable_parameters": None,
             "arguments": {"beta": 0.0, "loss_type": "dapo", "per_device_train_batch_size": 16},
+            "adapter_dtype": {"full": None, "lora": "float32", "nf4": "bfloat16"}[mode],
+            "stop": [],
+            "stop_token_ids": [],
         },
+        "smoke": False,
         **sections,
     }
 

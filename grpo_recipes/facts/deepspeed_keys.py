@@ -1,0 +1,38 @@
+"""Which keys of a DeepSpeed file are read, which of them grpo-run writes itself, and which are gone.
+
+The table is `data/deepspeed_keys.json`, of one release. owned: key in dots -> the recipe key that says it.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+TABLE = Path(__file__).parent / "data" / "deepspeed_keys.json"
+
+
+@dataclass(frozen=True, slots=True)
+class DeepSpeedKeys:
+    """The keys of one release. sections: those that refuse unknown fields, by path in dots, with their fields."""
+
+    release: str
+    read: frozenset[str]
+    removed: frozenset[str]
+    owned: Mapping[str, str]
+    sections: Mapping[str, frozenset[str]]
+
+
+@cache
+def deepspeed_keys() -> DeepSpeedKeys:
+    """The table."""
+    table = json.loads(TABLE.read_text(encoding="utf-8"))
+    zero = "zero_optimization"
+    paths = {zero: zero, f"{zero}.offload_param": "offload_param", f"{zero}.offload_optimizer": "offload_optimizer"}
+    return DeepSpeedKeys(
+        release=table["deepspeed"],
+        read=frozenset(table["read"]),
+        removed=frozenset(table["removed"]),
+        owned=table["owned"],
+        sections={path: frozenset(table[name]) for path, name in paths.items()},
+    )

@@ -1,0 +1,110 @@
+"""Every key under distributed.deepspeed is one that DeepSpeed reads and that the recipe does not say elsewhere.
+
+An unknown key at the top of a DeepSpeed file is ignored without a word: `zero_optimisation` trains without it. One
+inside `zero_optimization` raises when training starts, after the model was loaded. Batch sizes, precision, stage,
+optimizer and schedule have their places in the recipe, and a second value would disagree with the trainer's, which is
+refused at the same late moment, or win against it in silence.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from grpo_recipes.facts.deepspeed_keys import DeepSpeedKeys, deepspeed_keys
+from grpo_recipes.finding import Finding, Patch, Path
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.rules.context import Context
+
+ID = "DSP001"
+KEY = "distributed.deepspeed"
+HOME: Path = ("distributed", "deepspeed")
+CUTOFF = 0.7
+
+
+def check(context: Context) -> Iterator[Finding]:
+    keys = context.mapping(KEY)
+    if keys:
+        yield from _walk(context, keys, (), deepspeed_keys())
+
+
+def _walk(
+    context: Context, keys: Mapping[str, object], above: tuple[str, ...], known: DeepSpeedKeys
+) -> Iterator[Finding]:
+    section = ".".join(above)
+    accepted = known.sections.get(section) if section else known.read
+    for key, value in keys.items():
+        path = (*above, key)
+        name = ".".join(path)
+        if name in known.owned:
+            yield _owned(context, path, known.owned[name])
+        elif not section and key in known.removed:
+            yield _gone(context, path, known.release)
+        elif accepted is not None and key not in accepted:
+            yield _unknown(context, path, value, accepted, known)
+        elif isinstance(value, dict):
+            yield from _walk(context, value, path, known)
+        elif name in known.sections or f"{name}.enabled" in known.owned:
+            yield _no_map(context, path)
+
+
+def _finding(
+    context: Context, path: tuple[str, ...], message: str, because: str, fix: str, patch: list[Patch]
+) -> Finding:
+    same = context.stack.version("deepspeed") == deepspeed_keys().release
+    return context.finding(
+        ID,
+        message,
+        KEY,
+        because=[because],
+        fix=fix,
+        patch=patch,
+        mark=context.source.mark((*HOME, *path)),
+        # Another release may have had the key, or have it by now.
+        severity="error" if same or ".".join(path) in deepspeed_keys().owned else "warning",
+    )
+
+
+def _owned(context: Context, path: tuple[str, ...], home: str) -> Finding:
+    name = ".".join(path)
+    because = f"grpo-run writes {name} from {home}, and the trainer refuses another value or follows it unasked"
+    return _finding(context, path, f"{name} is said by {home}", because, f"write {home}", _without(path))
+
+
+def _gone(context: Context, path: tuple[str, ...], release: str) -> Finding:
+    name = ".".join(path)
+    because = f"deepspeed {release} has removed the feature and raises DeepSpeedConfigError for the key"
+    return _finding(context, path, f"DeepSpeed has no {name} any more", because, f"remove {name}", _without(path))
+
+
+def _unknown(
+    context: Context, path: tuple[str, ...], value: object, accepted: frozenset[str], known: DeepSpeedKeys
+) -> Finding:
+    name, above = ".".join(path), path[:-1]
+    because = (
+        "DeepSpeed raises ValidationError when training starts" if above else "DeepSpeed ignores it without a word"
+    )
+    near = nearest_words(path[-1], sorted(accepted), cutoff=CUTOFF)
+    free = [
+        word for word in near if ".".join((*above, word)) not in known.owned and not _is_written(context, above, word)
+    ]
+    patch = _without(path) + [Patch((*HOME, *above, word), value) for word in free]
+    fix = f"{'.'.join((*above, near[0]))}: ..." if near else f"remove {name}"
+    return _finding(context, path, f"DeepSpeed reads no key {name}", because, fix, patch)
+
+
+def _is_written(context: Context, above: tuple[str, ...], key: str) -> bool:
+    node: object = context.mapping(KEY)
+    for part in (*above, key):
+        if not isinstance(node, dict) or part not in node:
+            return False
+        node = node[part]
+    return True
+
+
+def _no_map(context: Context, path: tuple[str, ...]) -> Finding:
+    name = ".".join(path)
+    return _finding(
+        context, path, f"{name} is a map of keys", "DeepSpeed reads keys in it", f"remove {name}", _without(path)
+    )
+
+
+def _without(path: tuple[str, ...]) -> list[Patch]:
+    return [Patch((*HOME, *path), remove=True)]

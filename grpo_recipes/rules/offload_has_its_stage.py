@@ -1,0 +1,102 @@
+"""What DeepSpeed is to keep elsewhere, the strategy can keep there.
+
+Only DeepSpeed offloads. Parameters are offloaded by ZeRO-3 alone: the other stages ignore the key without a word.
+Optimizer states on nvme need ZeRO-3 too, else they stay in memory in silence; nvme needs a path. For offloaded
+optimizer states accelerate replaces the optimizer by DeepSpeed's CPU Adam, whatever it was, and hands on the learning
+rate and the weight decay alone: betas and epsilon are lost. `zero_force_ds_cpu_optimizer: false` keeps the recipe's.
+On the CPU there is nothing to offload from, and that optimizer is compiled when the run starts.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "DSP002"
+OPTIMIZER, PARAMETERS = "distributed.offload_optimizer_device", "distributed.offload_param_device"
+EXTRA, FORCE = "distributed.deepspeed", "zero_force_ds_cpu_optimizer"
+# Those that accelerate replaces by the same algorithm, and what DeepSpeed's own has for betas and epsilon.
+SAME_ALGORITHM = ("adamw_torch", "adamw_torch_fused")
+ITS_OWN = {"adam_beta1": 0.9, "adam_beta2": 0.999, "adam_epsilon": 1e-8}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    offloaded = [key for key in (OPTIMIZER, PARAMETERS) if context.text(key) != "none"]
+    if not context.text("distributed.strategy").startswith("zero"):
+        yield from _without_deepspeed(context, offloaded)
+        return
+    for key in offloaded:
+        yield from _impossible(context, key) or _without_path(context, key)
+    if OPTIMIZER in offloaded and context.value("world.device") == "cuda":
+        yield from _replaced(context)
+
+
+def _without_deepspeed(context: Context, offloaded: list[str]) -> Iterator[Finding]:
+    strategy = context.text("distributed.strategy")
+    for key in [*offloaded, *([EXTRA] if context.mapping(EXTRA) else [])]:
+        name = key.partition(".")[2]
+        yield context.finding(
+            ID,
+            f"{name} needs DeepSpeed, the strategy is {strategy}",
+            key,
+            because=["nothing reads it under another strategy than zero1, zero2 and zero3"],
+            fix=f"strategy: zero3, or remove {name}",
+            patch=[Patch(("distributed", name), remove=True)],
+        )
+
+
+def _impossible(context: Context, key: str) -> list[Finding]:
+    """At most one finding: the first reason why nothing is offloaded."""
+    strategy, device = context.text("distributed.strategy"), context.text(key)
+    if context.value("world.device") == "cpu":
+        said = "on the CPU there is nothing to offload from"
+        why = "the memory is the same, and DeepSpeed compiles its CPU optimizer when the run starts"
+    elif key == PARAMETERS and strategy != "zero3":
+        said = f"offload_param_device needs zero3, the strategy is {strategy}"
+        why = "the other stages keep whole parameters where they are, without a word"
+    elif key == OPTIMIZER and device == "nvme" and strategy != "zero3":
+        said = f"optimizer states on nvme need zero3, the strategy is {strategy}"
+        why = "the other stages keep them in memory, without a word"
+    else:
+        return []
+    patch = [Patch(tuple(key.split(".")), "none")]
+    return [context.finding(ID, said, key, because=[why], fix=f"{key.partition('.')[2]}: none", patch=patch)]
+
+
+def _without_path(context: Context, key: str) -> list[Finding]:
+    section = key.partition(".")[2].removesuffix("_device")
+    zero = context.mapping(EXTRA).get("zero_optimization")
+    inner = zero.get(section) if isinstance(zero, Mapping) else None
+    if context.text(key) != "nvme" or (isinstance(inner, Mapping) and inner.get("nvme_path")):
+        return []
+    return [
+        context.finding(
+            ID,
+            f"{key.partition('.')[2]} nvme has no path",
+            key,
+            because=["DeepSpeed fails when the model is loaded, or when the optimizer is made"],
+            fix=f"deepspeed: {{zero_optimization: {{{section}: {{nvme_path: /local_nvme}}}}}}",
+        )
+    ]
+
+
+def _replaced(context: Context) -> Iterator[Finding]:
+    if context.mapping(EXTRA).get(FORCE) is False:
+        return
+    optim = context.text("GRPOConfig.optim")
+    lost = [name for name, own in ITS_OWN.items() if context.value(f"GRPOConfig.{name}") != own]
+    if optim not in SAME_ALGORITHM:
+        said, why = f"optim {optim} is replaced by Adam", "accelerate takes DeepSpeed's CPU Adam for every optimizer"
+    elif lost:
+        said = f"{', '.join(lost)} would be lost"
+        why = "accelerate hands DeepSpeed's CPU Adam the learning rate and the weight decay alone"
+    else:
+        return
+    yield context.finding(
+        ID,
+        f"{said} when its states are offloaded",
+        OPTIMIZER,
+        because=[why],
+        fix=f"deepspeed: {{{FORCE}: false}}",
+        patch=[Patch(("distributed", "deepspeed", FORCE), False)],
+    )

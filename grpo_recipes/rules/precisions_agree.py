@@ -1,0 +1,107 @@
+"""The precisions of weights, autocast, optimizer and 4-bit layers go together, and are those that were asked for.
+
+Weights trained in bfloat16 themselves lose every step smaller than 1/512 of a weight: with AdamW and a learning rate
+of 1e-6 measured, 2 % of the weights moved in 100 steps. In float16 without loss scaling the optimizer's own numbers
+leave the range. Float32 weights with bf16 autocast cost memory and lose nothing; ZeRO keeps a float32 copy by itself;
+an adapter is not concerned, PEFT keeps it in float32 on half-precision weights.
+
+Loss scaling (`fp16`) cannot be undone on float16 gradients. DeepSpeed's fp16 casts all weights to float16, and its
+bf16 to bfloat16 (see PRE003 for float32 weights). Without either, ZeRO-3 loads every model in float32. Autocast
+decides what 4-bit layers compute in, whatever bnb_4bit_compute_dtype says.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+
+ID = "PRE002"
+DTYPE, RATE = "model_init_kwargs.dtype", "GRPOConfig.learning_rate"
+COMPUTE = "BitsAndBytesConfig.bnb_4bit_compute_dtype"
+STORAGE = "BitsAndBytesConfig.bnb_4bit_quant_storage"
+# AdamW's step is about the learning rate, and weights are about 0.02: above this most steps survive bfloat16.
+SURVIVES_BFLOAT16 = 1e-4
+
+
+def check(context: Context) -> Iterator[Finding]:
+    strategy, autocast = context.text("distributed.strategy"), _autocast(context)
+    if strategy.startswith("zero"):
+        yield from _under_deepspeed(context, strategy, autocast)
+    elif strategy != "fsdp2" and not context.has_section("lora"):
+        yield from _own_weights(context, autocast)
+    if context.value("BitsAndBytesConfig.load_in_4bit") is True:
+        yield from _packed(context, strategy, autocast)
+
+
+def _autocast(context: Context) -> str | None:
+    """The dtype of autocast; None without it. PRE001 speaks of both at once."""
+    if context.value("GRPOConfig.bf16") is True:
+        return "bfloat16"
+    return "float16" if context.value("GRPOConfig.fp16") is True else None
+
+
+def _finding(context: Context, key: str, said: str, because: str, fix: tuple[str, str, object]) -> Finding:
+    """An error whose fix is one value of a section."""
+    section, name, value = fix
+    text = f"{name}: {str(value).lower()}"
+    return context.finding(ID, said, key, because=[because], fix=text, patch=[Patch((section, name), value)])
+
+
+def _under_deepspeed(context: Context, strategy: str, autocast: str | None) -> Iterator[Finding]:
+    weights = context.text(DTYPE)
+    if autocast is None:
+        if strategy == "zero3" and weights != "float32" and not quantized(context):
+            fix = ("training", "bf16", True) if weights == "bfloat16" else ("model", "dtype", "float32")
+            said = f"zero3 without autocast loads {weights} weights as float32"
+            yield _finding(context, DTYPE, said, "DeepSpeed makes every parameter in its own precision", fix)
+    elif weights != autocast and context.value("deepspeed.torch_autocast") is None:
+        said = f"DeepSpeed turns {weights} weights into {autocast}"
+        because = f"its own {'bf16' if autocast == 'bfloat16' else 'fp16'} is no autocast, it casts every parameter"
+        found = _finding(context, DTYPE, said, because, ("model", "dtype", autocast))
+        unknown = weights == "float32" and autocast == "bfloat16" and context.stack.version("deepspeed") is None
+        if not unknown:
+            yield found
+        else:
+            message = "whether this DeepSpeed keeps float32 weights under bf16 is not known"
+            yield context.finding(ID, message, DTYPE, severity="not-checked")
+
+
+def _own_weights(context: Context, autocast: str | None) -> Iterator[Finding]:
+    weights, rate = context.text(DTYPE), context.value(RATE)
+    if weights == "float16" and autocast == "float16":
+        said = "fp16 cannot scale the gradients of float16 weights"
+        because = 'torch raises ValueError at the first step: "Attempting to unscale FP16 gradients."'
+        yield _finding(context, DTYPE, said, because, ("model", "dtype", "float32"))
+    elif weights == "float16":
+        said = "float16 weights are trained without a float32 copy"
+        because = "the optimizer's numbers leave the range of float16, and steps come out wrong or not finite"
+        yield _finding(context, DTYPE, said, because, ("model", "dtype", "float32"))
+    elif weights == "bfloat16" and isinstance(rate, float | int) and rate < SURVIVES_BFLOAT16:
+        yield context.finding(
+            ID,
+            f"bfloat16 weights lose most steps at learning rate {rate:g}",
+            DTYPE,
+            because=["a step smaller than 1/512 of a weight is rounded away, and nothing keeps a float32 copy"],
+            severity="warning",
+            fix="dtype: float32",
+            patch=[Patch(("model", "dtype"), "float32")],
+        )
+
+
+def _packed(context: Context, strategy: str, autocast: str | None) -> Iterator[Finding]:
+    compute = context.value(COMPUTE)
+    if autocast is not None and context.given(COMPUTE) and compute != autocast:
+        yield context.finding(
+            ID,
+            f"{autocast} autocast overrules bnb_4bit_compute_dtype {compute}",
+            COMPUTE,
+            because=["autocast reaches into the 4-bit product: it gives the same numbers with either value"],
+            severity="warning",
+            fix=f"bnb_4bit_compute_dtype: {autocast}",
+            patch=[Patch(("quantization", "bnb_4bit_compute_dtype"), autocast)],
+        )
+    if strategy == "fsdp2" and context.value(STORAGE) != context.text(DTYPE):
+        message = "whether fsdp2 shards 4-bit weights that are stored as integers is not known"
+        because = ["accelerate 1.15 leaves them out of the shards, by its source; not tried here, it needs two GPUs"]
+        yield context.finding(ID, message, "quantization", because=because, severity="not-checked")

@@ -1,0 +1,53 @@
+"""A compilation that was killed leaves a lock, and whoever needs the same extension waits for it without end.
+
+torch builds an extension under a file named `lock`, has no time-out for it, and says nothing while it waits (torch
+2.13.0 file_baton.py). DeepSpeed builds one for offloaded optimizer states, and one for nvme.
+"""
+
+import json
+import os
+from pathlib import Path
+
+from grpo_recipes.worker.stopped import Stopped
+
+
+def stop_at_stale_lock(folder: Path) -> None:
+    """Raises Stopped if a run that offloads would wait for a lock that no process of this machine holds."""
+    if not _offloads(folder / "deepspeed.json"):
+        return
+    locks = {lock.resolve() for depth in ("*", "*/*") for lock in extensions_folder().glob(f"{depth}/lock")}
+    stale = sorted(str(lock) for lock in locks - _open_files()) if locks else []
+    if stale:
+        raise Stopped(
+            f"a lock of torch's extensions was left behind: {', '.join(stale)}\n"
+            f"  = because: DeepSpeed would wait for it without end; no process on this machine holds it\n"
+            f"  = fix: rm {' '.join(stale)}, unless another machine is compiling there now"
+        )
+
+
+def extensions_folder() -> Path:
+    """Where torch builds extensions. Source: torch 2.13.0 cpp_extension.py get_default_build_root."""
+    said = os.environ.get("TORCH_EXTENSIONS_DIR")
+    if said:
+        return Path(said)
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(cache) / "torch_extensions"
+
+
+def _offloads(deepspeed_json: Path) -> bool:
+    if not deepspeed_json.exists():
+        return False
+    zero = json.loads(deepspeed_json.read_text(encoding="utf-8")).get("zero_optimization", {})
+    devices = [zero.get(name, {}).get("device", "none") for name in ("offload_optimizer", "offload_param")]
+    return any(device != "none" for device in devices)
+
+
+def _open_files() -> set[Path]:
+    """The files that processes of this machine have open, as far as this user may see."""
+    found = set()
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            found.add(Path(os.readlink(link)))
+        except OSError:
+            continue  # ended meanwhile, or another user's
+    return found

@@ -1,0 +1,64 @@
+"""The model returns to the loss the logits of the completion and no others, or none at all.
+
+TRL scores the completion with logits of C + 1 positions (the last one is dropped), or, since its fused head, with
+log-probabilities and no logits. Catches: a `forward` that does not know the keyword TRL passes (`logits_to_keep`,
+before transformers 4.49 `num_logits_to_keep`) and swallows it. Then logits of the whole sequence, (B, P+C, V), come
+back: memory grows with the prompt, and TRL 0.14 scores completion tokens with logits of prompt positions, silently
+wrong (0.28 off in a log-probability, trl 0.14.0 with transformers 4.52.4). Also a class that drops one position too
+many, (B, C, V).
+Source: trl 1.16.0 trainer/utils.py add_fused_lm_head; measured on trl 0.14.0 to 1.16.0.
+"""
+
+from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.proofs.proof import Proof, holds
+from grpo_recipes.worker.proofs.seen import Forward, Seen
+
+ID = "PRF003"
+NAME = "logits"
+
+
+def prove(plan: Plan, seen: tuple[Seen, ...]) -> Proof:
+    """The shapes of what the model's forward returned for the loss."""
+    forwards = [forward for one in seen for forward in one.forwards]
+    wrong = [forward for forward in forwards if not _fits(forward)]
+    if forwards and not wrong:
+        built = next((forward.logits for forward in forwards if forward.logits), None)
+        return holds(ID, NAME, f"logits {_shape(built)}" if built else "no logits built (fused head)")
+    if not forwards:
+        return Proof(
+            ID,
+            NAME,
+            False,
+            "not seen",
+            found="the loss was computed without a call of the policy",
+            planned="one forward pass of the policy for each micro-batch",
+            because="what is trained would not be the planned model",
+            fix="look for code that replaces trainer.model, or the model's forward, after it was built",
+        )
+    return _wrong(wrong[0])
+
+
+def _fits(forward: Forward) -> bool:
+    if forward.logits is not None:
+        return forward.logits == (forward.batch, forward.completion + 1, forward.vocabulary)
+    shape = forward.log_probs
+    return shape is not None and shape[0] == forward.batch and shape[1] >= forward.completion
+
+
+def _wrong(forward: Forward) -> Proof:
+    batch, prompt, completion = forward.batch, forward.prompt, forward.completion
+    planned = f"none built, or {_shape((batch, completion + 1, forward.vocabulary))}: completion {completion}, plus 1"
+    if forward.logits is None:
+        found, because = f"log-probabilities {_shape(forward.log_probs)}, no logits", "the completion is not covered"
+    elif forward.logits[1:2] == (prompt + completion,):
+        found = f"logits {_shape(forward.logits)}: the whole sequence, prompt {prompt} and completion {completion}"
+        because = "the model's forward ignores the keyword that keeps the last logits (logits_to_keep)"
+    else:
+        found = f"logits {_shape(forward.logits)}"
+        because = "log-probabilities would be taken from other positions than the completion's"
+    fix = "versions of trl and transformers that agree on the keyword; grpo-run doctor names known defects"
+    return Proof(ID, NAME, False, found, found=found, planned=planned, because=because, fix=fix)
+
+
+def _shape(shape: tuple[int, ...] | None) -> str:
+    return "none" if shape is None else f"({', '.join(map(str, shape))})"

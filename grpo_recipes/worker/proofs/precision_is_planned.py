@@ -1,0 +1,63 @@
+"""Weights, adapter and computation have the planned dtypes while the loss is computed.
+
+Catches: weights that were loaded in another dtype than the recipe's (the key is `torch_dtype` up to TRL 0.26 and
+`dtype` after; the wrong one is ignored in silence), an adapter cast to half precision, autocast that was asked for
+and is off or the reverse, and 4-bit layers that compute in another dtype than bnb_4bit_compute_dtype. DeepSpeed's
+own bf16 and fp16 give all tensors that dtype and keep float32 masters; it is only used for weights of that dtype.
+Source: trl 1.16.0 grpo_trainer.py, peft 0.21.2 cast_adapter_dtype, deepspeed 0.19.8 engine.py.
+"""
+
+from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.proofs.proof import Proof, holds
+from grpo_recipes.worker.proofs.seen import Seen
+
+ID = "PRF006"
+NAME = "dtypes"
+
+
+def prove(plan: Plan, seen: tuple[Seen, ...]) -> Proof:
+    """The dtypes on all processes."""
+    planned, found = planned_dtypes(plan), _found(seen)
+    wrong = [name for name, dtype in planned.items() if dtype is not None and found.get(name, dtype) != dtype]
+    shown = "dtypes " + ", ".join(f"{name} {dtype}" for name, dtype in found.items())
+    if not wrong:
+        return holds(ID, NAME, shown)
+    return Proof(
+        ID,
+        NAME,
+        False,
+        shown,
+        found=", ".join(f"{name} {found[name]}" for name in wrong),
+        planned=", ".join(f"{name} {planned[name]}" for name in wrong),
+        because="the precision belongs to the experiment: rounding decides which updates survive",
+        fix="model.dtype, training.bf16 and quantization.bnb_4bit_compute_dtype say what is wanted; if they are right,"
+        " a package or a patch casts the model after it was loaded",
+    )
+
+
+def planned_dtypes(plan: Plan) -> dict[str, str | None]:
+    """The planned dtype of weights, adapter, compute and 4-bit layers; None where any is right."""
+    arguments = plan.arguments.GRPOConfig
+    half = "bfloat16" if arguments.get("bf16") else "float16" if arguments.get("fp16") else None
+    weights: str | None = str(plan.arguments.model_init_kwargs.get("dtype", "float32"))
+    weights = None if weights == "auto" else weights
+    adapter = plan.expect.adapter_dtype
+    if half and plan.expect.deepspeed_stage and weights == half:
+        adapter = half
+    packed = (plan.arguments.BitsAndBytesConfig or {}).get("bnb_4bit_compute_dtype")
+    return {
+        "weights": weights,
+        "adapter": adapter,
+        "compute": half or weights,
+        "4-bit compute": None if packed is None else str(packed),
+    }
+
+
+def _found(seen: tuple[Seen, ...]) -> dict[str, str]:
+    by_name: dict[str, set[str]] = {
+        "weights": {dtype for one in seen for dtype in one.precision.weights},
+        "adapter": {dtype for one in seen for dtype in one.precision.adapter},
+        "compute": {one.precision.compute for one in seen if one.precision.compute is not None},
+        "4-bit compute": {dtype for one in seen for dtype in one.precision.packed},
+    }
+    return {name: " and ".join(sorted(dtypes)) for name, dtypes in by_name.items() if dtypes}

@@ -1,0 +1,66 @@
+"""A proof: one statement about the running trainer, and how it is said."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+WIDTH = 110
+PROOFS_OF = "step 1 proofs"
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was seen of one thing.
+
+    ok: None when it could not be seen yet. shown: a few words for the block of proofs.
+    found, planned, because, fix: only for a proof that failed.
+    """
+
+    id: str
+    name: str
+    ok: bool | None
+    shown: str
+    found: str = ""
+    planned: str = ""
+    because: str = ""
+    fix: str = ""
+
+
+def holds(identity: str, name: str, shown: str) -> Proof:
+    """A proof that holds."""
+    return Proof(identity, name, True, shown)
+
+
+def as_records(proofs: list[Proof]) -> list[dict[str, Any]]:
+    """The proofs as run.json holds them: id, name, ok, shown."""
+    return [{key: asdict(proof)[key] for key in ("id", "name", "ok", "shown")} for proof in proofs]
+
+
+def block(proofs: list[Proof]) -> str:
+    """The proofs on a few lines, the first of which says what they are."""
+    head = f"{PROOFS_OF}  "
+    lines = [head]
+    for proof in proofs:
+        words = proof.shown if proof.ok is not False else f"NOT {proof.name}: {proof.shown}"
+        if lines[-1] == head:
+            lines[-1] += words
+        elif len(lines[-1]) + 3 + len(words) > WIDTH:
+            lines.append(" " * len(head) + words)
+        else:
+            lines[-1] += f" · {words}"
+    return "\n".join(lines)
+
+
+def refusal(proofs: list[Proof], step: int) -> str:
+    """The message for the proofs that failed in an optimizer step, counted from 1."""
+    return "\n".join(_failure(proof, step) for proof in proofs if proof.ok is False)
+
+
+def _failure(proof: Proof, step: int) -> str:
+    return (
+        f"{proof.name}: the proof failed in step {step} [{proof.id}]\n"
+        f"  found    {proof.found}\n"
+        f"  planned  {proof.planned}\n"
+        f"  = because: {proof.because}\n"
+        f"  = fix: {proof.fix}\n"
+        f"  = more: grpo-run explain {proof.id}"
+    )

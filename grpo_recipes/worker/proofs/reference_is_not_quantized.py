@@ -1,0 +1,59 @@
+"""There is a reference model only where the plan needs one, in the planned dtype and never quantized.
+
+With an adapter the reference is the same model with the adapter off; without beta there is none; a full run with
+beta above 0 loads the initial weights once more. Catches: the copy of a 4-bit model ("You can't train a model that
+has been loaded in 8-bit or 4-bit precision on a different device", trl issue 2760), memory for a copy that nobody
+needs, and a reference in another dtype than the policy, which makes the KL term measure rounding.
+Source: trl 1.16.0 grpo_trainer.py (ref_model).
+"""
+
+from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.proofs.precision_is_planned import planned_dtypes
+from grpo_recipes.worker.proofs.proof import Proof, holds
+from grpo_recipes.worker.proofs.seen import Reference, Seen
+
+ID = "PRF007"
+NAME = "reference"
+
+
+def prove(plan: Plan, seen: tuple[Seen, ...]) -> Proof:
+    """The reference models of all processes."""
+    beta = float(str(plan.arguments.GRPOConfig.get("beta", plan.expect.arguments.get("beta", 0.0))))
+    is_needed = beta != 0.0 and plan.expect.trainable == "full"
+    dtype = planned_dtypes(plan)["weights"]
+    for one in seen:
+        found = _wrong(one.reference, is_needed, dtype)
+        if found is not None:
+            return _failed(found, is_needed, dtype, beta)
+    reference = seen[0].reference
+    return holds(ID, NAME, "no reference model" if reference is None else f"reference {', '.join(reference.weights)}")
+
+
+def _wrong(reference: Reference | None, is_needed: bool, dtype: str | None) -> str | None:
+    if reference is None:
+        return "none" if is_needed else None
+    if reference.quantized:
+        return f"a quantized reference model ({', '.join(reference.quantized)})"
+    if not is_needed:
+        return f"a reference model ({', '.join(reference.weights)})"
+    return (
+        None
+        if dtype in (None, *reference.weights[:1]) and len(reference.weights) == 1
+        else (f"a reference model in {' and '.join(reference.weights)}")
+    )
+
+
+def _failed(found: str, is_needed: bool, dtype: str | None, beta: float) -> Proof:
+    reason = f"beta is {beta} and every weight is trained" if is_needed else f"beta is {beta}"
+    if not is_needed and beta:
+        reason += " and the adapter switched off is the reference"
+    return Proof(
+        ID,
+        NAME,
+        False,
+        found,
+        found=found,
+        planned=f"a reference model in {dtype or 'the dtype of the weights'}" if is_needed else "no reference model",
+        because=f"{reason}; a quantized copy is placed by bitsandbytes, not by the plan, and no KL is taken from it",
+        fix="plan again with the packages that are installed here; lora: {...} needs no reference copy",
+    )

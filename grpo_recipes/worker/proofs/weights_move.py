@@ -1,0 +1,57 @@
+"""After two optimizer steps the trained tensors are other numbers than before, and no LoRA B is zero any more.
+
+Catches: an adapter that trains in appearance only (loss and reward are logged, and the final adapter is the initial
+one), tensors that the optimizer was never given, an optimizer step that does nothing, and a learning rate too small
+for weights in bfloat16. A tensor must move only if a step with a learning rate above 0 had a gradient for it that is
+not all zeros: a warm-up starts at 0, and groups without variance have no gradient. Until there was one, the proof is
+postponed, and says so. Of full weights some must move, since an update below the spacing of the dtype is lost; a
+LoRA B starts at 0, where nothing is lost.
+Source: trl issue 3150; PEFT 0.21.2 initialises lora_B with zeros.
+"""
+
+from grpo_recipes.worker.proofs.proof import Proof, holds
+
+ID = "PRF005"
+NAME = "movement"
+SHOWN_NAMES = 3
+PLANNED = "every LoRA B other than zero, trained tensors changed, all of them in the optimizer"
+
+
+def prove(due: set[str], moved: set[str], zero: set[str], left_out: set[str], kind: str, after: int) -> Proof:
+    """The movement of the tensors.
+
+    due: names with a gradient to move by. moved: names that changed. zero: LoRA B tensors that are all zeros.
+    left_out: trainable tensors that the optimizer does not have. kind: "lora" or "full". after: optimizer steps.
+    """
+    what = "adapter" if kind == "lora" else "weights"
+    matrices = {name for name in due if "lora_B" in name}
+    shown = f"{what} moved after {after} steps: {len(due & moved)}/{len(due)} tensors with a gradient"
+    still = zero & due
+    if due & moved and not still and not left_out:
+        lost = len(due - moved)
+        shown += f", all {len(matrices)} LoRA B other than zero" if matrices else ""
+        shown += f" ({lost} updates below the spacing of the dtype)" if lost else ""
+        return holds(ID, NAME, shown)
+    if left_out:
+        found = f"{len(left_out)} trainable tensors are not in the optimizer: {_names(left_out)}"
+        because = "they became trainable, or were replaced, after the optimizer was made"
+        fix = "a callback or a patch that changes the model after the trainer was built"
+    elif still:
+        found = f"{len(still)} of {len(matrices)} LoRA B are zero after {after} steps: {_names(still)}"
+        because = "they had a gradient, so the optimizer's step did not reach them"
+        fix = "a callback, patch or optimizer that skips these tensors or resets them"
+    else:
+        found = f"none of {len(due)} tensors with a gradient changed in {after} steps"
+        because = "the optimizer's step did nothing, or each update is below the spacing of the weights' dtype"
+        fix = "model.dtype: float32, or a larger learning_rate, or the optimizer that makes no step"
+    return Proof(ID, NAME, False, shown, found=found, planned=PLANNED, because=because, fix=fix)
+
+
+def postponed(steps: int) -> Proof:
+    """The proof that cannot be made yet."""
+    reason = "no gradient other than zero so far (groups without variance, or a learning rate of 0)"
+    return Proof(ID, NAME, None, f"movement not seen after {steps} step{'' if steps == 1 else 's'}: {reason}")
+
+
+def _names(names: set[str]) -> str:
+    return ", ".join(sorted(names)[:SHOWN_NAMES]) + (" and others" if len(names) > SHOWN_NAMES else "")

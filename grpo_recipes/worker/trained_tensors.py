@@ -1,0 +1,102 @@
+"""The trainable tensors of a live model: which there are, their gradients, and whether they changed."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from peft.tuners.tuners_utils import BaseTunerLayer
+from peft.utils.other import AuxiliaryTrainingWrapper
+
+INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def trainable(model: Any) -> dict[str, Any]:
+    """The parameters that require a gradient, by name."""
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def owners(model: Any) -> dict[str, Any]:
+    """For each trainable tensor the module whose call brings it into the loss.
+
+    For a tensor of an adapter that is the adapted layer, which may run while the adapter in it does not.
+    """
+    found = {}
+    for name in trainable(model):
+        module = model
+        for part in name.split(".")[:-1]:
+            module = getattr(module, part)
+            if isinstance(module, BaseTunerLayer | AuxiliaryTrainingWrapper):
+                break
+        found[name] = module
+    return found
+
+
+def fingerprints(model: Any) -> dict[str, int]:
+    """A number for each trainable tensor that another content has not: the sum of its bits as integers.
+
+    A tensor that is sharded over processes has one for this process's part. Nothing is copied.
+    """
+    names, sums = [], []
+    for name, parameter in trainable(model).items():
+        own = local(parameter.detach()) if not hasattr(parameter, "ds_tensor") else parameter.ds_tensor.detach()
+        names.append(name)
+        sums.append(own.contiguous().view(-1).view(INTEGERS[own.element_size()]).sum(dtype=torch.int64))
+    return dict(zip(names, (int(value) for value in sums), strict=True))
+
+
+def zero_matrices(model: Any) -> set[str]:
+    """The names of the LoRA B tensors of which this process holds nothing but zeros."""
+    found = set()
+    for name, parameter in trainable(model).items():
+        if "lora_B" in name:
+            own = getattr(parameter, "ds_tensor", None)
+            if not bool((local(parameter.detach()) if own is None else own).any()):
+                found.add(name)
+    return found
+
+
+def missing_in(optimizer: Any, model: Any) -> set[str]:
+    """The names of the trainable tensors that an optimizer does not have."""
+    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    return {name for name, parameter in trainable(model).items() if id(parameter) not in held}
+
+
+def local(tensor: Any) -> Any:
+    """This process's part of a tensor that FSDP shards, any other as it is."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+class Arrivals:
+    """Which trainable tensors get a gradient in the backward passes, watched at the tensors themselves.
+
+    For ZeRO, which moves gradients elsewhere and has zeros where none arrived. reset() begins anew.
+    """
+
+    def __init__(self, parameters: Iterable[tuple[str, Any]]) -> None:
+        self._nonzero: dict[str, Any] = {}
+        self._handles = [parameter.register_hook(self._noted(name)) for name, parameter in parameters]
+
+    def reset(self) -> None:
+        """Forgets what arrived."""
+        self._nonzero.clear()
+
+    def present(self) -> set[str]:
+        """The names of the tensors with a gradient."""
+        return set(self._nonzero)
+
+    def nonzero(self) -> set[str]:
+        """The names of those with a gradient that is not all zeros."""
+        return {name for name, flag in self._nonzero.items() if bool(flag)}
+
+    def remove(self) -> None:
+        """Takes the hooks off the tensors."""
+        for handle in self._handles:
+            handle.remove()
+
+    def _noted(self, name: str) -> Any:
+        def note(gradient: Any) -> None:
+            # No bool here: it would make a GPU wait in the middle of the backward pass.
+            flag = gradient.any()
+            self._nonzero[name] = flag | self._nonzero[name] if name in self._nonzero else flag
+
+        return note

@@ -1,0 +1,122 @@
+"""`grpo-run RECIPE --smoke`: the real launch path for two steps, and the pages of what it proves."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+QUICKSTART = str(ROOT / "recipes" / "quickstart.yaml")
+PROOFS = [f"PRF00{number}" for number in range(1, 10)]
+STACK = "trl==1.16.0,transformers==5.23.0,peft==0.21.2,accelerate==1.15.0,torch==2.13.0,gpus=0"
+IDLE = """
+import torch
+torch.optim.AdamW.step = lambda self, closure=None: None
+
+def place(completions, **kwargs):
+    return [float(number) for number, _ in enumerate(completions)]
+"""
+
+
+def _planned(grpo_run: Callable[..., Any], *arguments: str) -> dict[str, Any]:
+    answer = grpo_run(QUICKSTART, "--dry-run", "--target", STACK, *arguments)
+    assert answer.code == 0, answer.err
+    plan: dict[str, Any] = json.loads((Path(answer.out.strip()) / "plan.json").read_text())
+    return plan
+
+
+def test_a_trial_differs_from_its_run_in_steps_rows_and_what_it_leaves(
+    tmp_path: Path, grpo_run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run, trial = _planned(grpo_run, "--out", "run"), _planned(grpo_run, "--smoke")
+    assert [path.name.rpartition("-")[0].rpartition("-")[0] for path in Path("runs").iterdir()] == ["quickstart-smoke"]
+    origins = {row["key"]: (row["value"], row["origin"]) for row in trial["settings"]}
+    assert origins["GRPOConfig.max_steps"] == (2, "--smoke")
+    assert origins["dataset.max_rows"] == (32, "--smoke")  # 16 prompts in each of two steps
+    assert not [key for key in origins if key.startswith("evaluation.")]
+
+    assert (trial["evaluation"], trial["smoke"], run["smoke"]) == (None, True, False)
+    assert trial["data"].pop("max_rows") == 32
+    assert run["data"].pop("max_rows") is None
+    for plan, steps, saving in ((trial, 2, "no"), (run, 100, "steps")):
+        arguments = plan["arguments"]["GRPOConfig"]
+        assert (arguments.pop("max_steps"), arguments.pop("save_strategy")) == (steps, saving)
+        assert plan["expect"]["arguments"].pop("max_steps", steps) == steps
+        for key in ("evaluation", "smoke", "settings"):
+            del plan[key]
+    assert trial == run
+
+
+@pytest.mark.parametrize(
+    ("overrides", "rows"),
+    [
+        ([], 32),
+        (["dataset.max_rows=20"], 20),
+        (["grpo.optimizer_steps_per_generation=2"], 32),
+        (["grpo.optimizer_steps_per_generation=4"], 64),
+        (["training.per_device_train_batch_size=32"], 32),
+    ],
+    ids=["two steps", "fewer are planned", "one generation for both", "one for four", "four parts of a step"],
+)
+def test_a_trial_takes_the_prompts_of_two_steps_in_whole_generations(
+    overrides: list[str],
+    rows: int,
+    tmp_path: Path,
+    grpo_run: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = [word for override in overrides for word in ("--set", override)]
+    assert _planned(grpo_run, "--smoke", *options)["data"]["max_rows"] == rows
+
+
+def test_a_trial_is_no_continuation(grpo_run: Callable[..., Any]) -> None:
+    assert grpo_run("somewhere", "--resume", "--smoke").code == 2
+
+
+@pytest.mark.parametrize("proof", PROOFS)
+def test_every_proof_has_a_page(proof: str, grpo_run: Callable[..., Any]) -> None:
+    answer = grpo_run("explain", proof.lower(), "--target", STACK)
+    assert answer.code == 0
+    assert answer.out.startswith(f"{proof}\n\n")
+    assert "Source: " in answer.out
+
+
+def _trial(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "grpo_recipes.cli.main", QUICKSTART, "--smoke", *arguments]
+    environment = os.environ | {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300)
+
+
+@pytest.mark.stack
+def test_a_trial_prints_its_proofs_and_leaves_no_model(tmp_path: Path) -> None:
+    done = _trial(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "proofs      world 1/1 · no logits built (fused head)" in done.stdout
+    assert "adapter moved after 2 steps" in done.stdout
+    assert done.stdout.endswith("smoke passed\n")
+    (folder,) = (tmp_path / "runs").iterdir()
+    record = json.loads((folder / "run.json").read_text())
+    assert [proof["id"] for proof in record["proofs"] if proof["ok"]] and record["final"] is None
+    assert {proof["id"] for proof in record["proofs"]} == set(PROOFS)
+    assert not (folder / "final").exists()
+    assert not list((folder / "checkpoints").glob("checkpoint-*"))
+
+
+@pytest.mark.stack
+def test_a_trial_whose_proof_fails_ends_with_3(tmp_path: Path) -> None:
+    (tmp_path / "idle.py").write_text(IDLE)
+    reward = ["--set", "rewards=[{python: idle.py:place}]"]
+    refused = _trial(tmp_path, *reward)
+    assert refused.returncode == 2
+    allow = refused.stderr.split("--allow-code ")[1].split()[0].rstrip(";,")
+    done = _trial(tmp_path, *reward, "--allow-code", allow)
+    assert done.returncode == 3, done.stderr
+    assert "movement: the proof failed in step 2 [PRF005]" in done.stdout
+    assert done.stdout.endswith("smoke failed\n")

@@ -1,0 +1,29 @@
+"""Runs that several tests compare, and the table of all of them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from distributed_runs import Run, RunOf, grpo_run
+from distributed_table import table
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--distributed-table", metavar="FILE", help="write the table of all strategies to this file")
+
+
+@pytest.fixture(scope="session")
+def run_of(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[RunOf]:
+    """The run of a strategy and a kind, made once; at the end the table, if it was asked for and all are there."""
+    runs: dict[tuple[str, str], Run] = {}
+
+    def made(strategy: str, kind: str) -> Run:
+        if (strategy, kind) not in runs:
+            folder = tmp_path_factory.mktemp(f"{strategy}-{kind}".replace(" ", "-"))
+            runs[strategy, kind] = grpo_run(strategy, kind, folder)
+        return runs[strategy, kind]
+
+    yield made
+    place = request.config.getoption("--distributed-table", default=None)
+    if place is not None:
+        Path(place).write_text(table(runs), encoding="utf-8")

@@ -1,0 +1,58 @@
+"""benchmarks/distributed.md: every strategy beside ddp."""
+
+from collections.abc import Iterator, Mapping
+
+from distributed_runs import AUTOCAST, KINDS, STEPS, STRATEGIES, Run, difference
+
+HEAD = """# The same training under each strategy
+
+Written by `make test-distributed`: `recipes/quickstart.yaml` with {steps} steps of 64 completions in two accumulation
+steps, AdamW, two processes on a CPU (`single`: one), through `grpo-run`. ZeRO-3 with
+`stage3_param_persistence_threshold: 0`, so that every parameter is sharded. Beside ddp of the same kind, largest over
+the steps: difference of the mean reward, of the loss, of the gradient norm (relative), held-out evaluations that
+differ in any answer or reward, difference of the trained weights in `final` as from_pretrained loads them. CPU seconds
+are of all processes, launcher and imports included.
+
+| strategy | kind | exit | reward | loss | gradient norm | evaluations | weights | CPU s |
+|---|---|---|---|---|---|---|---|---|
+"""
+FOOT = """
+`single` draws other completions than two processes do, since each process has random numbers of its own; its first
+evaluation, before any step, is that of ddp.
+
+With nf4 TRL keeps the adapter in bfloat16. ddp steps these weights themselves and logs their norm rounded to bfloat16;
+ZeRO steps a float32 copy of them. So ZeRO differs from ddp by bfloat16's rounding, 2^-8. Its three stages agree with
+each other to 1e-5 in the first step; later a weight may lie on the other side of a rounding.
+
+With bf16 autocast on float32 weights every strategy keeps and saves float32 weights; products and sums are rounded to
+bfloat16 in other places than under ddp.
+
+CPU seconds in all: {total:.0f}
+"""
+
+
+def table(runs: Mapping[tuple[str, str], Run]) -> str:
+    """The page. runs: by strategy and kind."""
+    text = HEAD.format(steps=STEPS) + "".join(f"{line}\n" for line in _lines(runs))
+    return text + FOOT.format(total=sum(run.cpu_s for run in runs.values()))
+
+
+def _lines(runs: Mapping[tuple[str, str], Run]) -> Iterator[str]:
+    for kind in (*KINDS, *AUTOCAST):
+        for strategy in STRATEGIES:
+            run = runs.get((strategy, kind))
+            if run is not None:
+                cells = [strategy, kind, str(run.exit_code), *_figures(run, runs), f"{run.cpu_s:.0f}"]
+                yield f"| {' | '.join(cells)} |"
+
+
+def _figures(run: Run, runs: Mapping[tuple[str, str], Run]) -> list[str]:
+    reference = runs.get(("ddp", run.kind))
+    if run.exit_code != 0 or reference is None or reference.exit_code != 0:
+        return ["-"] * 5
+    if run.strategy == "single":
+        same = run.evaluations()["step-0.jsonl"] == reference.evaluations()["step-0.jsonl"]
+        return ["other draws"] * 3 + [f"first {'equal' if same else 'differs'}", "other draws"]
+    apart = difference(run, reference)
+    numbers = [f"{value:.1e}" if value else "0" for value in (apart.reward, apart.loss, apart.grad_norm)]
+    return [*numbers, str(apart.evaluation), f"{apart.weights:.1e}" if apart.weights else "0"]

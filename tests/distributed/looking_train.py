@@ -1,0 +1,38 @@
+"""Put in the place of worker/train.py: trains as that does, and writes what each rank holds when the steps are done.
+
+parameters-<rank>.json of the run folder: for each parameter how many numbers it has, how many of them lie in this
+process outside of a shard, and how many are in its shard.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback, trainer
+
+from grpo_recipes.worker.run import train
+
+FOLDER = Path(__file__).resolve().parent.parent
+
+
+class Looking(TrainerCallback):  # type: ignore[misc]
+    """Looks at the live model after the last step."""
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Writes the file of this rank."""
+        held = {
+            name: {
+                "whole": getattr(parameter, "ds_numel", parameter.numel()),
+                "here": parameter.numel(),
+                "shard": parameter.ds_tensor.numel() if hasattr(parameter, "ds_tensor") else None,
+                "trained": parameter.requires_grad,
+            }
+            for name, parameter in kwargs["model"].named_parameters()
+        }
+        (FOLDER / f"parameters-{args.process_index}.json").write_text(json.dumps(held))
+
+
+if __name__ == "__main__":
+    trainer.DEFAULT_CALLBACKS.append(Looking)
+    sys.exit(train(FOLDER, resume=False))

@@ -1,0 +1,162 @@
+"""Small models under the real DeepSpeed: `python in_deepspeed.py` reads cases as JSON and prints one answer for each.
+
+A case names a function of this file and its arguments. Each runs in a process of its own, one rank on the CPU.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+
+class Watched(dict):  # type: ignore[type-arg]
+    """A configuration that notes which of its keys are looked for."""
+
+    looked_for: ClassVar[set[str]] = set()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.looked_for.add(key)
+        return super().get(key, default)
+
+    def __getitem__(self, key: str) -> Any:
+        self.looked_for.add(key)
+        return super().__getitem__(key)
+
+    def __contains__(self, key: object) -> bool:
+        self.looked_for.add(str(key))
+        return super().__contains__(key)
+
+    def keys(self) -> Any:
+        return self
+
+    def __copy__(self) -> "Watched":
+        return Watched(self)
+
+
+def config_keys(config: dict[str, Any]) -> dict[str, list[str]]:
+    """The top-level keys that DeepSpeedConfig looks for, and the fields of its ZeRO classes with their aliases."""
+    from deepspeed.runtime.config import DeepSpeedConfig
+    from deepspeed.runtime.zero.config import DeepSpeedZeroConfig
+    from deepspeed.runtime.zero.offload_config import (
+        DeepSpeedZeroOffloadOptimizerConfig,
+        DeepSpeedZeroOffloadParamConfig,
+    )
+
+    DeepSpeedConfig(Watched(config))
+    sections = {
+        "zero_optimization": DeepSpeedZeroConfig,
+        "offload_param": DeepSpeedZeroOffloadParamConfig,
+        "offload_optimizer": DeepSpeedZeroOffloadOptimizerConfig,
+    }
+    fields = {
+        name: sorted(set(section.model_fields) | {f.alias for f in section.model_fields.values() if f.alias})
+        for name, section in sections.items()
+    }
+    return {"top": sorted(Watched.looked_for), **fields}
+
+
+def step(config: dict[str, Any]) -> dict[str, Any]:
+    """One step of a linear layer with SGD: its loss, its weights after it, their dtype."""
+    import deepspeed
+    import torch
+
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 4)
+    batch = {"train_micro_batch_size_per_gpu": 1, "zero_allow_untested_optimizer": True}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config={**batch, **config})
+    loss = engine(torch.ones(1, 4, dtype=next(engine.parameters()).dtype)).sum()
+    engine.backward(loss)
+    engine.step()
+    parameter = next(model.parameters())
+    return {"loss": float(loss), "weight": float(parameter.detach().float().sum()), "dtype": str(parameter.dtype)}
+
+
+def loaded_dtype(config: dict[str, Any], model: str, dtype: str) -> str:
+    """The dtype of a model that transformers loads under ZeRO-3."""
+    from transformers import AutoModelForCausalLM
+    from transformers.integrations import HfDeepSpeedConfig
+
+    kept = HfDeepSpeedConfig({"train_micro_batch_size_per_gpu": 1, **config})
+    loaded = AutoModelForCausalLM.from_pretrained(model, dtype=dtype)
+    del kept
+    return str({parameter.dtype for parameter in loaded.parameters()})
+
+
+def mapped_optimizer(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """What accelerate puts in the place of a torch optimizer when its states are offloaded: class and options.
+
+    DeepSpeedCPUAdam compiles when it is built, so a class that notes its options stands for it.
+    """
+    import deepspeed.ops.adam
+    import torch
+    from accelerate.utils.deepspeed import map_pytorch_optim_to_deepspeed
+
+    class DeepSpeedCPUAdam:
+        def __init__(self, groups: Any, **given: Any) -> None:
+            self.given = given
+
+    deepspeed.ops.adam.DeepSpeedCPUAdam = DeepSpeedCPUAdam
+    optimizer = getattr(torch.optim, name)([torch.nn.Parameter(torch.ones(1))], **options)
+    found = map_pytorch_optim_to_deepspeed(optimizer)
+    return {"class": type(found).__name__, "options": found.given}
+
+
+def for_trainer(config: dict[str, Any]) -> str:
+    """The class of the optimizer that transformers' Trainer prepares beside a file; "own" when it is the Trainer's."""
+    from types import SimpleNamespace
+
+    import torch
+    from transformers import TrainingArguments
+    from transformers.integrations.deepspeed import HfTrainerDeepSpeedConfig, deepspeed_optim_sched
+
+    arguments = TrainingArguments(output_dir="out", use_cpu=True, per_device_train_batch_size=4, max_grad_norm=0.5)
+    auto = {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto"}
+    known = HfTrainerDeepSpeedConfig({**auto, **config})
+    known.trainer_config_process(arguments)
+    known.trainer_config_finalize(arguments, SimpleNamespace(config=SimpleNamespace(hidden_size=64)), 10)
+    trainer = SimpleNamespace(create_optimizer=lambda: "own")
+    optimizer, _ = deepspeed_optim_sched(trainer, known, arguments, 10, [torch.nn.Parameter(torch.ones(1))])
+    return optimizer if isinstance(optimizer, str) else type(optimizer).__name__
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    f.__name__: f for f in (config_keys, step, loaded_dtype, mapped_optimizer, for_trainer)
+}
+
+
+def answer(case: dict[str, Any], port: int) -> dict[str, Any]:
+    """What a case came to; an exception is an answer too."""
+    os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    try:
+        return {"result": CALLS[case["call"]](**case["arguments"]), "raised": "", "text": ""}
+    except Exception as error:
+        return {"result": None, "raised": type(error).__name__, "text": str(error)}
+
+
+def main() -> None:
+    """Imports once, forks for each case."""
+    import socket
+
+    cases = json.load(sys.stdin)
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what DeepSpeed prints goes to stderr
+    import deepspeed
+    import torch
+
+    torch.set_num_threads(1)
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    for case in cases:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+        child = os.fork()
+        if child == 0:
+            answers.write(json.dumps(answer(case, port), default=str) + "\n")
+            answers.flush()
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
+if __name__ == "__main__":
+    main()

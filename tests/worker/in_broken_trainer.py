@@ -1,0 +1,298 @@
+"""Trains run folders in forks of one process that has the libraries: `python in_broken_trainer.py` answers JSON lines.
+
+A fault is a function here that breaks trl, transformers or peft for the whole fork, as a patch, a remote-code class
+or a defect of a release would, before the worker's own entry point runs.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from trl import GRPOTrainer
+
+
+def nothing() -> None:
+    """The trainer as it is."""
+
+
+def _at_first_loss(change: Callable[[Any], None]) -> None:
+    """Changes the live trainer once, after all checks, when it computes its first loss."""
+    original, done = GRPOTrainer.compute_loss, []
+
+    def compute_loss(self: Any, *given: Any, **named: Any) -> Any:
+        if not done:
+            done.append(change(self))
+        return original(self, *given, **named)
+
+    GRPOTrainer.compute_loss = compute_loss
+
+
+def another_world() -> None:
+    def change(trainer: Any) -> None:
+        type(trainer.accelerator).num_processes = property(lambda self: 3)
+
+    from grpo_recipes.worker import proof_callback
+
+    proof_callback.gather_object = lambda own: own
+    _at_first_loss(change)
+
+
+def a_part_of_the_model_elsewhere() -> None:
+    def change(trainer: Any) -> None:
+        trainer.model.register_parameter("stray", torch.nn.Parameter(torch.ones(1, device="meta"), requires_grad=False))
+
+    _at_first_loss(change)
+
+
+def _scored_by_hand(keyword: dict[str, int], cut: int) -> None:
+    """Log-probabilities as older releases computed them: from logits, with a keyword for how many."""
+
+    def score(self: Any, model: Any, ids: Any, mask: Any, kept: int, **_: Any) -> Any:
+        wanted = {name: kept + more for name, more in keyword.items()}
+        logits = model(input_ids=ids, attention_mask=mask, **wanted).logits
+        logits = logits[:, : logits.shape[1] - cut]
+        chosen = torch.gather(logits.log_softmax(-1)[:, :kept], 2, ids[:, -kept:].unsqueeze(2)).squeeze(2)
+        return chosen, torch.zeros_like(chosen), None
+
+    GRPOTrainer._get_per_token_logps_and_entropies = score
+
+
+def logits_as_in_older_releases() -> None:
+    _scored_by_hand({"logits_to_keep": 1}, cut=1)
+
+
+def logits_keyword_that_is_ignored() -> None:
+    _scored_by_hand({"num_logits_to_keep": 1}, cut=1)
+
+
+def one_logit_too_few() -> None:
+    _scored_by_hand({"logits_to_keep": 0}, cut=0)
+
+
+def adapter_switched_off() -> None:
+    _at_first_loss(lambda trainer: trainer.model.base_model.disable_adapter_layers())
+
+
+def every_requires_grad_off() -> None:
+    _at_first_loss(lambda trainer: trainer.model.requires_grad_(False))
+
+
+def one_layer_detached() -> None:
+    from peft.tuners.lora import Linear
+
+    original = Linear.forward
+
+    def forward(self: Any, x: Any, *given: Any, **named: Any) -> Any:
+        found = original(self, x, *given, **named)
+        return found.detach() + 0 * x.sum() if self.base_layer.out_features == 32 else found
+
+    Linear.forward = forward
+
+
+def gradients_thrown_away() -> None:
+    """After each backward pass, before callbacks and the optimizer see them."""
+    original = GRPOTrainer._get_grad_norm
+
+    def grad_norm(self: Any, model: Any, **named: Any) -> Any:
+        for name, parameter in self.model.named_parameters():
+            if "layers.1" in name:
+                parameter.grad = None
+        return original(self, model, **named)
+
+    GRPOTrainer._get_grad_norm = grad_norm
+
+
+def loss_that_is_no_number() -> None:
+    original = GRPOTrainer.compute_loss
+    GRPOTrainer.compute_loss = lambda self, *given, **named: original(self, *given, **named) * float("nan")
+
+
+def optimizer_that_does_nothing() -> None:
+    torch.optim.AdamW.step = lambda self, closure=None: None
+
+
+def optimizer_without_the_last_layer() -> None:
+    original = GRPOTrainer.create_optimizer
+
+    def create(self: Any, *given: Any, **named: Any) -> Any:
+        made = original(self, *given, **named)
+        last = {id(p) for name, p in self.model.named_parameters() if "layers.1" in name}
+        for group in made.param_groups:
+            group["params"] = [p for p in group["params"] if id(p) not in last]
+        return made
+
+    GRPOTrainer.create_optimizer = create
+
+
+def adapter_set_back_to_zero() -> None:
+    """As a callback that resets some tensors: the B of q_proj and o_proj, which have this shape alone."""
+    update = torch.optim.AdamW.step
+
+    def step(self: Any, closure: Any = None) -> None:
+        update(self)
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.shape == (64, 4):
+                    parameter.data.zero_()
+
+    torch.optim.AdamW.step = step
+
+
+def rewards_without_variance() -> None:
+    original = GRPOTrainer._calculate_rewards
+    GRPOTrainer._calculate_rewards = lambda self, *given: original(self, *given) * 0.0
+
+
+def rewards_without_variance_at_first() -> None:
+    original, calls = GRPOTrainer._calculate_rewards, []
+
+    def rewards(self: Any, *given: Any) -> Any:
+        calls.append(1)
+        return original(self, *given) * float(len(calls) > 3)
+
+    GRPOTrainer._calculate_rewards = rewards
+
+
+def weights_in_half_precision() -> None:
+    _at_first_loss(lambda trainer: trainer.model.to(torch.bfloat16))
+
+
+def adapter_in_half_precision() -> None:
+    def change(trainer: Any) -> None:
+        for name, parameter in trainer.model.named_parameters():
+            if "lora_" in name:
+                parameter.data = parameter.data.to(torch.bfloat16)
+
+    _at_first_loss(change)
+
+
+def autocast_that_nobody_planned() -> None:
+    original = GRPOTrainer._compute_loss
+
+    def compute(self: Any, *given: Any, **named: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return original(self, *given, **named)
+
+    GRPOTrainer._compute_loss = compute
+
+
+def quantized_reference() -> None:
+    def change(trainer: Any) -> None:
+        from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+        trainer.ref_model = AutoModelForCausalLM.from_pretrained(
+            trainer.model.get_base_model().config._name_or_path,
+            quantization_config=BitsAndBytesConfig(load_in_4bit=True),
+            dtype=torch.float32,
+        )
+
+    _at_first_loss(change)
+
+
+def _masks(change: Callable[[Any, dict[str, Any]], None]) -> None:
+    """Changes what goes into the first loss, where the mask of a release would be wrong."""
+    original = GRPOTrainer._generate_and_score_completions
+
+    def generate(self: Any, *given: Any) -> Any:
+        made = original(self, *given)
+        change(self, made)
+        return made
+
+    GRPOTrainer._generate_and_score_completions = generate
+
+
+def mask_over_the_padding() -> None:
+    def change(trainer: Any, made: dict[str, Any]) -> None:
+        tokenizer, ids = trainer.processing_class, made["completion_ids"]
+        ids[:, 2], ids[:, 3:] = tokenizer.eos_token_id, tokenizer.pad_token_id
+        made["completion_mask"].fill_(1)
+
+    _masks(change)
+
+
+def mask_with_a_hole() -> None:
+    def change(_: Any, made: dict[str, Any]) -> None:
+        made["completion_mask"][:, 0] = 0
+        made["completion_mask"][:, 1] = 1
+
+    _masks(change)
+
+
+def mask_that_ends_early() -> None:
+    _masks(lambda _, made: made["completion_mask"][:, 3:].fill_(0))
+
+
+def stop_that_the_mask_does_not_know() -> None:
+    """As `eos_token_id` in generation_kwargs: generation stops at "5", the rest is PAD, the mask is all ones."""
+
+    def change(trainer: Any, made: dict[str, Any]) -> None:
+        ids, mask = made["completion_ids"], made["completion_mask"]
+        padding, stop = trainer.processing_class.pad_token_id, 8
+        ids[ids == trainer.processing_class.eos_token_id] = stop
+        ids[:, 1] = torch.where(torch.arange(len(ids)) % 2 == 0, stop, ids[:, 1])
+        ids[::2, 2:] = padding
+        mask.fill_(1)
+
+    _masks(change)
+
+
+def train(request: dict[str, Any]) -> int:
+    """The exit code of the worker in a folder with a fault."""
+    from grpo_recipes.worker.run import train as worker
+
+    globals()[request["fault"]]()
+    return worker(Path(request["folder"]), resume=request.get("resume", False))
+
+
+def watched(request: dict[str, Any]) -> int:
+    """As train; says afterwards whether anything still hangs on the trainer."""
+    trainers: list[Any] = []
+    original = GRPOTrainer.train
+
+    def train_and_look(self: Any, *given: Any, **named: Any) -> Any:
+        trainers.append(self)
+        return original(self, *given, **named)
+
+    GRPOTrainer.train = train_and_look
+    code = train(request)
+    (trainer,) = trainers
+    hooks = [name for name, module in trainer.model.named_modules() if module._forward_hooks]
+    tensors = [name for name, parameter in trainer.model.named_parameters() if parameter._backward_hooks]
+    callbacks = [type(each).__name__ for each in trainer.callback_handler.callbacks if "Proof" in type(each).__name__]
+    print(json.dumps({"left": [hooks, tensors, callbacks, "compute_loss" in vars(trainer)]}), flush=True)
+    return code
+
+
+def in_a_fork(request: dict[str, Any]) -> dict[str, Any]:
+    """Exit code and output of one training in a fork."""
+    with tempfile.TemporaryFile("w+") as output:
+        child = os.fork()
+        if child == 0:
+            code = 70
+            try:
+                os.dup2(output.fileno(), 1)
+                os.dup2(output.fileno(), 2)
+                code = globals()[request.get("call", "train")](request)
+            except BaseException:
+                traceback.print_exc()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        output.seek(0)
+        return {"exit_code": status, "output": output.read()}
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    import grpo_recipes.worker.training  # noqa: F401 (what the forks share)
+
+    for line in sys.stdin:
+        print(json.dumps(in_a_fork(json.loads(line))), flush=True)
+    os._exit(0)

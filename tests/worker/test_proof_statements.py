@@ -1,0 +1,180 @@
+"""What the proofs say about what was seen, without a trainer."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from worker_runs import plan_of
+
+from grpo_recipes.plan import Arguments, Data, Evaluation, Expect, Model, Tokenizer, World
+from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.proofs import (
+    catalog,
+    devices_are_planned,
+    logits_cover_the_completion,
+    mask_ends_with_the_completion,
+    reference_is_not_quantized,
+    world_is_whole,
+)
+from grpo_recipes.worker.proofs.proof import WIDTH, Proof, block, holds
+from grpo_recipes.worker.proofs.seen import Completions, Forward, Gradient, Precision, Reference, Seen, completion
+
+EOS, PAD, STOP = 2, 0, 7
+FLOAT = ("float32",)
+
+
+def planned(mode: str = "lora", device: str = "cpu", strategy: str = "single", **grpo: Any) -> Plan:
+    """A plan of one process."""
+    content = plan_of(Path("/model"), Path("/rows"), mode, arguments=grpo)
+    world = World("local", 1, 1, device, strategy)  # type: ignore[arg-type]
+    evaluation: Evaluation | None = None
+    return Plan(
+        world=world,
+        arguments=Arguments(**content["arguments"]),
+        model=Model("folder", "/model"),
+        tokenizer=Tokenizer(),
+        data=Data(**content["data"]),
+        rewards=(),
+        evaluation=evaluation,
+        shims=(),
+        expect=Expect(1, 0, "full" if mode == "full" else "lora", None, {}, "float32"),
+        smoke=False,
+    )
+
+
+def seen(**changes: Any) -> Seen:
+    """What one process sees of a LoRA run as planned."""
+    values: dict[str, Any] = {
+        "rank": 0,
+        "processes": 1,
+        "reached": 1,
+        "deepspeed_stage": 0,
+        "device": "cpu",
+        "parameter_devices": ("cpu",),
+        "forwards": (Forward(4, 9, 6, 41, None, (4, 6)),),
+        "losses": (0.5,),
+        "gradients": (Gradient("a.lora_A", True, True, False), Gradient("a.lora_B", True, True, True)),
+        "precision": Precision(FLOAT, FLOAT, "float32", ()),
+        "reference": None,
+        "completions": Completions(
+            (completion([5, EOS, PAD], [1, 1, 0], frozenset({EOS}), PAD, no_stop),), 3, *[False] * 2, None
+        ),
+        "memory_gib": 0.25,
+        "gpu_gib": None,
+    }
+    return Seen(**{**values, **changes})
+
+
+def no_stop(_: Sequence[int]) -> int | None:
+    """No stop text is planned."""
+    return None
+
+
+def test_all_that_is_as_planned_holds() -> None:
+    assert [prove(planned(), (seen(),)).ok for prove in catalog.FIRST_STEP] == [True] * len(catalog.FIRST_STEP)
+
+
+ROWS = [
+    pytest.param([5, 5, EOS], [1, 1, 1], {EOS}, PAD, None, id="ends at eos"),
+    pytest.param([5, EOS, PAD], [1, 1, 0], {EOS}, PAD, None, id="padded"),
+    pytest.param([5, EOS, EOS], [1, 1, 0], {EOS}, EOS, None, id="padded with eos"),
+    pytest.param([5, 5, 5], [1, 1, 1], {EOS}, PAD, None, id="truncated"),
+    pytest.param([5, 5, PAD], [1, 1, 1], {EOS}, PAD, None, id="a PAD of the model's own"),
+    pytest.param([5, STOP, PAD], [1, 1, 0], {EOS, STOP}, PAD, None, id="ends at a stop"),
+    pytest.param([5, EOS, PAD], [1, 1, 1], {EOS}, PAD, "1 tokens after its end", id="PAD is trained"),
+    pytest.param([5, EOS, EOS], [1, 1, 1], {EOS}, EOS, "1 tokens after its end", id="an eos never generated"),
+    pytest.param([PAD, PAD, PAD], [1, 1, 1], {EOS}, PAD, "3 PAD tokens at its end", id="nothing but PAD"),
+    pytest.param([5, STOP, PAD], [1, 1, 0], {EOS}, PAD, "ends after 2 of at most 3", id="a stop unknown to the plan"),
+    pytest.param([5, 5, EOS], [1, 0, 1], {EOS}, PAD, "has holes", id="a hole"),
+    pytest.param([5, 5, EOS], [0, 0, 0], {EOS}, PAD, "all zeros", id="left out"),
+]
+
+
+@pytest.mark.parametrize(("ids", "mask", "ends", "pad", "found"), ROWS)
+def test_a_mask_ends_with_its_completion(
+    ids: list[int], mask: list[int], ends: set[int], pad: int, found: str | None
+) -> None:
+    row = completion(ids, mask, frozenset(ends), pad, no_stop)
+    proof = mask_ends_with_the_completion.prove(
+        planned(), (seen(completions=Completions((row,), 3, False, False, None)),)
+    )
+    assert proof.ok is (found is None)
+    assert (found or "") in proof.found
+
+
+def test_a_share_counts_only_completions_without_an_end() -> None:
+    rows = [([5, EOS, PAD], [1, 1, 0]), ([5, 5, STOP], [1, 1, 1]), ([5, 5, 5], [1, 1, 1]), ([5, 5, EOS], [1, 1, 1])]
+    made = tuple(completion(ids, mask, frozenset({EOS, STOP}), PAD, no_stop) for ids, mask in rows)
+    plan = planned()
+    plan = replace(plan, expect=replace(plan.expect, stop_token_ids=(STOP,)))
+    proof = mask_ends_with_the_completion.prove(plan, (seen(completions=Completions(made, 3, False, False, 0.5)),))
+    assert proof.shown == "3/4 completions end at a stop, nothing after, 25% truncated (trl logs 50%)"
+
+
+SHAPES = [
+    pytest.param(None, (4, 6), True, id="no logits built"),
+    pytest.param((4, 7, 41), None, True, id="completion and one"),
+    pytest.param((4, 15, 41), None, False, id="the whole sequence"),
+    pytest.param((4, 6, 41), None, False, id="one too few"),
+    pytest.param((4, 7, 40), None, False, id="another vocabulary"),
+    pytest.param((1, 7, 41), None, False, id="another batch"),
+    pytest.param(None, (4, 5), False, id="log-probabilities too short"),
+    pytest.param(None, None, False, id="neither"),
+]
+
+
+@pytest.mark.parametrize(("logits", "log_probs", "ok"), SHAPES)
+def test_logits_have_the_completions_shape(
+    logits: tuple[int, ...] | None, log_probs: tuple[int, ...] | None, ok: bool
+) -> None:
+    forward = Forward(4, 9, 6, 41, logits, log_probs)
+    assert logits_cover_the_completion.prove(planned(), (seen(forwards=(forward,)),)).ok is ok
+
+
+def test_a_loss_without_a_forward_is_no_loss_of_the_policy() -> None:
+    assert logits_cover_the_completion.prove(planned(), (seen(forwards=()),)).ok is False
+
+
+def test_two_processes_on_one_gpu_are_told_from_two_on_two() -> None:
+    plan = planned(device="cuda", strategy="ddp")
+    each = [seen(rank=rank, device=f"cuda:{rank}", parameter_devices=(f"cuda:{rank}",)) for rank in (0, 1)]
+    assert devices_are_planned.prove(plan, tuple(each)).ok is True
+    assert devices_are_planned.prove(plan, (each[0], replace(each[0], rank=1))).ok is False
+    assert devices_are_planned.prove(plan, (replace(each[0], parameter_devices=("cuda:0", "cuda:1")),)).ok is False
+    assert devices_are_planned.prove(planned(), (each[0],)).ok is False, "a GPU where the CPU was planned"
+
+
+def test_processes_that_do_not_reach_each_other_are_no_world() -> None:
+    plan = planned()
+    plan = replace(plan, expect=replace(plan.expect, world_size=2))
+    both = [seen(rank=rank, processes=2, reached=2) for rank in (0, 1)]
+    assert world_is_whole.prove(plan, tuple(both)).shown == "world 2/2"
+    alone = tuple(replace(one, reached=1) for one in both)
+    assert (world_is_whole.prove(plan, alone).ok, world_is_whole.prove(plan, alone).shown) == (False, "world 1/2")
+
+
+REFERENCES = [
+    pytest.param("lora", 0.1, None, True, id="LoRA is its own"),
+    pytest.param("full", 0.0, None, True, id="none without beta"),
+    pytest.param("full", 0.1, Reference(FLOAT, ()), True, id="full with beta"),
+    pytest.param("full", 0.1, None, False, id="missing"),
+    pytest.param("full", 0.1, Reference(("bfloat16",), ()), False, id="another dtype"),
+    pytest.param("full", 0.0, Reference(FLOAT, ()), False, id="not needed"),
+    pytest.param("lora", 0.1, Reference(FLOAT, ()), False, id="a copy beside an adapter"),
+    pytest.param("full", 0.1, Reference(FLOAT, ("Linear4bit",)), False, id="quantized"),
+]
+
+
+@pytest.mark.parametrize(("mode", "beta", "reference", "ok"), REFERENCES)
+def test_a_reference_is_there_when_it_is_needed(mode: str, beta: float, reference: Reference | None, ok: bool) -> None:
+    assert reference_is_not_quantized.prove(planned(mode, beta=beta), (seen(reference=reference),)).ok is ok
+
+
+def test_the_block_is_short_and_names_what_does_not_hold() -> None:
+    proofs = [holds("PRF001", "world", "world 1/1"), Proof("PRF006", "dtypes", False, "dtypes weights bfloat16")]
+    assert block(proofs) == "step 1 proofs  world 1/1 · NOT dtypes: dtypes weights bfloat16"
+    long = block([holds("PRF001", "world", "w" * 40)] * 5).splitlines()
+    assert len(long) == 3
+    assert all(len(line) <= WIDTH for line in long)

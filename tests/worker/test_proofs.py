@@ -1,0 +1,195 @@
+"""Each proof holds for a trainer as planned and fails for one that is broken, and its message leads to the cause."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from worker_runs import Changes, environment, record
+
+pytestmark = pytest.mark.stack
+PROGRAM = Path(__file__).with_name("in_broken_trainer.py")
+ROOT = PROGRAM.parents[2]
+STEPS = {"max_steps": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """One training: how it ended, what it printed, its run.json."""
+
+    exit_code: int
+    output: str
+    record: Changes
+
+    def proofs(self) -> dict[str, Changes]:
+        """The proofs of run.json by id."""
+        return {proof["id"]: proof for proof in self.record["proofs"]}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Trained]]:
+    """Trains a plan in a fork of a process that has the libraries, with a fault."""
+    errors = (tmp_path_factory.mktemp("server") / "stderr.txt").open("w")
+    server = subprocess.Popen(
+        [sys.executable, str(PROGRAM)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        text=True,
+        env=environment(PYTHONPATH=str(ROOT), TOKENIZERS_PARALLELISM="false"),
+    )
+    assert server.stdin is not None and server.stdout is not None
+
+    def run(plan: Changes, fault: str = "nothing", **request: Any) -> Trained:
+        folder = tmp_path_factory.mktemp("run")
+        (folder / "plan.json").write_text(json.dumps(plan))
+        server.stdin.write(json.dumps({"folder": str(folder), "fault": fault, **request}) + os.linesep)
+        server.stdin.flush()
+        answer = json.loads(server.stdout.readline())
+        return Trained(**answer, record=record(folder))
+
+    yield run
+    server.stdin.close()
+    server.wait(timeout=30)
+
+
+HOLDING = [
+    pytest.param("full", {}, "weights moved after 2 steps: 26/26", id="full"),
+    pytest.param("lora", {}, "all 14 LoRA B other than zero", id="LoRA"),
+    pytest.param("lora", {"gradient_checkpointing": True}, "all 14 LoRA B other than zero", id="checkpointing"),
+    pytest.param("nf4", {}, "all 14 LoRA B other than zero", id="nf4 LoRA"),
+    pytest.param("full", {"beta": 0.1}, "reference float32", id="full with a reference"),
+    pytest.param("lora", {"beta": 0.1}, "no reference model", id="LoRA is its own reference"),
+    pytest.param("full", {"bf16": True}, "compute bfloat16", id="autocast"),
+    pytest.param("lora", {"gradient_accumulation_steps": 2, "steps_per_generation": 2}, "/32 completions", id="parts"),
+]
+
+
+@pytest.mark.parametrize(("mode", "arguments", "shown"), HOLDING)
+def test_a_trainer_as_planned_passes_all_proofs(
+    mode: str, arguments: Changes, shown: str, make_plan: Callable[..., Changes], trained: Callable[..., Trained]
+) -> None:
+    plan = make_plan(mode, arguments={**STEPS, **arguments}, shims=["bnb_cpu_packing"] if mode == "nf4" else [])
+    plan["expect"]["arguments"] = {}
+    run = trained(plan)
+    assert run.exit_code == 0, run.output
+    assert {proof["ok"] for proof in run.record["proofs"]} == {True}
+    assert sorted(run.proofs()) == [f"PRF00{number}" for number in range(1, 10)]
+    assert shown in " · ".join(proof["shown"] for proof in run.record["proofs"])
+    assert "step 1 proofs  world 1/1 · no logits built (fused head)" in run.output
+
+
+def test_nothing_stays_on_the_trainer(make_plan: Callable[..., Changes], trained: Callable[..., Trained]) -> None:
+    run = trained(make_plan("lora", arguments=STEPS), call="watched")
+    assert run.exit_code == 0, run.output
+    assert '{"left": [[], [], [], false]}' in run.output
+
+
+def test_logits_of_the_completion_and_one_more_are_right(
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained]
+) -> None:
+    run = trained(make_plan("lora", arguments=STEPS), "logits_as_in_older_releases")
+    assert run.exit_code == 0, run.output
+    assert run.proofs()["PRF003"]["shown"] == "logits (16, 7, 41)"
+
+
+BROKEN = [
+    ("another_world", "PRF001", "3 processes", "launch.sh"),
+    ("a_part_of_the_model_elsewhere", "PRF002", "its weights on cpu, meta:0", "device"),
+    ("logits_keyword_that_is_ignored", "PRF003", "the whole sequence, prompt", "ignores the keyword"),
+    ("one_logit_too_few", "PRF003", "logits (16, 6, 41)", "other positions than the completion's"),
+    ("adapter_switched_off", "PRF004", "a loss without grad_fn", "switched the adapter or requires_grad off"),
+    ("every_requires_grad_off", "PRF004", "a loss without grad_fn", "requires_grad off"),
+    ("one_layer_detached", "PRF004", "(None) on 8 of 28", "k_proj"),
+    ("gradients_thrown_away", "PRF004", "(None) on 14 of 28 trainable tensors", "threw the gradients away"),
+    ("loss_that_is_no_number", "PRF004", "a loss of nan", "too small a dtype"),
+    ("optimizer_that_does_nothing", "PRF005", "14 of 14 LoRA B are zero after 2 steps", "optimizer's step"),
+    ("optimizer_without_the_last_layer", "PRF005", "14 trainable tensors are not in the optimizer", "layers.1"),
+    ("adapter_set_back_to_zero", "PRF005", "LoRA B are zero after 2 steps", "q_proj"),
+    ("weights_in_half_precision", "PRF006", "weights bfloat16", "casts the model after it was loaded"),
+    ("adapter_in_half_precision", "PRF006", "adapter bfloat16", "planned  adapter float32"),
+    ("autocast_that_nobody_planned", "PRF006", "compute bfloat16", "planned  compute float32"),
+    ("quantized_reference", "PRF007", "a quantized reference model (Linear4bit)", "planned  no reference model"),
+    ("mask_over_the_padding", "PRF008", "tokens after its end are trained", "padding"),
+    ("mask_with_a_hole", "PRF008", "its mask has holes", "left out of the loss"),
+    ("mask_that_ends_early", "PRF008", "its mask ends after 3 of at most 6 tokens", "neither an end token"),
+    ("stop_that_the_mask_does_not_know", "PRF008", "PAD tokens at its end are trained", "unknown to the mask"),
+]
+
+
+@pytest.mark.parametrize(("fault", "proof", "found", "cause"), BROKEN, ids=[case[0] for case in BROKEN])
+def test_a_broken_trainer_is_stopped_by_its_proof(
+    fault: str,
+    proof: str,
+    found: str,
+    cause: str,
+    make_plan: Callable[..., Changes],
+    trained: Callable[..., Trained],
+) -> None:
+    run = trained(make_plan("lora", arguments=STEPS), fault)
+    assert run.exit_code == 3, run.output
+    message = run.record["message"]
+    assert f"[{proof}]" in message
+    assert found in message
+    assert cause in message
+    assert f"grpo-run explain {proof}" in message
+    assert message in run.output
+    assert run.proofs()[proof]["ok"] is False
+    assert [each for each, was in run.proofs().items() if was["ok"] is False] == [proof]
+    assert "Traceback" not in run.output
+
+
+def test_weights_that_do_not_move_stop_a_full_run(
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained]
+) -> None:
+    run = trained(make_plan(arguments=STEPS), "optimizer_that_does_nothing")
+    assert run.exit_code == 3, run.output
+    assert "none of 26 tensors with a gradient changed in 2 steps" in run.record["message"]
+    assert "a larger learning_rate" in run.record["message"]
+
+
+def test_groups_without_variance_postpone_the_movement_and_say_so(
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained]
+) -> None:
+    never = trained(make_plan("lora", arguments={"max_steps": 3}), "rewards_without_variance")
+    assert never.exit_code == 0, never.output
+    assert "28 of them zero" in never.proofs()["PRF004"]["shown"]
+    assert (never.proofs()["PRF005"]["ok"], never.output.count("proof postponed")) == (None, 1)
+    assert "movement not seen after 3 steps: no gradient other than zero" in never.proofs()["PRF005"]["shown"]
+
+    later = trained(make_plan("lora", arguments={"max_steps": 5}), "rewards_without_variance_at_first")
+    assert later.exit_code == 0, later.output
+    assert later.proofs()["PRF005"]["ok"] is True
+    assert "adapter moved after 4 steps: 14/14" in later.proofs()["PRF005"]["shown"]
+
+
+def test_a_warm_up_from_zero_postpones_nothing(
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained]
+) -> None:
+    arguments = {**STEPS, "warmup_steps": 2, "lr_scheduler_type": "linear"}
+    run = trained(make_plan("lora", arguments=arguments))
+    assert run.exit_code == 0, run.output
+    assert "adapter moved after 2 steps" in run.proofs()["PRF005"]["shown"]
+
+
+def test_a_trial_leaves_no_model(make_plan: Callable[..., Changes], trained: Callable[..., Trained]) -> None:
+    run = trained(make_plan("lora", arguments=STEPS, smoke=True))
+    assert (run.exit_code, run.record["final"], run.record["status"]) == (0, None, "completed")
+
+
+def test_a_stop_text_ends_with_the_token_that_completes_it(tiny_model: Path) -> None:
+    from transformers import AutoTokenizer
+
+    from grpo_recipes.worker.witness import stop_finder
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    ids = tokenizer("1+2=3abc=")["input_ids"]
+    assert stop_finder(tokenizer, ())(ids) is None
+    assert stop_finder(tokenizer, ("xyz",))(ids) is None
+    assert stop_finder(tokenizer, ("3ab",))(ids) == 7
+    assert stop_finder(tokenizer, ("abc=", "="))(ids) == 4
