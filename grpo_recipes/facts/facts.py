@@ -1,7 +1,7 @@
 """Facts: what this stack accepts, put together from its packages."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
@@ -34,9 +34,15 @@ class Facts:
     packages: Mapping[str, PackageFacts]
     origins: Mapping[str, Origin]
     versions: Mapping[str, str | None]
+    _combined: dict[str, Mapping[str, Field] | None] = field(default_factory=dict, compare=False, repr=False)
 
     def fields(self, owner: str) -> Mapping[str, Field] | None:
         """The fields of a class and of its bases in other packages; None when any of them is not known."""
+        if owner not in self._combined:
+            self._combined[owner] = self._combine(owner)
+        return self._combined[owner]
+
+    def _combine(self, owner: str) -> Mapping[str, Field] | None:
         facts = self._owner(owner)
         if facts is None:
             return None

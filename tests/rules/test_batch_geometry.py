@@ -1,10 +1,10 @@
 """The batch of a recipe is kept in every world, or the recipe is refused."""
 
+import json
 import random
 from pathlib import Path
 
 import pytest
-import yaml
 from rule_cases import BASE_RECIPE, declared, laid_over, resolved
 
 from grpo_recipes.facts.facts import Facts
@@ -24,7 +24,7 @@ NO_FACTS = Facts({}, {}, {})
 def _renamed(values: dict[str, object], stack: Stack, folder: Path) -> Context:
     """The settings of a recipe before any rule has decided."""
     path = folder / "case.yaml"
-    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    path.write_text(json.dumps(values), encoding="utf-8")
     source, findings = compose(str(path))
     assert source is not None, findings
     checked = check_recipe(source, NO_FACTS)
