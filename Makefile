@@ -6,6 +6,8 @@
 PYTHON ?= python3
 TORCH_INDEX ?=
 PYTEST_ARGS ?=
+# Stacks of tests/stacks/stacks.json that test-stacks uses: names with commas, quick (three of them) or all.
+STACKS ?= all
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,7 +18,7 @@ DEVELOPMENT := -e '.[train,quantization,deepspeed,dev]'
 # One retry, for downloads that broke off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup quickstart test test-fast test-stack test-distributed test-quickstart test-environments lint schemas facts benchmark clean
+.PHONY: setup quickstart test test-fast test-stack test-distributed test-stacks test-quickstart test-environments lint schemas facts benchmark clean
 
 setup: $(VENV)/dev.stamp
 
@@ -37,7 +39,7 @@ quickstart: $(VENV)/train.stamp
 test: test-fast test-stack
 
 test-fast: setup
-	$(BIN)/python -m pytest -m "not stack" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --ignore=tests/stacks -m "not stack and not stacks" $(PYTEST_ARGS)
 
 test-stack: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "stack and not distributed" $(PYTEST_ARGS)
@@ -46,6 +48,12 @@ test-stack: setup
 test-distributed: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/distributed -m distributed \
 	  --distributed-table benchmarks/distributed.md $(PYTEST_ARGS)
+
+# Real releases from the oldest to the newest, 2 GB of packages in .stacks. All of them write benchmarks/stacks.md.
+test-stacks: setup
+	$(BIN)/python tests/stacks/environments.py "$(STACKS)"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/stacks -m stacks --stacks "$(STACKS)" \
+	  $(if $(filter all,$(STACKS)),--stacks-table benchmarks/stacks.md) $(PYTEST_ARGS)
 
 test-quickstart: setup
 	$(BIN)/python benchmarks/quickstart_accuracy.py
@@ -59,7 +67,7 @@ lint: setup
 	$(BIN)/mypy
 
 schemas: setup
-	for name in recipe plan findings doctor; do $(BIN)/grpo-run schema $$name > schemas/$$name.schema.json; done
+	for name in recipe plan findings diff doctor; do $(BIN)/grpo-run schema $$name > schemas/$$name.schema.json; done
 
 # For maintainers: reads all releases from the package index again, some minutes; review what changed.
 facts: setup

@@ -43,12 +43,15 @@ class Arguments:
     """Keyword arguments, by the object that takes them; None where the object is not built.
 
     GRPOConfig lacks output_dir and model_init_kwargs, which the worker adds from the run folder and from here.
+    quantization_config_in: what takes the BitsAndBytesConfig: GRPOTrainer itself, or the model_init_kwargs of older
+    releases.
     """
 
     GRPOConfig: dict[str, object]
     model_init_kwargs: dict[str, object]
     LoraConfig: dict[str, object] | None = None
     BitsAndBytesConfig: dict[str, object] | None = None
+    quantization_config_in: Literal["GRPOTrainer", "model_init_kwargs"] = "GRPOTrainer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,9 @@ class Evaluation:
 
     at_start: before the first step; every_steps: 0 only at start and end. It always runs after the last step.
     greedy: most likely token instead of sampling. batch_size: prompts per generate call and process.
+    sampling: how completions are drawn, the same on every release: the recipe's temperature, top_p, top_k, min_p,
+    repetition_penalty and generation_kwargs, by the names of transformers' GenerationConfig.
+    max_prompt_length: tokens that are kept of a longer prompt, its last ones; None keeps all.
     """
 
     data: Data
@@ -126,6 +132,8 @@ class Evaluation:
     every_steps: int
     greedy: bool
     batch_size: int
+    sampling: dict[str, object]
+    max_prompt_length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +142,7 @@ class Expect:
 
     trainable: "full" or "lora"; trainable_parameters: their count when the model's sizes are known, else None.
     deepspeed_stage: 0 without DeepSpeed. arguments: live GRPOConfig attributes that must equal these values.
+    weights_dtype: of the model's own weights, None where any is right (dtype: auto).
     adapter_dtype: of the LoRA tensors when training starts, None without an adapter or when it is not known.
     stop, stop_token_ids: what ends a completion beside the model's own end tokens.
     """
@@ -143,6 +152,7 @@ class Expect:
     trainable: Literal["full", "lora"]
     trainable_parameters: int | None
     arguments: dict[str, object]
+    weights_dtype: str | None = "float32"
     adapter_dtype: str | None = None
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
@@ -152,8 +162,11 @@ class Expect:
 class Plan:
     """A resolved recipe.
 
+    shims: the patches for defects of released stacks that the worker applies, by file name in worker/shims/, each
+    with the value that it needs, true when it needs none.
     findings: what was said and did not forbid it, one line each.
     smoke: a trial of two steps for the proofs; the worker leaves no model.
+    expressible: the releases of TRL that can express the recipe, where it was asked; see resolve/expressible.py.
     """
 
     plan: int
@@ -169,12 +182,13 @@ class Plan:
     data: Data
     rewards: tuple[Reward, ...]
     evaluation: Evaluation | None
-    shims: tuple[str, ...]
+    shims: dict[str, object]
     expect: Expect
     deepspeed: dict[str, object] | None
     environment: dict[str, str]
     findings: tuple[str, ...] = ()
     smoke: bool = False
+    expressible: dict[str, object] | None = None
 
 
 def to_json(plan: Plan) -> str:

@@ -38,6 +38,9 @@ class Settings(Mapping[str, Setting]):
     def __getitem__(self, key: str) -> Setting:
         return self._by_key[key]
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._by_key
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_key)
 

@@ -18,7 +18,8 @@ COMMANDS = {
     "validate": "Check recipes; no torch, no GPU.",
     "plan": "Show every value of a run with its origin.",
     "explain": "Explain a rule or a key.",
-    "doctor": "Show the stack of this machine.",
+    "diff": "Say what changes between two recipes, or two stacks.",
+    "doctor": "Show the stack of this machine and its known defects.",
     "schema": "Print the JSON Schema for editors.",
 }
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.resolve import field_values, placement, rename, schema_findings, stack_findings
+from grpo_recipes.resolve import field_values, not_expressed, placement, rename, schema_findings, stack_findings
 from grpo_recipes.rules.registry import rules
 from grpo_recipes.schemas.export import field_docs
 from grpo_recipes.schemas.keys import keys_named, recipe_keys, sections
@@ -21,7 +21,8 @@ OTHER_IDS = {
     placement.UNKNOWN_KEY: "A key is not part of the format, nor a field of the class that its section passes on.",
     placement.REMOVED_KEY: "A field once existed and was removed by a release.",
     placement.OWNED_KEY: "A GRPOConfig field stands under `trl` though it has a place of its own, or grpo-run sets it.",
-    rename.TWO_NAMES: "The target's GRPOConfig has no field for a value of the experiment.",
+    not_expressed.NOT_EXPRESSED: "The target cannot express a value: it lacks the field or reads it in another way, and"
+    " does something else by itself. What an older release does without a field is known for every release.",
     field_values.NOT_ALLOWED: "A value is not among those that the target's own source knows. Many of these pass"
     " GRPOConfig and fail after the model was loaded.",
     field_values.WRONG_FIELD_TYPE: "A value has another type than the target's class declares for its field.",

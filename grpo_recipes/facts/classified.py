@@ -1,17 +1,18 @@
 """Which GRPOConfig fields define the experiment, which belong to the machine, and which are bookkeeping.
 
-The table is `data/classified_fields.json`, one field a line:
+The table is `data/classified_fields.json`, in the order of GRPOConfig:
 kind: experiment, machine or bookkeeping. home: the recipe key where a user writes it; its default stands in the
 schema. value: the value of format 1 for an experiment field without a home. owner: why a recipe cannot write the
 field, and what to write instead. when: conditions under which the value matters, all of which must hold.
+expressed: what releases do that take the field in another way, or not at all; see facts/expression.py.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 Kind = Literal["experiment", "machine", "bookkeeping"]
 Condition = tuple[str, str, object]
@@ -21,7 +22,7 @@ TABLE = Path(__file__).parent / "data" / "classified_fields.json"
 
 @dataclass(frozen=True, slots=True)
 class ClassifiedField:
-    """One line of the table; has_value tells a format value of None from no format value."""
+    """One field of the table; has_value tells a format value of None from no format value."""
 
     name: str
     kind: Kind
@@ -30,6 +31,7 @@ class ClassifiedField:
     value: object
     has_value: bool
     when: tuple[Condition, ...]
+    expressed: tuple[Mapping[str, Any], ...] = ()
 
 
 @cache
@@ -45,6 +47,7 @@ def classified_fields() -> Mapping[str, ClassifiedField]:
             value=row.get("value"),
             has_value="value" in row,
             when=tuple((field, operator, operand) for field, operator, operand in row.get("when", ())),
+            expressed=tuple(row.get("expressed", ())),
         )
         for name, row in rows.items()
     }
@@ -64,10 +67,17 @@ OPERATORS: dict[str, Callable[[object, object], bool]] = {
     "==": lambda value, operand: value == operand,
     "!=": lambda value, operand: value != operand,
     ">": lambda value, operand: isinstance(value, int | float) and value > operand,  # type: ignore[operator]
+    "<": lambda value, operand: isinstance(value, int | float) and value < operand,  # type: ignore[operator]
+    "in": lambda value, operand: isinstance(operand, list) and value in operand,
     "contains": _contains,
 }
 
 
+def holds(conditions: Iterable[Condition], values: Mapping[str, object]) -> bool:
+    """Whether all conditions hold for these values; an absent value is None."""
+    return all(OPERATORS[operator](values.get(name), operand) for name, operator, operand in conditions)
+
+
 def matters(field: ClassifiedField, values: Mapping[str, object]) -> bool:
     """Whether the field changes anything, given the GRPOConfig values (and `rewards`, their number)."""
-    return all(OPERATORS[operator](values.get(name), operand) for name, operator, operand in field.when)
+    return holds(field.when, values)

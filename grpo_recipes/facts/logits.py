@@ -1,16 +1,35 @@
 """Which logits keyword a model class takes in a release of transformers."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from grpo_recipes.facts.folded import nearest_release, value_at
-from grpo_recipes.facts.model_classes import model_module
 from grpo_recipes.facts.package_folder import package_folder
-from grpo_recipes.facts.read_logits import LogitsKeyword, read_logits_keyword
 from grpo_recipes.facts.shipped import table
-from grpo_recipes.facts.source import PackageSource
+from grpo_recipes.facts.windows import is_within
 
 TABLE = "logits_keyword"
+PASSED_TABLE = "passed_logits_keyword"
+NEW, OLD = "logits_to_keep", "num_logits_to_keep"
+
+
+@dataclass(frozen=True, slots=True)
+class LogitsKeyword:
+    """How a model class can be asked for the logits of the last positions alone.
+
+    name: the keyword that forward declares, None when it has none. translated: a decorator still turns
+    num_logits_to_keep into logits_to_keep. swallows: forward takes any keyword, so that a wrong name is ignored
+    in silence instead of being a TypeError.
+    """
+
+    name: str | None
+    translated: bool
+    swallows: bool
+
+    def takes(self, word: str) -> bool:
+        """Whether forward builds the last logits alone when asked by this word."""
+        return word == self.name or (self.translated and word == OLD)
 
 
 def shipped_logits_keyword(version: str, model_class: str) -> LogitsKeyword | None:
@@ -25,6 +44,10 @@ def shipped_logits_keyword(version: str, model_class: str) -> LogitsKeyword | No
 
 def installed_logits_keyword(model_class: str) -> LogitsKeyword | None:
     """The same, read from the transformers that is installed here."""
+    from grpo_recipes.facts.model_classes import model_module  # parsing source is for a release that was not read
+    from grpo_recipes.facts.read_logits import read_logits_keyword
+    from grpo_recipes.facts.source import PackageSource
+
     module, folder = model_module(model_class), package_folder("transformers")
     if module is None or folder is None:
         return None
@@ -35,6 +58,11 @@ def releases_with_class(model_class: str) -> tuple[str, str] | None:
     """The first and the last release of transformers that was read and has the class; None for an unknown one."""
     spans = table(TABLE)["classes"].get(model_class)
     return (str(spans[0][0]), str(spans[-1][1])) if spans else None
+
+
+def passed_logits_keyword(trl: str) -> str | None:
+    """The keyword by which GRPOTrainer of this TRL asks for the last logits, None where it asks for none."""
+    return next((row["keyword"] for row in table(PASSED_TABLE)["passed"] if is_within(trl, row["trl"])), None)
 
 
 def to_json_value(keyword: LogitsKeyword) -> dict[str, object]:

@@ -1,26 +1,10 @@
 """Reads from source which logits keyword a model class' forward takes; nothing is imported."""
 
 import ast
-from dataclasses import dataclass
 
+from grpo_recipes.facts.logits import NEW, OLD, LogitsKeyword
 from grpo_recipes.facts.read import find_method
 from grpo_recipes.facts.source import PackageSource
-
-NEW, OLD = "logits_to_keep", "num_logits_to_keep"
-
-
-@dataclass(frozen=True, slots=True)
-class LogitsKeyword:
-    """How a model class can be asked for the logits of the last positions alone.
-
-    name: the keyword that forward declares, None when it has none. translated: a decorator still turns
-    num_logits_to_keep into logits_to_keep. swallows: forward takes any keyword, so that a wrong name is ignored
-    in silence instead of being a TypeError.
-    """
-
-    name: str | None
-    translated: bool
-    swallows: bool
 
 
 def read_logits_keyword(source: PackageSource, module: str, model_class: str) -> LogitsKeyword | None:

@@ -1,5 +1,6 @@
 """What the packages of a stack declare about each other, and where a stack contradicts it."""
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -7,7 +8,7 @@ from packaging.version import InvalidVersion, Version
 
 from grpo_recipes.facts.folded import nearest_release, value_at
 from grpo_recipes.facts.releases import released
-from grpo_recipes.facts.shipped import table
+from grpo_recipes.facts.shipped import releases_with_facts, table
 from grpo_recipes.facts.windows import is_within
 from grpo_recipes.stack.stack import Stack
 
@@ -54,6 +55,7 @@ class Conflict:
     found: str
 
 
+@functools.cache
 def requirements(package: str, version: str) -> tuple[Requirement, ...] | None:
     """What a release declares about packages of a stack, None when its metadata was not read."""
     data = table(TABLE).get(package)
@@ -98,6 +100,23 @@ def nearest_accepting(package: str, version: str, name: str, found: str) -> str 
         if all(one.accepts(found) for one in requirements(package, release) or () if one.name == name)
     ]
     return _nearest(releases, version, accepting)
+
+
+def nearest_outside(package: str, version: str, window: str) -> list[str]:
+    """The releases next to `version` above and below it that lie outside a window, the nearer first.
+
+    Below, only what grpo-run knows about: no trl without a GRPOTrainer.
+    """
+    oldest = next(iter(releases_with_facts(package)), "0")
+    releases = [release for release in released(package) if Version(release) >= Version(oldest)]
+    outside = [release for release in releases if not is_within(release, window)]
+    sides = (
+        [release for release in outside if Version(release) > Version(version)],
+        [release for release in outside if Version(release) < Version(version)],
+    )
+    nearest = [found for side in sides if (found := _nearest(releases, version, side)) is not None]
+    place = sum(Version(release) < Version(version) for release in releases)
+    return sorted(nearest, key=lambda release: abs(releases.index(release) - place))
 
 
 def _checked(stack: Stack, declared: Sequence[Requirement]) -> Iterator[tuple[Requirement, str]]:

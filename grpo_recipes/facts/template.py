@@ -1,10 +1,13 @@
 """What a jinja2 template asks for, read from its syntax tree and never rendered."""
 
+import functools
+
 
 class TemplateProblem(Exception):
     """The template cannot be parsed; the text says where and why."""
 
 
+@functools.cache
 def template_variables(text: str) -> frozenset[str]:
     """The variables that a template needs from outside. Raises TemplateProblem.
 

@@ -1,9 +1,16 @@
 """A plan as text: value, origin, reason, the experiment first."""
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from grpo_recipes.plan import Plan, PlannedSetting
+from grpo_recipes.report.stack_text import end_text
+from grpo_recipes.resolve.known_defects import known_defects
+from grpo_recipes.stack.stack import from_json_value
 from grpo_recipes.trust.redact import redact
+
+SHIMS = "shims."
 
 TITLES = {
     "experiment": "experiment (the same on every stack and machine)",
@@ -20,12 +27,36 @@ def plan_text(plan: Plan) -> str:
         f" strategy {world.strategy}",
     ]
     for kind, title in TITLES.items():
-        rows = [row for row in plan.settings if row.kind == kind]
+        rows = [row for row in plan.settings if row.kind == kind and not row.key.startswith(SHIMS)]
         if rows:
             lines += ["", title, *_table(rows)]
+    lines += _shims(plan)
+    lines += _releases(plan.expressible)
     if plan.findings:
         lines += ["", "said", *(f"  {finding}" for finding in plan.findings)]
     return redact("\n".join(lines))
+
+
+def _shims(plan: Plan) -> list[str]:
+    """The patches that the run applies, why, and which releases do without."""
+    ends = {defect.rule: end_text(defect) for defect in known_defects(from_json_value(plan.stack))}
+    rows = [row for row in plan.settings if row.key.startswith(SHIMS)]
+    lines = [
+        f"  {row.key.removeprefix(SHIMS):<20}  {row.origin}  {'; '.join(filter(None, (row.why, ends.get(row.origin))))}"
+        for row in rows
+    ]
+    return ["", "shims (patches of these releases in the training process)", *lines] if lines else []
+
+
+def _releases(expressible: Mapping[str, Any] | None) -> list[str]:
+    """The releases of TRL that can express the recipe, and what refuses it on the others."""
+    if expressible is None:
+        return []
+    lines = ["", "releases that can express it", f"  trl {expressible['releases'] or 'none'}"]
+    for one in expressible["refusing"]:
+        reasons = ", ".join(f"{reason['key'] or 'the stack'} [{reason['rule']}]" for reason in one["reasons"])
+        lines.append(f"  not {one['releases']}: {reasons}")
+    return lines
 
 
 def _table(rows: list[PlannedSetting]) -> list[str]:

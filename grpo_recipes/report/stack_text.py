@@ -1,5 +1,8 @@
-"""A stack as text, for `doctor`."""
+"""A stack, and what is known to be wrong with it, as text for `doctor`."""
 
+from collections.abc import Sequence
+
+from grpo_recipes.resolve.known_defects import KnownDefect
 from grpo_recipes.stack.stack import Stack
 
 
@@ -17,3 +20,21 @@ def stack_text(stack: Stack) -> str:
         capability = f", capability {gpu.capability[0]}.{gpu.capability[1]}" if gpu.capability else ""
         lines.append(f"{'gpu':<14}{gpu.name}{memory}{capability}")
     return "\n".join(lines)
+
+
+def known_text(known: Sequence[KnownDefect]) -> str:
+    """Known defects, each with what grpo-run does about it and the nearest releases without it."""
+    if not known:
+        return "no defect of these releases is known"
+    lines = ["known defects of these releases; a rule is named by what it keeps true"]
+    for defect in known:
+        end = end_text(defect)
+        lines += [f"  {defect.rule or '':<6}  {defect.what}", f"          {defect.answer}{'; ' if end else ''}{end}"]
+    return "\n".join(lines)
+
+
+def end_text(defect: KnownDefect) -> str:
+    """With which releases a defect ends, "" where that is not known."""
+    if defect.without:
+        return f"not with {' or '.join(defect.without)}"
+    return f"until {defect.until}" if defect.until else ""

@@ -2,9 +2,11 @@
 
 import hashlib
 import os
+from collections.abc import Mapping
 
 from grpo_recipes import __version__
 from grpo_recipes.facts.classified import classified_fields
+from grpo_recipes.facts.expression import Expression, Passed, Unsaid
 from grpo_recipes.facts.local_files import data_format, local_path
 from grpo_recipes.facts.model_config import lora_parameter_count, parameter_count, read_model_config
 from grpo_recipes.finding import Path
@@ -20,12 +22,17 @@ from grpo_recipes.plan import (
     World,
 )
 from grpo_recipes.resolve.arguments import arguments, expect
+from grpo_recipes.resolve.not_expressed import expressions
+from grpo_recipes.resolve.schema_findings import flow
 from grpo_recipes.rules.context import Context
 from grpo_recipes.settings import Setting
 from grpo_recipes.stack.stack import to_json_value
 
-MACHINE = ("world", "launch", "distributed", "shims")
+MACHINE = ("batch", "world", "launch", "distributed", "shims")
 BOOKKEEPING = ("logging", "evaluation", "name", "description", "recipe", "extends")
+
+# Names that GRPOConfig and transformers' GenerationConfig share.
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 def build_plan(context: Context, notes: tuple[str, ...]) -> Plan:
@@ -39,14 +46,14 @@ def build_plan(context: Context, notes: tuple[str, ...]) -> Plan:
         recipe=context.source.values,
         stack=to_json_value(context.stack),
         world=_world(context),
-        settings=planned_settings(context),
+        settings=planned_settings(context, passed.GRPOConfig),
         arguments=passed,
         model=model,
         tokenizer=_tokenizer(context),
         data=_data(context, "dataset"),
         rewards=_rewards(context),
         evaluation=_evaluation(context),
-        shims=tuple(sorted(context.settings.under("shims"))),
+        shims=dict(sorted(context.settings.under("shims").items())),
         expect=expect(context, passed.GRPOConfig, _trainable_parameters(context, model)),
         deepspeed=_deepspeed(context),
         environment=_environment(context),
@@ -64,31 +71,46 @@ def kind_of(key: str) -> str:
     return "bookkeeping" if section in BOOKKEEPING else "experiment"
 
 
-def planned_settings(context: Context) -> tuple[PlannedSetting, ...]:
-    """Every value that the run uses, the experiment first."""
-    passed = arguments(context).GRPOConfig
+def planned_settings(context: Context, passed: Mapping[str, object]) -> tuple[PlannedSetting, ...]:
+    """Every value that the run uses, the experiment first. passed: the GRPOConfig arguments.
+
+    What the release says in other words has the recipe's value, and the words in its reason.
+    """
+    said = expressions(context.settings, context.facts)
     rows = []
     for key, setting in context.settings.items():
         owner, _, name = key.partition(".")
-        if (owner == "GRPOConfig" and name not in passed) or setting.value is None:
+        if owner == "GRPOConfig" and not _is_used(setting, said.get(name), passed):
             continue
-        if not setting.given and setting.value in ([], {}, "", "auto"):
+        if setting.value is None or (not setting.given and setting.value in ([], {}, "", "auto")):
             continue
-        rows.append(_row(key, setting))
-    written = {row.key for row in rows}
+        rows.append(_row(key, setting, said.get(name) if owner == "GRPOConfig" else None))
+    written = {row.key for row in rows} | {one.key for one in said.values() if isinstance(one, Passed)}
     for name, value in passed.items():
         if f"GRPOConfig.{name}" not in written:
-            rows.append(_row(f"GRPOConfig.{name}", Setting(f"GRPOConfig.{name}", value, "grpo-run")))
+            rows.append(_row(f"GRPOConfig.{name}", Setting(f"GRPOConfig.{name}", value, "grpo-run"), None))
     order = {"experiment": 0, "machine": 1, "bookkeeping": 2}
     return tuple(sorted(rows, key=lambda row: order[row.kind]))
 
 
-def _row(key: str, setting: Setting) -> PlannedSetting:
+def _is_used(setting: Setting, said: Expression | None, passed: Mapping[str, object]) -> bool:
+    """Whether a GRPOConfig value reaches the run: passed, under whatever name, or done by the release itself."""
+    name = setting.key.partition(".")[2]
+    by_itself = isinstance(said, Unsaid) and (setting.given or kind_of(setting.key) == "experiment")
+    return name in passed or isinstance(said, Passed) or by_itself
+
+
+def _row(key: str, setting: Setting, said: Expression | None) -> PlannedSetting:
+    reasons = [setting.why] if setting.why else []
+    if isinstance(said, Passed) and said.because:
+        reasons.append(f"passed as {said.key.partition('.')[2]} {flow(said.value)}: {said.because}")
+    elif isinstance(said, Unsaid):
+        reasons.append(f"not passed: {said.because}")
     return PlannedSetting(
         key=key,
         value=setting.value,
         origin=setting.origin,
-        why=setting.why,
+        why="; ".join(reasons),
         recipe_key=".".join(map(str, setting.path or ())),
         kind=kind_of(key),  # type: ignore[arg-type]
     )
@@ -212,6 +234,8 @@ def _evaluation(context: Context) -> Evaluation | None:
         every_steps=context.whole("evaluation.every_steps"),
         greedy=bool(context.value("evaluation.greedy")),
         batch_size=context.whole("GRPOConfig.per_device_train_batch_size"),
+        sampling={name: context.value(f"GRPOConfig.{name}") for name in SAMPLING},
+        max_prompt_length=context.value("GRPOConfig.max_prompt_length"),  # type: ignore[arg-type]
     )
 
 

@@ -8,14 +8,15 @@ from grpo_recipes.finding import Finding
 from grpo_recipes.rules.context import Context, NotJudged
 from grpo_recipes.rules.registry import Rule, rules
 from grpo_recipes.settings import Settings
+from grpo_recipes.stack.stack import Stack
 
 
-def _applies(rule: Rule, context: Context) -> bool | None:
+def applies(rule: Rule, stack: Stack) -> bool | None:
     """Whether the rule is for this stack; None when a version that it asks for is unknown."""
     for package, specifier in rule.applies_to.items():
-        version = context.stack.version(package)
+        version = stack.version(package)
         if version is None:
-            return False if context.stack.is_absent(package) else None
+            return False if stack.is_absent(package) else None
         if not is_within(version, specifier):
             return False
     return True
@@ -26,7 +27,7 @@ def decide(context: Context) -> Settings:
     settings = context.settings
     for rule in sorted((r for r in rules() if r.decide), key=lambda r: (r.order, r.id)):
         current = replace(context, settings=settings)
-        if rule.decide is None or not _applies(rule, current):
+        if rule.decide is None or not applies(rule, current.stack):
             continue
         try:
             chosen = list(rule.decide(current))
@@ -48,10 +49,10 @@ def check(context: Context) -> list[Finding]:
     for rule in rules():
         if rule.check is None:
             continue
-        applies = _applies(rule, context)
-        if applies is None:
+        is_for = applies(rule, context.stack)
+        if is_for is None:
             findings.append(_not_checked(rule, context))
-        elif applies:
+        elif is_for:
             findings.extend(_judged(rule, context))
     return findings
 

@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 from grpo_recipes.facts.classified import classified_fields, matters
+from grpo_recipes.facts.expression import Expression, Passed
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.field import Field
 from grpo_recipes.finding import Finding, Patch, dotted
 from grpo_recipes.nearest import nearest_words
+from grpo_recipes.resolve.not_expressed import expressions
 from grpo_recipes.resolve.pin import field_values
 from grpo_recipes.resolve.schema_findings import entry, shown
 from grpo_recipes.settings import Setting, Settings
@@ -24,15 +26,23 @@ def value_findings(settings: Settings, facts: Facts, source: Source) -> list[Fin
     """One finding for each value that the target's class takes without a word and chokes on later."""
     findings = []
     fields = {owner: facts.fields(owner) or {} for owner in OWNERS}
+    expressed = expressions(settings, facts)
     for key, setting in settings.items():
         owner, _, name = key.partition(".")
         field = fields[owner].get(name) if owner in OWNERS else None
         if field is None or setting.refused or setting.value == "auto":
             continue
+        if owner == "GRPOConfig" and not _is_passed_as_written(expressed.get(name)):
+            continue
         finding = _not_allowed(field, owner, setting, facts, source) or _wrong_type(field, setting, source)
         if finding is not None:
             findings.append(finding)
     return findings
+
+
+def _is_passed_as_written(said: Expression | None) -> bool:
+    """Whether the target's field gets the recipe's own value; what it lacks or translates is not judged by it."""
+    return said is None or (isinstance(said, Passed) and not said.because)
 
 
 MOST_WORDS = 12

@@ -2,6 +2,7 @@
 
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import Facts
+from grpo_recipes.facts.releases import removal
 from grpo_recipes.finding import Finding, Patch, Path, dotted
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.schemas.keys import keys_named, recipe_keys, sections
@@ -98,7 +99,13 @@ def _at(source: Source, path: Path) -> object:
 
 def _removed(path: Path, facts: Facts, source: Source) -> Finding | None:
     name = str(path[-1])
+    field = classified_fields().get(name)
+    if field is not None and field.home:
+        return None  # the format has it for all releases
     removed = facts.removed("GRPOConfig", name)
+    has_it_still = removed is None and name not in classified_fields()
+    if has_it_still:
+        removed = removal("GRPOConfig", name) or removal("TrainingArguments", name)
     if removed is None:
         return None
     today = classified_fields().get(removed.renamed_to or "")
@@ -109,13 +116,14 @@ def _removed(path: Path, facts: Facts, source: Source) -> Finding | None:
     elif today is not None:
         home = today.home or f"trl.{today.name}"
         fix, patch = f"write it as {home}", (*patch, Patch(tuple(home.split(".")), _at(source, path)))
+    went = f"{removed.package} {removed.removed_in} removed it from GRPOConfig"
     return Finding(
         REMOVED_KEY,
         "error",
-        f"{name} does not exist any more",
+        f"{name} is a name of older releases alone" if has_it_still else f"{name} does not exist any more",
         dotted(path),
         source.mark(path),
-        because=(f"{removed.package} {removed.removed_in} removed it from GRPOConfig",),
+        because=(f"{went}; the format has the newest names for all releases" if has_it_still else went,),
         fix=fix,
         patch=patch,
     )

@@ -2,14 +2,12 @@
 
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.finding import Finding, Patch, dotted
+from grpo_recipes.finding import Finding
 from grpo_recipes.resolve.placement import OPEN_SECTIONS, owned_key, unknown_key
 from grpo_recipes.resolve.recipe_phase import written_at
 from grpo_recipes.schemas.keys import sections
 from grpo_recipes.settings import Setting, Settings
 from grpo_recipes.yaml.compose import Source
-
-TWO_NAMES = "FCT004"
 
 # Recipe keys whose target is no GRPOConfig field of the same home.
 TARGETS = {
@@ -79,7 +77,7 @@ def _trl_fields(settings: Settings, facts: Facts, source: Source) -> tuple[list[
         owned = owned_key(path, source)
         if owned is not None:
             findings.append(owned)
-        elif fields is not None and name not in fields:
+        elif fields is not None and not _is_of_the_format(name, facts):
             findings.append(unknown_key(path, value, facts, source))
         else:
             origin = written_at(source, path) if path in source.marks else block.origin
@@ -87,32 +85,6 @@ def _trl_fields(settings: Settings, facts: Facts, source: Source) -> tuple[list[
     return found, findings
 
 
-def experiment_not_expressed(
-    settings: Settings, facts: Facts, source: Source, *, defaults_too: bool = True
-) -> list[Finding]:
-    """Findings for experiment values that the target has no field for: the run would be another experiment.
-
-    defaults_too: also for values of the format that nobody wrote.
-    """
-    fields = facts.fields("GRPOConfig")
-    if fields is None:
-        return []
-    findings = []
-    for name, field in classified_fields().items():
-        setting = settings.get(f"GRPOConfig.{name}")
-        if setting is None or name in fields or setting.refused:
-            continue
-        if setting.given or (defaults_too and field.kind == "experiment"):
-            findings.append(
-                Finding(
-                    TWO_NAMES,
-                    "error",
-                    f"{facts.source('GRPOConfig')} cannot express {name} {setting.value}",
-                    dotted(setting.path or ()),
-                    source.mark(setting.path or ()),
-                    because=("its GRPOConfig has no such field",),
-                    fix="use a stack whose TRL has it",
-                    patch=(Patch(setting.path, remove=True),) if setting.given and setting.path else (),
-                )
-            )
-    return findings
+def _is_of_the_format(name: str, facts: Facts) -> bool:
+    """Whether a GRPOConfig field is one that the format knows, on whichever release, and that was not removed."""
+    return name in classified_fields() and facts.removed("GRPOConfig", name) is None

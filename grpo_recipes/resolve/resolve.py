@@ -8,15 +8,15 @@ from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.finding import Finding, by_place, has_errors
 from grpo_recipes.resolve.engine import check, decide
 from grpo_recipes.resolve.field_values import ambiguous_words, value_findings, without_effect
+from grpo_recipes.resolve.not_expressed import not_expressed
 from grpo_recipes.resolve.pin import pin
 from grpo_recipes.resolve.recipe_phase import check_recipe, recipe_settings
-from grpo_recipes.resolve.rename import experiment_not_expressed, rename
+from grpo_recipes.resolve.rename import rename
 from grpo_recipes.resolve.stack_findings import stack_findings
 from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.the_worker_knows_this_trl import ID as OTHER_TRL
 from grpo_recipes.settings import Settings
 from grpo_recipes.stack.stack import Stack
-from grpo_recipes.yaml.compose import compose
+from grpo_recipes.yaml.compose import Source, compose
 
 if TYPE_CHECKING:
     from grpo_recipes.plan import Plan
@@ -41,7 +41,12 @@ def resolve(file: str, stack: Stack, overrides: Sequence[str] = ()) -> Resolutio
     source, findings = compose(file, overrides)
     if source is None:
         return Resolution(file, None, tuple(by_place(findings)))
-    facts = facts_for(stack)
+    return resolve_source(source, stack, findings)
+
+
+def resolve_source(source: Source, stack: Stack, findings: Sequence[Finding] = ()) -> Resolution:
+    """The same for a recipe that was read already, with the findings of reading it."""
+    file, facts = source.file, facts_for(stack)
     findings = [*findings, *stack_findings(stack, facts)]
     checked = check_recipe(source, facts)
     refused_by_reader = {finding.key for finding in findings if finding.key and finding.severity == "error"}
@@ -62,12 +67,9 @@ def _phases(start: Context) -> tuple[Context, list[Finding]]:
     settings = _refusing(settings, findings)
     settings = pin(decide(replace(start, settings=settings)))
     context = replace(start, settings=settings)
-    judged = check(context)
-    # Nothing trains with such a TRL, so what its own defaults would do is not asked.
-    is_trained_with = all(finding.rule != OTHER_TRL for finding in judged)
-    findings += experiment_not_expressed(settings, facts, source, defaults_too=is_trained_with)
+    findings += not_expressed(settings, facts, source)
     findings += without_effect(settings, source)
-    return context, [*findings, *judged]
+    return context, [*findings, *check(context)]
 
 
 def _refusing(settings: Settings, findings: Sequence[Finding]) -> Settings:

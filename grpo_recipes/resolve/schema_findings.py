@@ -133,10 +133,12 @@ def _out_of_range(path: Path, error: Mapping[str, Any], source: Source) -> Findi
     if kind in RANGES:
         needed = RANGES[kind].format(**{k: f"{v:g}" if isinstance(v, float) else v for k, v in context.items()})
         bound = next(iter(context.values()))
-        fix = f"{path[-1]}: {bound}" if kind.endswith("equal") else None
+        fix = entry(path, str(bound)) if kind.endswith("equal") else None
         patch = (Patch(path, bound),) if kind.endswith("equal") else ()
     elif kind == "string_pattern_mismatch":
         needed, fix, patch = FORMS.get(str(path[-1]), f"of the form {context['pattern']}"), None, ()
+    elif isinstance(path[-1], int):
+        needed, fix, patch = "longer than nothing", "remove it from the list", ()
     else:
         needed, fix, patch = "longer than nothing", None, ()
     return Finding(

@@ -6,6 +6,7 @@ from grpo_recipes.plan import Plan, PlannedSetting
 
 ORIGIN = "--smoke"
 STEPS = 2
+MICRO_BATCH = "GRPOConfig.per_device_train_batch_size"
 
 
 def smoke_plan(plan: Plan) -> Plan:
@@ -27,10 +28,15 @@ def smoke_plan(plan: Plan) -> Plan:
 
 
 def prompts_needed(plan: Plan) -> int:
-    """The prompts of two optimizer steps, whole generations; each prompt of TRL's batch stands for its group."""
+    """The prompts of two optimizer steps, whole generations; each prompt of TRL's batch stands for its group.
+
+    The micro-batch is the recipe's, in completions, also where it is passed in prompts.
+    """
     passed = {name: value for name, value in plan.arguments.GRPOConfig.items() if isinstance(value, int)}
+    of_the_recipe = {setting.key: setting.value for setting in plan.settings}
+    size = of_the_recipe.get(MICRO_BATCH, passed.get("per_device_train_batch_size", 1))
     accumulation = passed.get("gradient_accumulation_steps", 1)
-    completions = passed.get("per_device_train_batch_size", 1) * plan.world.num_processes
+    completions = int(str(size)) * plan.world.num_processes
     feeds = passed.get("steps_per_generation", passed.get("generation_batch_size", 0) // completions or accumulation)
     generations = -(-STEPS * accumulation // feeds)
     return max(1, generations * feeds * completions // passed.get("num_generations", 1))

@@ -1,9 +1,8 @@
 """What is to be said about the stack itself: releases that the facts do not know, combinations that cannot work."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from grpo_recipes.facts.broken_pairs import BrokenPair, broken_pairs
+from grpo_recipes.facts.broken_pairs import BrokenPair, broken_pairs, either
 from grpo_recipes.facts.facts import Facts, ReleaseStatus
 from grpo_recipes.facts.releases import newest_release, releases_date
 from grpo_recipes.facts.requirements import Conflict, declared_conflicts, nearest_accepted, nearest_accepting
@@ -33,7 +32,7 @@ def stack_findings(stack: Stack, facts: Facts) -> list[Finding]:
     ]
     existing = replace(stack, packages={name: None if name in never else v for name, v in stack.packages.items()})
     findings += [_conflict(conflict) for conflict in declared_conflicts(existing)]
-    findings += [_broken(pair, existing) for pair in broken_pairs() if pair.holds(existing)]
+    findings += [_broken(pair, existing) for pair in broken_pairs() if not pair.when and pair.holds(existing)]
     return findings
 
 
@@ -104,22 +103,16 @@ def _conflict(conflict: Conflict) -> Finding:
             if requirement.extra
             else "pip refuses to install these two together",
         ),
-        fix=_either([{package: version} for package, version in ways.items() if version is not None]),
+        fix=either([], [{package: version} for package, version in ways.items() if version is not None]) or None,
     )
 
 
 def _broken(pair: BrokenPair, stack: Stack) -> Finding:
-    named = " with ".join(f"{package} {stack.version(package)}" for package in pair.packages)
     where = " without a GPU" if pair.without_gpus else ""
     return Finding(
         BROKEN_PAIR,
         "error",
-        f"{named}{where}: {pair.happens}",
+        f"{pair.named(stack)}{where}: {pair.happens}",
         because=(pair.because, f"seen with {pair.seen}"),
-        fix=_either(pair.works),
+        fix=pair.fix,
     )
-
-
-def _either(ways: Sequence[Mapping[str, str]]) -> str | None:
-    texts = [" and ".join(f"{package}=={version}" for package, version in way.items()) for way in ways]
-    return ", or ".join(texts) or None

@@ -87,7 +87,9 @@ def _use_reentrant(context: Context, value: object) -> Iterator[Finding]:
             ID,
             "use_reentrant false with an adapter under ZeRO-3",
             KWARGS,
-            because=["TRL overrides it with true, since the frozen parameters are gathered again in the backward pass"],
+            because=[
+                "the frozen parameters are gathered again in the backward pass; TRL 1.9 and later override it with true"
+            ],
             severity="warning",
             fix="gradient_checkpointing_kwargs: {use_reentrant: true}",
             patch=[Patch(path, True)],

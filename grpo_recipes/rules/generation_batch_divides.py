@@ -5,6 +5,9 @@ rewards within groups of num_generations. GRPOConfig refuses a generation batch 
 is no multiple of the global batch. It can only happen where TRL's own batch fields are written under `trl:`;
 with `training.prompts_per_step` the numbers come out right. A batch of nothing GRPOConfig accepts; torch's data loader
 raises ValueError for it, after the model was loaded.
+
+TRL 0.17 has no fields for the generation batch, which is that of the optimizer step, and GRPOTrainer checks it. TRL
+0.18.0 to 0.19.0 miss the second mistake for want of a parenthesis, and then train on fewer steps per generation.
 """
 
 from collections.abc import Iterator
@@ -13,7 +16,7 @@ from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context
 
 ID = "BAT002"
-APPLIES_TO = {"trl": ">=0.20"}
+APPLIES_TO = {"trl": ">=0.17"}
 BATCH = "GRPOConfig.generation_batch_size"
 STEPS = "GRPOConfig.steps_per_generation"
 ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
@@ -93,7 +96,7 @@ def _groups(context: Context, size: int, processes: int, generations: int) -> It
             f"{total} = per_device_train_batch_size {size} x {processes} processes x {steps} steps"
             if not isinstance(batch, int)
             else f"generation_batch_size is {batch}",
-            "GRPOConfig raises ValueError for it, after seconds of imports in every process",
+            "TRL raises ValueError for it, after seconds of imports in every process",
         ],
         fix=f"{key.rpartition('.')[2]}: {value}",
         patch=[Patch(("trl", key.rpartition(".")[2]), value)],

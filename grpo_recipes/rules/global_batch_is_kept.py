@@ -35,9 +35,21 @@ def _completions(context: Context) -> tuple[int, int, int]:
     )
 
 
-def _micro_batch(per_process: int, completion_length: int) -> int:
-    limit = max(1, COMPLETION_TOKENS // completion_length)
-    return max(size for size in range(1, min(per_process, limit) + 1) if per_process % size == 0)
+def _micro_batch(context: Context, per_process: int, processes: int) -> int | None:
+    """The micro-batch of a process, None where the target can make none.
+
+    The largest divisor of the process' completions whose tokens fit; where the target asks for whole groups, the
+    smallest that has them rather than none; one prompt, or all completions, where the experiment is no other.
+    """
+    generations = context.whole("GRPOConfig.num_generations")
+    if context.value("batch.one_prompt") is True:
+        return generations if per_process % generations == 0 else None
+    if context.value("batch.in_one_piece") is True:
+        return per_process
+    groups = generations if context.value("batch.whole_groups") is True else 1
+    sizes = [n for n in range(1, per_process + 1) if per_process % n == 0 and n * processes % groups == 0]
+    limit = max(1, COMPLETION_TOKENS // context.whole("GRPOConfig.max_completion_length"))
+    return max((size for size in sizes if size <= limit), default=min(sizes, default=None))
 
 
 def decide(context: Context) -> Iterator[Setting]:
@@ -50,10 +62,10 @@ def decide(context: Context) -> Iterator[Setting]:
     per_process = completions // processes
     size = context.value(MICRO_BATCH)
     if size == "auto":
-        length = context.whole("GRPOConfig.max_completion_length")
-        size = _micro_batch(per_process, length)
-        why = f"largest divisor of {per_process} completions per process within {COMPLETION_TOKENS} completion tokens"
-        yield decided(MICRO_BATCH, size, ID, why, context.settings)
+        size = _micro_batch(context, per_process, processes)
+        if size is None:
+            return
+        yield decided(MICRO_BATCH, size, ID, _why(context, size, per_process), context.settings)
     if not isinstance(size, int) or per_process % size:
         return
     accumulation = per_process // size
@@ -64,6 +76,19 @@ def decide(context: Context) -> Iterator[Setting]:
     yield decided(STEPS_PER_GENERATION, steps, ID, why, context.settings)
 
 
+def _why(context: Context, size: int, per_process: int) -> str:
+    """Why the micro-batch has this size."""
+    for key in ("batch.one_prompt", "batch.in_one_piece"):
+        if context.value(key) is True:
+            return context.settings[key].why
+    whole = " in whole groups" if context.value("batch.whole_groups") is True else ""
+    if size * context.whole("GRPOConfig.max_completion_length") > COMPLETION_TOKENS:
+        return f"smallest divisor of {per_process} completions per process{whole}"
+    return (
+        f"largest divisor of {per_process} completions per process{whole} within {COMPLETION_TOKENS} completion tokens"
+    )
+
+
 def _trl_fields(context: Context) -> list[str]:
     """TRL's own batch fields that the user wrote; null is nothing."""
     keys = (ACCUMULATION, STEPS_PER_GENERATION, "GRPOConfig.generation_batch_size")
@@ -72,7 +97,10 @@ def _trl_fields(context: Context) -> list[str]:
 
 def _from_trl_fields(context: Context) -> Iterator[Setting]:
     if context.value(MICRO_BATCH) == "auto":
-        yield decided(MICRO_BATCH, 8, ID, "TRL's own default", context.settings)
+        one_prompt = context.value("batch.one_prompt") is True
+        size = context.whole("GRPOConfig.num_generations") if one_prompt else 8
+        why = context.settings["batch.one_prompt"].why if one_prompt else "TRL's own default"
+        yield decided(MICRO_BATCH, size, ID, why, context.settings)
     if context.value(ACCUMULATION) is None:
         yield decided(ACCUMULATION, 1, ID, "TRL's own default", context.settings)
 
@@ -123,7 +151,7 @@ def _split(context: Context) -> Iterator[Finding]:
         return
     size, per_process = context.whole(MICRO_BATCH), completions // processes
     if per_process % size:
-        better = _micro_batch(per_process, context.whole("GRPOConfig.max_completion_length"))
+        better = _micro_batch(context, per_process, processes) or per_process
         yield context.finding(
             ID,
             f"{per_process} completions per process cannot be cut into micro-batches of {size}",

@@ -1,8 +1,11 @@
 """Generation with vLLM needs vLLM.
 
-`use_vllm: auto` uses it when it is installed and the run is on GPUs, else transformers generates. `use_vllm: true`
-on a stack without vLLM fails in GRPOTrainer with ImportError, after the model was loaded.
-`vllm_mode: auto` is colocate: vLLM runs in the training processes.
+`use_vllm: auto` uses it when it is installed, the run is on GPUs and TRL runs it in the training processes, else
+transformers generates. `use_vllm: true` on a stack without vLLM fails in GRPOTrainer with ImportError, after the model
+was loaded. `vllm_mode: auto` is colocate: vLLM runs in the training processes.
+
+TRL 0.16 and 0.17 know vLLM as a server alone, and 0.14 and 0.15 run it in the first process on a GPU of its own, or on
+the only one.
 """
 
 from collections.abc import Iterator
@@ -31,12 +34,26 @@ def _use_vllm(context: Context) -> Setting:
         return decided(USE_VLLM, False, ID, f"vllm is {missing}, transformers generates", context.settings)
     if context.value("world.device") == "cpu":
         return decided(USE_VLLM, False, ID, "the run is on the CPU, transformers generates", context.settings)
+    place = _place(context)
+    if place != "colocate":
+        where = "as a server" if place == "server" else "on a GPU of its own"
+        why = f"this TRL runs vLLM {where}, transformers generates"
+        return decided(USE_VLLM, False, ID, why, context.settings)
     return decided(USE_VLLM, True, ID, f"vllm {version} is installed", context.settings)
+
+
+def _place(context: Context) -> str:
+    """Where this TRL runs vLLM unless told otherwise: "colocate", "server" or, on a GPU of its own, "device"."""
+    fields = context.facts.own_fields("GRPOConfig")
+    if fields is None or "vllm_mode" in fields:
+        return "colocate"
+    return "server" if "vllm_server_host" in fields else "device"
 
 
 def check(context: Context) -> Iterator[Finding]:
     if context.value(USE_VLLM) is not True:
         return
+    yield from _misplaced(context)
     if context.stack.is_absent("vllm"):
         yield context.finding(
             ID,
@@ -52,4 +69,28 @@ def check(context: Context) -> Iterator[Finding]:
             f"whether {context.stack.origin} has vllm is not known",
             USE_VLLM,
             severity="not-checked",
+        )
+
+
+def _misplaced(context: Context) -> Iterator[Finding]:
+    """What is wrong with where an older TRL would run vLLM."""
+    trl, place, gpus = context.facts.source("GRPOConfig"), _place(context), context.stack.gpus
+    processes = context.whole("world.num_processes")
+    if place == "server" and not context.given(VLLM_MODE):
+        yield context.finding(
+            ID,
+            f"{trl} knows vLLM as a server alone",
+            USE_VLLM,
+            because=["GRPOTrainer waits for a server that grpo-run does not start"],
+            fix="use_vllm: false, or trl 0.18.0 or newer, which runs it in the training processes",
+            patch=[Patch(("generation", "use_vllm"), False)],
+        )
+    elif place == "device" and gpus is not None and 1 < len(gpus) <= processes:
+        yield context.finding(
+            ID,
+            f"{trl} runs vLLM on a GPU of its own, and the {processes} processes take all {len(gpus)}",
+            USE_VLLM,
+            because=[f"GRPOTrainer raises ValueError for the device cuda:{processes}"],
+            fix=f"use_vllm: false, or launch.gpus_per_node: {len(gpus) - 1}",
+            patch=[Patch(("generation", "use_vllm"), False)],
         )

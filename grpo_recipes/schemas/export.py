@@ -1,10 +1,10 @@
-"""JSON Schemas of the recipe, the plan and the findings, for editors and other programs."""
+"""JSON Schemas of the recipe, the plan and what the commands print, for editors and other programs."""
 
 import ast
 import inspect
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
@@ -57,84 +57,87 @@ def plan_schema() -> dict[str, Any]:
     return {"$schema": DIALECT, **TypeAdapter(Plan).json_schema(mode="serialization")}
 
 
+def _finding_schema() -> dict[str, Any]:
+    """One finding, as report.findings_json writes it."""
+    nullable_int = {"type": ["integer", "null"]}
+    patch = {
+        "type": "object",
+        "properties": {"path": {"type": "array"}, "value": {}, "remove": {"type": "boolean"}},
+    }
+    properties = {
+        "rule": {"type": "string"},
+        "severity": {"enum": ["error", "warning", "note", "not-checked"]},
+        "file": {"type": "string"},
+        "line": nullable_int,
+        "column": nullable_int,
+        "end_column": nullable_int,
+        "key": {"type": "string"},
+        "message": {"type": "string"},
+        "because": {"type": "array", "items": {"type": "string"}},
+        "fix": {"type": ["string", "null"]},
+        "patch": {"type": "array", "items": patch},
+    }
+    required = [name for name in properties if name != "end_column"]
+    return {"type": "object", "additionalProperties": False, "required": required, "properties": properties}
+
+
+def _document(title: str, properties: dict[str, Any], optional: Sequence[str] = ()) -> dict[str, Any]:
+    required = [name for name in properties if name not in optional]
+    return {"$schema": DIALECT, "title": title, "type": "object", "required": required, "properties": properties}
+
+
 def findings_schema() -> dict[str, Any]:
     """The schema of `validate --format json`."""
-    nullable_int = {"type": ["integer", "null"]}
-    finding = {
-        "type": "object",
-        "additionalProperties": False,
-        "required": [
-            "rule",
-            "severity",
-            "file",
-            "line",
-            "column",
-            "key",
-            "message",
-            "because",
-            "fix",
-            "patch",
-        ],
-        "properties": {
-            "rule": {"type": "string"},
-            "severity": {"enum": ["error", "warning", "note", "not-checked"]},
-            "file": {"type": "string"},
-            "line": nullable_int,
-            "column": nullable_int,
-            "end_column": nullable_int,
-            "key": {"type": "string"},
-            "message": {"type": "string"},
-            "because": {"type": "array", "items": {"type": "string"}},
-            "fix": {"type": ["string", "null"]},
-            "patch": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {"path": {"type": "array"}, "value": {}, "remove": {"type": "boolean"}},
-                },
-            },
-        },
+    properties = {
+        "findings_format": {"const": 1},
+        "recipes": {"type": "array", "items": {"type": "string"}},
+        "findings": {"type": "array", "items": _finding_schema()},
     }
-    return {
-        "$schema": DIALECT,
-        "title": "grpo-run findings",
-        "type": "object",
-        "required": ["findings_format", "recipes", "findings"],
-        "properties": {
-            "findings_format": {"const": 1},
-            "recipes": {"type": "array", "items": {"type": "string"}},
-            "findings": {"type": "array", "items": finding},
-        },
+    return _document("grpo-run findings", properties)
+
+
+def diff_schema() -> dict[str, Any]:
+    """The schema of `diff --json`: the differences, or the findings where one side cannot be run."""
+    properties = {"key": {"type": "string"}, "a": {}, "b": {}, "why": {"type": "string"}}
+    row = {"type": "object", "required": list(properties), "properties": properties}
+    rows = {"type": "array", "items": row}
+    found = {"type": "array", "items": _finding_schema()}
+    sides = {"type": "object", "required": ["a", "b"], "properties": {"a": found, "b": found}}
+    parts = {"experiment": rows, "machine": rows, "passed": rows, "bookkeeping": rows, "findings": sides}
+    document = {
+        "diff_format": {"const": 1},
+        "a": {"type": "string"},
+        "b": {"type": "string"},
+        "same_experiment": {"type": ["boolean", "null"]},
+        **parts,
     }
+    return _document("grpo-run diff", document, optional=tuple(parts))
 
 
 def doctor_schema() -> dict[str, Any]:
     """The schema of `doctor --json`, which `--target` reads."""
-    return {
-        "$schema": DIALECT,
-        "title": "grpo-run doctor",
-        "type": "object",
-        "required": ["doctor", "stack", "findings"],
-        "properties": {
-            "doctor": {"const": 1},
-            "stack": {
-                "type": "object",
-                "required": ["python", "packages", "gpus"],
-                "properties": {
-                    "python": {"type": ["string", "null"]},
-                    "packages": {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
-                    "gpus": {"type": ["array", "null"]},
-                },
-            },
-            "findings": {"type": "array", "items": {"type": "string"}},
-        },
+    texts = {"type": "array", "items": {"type": "string"}}
+    version = {"type": ["string", "null"]}
+    stack = {
+        "python": version,
+        "packages": {"type": "object", "additionalProperties": version},
+        "gpus": {"type": ["array", "null"]},
     }
+    known = {"rule": version, "what": {"type": "string"}, "answer": {"type": "string"}, "without": texts}
+    properties = {
+        "doctor": {"const": 1},
+        "stack": {"type": "object", "required": list(stack), "properties": stack},
+        "findings": {"type": "array", "items": _finding_schema()},
+        "known": {"type": "array", "items": {"type": "object", "required": list(known), "properties": known}},
+    }
+    return _document("grpo-run doctor", properties)
 
 
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "recipe": recipe_schema,
     "plan": plan_schema,
     "findings": findings_schema,
+    "diff": diff_schema,
     "doctor": doctor_schema,
 }
 

@@ -28,6 +28,8 @@ class Generation(Section):
     """GPUs that share one copy of the model in vLLM, colocate only."""
     vllm_max_model_length: PositiveInt | None = None
     """Longest prompt + completion in tokens. null: the model's own maximum."""
+    max_prompt_length: PositiveInt | None = None
+    """Prompt tokens that are kept; a longer prompt loses its beginning. null keeps whole prompts."""
     max_completion_length: PositiveInt = 512
     """Tokens after which a completion is cut off."""
     temperature: PositiveFloat = 1.0

@@ -16,6 +16,7 @@ PACKAGES = (
     "liger-kernel",
     "flash-attn",
     "math-verify",
+    "requests",
 )
 
 

@@ -5,13 +5,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from transformers.trainer_utils import rotate_checkpoints
-
 
 def latest_checkpoint(checkpoints: Path) -> Path | None:
     """The checkpoint of the highest step, None if there is none."""
-    found = [path for path in checkpoints.glob("checkpoint-*") if path.name.partition("-")[2].isdigit()]
-    return max(found, key=step_of, default=None)
+    return max(_all(checkpoints), key=step_of, default=None)
 
 
 def step_of(checkpoint: Path) -> int:
@@ -40,10 +37,17 @@ def save_whole_checkpoints(trainer: Any) -> None:
         if trainer.is_world_process_zero():
             put_in_place(writing / name, checkpoints / name)
             shutil.rmtree(writing, ignore_errors=True)
-            rotate_checkpoints(str(checkpoints), save_total_limit=trainer.args.save_total_limit)
+            remove_old(checkpoints, trainer.args.save_total_limit)
         trainer.accelerator.wait_for_everyone()
 
     trainer._save_checkpoint = save
+
+
+def remove_old(checkpoints: Path, limit: int | None) -> None:
+    """Removes all but the `limit` checkpoints of the highest steps; None keeps all, 0 and less too."""
+    if limit is not None and limit > 0:
+        for checkpoint in sorted(_all(checkpoints), key=step_of)[:-limit]:
+            shutil.rmtree(checkpoint, ignore_errors=True)
 
 
 def put_in_place(written: Path, place: Path) -> None:
@@ -61,3 +65,7 @@ def save_final(trainer: Any, place: Path) -> None:
     if trainer.is_world_process_zero():
         put_in_place(writing, place)
     trainer.accelerator.wait_for_everyone()
+
+
+def _all(checkpoints: Path) -> list[Path]:
+    return [path for path in checkpoints.glob("checkpoint-*") if path.name.partition("-")[2].isdigit()]

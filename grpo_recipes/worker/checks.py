@@ -13,6 +13,8 @@ from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.stopped import Stopped
 
 SHOWN_NAMES = 6
+# Arguments without a meaning in one process; older releases of transformers switch them off there.
+OF_SEVERAL_PROCESSES = ("average_tokens_across_devices",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ def deepspeed_stage(plan: Plan, trainer: Any) -> Iterable[Check]:
 def arguments(plan: Plan, trainer: Any) -> Iterable[Check]:
     """The arguments after GRPOConfig, Trainer and DeepSpeed have had their say."""
     for name, value in plan.expect.arguments.items():
+        if name in OF_SEVERAL_PROCESSES and plan.expect.world_size == 1:
+            continue
         yield Check(f"GRPOConfig.{name}", _plain(value), _plain(getattr(trainer.args, name, "no such argument")))
 
 
@@ -63,8 +67,7 @@ def trainable_parameters(plan: Plan, trainer: Any) -> Iterable[Check]:
 
 def policy_dtype(plan: Plan, trainer: Any) -> Iterable[Check]:
     """The dtype of the model's own weights; adapters have their own, packed 4-bit weights none."""
-    planned = plan.arguments.model_init_kwargs.get("dtype", "float32")
-    if planned == "auto":
+    if plan.expect.weights_dtype is None:
         return
     found = {
         str(parameter.dtype).removeprefix("torch.")
@@ -75,7 +78,7 @@ def policy_dtype(plan: Plan, trainer: Any) -> Iterable[Check]:
         # bnb_4bit_quant_storage keeps packed weights in a float's clothes
         and not hasattr(parameter, "quant_state")
     }
-    yield Check("dtype of the weights", planned, ", ".join(sorted(found)))
+    yield Check("dtype of the weights", plan.expect.weights_dtype, ", ".join(sorted(found)))
 
 
 def devices(plan: Plan, trainer: Any) -> Iterable[Check]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from accelerate.utils import gather_object
 
+from grpo_recipes.worker.ends import ends_of
 from grpo_recipes.worker.generation import answers, undisturbed
 from grpo_recipes.worker.judging import judge
 from grpo_recipes.worker.planned import Plan
@@ -37,8 +38,8 @@ def evaluate(trainer: Any, plan: Plan, rows: Any) -> list[Judged]:
         completions, tokens = answers(
             trainer,
             [row["prompt"] for row in given],
-            greedy=plan.evaluation.greedy,
-            batch_size=plan.evaluation.batch_size,
+            plan.evaluation,
+            ends_of(trainer, plan),
         )
         names = [reward.name for reward in plan.rewards]
         columns = judge(trainer, given, completions, tokens)

@@ -7,6 +7,7 @@ from typing import Any
 from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 
 from grpo_recipes.worker.checkpoint import put_in_place
+from grpo_recipes.worker.model import trust_remote_code
 from grpo_recipes.worker.planned import Plan
 
 
@@ -22,13 +23,12 @@ def write_extended_model(plan: Plan, place: Path) -> None:
     set_seed(plan.arguments.GRPOConfig["seed"])
     origin: dict[str, Any] = {
         "revision": plan.model.revision,
-        "trust_remote_code": plan.arguments.GRPOConfig.get("trust_remote_code", False),
+        "trust_remote_code": trust_remote_code(plan),
     }
     tokenizer = AutoTokenizer.from_pretrained(plan.model.path, **origin)
     tokenizer.add_tokens(list(plan.tokenizer.add_tokens), special_tokens=False)
-    model = AutoModelForCausalLM.from_pretrained(
-        plan.model.path, dtype=plan.arguments.model_init_kwargs["dtype"], **origin
-    )
+    dtype = {key: value for key, value in plan.arguments.model_init_kwargs.items() if key in ("dtype", "torch_dtype")}
+    model = AutoModelForCausalLM.from_pretrained(plan.model.path, **dtype, **origin)
     if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
         model.resize_token_embeddings(len(tokenizer))
     writing = place.with_name(f".{place.name}.writing")

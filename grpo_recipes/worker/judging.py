@@ -59,7 +59,7 @@ def _model_rewards(
     if isinstance(prompts[0], str):
         texts = [prompt + completion for prompt, completion in pairs]
     else:
-        keywords = trainer.args.chat_template_kwargs or {}
+        keywords = getattr(trainer.args, "chat_template_kwargs", None) or {}
         texts = [apply_chat_template({"messages": p + c}, processing, **keywords)["text"] for p, c in pairs]
     size = trainer.args.per_device_train_batch_size
     values: list[float] = []

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from peft import LoraConfig
-from transformers import AutoTokenizer, BitsAndBytesConfig, PrinterCallback, ProgressCallback
+from transformers import AutoProcessor, BitsAndBytesConfig, PrinterCallback, ProgressCallback
 from trl import GRPOConfig, GRPOTrainer
 
+from grpo_recipes.worker.library import awaited
 from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.seeds import seeded_adapter
 
 # In model_init_kwargs of a plan: each process loads the whole model onto its own device.
 ON_OWN_DEVICE = "local_rank"
@@ -30,20 +32,38 @@ def training_arguments(plan: Plan, folder: Path) -> Any:
 
 def build_trainer(plan: Plan, arguments: Any, rows: Any, rewards: list[Any], folder: Path) -> Any:
     """The GRPOTrainer of the plan, with the model loaded; it prints neither bars nor mappings."""
-    lora, quantization = plan.arguments.LoraConfig, plan.arguments.BitsAndBytesConfig
+    lora = plan.arguments.LoraConfig
     path = str(extended_model_folder(folder)) if plan.tokenizer.add_tokens else plan.model.path
-    trainer = GRPOTrainer(
-        model=path,
-        reward_funcs=rewards,
-        args=arguments,
-        train_dataset=rows,
-        processing_class=_tokenizer(plan, path),
-        peft_config=None if lora is None else LoraConfig(**lora),
-        quantization_config=None if quantization is None else BitsAndBytesConfig(**quantization),
-    )
+    with seeded_adapter(plan.arguments.GRPOConfig["seed"]):  # type: ignore[arg-type]
+        trainer = GRPOTrainer(
+            model=path,
+            reward_funcs=[awaited(reward) for reward in rewards],
+            args=arguments,
+            train_dataset=rows,
+            processing_class=_tokenizer(plan, path),
+            peft_config=None if lora is None else LoraConfig(**lora),
+            **_quantization(plan, arguments),
+        )
     for printing in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(printing)
     return trainer
+
+
+def trust_remote_code(plan: Plan) -> bool:
+    """Whether the model's own code may run; newer releases take it as an argument of the training."""
+    places = (plan.arguments.GRPOConfig, plan.arguments.model_init_kwargs)
+    return any(place.get("trust_remote_code") is True for place in places)
+
+
+def _quantization(plan: Plan, arguments: Any) -> dict[str, Any]:
+    """The trainer's keyword for quantization; releases without it find the configuration in the arguments."""
+    if plan.arguments.BitsAndBytesConfig is None:
+        return {}
+    configuration = BitsAndBytesConfig(**plan.arguments.BitsAndBytesConfig)
+    if plan.arguments.quantization_config_in == "GRPOTrainer":
+        return {"quantization_config": configuration}
+    arguments.model_init_kwargs["quantization_config"] = configuration
+    return {}
 
 
 def _model_init_kwargs(plan: Plan) -> dict[str, Any]:
@@ -58,15 +78,24 @@ def _model_init_kwargs(plan: Plan) -> dict[str, Any]:
 
 
 def _tokenizer(plan: Plan, path: str) -> Any:
-    """The model's tokenizer with the recipe's chat template; None lets TRL load the model's own."""
-    if plan.tokenizer.chat_template_path is None:
-        return None
-    tokenizer = AutoTokenizer.from_pretrained(
+    """The model's tokenizer, or its processor if it has one, with the recipe's chat template.
+
+    As TRL loads it by itself in its newest release; older ones pad otherwise, or not at all.
+    Source: trl 1.16.0 grpo_trainer.py.
+    """
+    processing = AutoProcessor.from_pretrained(
         path,
         revision=None if plan.tokenizer.add_tokens else plan.model.revision,
         truncation_side="left",
         padding_side="left",
-        trust_remote_code=plan.arguments.GRPOConfig.get("trust_remote_code", False),
+        trust_remote_code=trust_remote_code(plan),
     )
-    tokenizer.chat_template = Path(plan.tokenizer.chat_template_path).read_text(encoding="utf-8")
-    return tokenizer
+    tokenizer = getattr(processing, "tokenizer", processing)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if tokenizer is processing:
+        # Older releases hand everything that the tokenizer gives to generate, which refuses these.
+        tokenizer.model_input_names = [name for name in tokenizer.model_input_names if name != "token_type_ids"]
+    if plan.tokenizer.chat_template_path is not None:
+        processing.chat_template = Path(plan.tokenizer.chat_template_path).read_text(encoding="utf-8")
+    return processing

@@ -33,7 +33,7 @@ class Plan:
     data: Data
     rewards: tuple[Reward, ...]
     evaluation: Evaluation | None
-    shims: tuple[str, ...]
+    shims: dict[str, Any]
     expect: Expect
     smoke: bool
 
@@ -57,7 +57,7 @@ def read_plan(folder: Path) -> Plan:
         data=_section(Data, keys["data"], "data"),
         rewards=tuple(_section(Reward, reward, f"rewards[{place}]") for place, reward in enumerate(keys["rewards"])),
         evaluation=None if held_out is None else _evaluation(held_out),
-        shims=tuple(keys["shims"]),
+        shims=dict(keys["shims"]),
         expect=_section(Expect, keys["expect"], "expect"),
         smoke=bool(keys["smoke"]),
     )

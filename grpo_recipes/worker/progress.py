@@ -7,6 +7,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from grpo_recipes.worker.library import newest_names
 from grpo_recipes.worker.metrics import MetricsLog
 from grpo_recipes.worker.record import Record
 
@@ -14,11 +15,16 @@ RECORD_EVERY_S = 1.0
 
 
 class ProgressLines(TrainerCallback):  # type: ignore[misc]
-    """Writes what the trainer logs. not_training_s: seconds so far that were not spent on steps."""
+    """Writes what the trainer logs.
 
-    def __init__(self, record: Record, log: MetricsLog, not_training_s: Callable[[], float]) -> None:
+    rewards: their names. not_training_s: seconds so far that were not spent on steps.
+    """
+
+    def __init__(
+        self, record: Record, log: MetricsLog, rewards: list[str], not_training_s: Callable[[], float]
+    ) -> None:
         self.last: dict[str, Any] = {}
-        self._record, self._log, self._not_training_s = record, log, not_training_s
+        self._record, self._log, self._rewards, self._not_training_s = record, log, rewards, not_training_s
         self._started = 0.0
         self._first_step = 0
         self._recorded = 0.0
@@ -33,9 +39,9 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
         """Writes a step; what the trainer logs when it ends has no loss and is not one."""
         if "loss" not in logs:
             return
-        self.last = dict(logs)
-        self._log.write("step", state.global_step, **{key: value for key, value in logs.items() if key != "step"})
-        print(self._line(state, logs), flush=True)
+        self.last = newest_names(logs, self._rewards)
+        self._log.write("step", state.global_step, **{key: value for key, value in self.last.items() if key != "step"})
+        print(self._line(state, self.last), flush=True)
         if time.perf_counter() - self._recorded > RECORD_EVERY_S:
             self._recorded = time.perf_counter()
             self._record.update(step=state.global_step, metrics=self.last)

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from peft.tuners.tuners_utils import BaseTunerLayer
-from peft.utils.other import AuxiliaryTrainingWrapper
+
+from grpo_recipes.worker.library import ADAPTED_MODULES
 
 INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -25,7 +25,7 @@ def owners(model: Any) -> dict[str, Any]:
         module = model
         for part in name.split(".")[:-1]:
             module = getattr(module, part)
-            if isinstance(module, BaseTunerLayer | AuxiliaryTrainingWrapper):
+            if isinstance(module, ADAPTED_MODULES):
                 break
         found[name] = module
     return found

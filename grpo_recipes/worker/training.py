@@ -13,24 +13,25 @@ from grpo_recipes.worker.data import prepared_rows
 from grpo_recipes.worker.evaluation_callback import EvaluationCallback
 from grpo_recipes.worker.extended_model import write_extended_model
 from grpo_recipes.worker.extension_lock import stop_at_stale_lock
+from grpo_recipes.worker.generation_file import set_aside
 from grpo_recipes.worker.metrics import MetricsLog
 from grpo_recipes.worker.model import build_trainer, extended_model_folder, training_arguments
 from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.progress import ProgressLines
 from grpo_recipes.worker.proof_callback import ProofCallback
 from grpo_recipes.worker.record import Record
+from grpo_recipes.worker.resumed_epochs import ResumedEpochs
 from grpo_recipes.worker.reward_functions import load_rewards
-from grpo_recipes.worker.shims import bnb_cpu_packing, deepspeed_shm
+from grpo_recipes.worker.seeds import SeedEachStep
+from grpo_recipes.worker.shims.catalog import apply_before_trainer, apply_on_trainer
 from grpo_recipes.worker.stop_callback import StopCallback
 from grpo_recipes.worker.stop_request import StopRequest
 from grpo_recipes.worker.stopped import Stopped
 
-KNOWN_SHIMS = ("bnb_cpu_packing", "deepspeed_shm")
-
 
 def run_training(plan: Plan, folder: Path, record: Record, request: StopRequest, *, resume: bool) -> bool:
     """Trains, and returns whether a signal interrupted it. Raises Stopped if a check forbids it."""
-    trainer, held_out = _prepared(plan, folder)
+    trainer, held_out = _prepared(plan, folder, record)
     checks = run_checks(plan, trainer)
     record.update(checks=as_records(checks))
     stop_if_different(checks)
@@ -54,13 +55,9 @@ def run_training(plan: Plan, folder: Path, record: Record, request: StopRequest,
     return stop.interrupted
 
 
-def _prepared(plan: Plan, folder: Path) -> tuple[Any, Any]:
+def _prepared(plan: Plan, folder: Path, record: Record) -> tuple[Any, Any]:
     """The trainer, its shims applied, and the held-out rows, None without an evaluation."""
-    unknown = [name for name in plan.shims if name not in KNOWN_SHIMS]
-    if unknown:
-        raise Stopped(f"this worker has no shim {', '.join(unknown)}\n  = because: plan.json names it")
-    if "deepspeed_shm" in plan.shims:
-        deepspeed_shm.apply()
+    apply_before_trainer(plan)
     stop_at_stale_lock(folder)
     rank = int(os.environ.get("RANK", "0"))
     if plan.tokenizer.add_tokens and rank == 0:
@@ -74,8 +71,10 @@ def _prepared(plan: Plan, folder: Path) -> tuple[Any, Any]:
         held_out = prepared_rows(plan.evaluation.data, "evaluation", folder / "cache", rank)
     rewards = load_rewards(plan.rewards, folder / "worker" / "user")
     trainer = build_trainer(plan, arguments, rows, rewards, folder)
-    if "bnb_cpu_packing" in plan.shims:
-        bnb_cpu_packing.apply(trainer.model)
+    ignored = set_aside(trainer)
+    if ignored and trainer.is_world_process_zero():
+        print(f"not used of the model's generation_config.json  {', '.join(ignored)}", flush=True)
+    record.update(generation_config_ignored=ignored, shims=apply_on_trainer(trainer, plan))
     save_whole_checkpoints(trainer)
     return trainer, held_out
 
@@ -105,12 +104,15 @@ def _add_callbacks(
     log = None
     if trainer.is_world_process_zero():
         log = MetricsLog(folder / "metrics.jsonl", resume_step=None if checkpoint is None else step_of(checkpoint))
+    trainer.add_callback(ResumedEpochs(trainer))
+    trainer.add_callback(SeedEachStep(trainer.args.seed, trainer.accelerator.process_index))
     trainer.add_callback(stop)
     evaluation = None
     if held_out is not None:
         evaluation = EvaluationCallback(trainer, plan, held_out, folder, record, log, stop)
     if log is not None:
-        lines = ProgressLines(record, log, lambda: 0.0 if evaluation is None else evaluation.seconds)
+        names = [reward.name for reward in plan.rewards]
+        lines = ProgressLines(record, log, names, lambda: 0.0 if evaluation is None else evaluation.seconds)
         trainer.add_callback(lines)
     if evaluation is not None:
         trainer.add_callback(evaluation)

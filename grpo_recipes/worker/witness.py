@@ -1,14 +1,15 @@
 """Watches the loss of the first step: what went in, which modules ran, what the model returned."""
 
 import resource
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from transformers.pytorch_utils import Conv1D
 
-from grpo_recipes.worker.generation import end_tokens
+from grpo_recipes.worker.ends import ends_of
+from grpo_recipes.worker.library import micro_batches_per_generation
 from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, completion
 from grpo_recipes.worker.trained_tensors import owners
@@ -19,6 +20,8 @@ KIB_PER_GIB = 1024**2
 class Witness:
     """Stands before `trainer.compute_loss` until stop() is called; hooks exist only while a loss is computed.
 
+    TRL 0.14 makes the completions inside its loss: then the lengths are those of what was generated, and nothing is
+    seen of the masks.
     on_dead_loss: called at once for a loss without a graph, before a backward pass raises.
     """
 
@@ -29,6 +32,7 @@ class Witness:
         self.has_tools = False
         self.compute_dtype: str | None = None
         self.ran: set[int] = set()
+        self._shape: tuple[int, int, int] | None = None
         self._trainer, self._plan, self._on_dead_loss = trainer, plan, on_dead_loss
         self._owners = owners(trainer.model)
         self._compute_loss = trainer.compute_loss
@@ -45,25 +49,48 @@ class Witness:
         return {name for name, module in self._owners.items() if id(module) in self.ran or module is head}
 
     def _watched(self, model: Any, inputs: Any, *given: Any, **named: Any) -> Any:
-        ids, mask = inputs["completion_ids"], inputs["completion_mask"]
-        shapes = (ids.shape[0], inputs["prompt_ids"].shape[1], ids.shape[1])
-        handles = self._hooks(shapes)
+        has_completions = "completion_ids" in inputs
+        if has_completions:
+            self._shape = (*inputs["prompt_ids"].shape, inputs["completion_ids"].shape[1])
+        handles = self._hooks()
         try:
-            loss = self._compute_loss(model, inputs, *given, **named)
+            with nullcontext() if has_completions else self._noted_generation():
+                loss = self._compute_loss(model, inputs, *given, **named)
         finally:
             for handle in handles:
                 handle.remove()
         self.losses.append(loss.detach())
-        self.has_tools |= "tool_mask" in inputs
-        self._note_rows(ids.tolist(), mask.tolist())
+        if has_completions:
+            self.has_tools |= "tool_mask" in inputs
+            self._note_rows(inputs["completion_ids"].tolist(), inputs["completion_mask"].tolist())
         if not loss.requires_grad:
             self._on_dead_loss()
         return loss
 
-    def _hooks(self, shapes: tuple[int, int, int]) -> list[Any]:
+    @contextmanager
+    def _noted_generation(self) -> Iterator[None]:
+        """While it is open, the lengths of what the policy generates are noted."""
+        policy = self._trainer.model
+        generate, own = policy.generate, policy.__dict__.get("generate")
+
+        def noted(*given: Any, **named: Any) -> Any:
+            found = generate(*given, **named)
+            prompt = (named["input_ids"] if "input_ids" in named else given[0]).shape[1]
+            self._shape = (found.shape[0], prompt, found.shape[1] - prompt)
+            return found
+
+        policy.generate = noted
+        try:
+            yield
+        finally:
+            del policy.generate
+            if own is not None:
+                policy.generate = own
+
+    def _hooks(self) -> list[Any]:
         policy = self._trainer.model
         handles = [module.register_forward_hook(self._note_module) for module in {*self._owners.values()}]
-        handles.append(policy.register_forward_hook(lambda _, __, output: self._note_output(shapes, output)))
+        handles.append(policy.register_forward_hook(self._note_output))
         linear = next((module for name, module in policy.named_modules() if _is_linear(name, module)), None)
         if linear is not None:
             handles.append(linear.register_forward_hook(self._note_dtype))
@@ -78,13 +105,15 @@ class Witness:
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else output.dtype
         self.compute_dtype = dtype_name(dtype)
 
-    def _note_output(self, shapes: tuple[int, int, int], output: Any) -> None:
+    def _note_output(self, _: Any, __: Any, output: Any) -> None:
+        if not torch.is_grad_enabled() or self._shape is None:
+            return  # a pass for generation or for the reference, not for the loss
         head = self._trainer.model.get_output_embeddings()
         vocabulary = head.out_features if hasattr(head, "out_features") else head.weight.shape[0]
         logits, log_probs = (getattr(output, name, None) for name in ("logits", "log_probs"))
         self.forwards.append(
             Forward(
-                *shapes,
+                *self._shape,
                 vocabulary,
                 None if logits is None else tuple(logits.shape),
                 None if log_probs is None else tuple(log_probs.shape),
@@ -92,40 +121,22 @@ class Witness:
         )
 
     def _note_rows(self, ids: list[list[int]], mask: list[list[int]]) -> None:
-        tokenizer = getattr(self._trainer.processing_class, "tokenizer", self._trainer.processing_class)
-        ends = frozenset([*end_tokens(self._trainer), *self._plan.expect.stop_token_ids])
-        find = stop_finder(tokenizer, tuple(self._plan.expect.stop))
-        self.rows += [
-            completion(row, ones, ends, tokenizer.pad_token_id, find) for row, ones in zip(ids, mask, strict=True)
-        ]
+        ends = ends_of(self._trainer, self._plan)
+        tokens, padding = frozenset(ends.tokens), ends.tokenizer.pad_token_id
+        self.rows += [completion(row, ones, tokens, padding, ends.first) for row, ones in zip(ids, mask, strict=True)]
 
     def completions(self) -> Completions:
         """The completions of all micro-batches so far."""
         arguments = self._trainer.args
-        whole = len(self.rows) == arguments.steps_per_generation * arguments.per_device_train_batch_size
+        whole = len(self.rows) == micro_batches_per_generation(arguments) * arguments.per_device_train_batch_size
         logged = getattr(self._trainer, "_metrics", {}).get("train", {}).get("completions/clipped_ratio")
         return Completions(
             rows=tuple(self.rows),
             limit=arguments.max_completion_length,
             tools=self.has_tools,
-            masked=bool(arguments.mask_truncated_completions),
+            masked=bool(getattr(arguments, "mask_truncated_completions", False)),
             clipped_ratio=float(logged[-1]) if logged and whole else None,
         )
-
-
-def stop_finder(tokenizer: Any, stop: tuple[str, ...]) -> Callable[[Sequence[int]], int | None]:
-    """A function from tokens to how many of them there are up to the one that completes the first stop text."""
-
-    def has_stop(ids: Sequence[int]) -> bool:
-        text = tokenizer.decode(ids)
-        return any(each in text for each in stop)
-
-    def find(ids: Sequence[int]) -> int | None:
-        if not stop or not has_stop(ids):
-            return None
-        return bisect_left(range(len(ids) + 1), True, key=lambda count: has_stop(ids[:count]))
-
-    return find
 
 
 def dtype_name(dtype: Any) -> str:

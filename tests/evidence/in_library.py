@@ -188,6 +188,23 @@ def attach(lora: dict[str, Any]) -> int:
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
+def handed_over(unmerged_first: bool) -> dict[str, float]:
+    """How far weights that were kept of a merged adapter lie from the base and from the merged ones when loaded."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    lora = LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj"], init_lora_weights=False)
+    model = get_peft_model(AutoModelForCausalLM.from_pretrained(FOLDER / "model", dtype=torch.float32), lora)
+    name = next(key for key in model.state_dict() if key.endswith("q_proj.base_layer.weight"))
+    base = model.state_dict()[name].clone()
+    model.merge_adapter()
+    kept, merged = model.state_dict()[name], model.state_dict()[name].clone()
+    if unmerged_first:
+        model.unmerge_adapter()
+    return {"base": float((kept - base).abs().max()), "merged": float((kept - merged).abs().max())}
+
+
 def cuda_device(index: int) -> str:
     """Sets the CUDA device, as every process of a launch does."""
     import torch
@@ -206,7 +223,7 @@ def cuda_devices() -> list[list[int]]:
 CALLS: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (config, configs, build, train, distributed_types, prepare_spread, bits_and_bytes)
-} | {"attach": attach, "cuda_device": cuda_device, "cuda_devices": cuda_devices}
+} | {"attach": attach, "handed_over": handed_over, "cuda_device": cuda_device, "cuda_devices": cuda_devices}
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

@@ -38,9 +38,11 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     return answers(cases, tmp_path_factory.mktemp("precision"))
 
 
-def test_deepspeeds_own_precisions_cast_every_weight(found: Answers) -> None:
-    dtypes = {name: found[name]["result"]["dtype"] for name in ("plain", "bf16", "fp16")}
-    assert dtypes == {"plain": "torch.float32", "bf16": "torch.bfloat16", "fp16": "torch.float16"}
+@pytest.mark.parametrize(("case", "dtype"), [("plain", "float32"), ("bf16", "bfloat16"), ("fp16", "float16")])
+def test_deepspeeds_own_precisions_cast_every_weight(case: str, dtype: str, found: Answers) -> None:
+    if "not supported on your device" in found[case]["text"]:
+        pytest.skip("DeepSpeed takes fp16 only on a processor with avx512_fp16, or a GPU")
+    assert found[case]["result"]["dtype"] == f"torch.{dtype}"
 
 
 @pytest.mark.parametrize("case", ["autocast", "autocast, stage 3"])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from grpo_recipes.facts.broken_pairs import broken_pairs
+from grpo_recipes.facts.broken_pairs import ABSENT, broken_pairs
 from grpo_recipes.facts.releases import is_released, released
 from grpo_recipes.facts.requirements import declared_conflicts
 from grpo_recipes.facts.windows import is_within
@@ -28,13 +28,18 @@ LAB = [
 ]
 
 
+def broken(stack: Stack) -> list[str]:
+    """What happens with every recipe."""
+    return [pair.happens for pair in broken_pairs() if not pair.when and pair.holds(stack)]
+
+
 def stack(gpus: tuple[Gpu, ...] | None = (), **packages: str) -> Stack:
     return Stack(None, packages, gpus, None, True, "test")
 
 
 @pytest.mark.parametrize(("trl", "transformers"), LAB)
 def test_combinations_that_were_seen_to_train_are_not_in_the_table(trl: str, transformers: str) -> None:
-    assert [pair for pair in broken_pairs() if pair.holds(stack(trl=trl, transformers=transformers))] == []
+    assert broken(stack(trl=trl, transformers=transformers)) == []
 
 
 def test_what_is_not_known_does_not_hold() -> None:
@@ -46,7 +51,7 @@ def test_what_is_not_known_does_not_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("broken", "part"),
+    ("combination", "part"),
     [
         (stack(trl="0.14.0", transformers="4.52.4"), "log-probs"),
         (stack(trl="0.15.2", transformers="4.52.4"), "_get_train_sampler"),
@@ -58,10 +63,16 @@ def test_what_is_not_known_does_not_hold() -> None:
     ],
     ids=lambda value: "-".join(map(str, value.packages.values())) if isinstance(value, Stack) else "",
 )
-def test_a_combination_is_named_once(broken: Stack, part: str) -> None:
-    found = [pair for pair in broken_pairs() if pair.holds(broken)]
+def test_a_combination_is_named_once(combination: Stack, part: str) -> None:
+    found = broken(combination)
     assert len(found) == 1
-    assert part in found[0].happens
+    assert part in found[0]
+
+
+def test_a_package_that_is_absent_is_told_from_one_that_is_not_known() -> None:
+    known = {"trl": "1.9.0", "transformers": "5.23.0"}
+    assert broken(stack(**known)) == broken(stack(**known, requests="2.32.5")) == []
+    assert "No module named 'requests'" in broken(Stack(None, {**known, "requests": None}, (), None, True, "test"))[0]
 
 
 def test_without_a_gpu_is_not_with_one_or_with_an_unknown_number() -> None:
@@ -72,12 +83,14 @@ def test_without_a_gpu_is_not_with_one_or_with_an_unknown_number() -> None:
 @pytest.mark.parametrize("number", range(len(broken_pairs())))
 def test_each_way_out_is_a_release_that_works_and_that_pip_allows(number: int) -> None:
     pair = broken_pairs()[number]
-    ends = {name: [v for v in released(name) if is_within(v, window)] for name, window in pair.packages.items()}
+    windows = {name: window for name, window in pair.packages.items() if window != ABSENT}
+    ends = {name: [v for v in released(name) if is_within(v, window)] for name, window in windows.items()}
     for way in pair.works:
         assert all(is_released(name, version) for name, version in way.items())
         for end in (0, -1):
             changed = replace(stack(), packages={name: versions[end] for name, versions in ends.items()} | way)
             if "trl" in way and end == -1:
                 continue  # an old trl is a way out for the transformers of its time alone
-            assert [other.happens for other in broken_pairs() if other.holds(changed)] == [], changed.packages
+            assert broken(changed) == [], changed.packages
+            assert not pair.holds(changed)
             assert declared_conflicts(changed) == []

@@ -80,7 +80,7 @@ def run_launch_sh(plan: Plan, folder: Path, **environment: str) -> list[str]:
     """The lines that the started program prints: its arguments, then its environment."""
     (folder / "launch.sh").write_text(launch_sh(plan), encoding="utf-8")
     program = folder / "program"
-    program.write_text('#!/bin/sh\necho "$@"\npwd\nenv\n', encoding="utf-8")
+    program.write_text('#!/bin/sh\n[ "$1" = -c ] && echo 4711 && exit\necho "$@"\npwd\nenv\n', encoding="utf-8")
     program.chmod(0o755)
     done = subprocess.run(
         ["bash", str(folder / "launch.sh"), "--resume"],
@@ -103,7 +103,8 @@ def test_launch_sh_starts_one_process_directly_in_its_own_folder(tmp_path: Path)
 
 def test_launch_sh_starts_several_processes_through_accelerate(tmp_path: Path) -> None:
     lines = run_launch_sh(CASES["ddp_cpu_2"], tmp_path)
-    assert lines[0] == "-m accelerate.commands.launch --config_file accelerate.yaml worker/train.py --resume"
+    launch = "-m accelerate.commands.launch --config_file accelerate.yaml --main_process_port 4711"
+    assert lines[0] == f"{launch} worker/train.py --resume"
 
 
 @pytest.mark.parametrize(

@@ -196,10 +196,17 @@ MISTAKES = [
     ("extra: {a: 1}", "FCT001", "extra", "a recipe has no key extra", "remove extra"),
     (
         "trl: {max_prompt_length: 512}",
-        "FCT002",
+        "FCT003",
         "trl.max_prompt_length",
-        "max_prompt_length does not exist any more",
-        "nothing: prompts are no longer cut, so shorten or filter them in the dataset",
+        "max_prompt_length is not written under `trl`",
+        "write it as generation.max_prompt_length",
+    ),
+    (
+        "trl: {vllm_device: 'cuda:1'}",
+        "FCT002",
+        "trl.vllm_device",
+        "vllm_device does not exist any more",
+        "use_vllm with vllm_mode colocate or server; the server chooses its own devices",
     ),
     (
         "evaluation_strategy: steps",

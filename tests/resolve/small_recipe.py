@@ -28,11 +28,11 @@ def declared(text: str = STACK) -> Stack:
     return stack
 
 
-def resolved(folder: Path, text: str, stack: str = STACK) -> Resolution:
-    """What the resolver says of the text over the base recipe."""
+def resolved(folder: Path, text: str, stack: str | Stack = STACK) -> Resolution:
+    """What the resolver says of the text over the base recipe. stack: a target as text, or a stack."""
     (folder / "base.yaml").write_text(BASE, encoding="utf-8")
     (folder / "recipe.yaml").write_text(f"extends: base.yaml\n{text}\n", encoding="utf-8")
-    return resolve(str(folder / "recipe.yaml"), declared(stack))
+    return resolve(str(folder / "recipe.yaml"), declared(stack) if isinstance(stack, str) else stack)
 
 
 def errors(resolution: Resolution) -> list[Finding]:

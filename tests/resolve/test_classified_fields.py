@@ -1,6 +1,8 @@
 """Every GRPOConfig field is classified once, and the format's values are TRL's newest but for a listed few."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_recipe import resolved
@@ -8,8 +10,11 @@ from small_recipe import resolved
 from grpo_recipes.facts.classified import classified_fields, fields_by_home, matters
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.field import Field, NoDefault
-from grpo_recipes.facts.shipped import shipped_facts
+from grpo_recipes.facts.shipped import releases_with_facts, shipped_facts, table
+from grpo_recipes.facts.windows import is_within
+from grpo_recipes.resolve.pin import OTHER_VALUES
 from grpo_recipes.resolve.resolve import plan_of
+from grpo_recipes.rules.registry import rules
 from grpo_recipes.schemas.keys import recipe_keys, sections
 
 # Recipe keys whose default differs from TRL's own, with the reason.
@@ -23,6 +28,8 @@ OTHER_DEFAULTS = {
     "logging.logging_steps": "1 instead of 10: metrics.jsonl has every step",
     "logging.report_to": "[] instead of none",
 }
+# Fields that went, and that the format knows or passes on to the releases that have them.
+OF_OLDER_RELEASES = {"max_prompt_length", "vllm_device", "vllm_dtype", "vllm_enable_prefix_caching"}
 
 
 def _facts() -> Facts:
@@ -47,7 +54,9 @@ def _schema_default(key: str) -> object:
 
 
 def test_every_field_is_classified_and_no_other(fields: dict[str, Field]) -> None:
-    assert sorted(classified_fields()) == sorted(fields)
+    assert sorted(classified_fields()) == sorted({*fields, *OF_OLDER_RELEASES})
+    assert not OF_OLDER_RELEASES & set(fields)
+    assert set(table("trl")["owners"]["GRPOConfig"]["fields"]) >= OF_OLDER_RELEASES
 
 
 def test_every_home_is_a_key_of_the_format_and_has_one_field() -> None:
@@ -66,6 +75,8 @@ def test_a_field_has_a_home_or_an_owner_or_a_value() -> None:
 def test_the_defaults_of_the_format_are_trls_newest(fields: dict[str, Field]) -> None:
     different = {}
     for home, field in fields_by_home().items():
+        if field.name in OF_OLDER_RELEASES:
+            continue
         theirs, ours = fields[field.name].default, _schema_default(home)
         if isinstance(theirs, NoDefault) or theirs != ours:
             different[home] = (ours, theirs)
@@ -80,8 +91,11 @@ def test_the_values_of_format_1_are_trls_newest(fields: dict[str, Field]) -> Non
 
 
 def test_conditions_speak_of_fields() -> None:
-    known = {*classified_fields(), "rewards"}
-    strange = [field.name for field in classified_fields().values() for name, *_ in field.when if name not in known]
+    known = {*classified_fields(), "rewards", *OTHER_VALUES}
+    conditions = {field.name: [*field.when] for field in classified_fields().values()}
+    for field in classified_fields().values():
+        conditions[field.name] += [condition for row in field.expressed for condition in row.get("when", ())]
+    strange = [name for name, ones in conditions.items() for one in ones if one[0] not in known]
     assert strange == []
     kl = classified_fields()["use_bias_correction_kl"]
     assert (matters(kl, {"beta": 0.0}), matters(kl, {"beta": 0.1})) == (False, True)
@@ -96,3 +110,55 @@ def test_the_plan_passes_every_experiment_value_that_matters(tmp_path: Path) -> 
     matter = [f.name for f in classified_fields().values() if f.kind == "experiment" and matters(f, values)]
     absent = [name for name in matter if name not in passed and values.get(name) is not None]
     assert absent == []
+
+
+def _has(name: str, package: str, release: str) -> bool:
+    """Whether the GRPOConfig of a release of trl, or the TrainingArguments of transformers, has a field."""
+    owner = {"trl": "GRPOConfig", "transformers": "TrainingArguments"}[package]
+    facts = shipped_facts(package, release)
+    return facts is not None and name in facts.owners[owner].fields
+
+
+def test_every_experiment_field_is_answered_on_every_release() -> None:
+    everywhere = {name for p in ("trl", "transformers") for name in _always(p)}
+    unanswered = []
+    for field in classified_fields().values():
+        is_writable = field.home or field.has_value or field.expressed
+        if field.kind != "experiment" or field.name in everywhere or not is_writable:
+            continue
+        package = "trl" if any(_has(field.name, "trl", r) for r in releases_with_facts("trl")) else "transformers"
+        for release in releases_with_facts(package):
+            if not _has(field.name, package, release) and not any(
+                _answers(row, package, release) for row in field.expressed
+            ):
+                unanswered.append((field.name, release))
+    assert unanswered == []
+
+
+def _always(package: str) -> set[str]:
+    owner = {"trl": "GRPOConfig", "transformers": "TrainingArguments"}[package]
+    releases, fields = releases_with_facts(package), table(package)["owners"][owner]["fields"]
+    ends = (releases[0], releases[-1])
+    return {name for name, spans in fields.items() if (spans[0][0], spans[-1][1]) == ends}
+
+
+def _answers(row: Mapping[str, Any], package: str, release: str) -> bool:
+    return is_within(release, row[package]) if package in row else not set(row) & {"trl", "transformers"}
+
+
+def test_what_is_said_of_releases_holds_for_some_and_leads_somewhere() -> None:
+    ids = {rule.id for rule in rules()}
+    for field in classified_fields().values():
+        for row in field.expressed:
+            windows = {package: row[package] for package in ("trl", "transformers") if package in row}
+            meant = {
+                package: [release for release in releases_with_facts(package) if is_within(release, window)]
+                for package, window in windows.items()
+            }
+            assert all(meant.values()), f"{field.name}: a window without a release"
+            assert row["because"] and row.get("checked_by", "BAT001") in ids, field.name
+            owner, _, name = row.get("named", "model_init_kwargs.").partition(".")
+            lacking = [
+                release for package, some in meant.items() for release in some if not _has(name, package, release)
+            ]
+            assert owner == "model_init_kwargs" or lacking == [], f"{name} is not a field of {lacking}"

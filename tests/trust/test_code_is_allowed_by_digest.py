@@ -37,7 +37,7 @@ def plan_with(*rewards: Reward, model: Model, **model_init: object) -> Plan:
         data=data,
         rewards=rewards,
         evaluation=None,
-        shims=(),
+        shims={},
         expect=Expect(1, 0, "full", None, {}),
         deepspeed=None,
         environment={},

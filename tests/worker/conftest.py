@@ -85,6 +85,8 @@ def held_out(sums: Path) -> Callable[..., Changes]:
             "every_steps": 0,
             "greedy": True,
             "batch_size": 4,
+            "sampling": {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0},
+            "max_prompt_length": None,
             **changes,
         }
 

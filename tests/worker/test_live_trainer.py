@@ -162,8 +162,8 @@ def test_another_dtype_than_the_planned_is_noticed(lora_run: tuple[Plan, Any, An
     from grpo_recipes.worker.checks import policy_dtype
 
     plan, trainer, _ = lora_run
-    arguments = dataclasses.replace(plan.arguments, model_init_kwargs={"dtype": "bfloat16"})
-    (check,) = policy_dtype(dataclasses.replace(plan, arguments=arguments), trainer)
+    expect = dataclasses.replace(plan.expect, weights_dtype="bfloat16")
+    (check,) = policy_dtype(dataclasses.replace(plan, expect=expect), trainer)
     assert (check.ok, check.live) == (False, "float32")
 
 

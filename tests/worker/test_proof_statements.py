@@ -38,8 +38,8 @@ def planned(mode: str = "lora", device: str = "cpu", strategy: str = "single", *
         data=Data(**content["data"]),
         rewards=(),
         evaluation=evaluation,
-        shims=(),
-        expect=Expect(1, 0, "full" if mode == "full" else "lora", None, {}, "float32"),
+        shims={},
+        expect=Expect(1, 0, "full" if mode == "full" else "lora", None, {}, adapter_dtype="float32"),
         smoke=False,
     )
 
@@ -161,7 +161,8 @@ REFERENCES = [
     pytest.param("full", 0.1, Reference(FLOAT, ()), True, id="full with beta"),
     pytest.param("full", 0.1, None, False, id="missing"),
     pytest.param("full", 0.1, Reference(("bfloat16",), ()), False, id="another dtype"),
-    pytest.param("full", 0.0, Reference(FLOAT, ()), False, id="not needed"),
+    pytest.param("full", 0.0, Reference(FLOAT, ()), True, id="not needed, but held by trl 0.14 and 0.15"),
+    pytest.param("full", 0.0, Reference(("bfloat16",), ()), False, id="not needed, in another dtype"),
     pytest.param("lora", 0.1, Reference(FLOAT, ()), False, id="a copy beside an adapter"),
     pytest.param("full", 0.1, Reference(FLOAT, ("Linear4bit",)), False, id="quantized"),
 ]
@@ -170,6 +171,11 @@ REFERENCES = [
 @pytest.mark.parametrize(("mode", "beta", "reference", "ok"), REFERENCES)
 def test_a_reference_is_there_when_it_is_needed(mode: str, beta: float, reference: Reference | None, ok: bool) -> None:
     assert reference_is_not_quantized.prove(planned(mode, beta=beta), (seen(reference=reference),)).ok is ok
+
+
+def test_masks_that_were_not_seen_are_said_to_be_so() -> None:
+    nothing = Completions(rows=(), limit=6, tools=False, masked=False, clipped_ratio=None)
+    assert mask_ends_with_the_completion.prove(planned(), (seen(completions=nothing),)).ok is None
 
 
 def test_the_block_is_short_and_names_what_does_not_hold() -> None:

@@ -79,7 +79,7 @@ def test_sharded_weights_are_trained_counted_and_evaluated(
 ) -> None:
     arguments = {"per_device_train_batch_size": 8, "max_steps": 2}
     plan = for_two(
-        make_plan("lora", arguments=arguments, evaluation=held_out(), shims=["deepspeed_shm"]),
+        make_plan("lora", arguments=arguments, evaluation=held_out(), shims={"deepspeed_shm": True}),
         deepspeed_stage=3,
         trainable_parameters=lora_numbers(LORA["r"]),
     )

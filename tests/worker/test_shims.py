@@ -39,7 +39,7 @@ def test_evaluation_does_not_change_the_gradients_of_nf4_layers() -> None:
     layer = bnb.nn.Linear4bit(64, 64, bias=False, compute_dtype=torch.float32, quant_type="nf4").to("cpu")
     inputs = torch.randn(4, 64)
     shimmed = torch.nn.Sequential(copy.deepcopy(layer))
-    assert bnb_cpu_packing.apply(shimmed) == 1
+    assert bnb_cpu_packing.keep_unpacked(shimmed) == 1
     wanted = gradient(copy.deepcopy(layer), inputs)
 
     cured = gradient_after_evaluation(shimmed[0], inputs)
@@ -56,7 +56,7 @@ def test_a_model_without_nf4_layers_is_left_alone() -> None:
 
     from grpo_recipes.worker.shims import bnb_cpu_packing
 
-    assert bnb_cpu_packing.apply(torch.nn.Sequential(torch.nn.Linear(2, 2))) == 0
+    assert bnb_cpu_packing.keep_unpacked(torch.nn.Sequential(torch.nn.Linear(2, 2))) == 0
 
 
 def test_every_nf4_layer_of_a_loaded_model_is_reached(tiny_model: Path) -> None:
@@ -65,7 +65,7 @@ def test_every_nf4_layer_of_a_loaded_model_is_reached(tiny_model: Path) -> None:
     from grpo_recipes.worker.shims import bnb_cpu_packing
 
     model = AutoModelForCausalLM.from_pretrained(tiny_model, quantization_config=BitsAndBytesConfig(**NF4))
-    assert bnb_cpu_packing.apply(model) == 14
+    assert bnb_cpu_packing.keep_unpacked(model) == 14
 
 
 def test_deepspeed_does_not_build_its_shared_memory_op(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_deepspeed_does_not_build_its_shared_memory_op(tmp_path: Path) -> None:
         "comm = importlib.import_module('deepspeed.comm.torch')\n"
         "print('built unasked:', deepspeed.ops.__compatible_ops__['deepspeed_shm_comm'])\n"
         "from grpo_recipes.worker.shims import deepspeed_shm\n"
-        "deepspeed_shm.apply()\n"
+        "deepspeed_shm.before_trainer(True, None)\n"
         "print('built with the shim:', comm.build_shm_op())\n"
     )
     done = subprocess.run(

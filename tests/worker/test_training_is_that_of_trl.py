@@ -63,7 +63,7 @@ def test_losses_are_those_of_a_hand_written_script_though_held_out_rows_are_eval
         mode,
         rewards=[reward],
         evaluation=held_out(every_steps=2, greedy=mode != "full"),
-        shims=["bnb_cpu_packing"] if mode == "nf4" else [],
+        shims={"bnb_cpu_packing": True} if mode == "nf4" else {},
     )
     folder = make_run(plan, user={"mine.py": REWARD_FILE})
 

@@ -39,9 +39,7 @@ def planned_dtypes(plan: Plan) -> dict[str, str | None]:
     """The planned dtype of weights, adapter, compute and 4-bit layers; None where any is right."""
     arguments = plan.arguments.GRPOConfig
     half = "bfloat16" if arguments.get("bf16") else "float16" if arguments.get("fp16") else None
-    weights: str | None = str(plan.arguments.model_init_kwargs.get("dtype", "float32"))
-    weights = None if weights == "auto" else weights
-    adapter = plan.expect.adapter_dtype
+    weights, adapter = plan.expect.weights_dtype, plan.expect.adapter_dtype
     if half and plan.expect.deepspeed_stage and weights == half:
         adapter = half
     packed = (plan.arguments.BitsAndBytesConfig or {}).get("bnb_4bit_compute_dtype")

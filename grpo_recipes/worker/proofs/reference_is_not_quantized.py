@@ -1,10 +1,11 @@
-"""There is a reference model only where the plan needs one, in the planned dtype and never quantized.
+"""There is a reference model where the plan needs one, in the planned dtype and never quantized.
 
 With an adapter the reference is the same model with the adapter off; without beta there is none; a full run with
 beta above 0 loads the initial weights once more. Catches: the copy of a 4-bit model ("You can't train a model that
-has been loaded in 8-bit or 4-bit precision on a different device", trl issue 2760), memory for a copy that nobody
-needs, and a reference in another dtype than the policy, which makes the KL term measure rounding.
-Source: trl 1.16.0 grpo_trainer.py (ref_model).
+has been loaded in 8-bit or 4-bit precision on a different device", trl issue 2760), and a reference in another dtype
+than the policy, which makes the KL term measure rounding. One that is not needed is shown, and allowed where TRL does
+not do without: trl 0.14 and 0.15 hold it also at beta 0, releases up to 0.18 beside an adapter under ZeRO-3.
+Source: trl 0.14.0 to 1.16.0 grpo_trainer.py (ref_model).
 """
 
 from grpo_recipes.worker.planned import Plan
@@ -20,21 +21,24 @@ def prove(plan: Plan, seen: tuple[Seen, ...]) -> Proof:
     """The reference models of all processes."""
     beta = float(str(plan.arguments.GRPOConfig.get("beta", plan.expect.arguments.get("beta", 0.0))))
     is_needed = beta != 0.0 and plan.expect.trainable == "full"
+    may_be = plan.expect.trainable == "full" or plan.world.strategy == "zero3"
     dtype = planned_dtypes(plan)["weights"]
     for one in seen:
-        found = _wrong(one.reference, is_needed, dtype)
+        found = _wrong(one.reference, dtype, is_needed=is_needed, may_be=may_be)
         if found is not None:
             return _failed(found, is_needed, dtype, beta)
     reference = seen[0].reference
-    return holds(ID, NAME, "no reference model" if reference is None else f"reference {', '.join(reference.weights)}")
+    if reference is None:
+        return holds(ID, NAME, "no reference model")
+    return holds(ID, NAME, f"reference {', '.join(reference.weights)}" + ("" if is_needed else ", not needed"))
 
 
-def _wrong(reference: Reference | None, is_needed: bool, dtype: str | None) -> str | None:
+def _wrong(reference: Reference | None, dtype: str | None, *, is_needed: bool, may_be: bool) -> str | None:
     if reference is None:
         return "none" if is_needed else None
     if reference.quantized:
         return f"a quantized reference model ({', '.join(reference.quantized)})"
-    if not is_needed:
+    if not may_be:
         return f"a reference model ({', '.join(reference.weights)})"
     return (
         None

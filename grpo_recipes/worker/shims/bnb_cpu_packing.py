@@ -10,9 +10,16 @@ Remove when: a packed Linear4bit gives the gradients of an unpacked one.
 
 from typing import Any
 
+from grpo_recipes.worker.planned import Plan
 
-def apply(model: Any) -> int:
-    """Tells every Linear4bit of the model not to pack; returns their number. Before the first forward."""
+
+def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
+    """Tells every Linear4bit of the policy not to pack. Before the first forward."""
+    return f"{keep_unpacked(trainer.model)} layers are not packed"
+
+
+def keep_unpacked(model: Any) -> int:
+    """Tells every Linear4bit of the model not to pack; returns their number."""
     from bitsandbytes.nn import Linear4bit
 
     layers = [module for module in model.modules() if isinstance(module, Linear4bit)]

@@ -7,9 +7,11 @@ Seen: deepspeed 0.19.8. Without the op the same collectives go through gloo, wit
 Remove when: deepspeed does not build the op unasked, or its lock does not outlive its process.
 """
 
+from grpo_recipes.worker.planned import Plan
 
-def apply() -> None:
-    """Marks the op as incompatible, so that it is not built. Before the training arguments are built."""
+
+def before_trainer(value: object, plan: Plan) -> None:
+    """Marks the op as incompatible, so that it is not built."""
     import deepspeed
 
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False

@@ -14,5 +14,9 @@ export NCCL_DEBUG='it'"'"'s $HOME'
 # Seconds that the other processes have to save after one was told to stop; torch's own 30 are short for a big model.
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-120}"
 
+# A free port, so that two runs on one machine do not meet.
+port=$("${PYTHON:-python}" -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])')
+
 # The same as `accelerate launch`, with the right Python.
-exec "${PYTHON:-python}" -m accelerate.commands.launch --config_file accelerate.yaml worker/train.py "$@"
+exec "${PYTHON:-python}" -m accelerate.commands.launch --config_file accelerate.yaml --main_process_port "$port" \
+  worker/train.py "$@"

@@ -1,0 +1,187 @@
+"""How a release expresses a value of the format: as it is, under another name, in other words, by itself, or not.
+
+`expressed` of a field in the table of classified fields is a list of rows, of which the first that holds answers.
+A row holds for the versions that it names (trl, transformers), without any wherever the target lacks the field, and
+only while its conditions (`when`) do. It says one of:
+only: the values that the release can express, "any" or a list; what the release lacks it then does by itself.
+spelled: pairs of a value and what is passed for it; other values are left to the next row.
+named: the key that takes the value instead. divided_by: the field in whose multiples the release counts.
+shim: of the worker, which does what the release does not; null needs none. checked_by: the rule that judges.
+because: what the release does.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from grpo_recipes.facts.classified import ClassifiedField, holds
+from grpo_recipes.facts.field import Field
+from grpo_recipes.facts.shipped import releases_with_facts, shipped_facts, table
+from grpo_recipes.facts.windows import is_within
+
+PACKAGES = {"trl": "GRPOConfig", "transformers": "TrainingArguments"}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The versions of trl and transformers, and the fields of their GRPOConfig."""
+
+    versions: Mapping[str, str | None]
+    fields: Mapping[str, Field]
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """The value goes to `key`, "GRPOConfig.beta"; because says why it is not passed as it is written."""
+
+    key: str
+    value: object
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsaid:
+    """Nothing is passed, since the release does this by itself."""
+
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The release would do something else. values: those that it can express, none where they are not known."""
+
+    because: str
+    values: tuple[object, ...] = ()
+
+
+Expression = Passed | Unsaid | Refused
+
+
+def expression(field: ClassifiedField, value: object, values: Mapping[str, object], target: Target) -> Expression:
+    """How the target expresses the value of a field, given the values of the others (see resolve/pin.py)."""
+    present = field.name in target.fields
+    for row in _rows(field, values, target, present=present):
+        found = _by_row(row, field.name, value, values, present=present)
+        if found is not None:
+            return found
+    if not present:
+        return Refused("its GRPOConfig has no such field")
+    allowed = target.fields[field.name].allowed
+    if allowed is not None and not _is_in(value, allowed) and _is_in(value, _words(field.name)):
+        return Refused(f"it knows {', '.join(map(str, allowed))}", allowed)
+    return Passed(f"GRPOConfig.{field.name}", value)
+
+
+def _rows(
+    field: ClassifiedField, values: Mapping[str, object], target: Target, *, present: bool
+) -> Iterator[Mapping[str, Any]]:
+    """The rows that hold."""
+    for row in field.expressed:
+        windows = {package: row[package] for package in PACKAGES if package in row}
+        within = all(_is_within(target.versions.get(package), window) for package, window in windows.items())
+        if (within if windows else not present) and holds(row.get("when", ()), values):
+            yield row
+
+
+def _is_within(version: str | None, window: str) -> bool:
+    return version is not None and is_within(version, window)
+
+
+def _by_row(
+    row: Mapping[str, Any], name: str, value: object, values: Mapping[str, object], *, present: bool
+) -> Expression | None:
+    """What one row says of the value, None where it leaves it to the next."""
+    because, said = row["because"], Passed(f"GRPOConfig.{name}", value) if present else Unsaid(row["because"])
+    if "spelled" in row:
+        for written, passed in row["spelled"]:
+            if _same(written, value):
+                return Passed(f"GRPOConfig.{name}", passed, because) if present else Unsaid(because)
+        return None
+    if "only" in row:
+        return said if row["only"] == "any" or _is_in(value, row["only"]) else Refused(because, tuple(row["only"]))
+    if "named" in row:
+        return Passed(row["named"], value, because)
+    if "divided_by" in row:
+        return _divided(name, value, values.get(row["divided_by"]), because)
+    if "shim" in row:
+        done = value is None or row["shim"] in (values.get("shims") or ())  # type: ignore[operator]
+        return Unsaid(because) if done else Refused(because, (None,))
+    return Unsaid(because) if value is None else said
+
+
+def loading_keyword(name: str, versions: Mapping[str, str | None]) -> str:
+    """The keyword of from_pretrained for a key of model_init_kwargs, as these versions read it."""
+    for row in table("loading_keywords").get(name, ()):
+        if _is_within(versions.get("trl"), row["trl"]):
+            return str(row["named"])
+    return name
+
+
+def _divided(name: str, value: object, unit: object, because: str) -> Expression:
+    if isinstance(value, int) and isinstance(unit, int) and value % unit == 0:
+        return Passed(f"GRPOConfig.{name}", value // unit, because)
+    return Refused(because, (unit,))
+
+
+def _same(one: object, other: object) -> bool:
+    """Equality in which true is not 1."""
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _is_in(value: object, values: Iterable[object]) -> bool:
+    return any(_same(value, one) for one in values)
+
+
+@cache
+def _spans(name: str) -> tuple[str, list[Any]]:
+    """The package that declares a field and where, ("trl", [["0.16.0", "1.16.0", {...}]])."""
+    for package, owner in PACKAGES.items():
+        spans = table(package)["owners"][owner]["fields"].get(name)
+        if spans is not None:
+            return package, spans
+    return "trl", []
+
+
+def _words(name: str) -> list[object]:
+    """Every word that some release knows for a field."""
+    return [word for _, _, field in _spans(name)[1] for word in field.get("allowed", ())]
+
+
+def releases_that_express(
+    field: ClassifiedField, value: object, values: Mapping[str, object], target: Target
+) -> tuple[str, list[str]]:
+    """The package that decides, trl or transformers, and its releases that can express the value, oldest first.
+
+    The other package keeps its version.
+    """
+    package = _spans(field.name)[0]
+    other = next(one for one in PACKAGES if one != package)
+    kept = shipped_facts(other, target.versions.get(other) or "")
+    kept_fields = {} if kept is None else kept.owners[PACKAGES[other]].fields
+    releases = []
+    for release in releases_with_facts(package):
+        facts = shipped_facts(package, release)
+        fields = {} if facts is None else facts.owners[PACKAGES[package]].fields
+        candidate = Target({**target.versions, package: release}, {**kept_fields, **fields})
+        if not isinstance(expression(field, value, values, candidate), Refused):
+            releases.append(release)
+    return package, releases
+
+
+def spans_of(releases: Iterable[str], known: Iterable[str]) -> list[tuple[str, str]]:
+    """The first and the last of each run of releases that follow each other in `known`."""
+    places = {release: place for place, release in enumerate(known)}
+    wanted = sorted(releases, key=places.__getitem__)
+    if not wanted:
+        return []
+    breaks = [(a, b) for a, b in pairwise(wanted) if places[b] != places[a] + 1]
+    firsts, lasts = [wanted[0], *(b for _, b in breaks)], [*(a for a, _ in breaks), wanted[-1]]
+    return list(zip(firsts, lasts, strict=True))
+
+
+def spans_text(releases: Iterable[str], package: str) -> str:
+    """Releases as text: "0.14.0-0.15.2, 0.17.0-1.16.0"."""
+    spans = spans_of(releases, releases_with_facts(package))
+    return ", ".join(first if first == last else f"{first}-{last}" for first, last in spans)

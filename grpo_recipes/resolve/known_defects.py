@@ -1,0 +1,91 @@
+"""What is known to be wrong with the releases of a stack, what grpo-run does about it, and which releases are without.
+
+Nothing is written twice: a rule that is for certain releases alone says so in APPLIES_TO, a combination that fails for
+some recipes stands in broken_pairs.json, and known_defects.json holds what neither of them does.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from grpo_recipes.facts.broken_pairs import BrokenPair, broken_pairs, holds
+from grpo_recipes.facts.releases import newest_release
+from grpo_recipes.facts.requirements import nearest_outside
+from grpo_recipes.facts.shipped import table
+from grpo_recipes.facts.windows import is_within
+from grpo_recipes.resolve.engine import applies
+from grpo_recipes.rules.known_defects_are_not_met import ID as MET
+from grpo_recipes.rules.registry import Rule, rules
+from grpo_recipes.stack.stack import Stack
+
+SHIMS = "shims."
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDefect:
+    """rule: its page, None without one. what: one sentence. answer: what grpo-run does about it.
+
+    without: the nearest releases that do not have it, of every package that decides: "trl 0.16.0". until: when a shim
+    goes that no release makes needless yet, "" for others.
+    """
+
+    rule: str | None
+    what: str
+    answer: str
+    without: tuple[str, ...]
+    until: str = ""
+
+
+def known_defects(stack: Stack) -> list[KnownDefect]:
+    """Every known defect of the stack that does not forbid all recipes; those are findings of the stack."""
+    found = [_of_rule(rule, stack) for rule in rules() if _is_of_some_releases(rule) and applies(rule, stack)]
+    found += [_of_pair(pair, stack) for pair in broken_pairs() if pair.when and pair.holds(stack)]
+    found += [
+        KnownDefect(row["rule"], row["happens"], row["answer"], _without(row["packages"], stack))
+        for row in table("known_defects")["defects"]
+        if holds(row["packages"], stack)
+    ]
+    return found
+
+
+def _is_of_some_releases(rule: Rule) -> bool:
+    """Whether the rule is a shim, or not for the newest release of what it applies to."""
+    return bool(_shims(rule)) or any(
+        (newest := newest_release(package)) is not None and not is_within(newest, window)
+        for package, window in rule.applies_to.items()
+    )
+
+
+def _shims(rule: Rule) -> list[str]:
+    return [key.removeprefix(SHIMS) for key in rule.owns if key.startswith(SHIMS)]
+
+
+def _of_rule(rule: Rule, stack: Stack) -> KnownDefect:
+    named = _shims(rule)
+    if named:
+        answer = f"repaired by the shim {', '.join(named)} where a recipe needs it"
+    elif rule.decide is None:
+        answer = "refused where a recipe meets it"
+    else:
+        answer = "avoided" if rule.check is None else "avoided, or refused where a recipe leaves no other way"
+    goes = re.search(r"\bIt goes when ([^.]+)\.", " ".join(rule.page.split()))
+    return KnownDefect(rule.id, rule.title, answer, _without(rule.applies_to, stack), goes[1] if goes else "")
+
+
+def _of_pair(pair: BrokenPair, stack: Stack) -> KnownDefect:
+    asked = " and ".join(_asked(*condition) for condition in pair.when)
+    works = tuple(" and ".join(f"{name} {version}" for name, version in way.items()) for way in pair.works)
+    return KnownDefect(MET, f"{asked[0].upper()}{asked[1:]}: {pair.happens}.", "refused where a recipe meets it", works)
+
+
+def _without(windows: Mapping[str, str], stack: Stack) -> tuple[str, ...]:
+    outside = {package: nearest_outside(package, str(stack.version(package)), w) for package, w in windows.items()}
+    return tuple(f"{package} {version}" for package, versions in outside.items() for version in versions)
+
+
+def _asked(key: str, operator: str, value: object) -> str:
+    """A condition on a recipe in words: "with use_vllm true", "without generation_kwargs"."""
+    name = key.rpartition(".")[2]
+    if value is None or (value is True and "." not in key):
+        return f"{'without' if operator == '==' and value is None else 'with'} {name}"
+    return f"with {name} {str(value).lower()}"

@@ -1,0 +1,95 @@
+"""Values that the target cannot express: the run would be another experiment, so it is refused."""
+
+from collections.abc import Mapping, Sequence
+
+from grpo_recipes.facts.classified import ClassifiedField, classified_fields, matters
+from grpo_recipes.facts.expression import (
+    PACKAGES,
+    Expression,
+    Refused,
+    Target,
+    expression,
+    releases_that_express,
+    spans_text,
+)
+from grpo_recipes.facts.facts import Facts
+from grpo_recipes.finding import Finding, Patch, dotted
+from grpo_recipes.resolve.pin import field_values
+from grpo_recipes.resolve.schema_findings import flow, shown
+from grpo_recipes.settings import Setting, Settings
+from grpo_recipes.yaml.compose import Source
+
+NOT_EXPRESSED = "FCT004"
+
+
+def target_of(facts: Facts) -> Target | None:
+    """What values are expressed on, None where the fields of the target's GRPOConfig are not known."""
+    fields = facts.fields("GRPOConfig")
+    return None if fields is None else Target(facts.versions, fields)
+
+
+def expressions(settings: Settings, facts: Facts) -> dict[str, Expression]:
+    """How the target expresses every GRPOConfig value that was written or that matters, by the field's name."""
+    target, values = target_of(facts), field_values(settings)
+    if target is None:
+        return {}
+    found = {}
+    for name, field in classified_fields().items():
+        setting = settings.get(f"GRPOConfig.{name}")
+        if setting is not None and setting.value != "auto" and (setting.given or matters(field, values)):
+            found[name] = expression(field, setting.value, values, target)
+    return found
+
+
+def not_expressed(settings: Settings, facts: Facts, source: Source) -> list[Finding]:
+    """Findings for experiment values, written or of the format, and for others that were written."""
+    findings = []
+    for name, said in expressions(settings, facts).items():
+        field, setting = classified_fields()[name], settings[f"GRPOConfig.{name}"]
+        speaks = setting.given or field.kind == "experiment"
+        if isinstance(said, Refused) and speaks and not setting.refused:
+            findings.append(_finding(field, setting, said, settings, facts, source))
+    return findings
+
+
+def _finding(
+    field: ClassifiedField, setting: Setting, said: Refused, settings: Settings, facts: Facts, source: Source
+) -> Finding:
+    path = setting.path or ()
+    because = [said.because]
+    if not setting.given:
+        because.append(f"{dotted(path)} is {shown(setting.value)} in format 1, where a recipe says nothing")
+    texts, patch = _way_out(field, setting, said.values)
+    package, releases = _releases(field, setting, settings, facts)
+    if releases:
+        texts.append(f"{package} {spans_text(releases, package)}")
+    return Finding(
+        NOT_EXPRESSED,
+        "error",
+        f"{facts.source(PACKAGES[package])} cannot express {field.name} {shown(setting.value)}",
+        dotted(path),
+        source.mark(path),
+        because=tuple(because),
+        fix=", or ".join(texts) or None,
+        patch=tuple(patch),
+    )
+
+
+def _way_out(field: ClassifiedField, setting: Setting, values: Sequence[object]) -> tuple[list[str], list[Patch]]:
+    """What to write instead: a value that the release can express, else nothing where it was written for nothing."""
+    path = setting.path or ()
+    if not path:
+        return [], []
+    if values:
+        value = next((one for one in values if one is not None), None)
+        return [f"{path[-1]}: {flow(value)}"], [Patch(path, value)]
+    if setting.given and (field.kind != "experiment" or not field.home):
+        return [f"remove {path[-1]}"], [Patch(path, remove=True)]
+    return [], []
+
+
+def _releases(field: ClassifiedField, setting: Setting, settings: Settings, facts: Facts) -> tuple[str, Sequence[str]]:
+    target = target_of(facts)
+    assert target is not None, "a value was refused for fields that are known"
+    values: Mapping[str, object] = field_values(settings)
+    return releases_that_express(field, setting.value, values, target)

@@ -1,0 +1,22 @@
+"""The adapter of a quantized model is trained in bfloat16.
+
+Since 0.26 TRL casts the adapter of a quantized model to bfloat16, as the QLoRA paper does; before, it stays in float32.
+The dtype decides which updates survive rounding, so it belongs to the experiment. The shim `adapter_dtype` casts it on
+older releases too.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+from grpo_recipes.settings import Setting
+
+ID = "SHM012"
+APPLIES_TO = {"trl": "<0.26"}
+OWNS = ("shims.adapter_dtype",)
+ORDER = 40
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    if quantized(context) and context.has_section("lora") and context.value("distributed.strategy") != "fsdp2":
+        yield decided(OWNS[0], True, ID, "this TRL leaves the adapter in float32", context.settings)

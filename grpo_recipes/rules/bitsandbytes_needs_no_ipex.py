@@ -1,0 +1,21 @@
+"""A quantized model loads on a processor as it is.
+
+Up to 4.52 transformers refuses bitsandbytes on a processor without Intel's extension for PyTorch, which bitsandbytes
+does without: 0.50.2 trains there. The shim `bnb_without_ipex` answers for it.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+from grpo_recipes.settings import Setting
+
+ID = "SHM017"
+APPLIES_TO = {"transformers": "<4.53", "bitsandbytes": ">=0.50"}
+OWNS = ("shims.bnb_without_ipex",)
+ORDER = 40
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    if quantized(context) and context.value("world.device") == "cpu":
+        yield decided(OWNS[0], True, ID, "this transformers asks for an extension that is not needed", context.settings)

@@ -1,0 +1,30 @@
+"""Gradient checkpointing lets the gradient through to an adapter.
+
+With reentrant checkpointing no input of a checkpointed block needs a gradient while the base is frozen, and the first
+backward pass raises "element 0 of tensors does not require grad". From TRL 0.16 on the trainer or PEFT lets the inputs
+have one; TRL 0.14 and 0.15 do not, so `use_reentrant` must be false there. (They train no adapter under ZeRO-3, which
+would need it true; see STK015.)
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "LRA002"
+APPLIES_TO = {"trl": "<0.16"}
+KWARGS = "GRPOConfig.gradient_checkpointing_kwargs"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if not context.has_section("lora") or context.value("GRPOConfig.gradient_checkpointing") is not True:
+        return
+    if context.mapping(KWARGS).get("use_reentrant") is True and context.given(KWARGS):
+        yield context.finding(
+            ID,
+            "reentrant checkpointing of a frozen base gives the adapter no gradient",
+            KWARGS,
+            because=[f'trl {context.stack.version("trl")} ends in "element 0 of tensors does not require grad"'],
+            fix="use_reentrant: false, or trl==0.17.0",
+            patch=[Patch(("training", "gradient_checkpointing_kwargs", "use_reentrant"), False)],
+        )

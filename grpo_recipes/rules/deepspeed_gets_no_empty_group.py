@@ -1,0 +1,21 @@
+"""An adapter trains under DeepSpeed whatever made its optimizer.
+
+transformers gives the optimizer of an adapter an empty group of parameters, which DeepSpeed drops; up to 5.2 the
+schedule of learning rates was made before, and the first step ends in "ValueError: zip() argument 2 is longer than
+argument 1". The shim `empty_parameter_groups` leaves the empty group out.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.settings import Setting
+
+ID = "SHM016"
+APPLIES_TO = {"transformers": "<5.3"}
+OWNS = ("shims.empty_parameter_groups",)
+ORDER = 40
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    if context.has_section("lora") and str(context.value("distributed.strategy")).startswith("zero"):
+        yield decided(OWNS[0], True, ID, "DeepSpeed drops the group that an adapter leaves empty", context.settings)

@@ -1,0 +1,38 @@
+"""A generation feeds one optimizer step where TRL cannot do otherwise.
+
+TRL 0.18 added steps_per_generation and generation_batch_size. Before, completions are made for one optimizer step at a
+time; num_iterations, from 0.16 on, trains the same ones again.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "BAT005"
+APPLIES_TO = {"trl": "<0.18"}
+PER_GENERATION = "grpo.optimizer_steps_per_generation"
+STEPS = "GRPOConfig.steps_per_generation"
+ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    because = [f"trl {context.stack.version('trl')} generates for one optimizer step at a time"]
+    if context.whole(PER_GENERATION) > 1:
+        yield context.finding(
+            ID,
+            f"optimizer_steps_per_generation {context.value(PER_GENERATION)} needs steps_per_generation",
+            PER_GENERATION,
+            because=because,
+            fix="optimizer_steps_per_generation: 1, or trl==0.18.0",
+            patch=[Patch(("grpo", "optimizer_steps_per_generation"), 1)],
+        )
+    if context.given(STEPS) and context.value(STEPS) not in (None, context.value(ACCUMULATION)):
+        yield context.finding(
+            ID,
+            f"steps_per_generation {context.value(STEPS)} is not gradient_accumulation_steps",
+            STEPS,
+            because=because,
+            fix="remove steps_per_generation, or trl==0.18.0",
+            patch=[Patch(("trl", "steps_per_generation"), remove=True)],
+        )

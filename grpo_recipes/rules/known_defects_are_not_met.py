@@ -1,0 +1,33 @@
+"""The recipe asks for nothing that its stack is known to do wrong.
+
+A released combination of packages can be right for one recipe and wrong for another: trl 0.15.0 trains with vLLM, and
+trains adapters, but with both together it samples from the base model. Such defects stand in a reviewed table with the
+releases that have them, what the recipe must ask for to meet them, how they were seen and the nearest releases without
+them. A combination that works for no recipe is STK013.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.facts.broken_pairs import BrokenPair, broken_pairs
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "STK015"
+
+
+def _values(context: Context, pair: BrokenPair) -> dict[str, object]:
+    keys = [key for key, _, _ in pair.when]
+    return {key: context.value(key) if "." in key else context.has_section(key) for key in keys}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    for pair in broken_pairs():
+        if pair.when and pair.holds(context.stack) and pair.is_met(_values(context, pair)):
+            yield context.finding(
+                ID,
+                f"{pair.named(context.stack)}: {pair.happens}",
+                pair.when[0][0],
+                because=[pair.because, f"seen: {pair.seen}"],
+                fix=pair.fix,
+                patch=[Patch(tuple(key.split(".")), value) for key, value in pair.write.items()],
+            )

@@ -1,0 +1,46 @@
+"""The model builds the logits of the completion, whatever TRL and the model's class call that.
+
+TRL scores the last C + 1 positions and asks the model for their logits alone: by num_logits_to_keep in trl 0.14, by
+logits_to_keep up to 1.14. transformers has the one name up to 4.48 and the other from 4.49 on, and GPT2, OPT, Bloom,
+Qwen2-VL and others had neither for long. Where the two do not meet, the logits of the whole sequence are built,
+(P + C) / (C + 1) times the memory, or the step ends in TypeError or RuntimeError, or trl 0.14 takes log-probabilities
+from the wrong positions without a word. The shim `logits_to_keep` makes every class build (B, C + 1, V). For a class
+that is not known here, of a hub model or with code of its own, it looks at the loaded model, and does nothing where
+nothing is needed.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.facts.logits import passed_logits_keyword
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules.loaded_model import has_own_code, model_config
+from grpo_recipes.settings import Setting
+
+ID = "SHM007"
+APPLIES_TO = {"trl": ">=0.14.0,<1.15.0"}
+OWNS = ("shims.logits_to_keep",)
+ORDER = 40
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    trl = context.stack.version("trl")
+    passed = None if trl is None else passed_logits_keyword(trl)
+    if passed is None:
+        return
+    name = _model_class(context)
+    known = None if name is None else context.facts.logits_keyword(name)
+    if known is None:
+        why = f"trl {trl} passes {passed}; {name or 'the class of this model'} is looked at when it is loaded"
+    elif known.takes(passed):
+        return
+    else:
+        release = f"{name} of transformers {context.stack.version('transformers')}"
+        why = f"{release} takes {known.name or 'no such keyword'}, trl {trl} passes {passed}"
+    yield decided(OWNS[0], True, ID, why, context.settings)
+
+
+def _model_class(context: Context) -> str | None:
+    """The class that config.json names, None when it is not known or its code lies beside the weights."""
+    config = model_config(context) or {}
+    names = config.get("architectures")
+    return str(names[0]) if isinstance(names, list) and names and not has_own_code(config) else None

@@ -1,0 +1,78 @@
+"""A loss that depends on how the batch is cut is computed on the batch in one piece.
+
+loss_type bnpo divides by the tokens of the micro-batch, and top_entropy_quantile below 1 takes its threshold from the
+tokens of the micro-batch. With accumulation, or with bnpo in several processes, the same recipe gives another gradient
+on another machine (measured: up to a fifth), and one that differs between releases, since they fill micro-batches in
+different orders. So both are refused beyond one process and one accumulation step. With `per_device_train_batch_size:
+auto` one process takes all completions of a step at once, also where the target knows no dapo, which bnpo is then.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.settings import Setting
+
+ID = "LOS001"
+OWNS = ("batch.in_one_piece",)
+ORDER = 6
+LOSS, QUANTILE = "GRPOConfig.loss_type", "GRPOConfig.top_entropy_quantile"
+MICRO_BATCH, ACCUMULATION = "GRPOConfig.per_device_train_batch_size", "GRPOConfig.gradient_accumulation_steps"
+
+
+def _depends(context: Context) -> str | None:
+    """The key of the value that depends on the micro-batch, None without one."""
+    if context.value(LOSS) == "bnpo":
+        return LOSS
+    return QUANTILE if context.value(QUANTILE) != 1 else None
+
+
+def _knows_dapo(context: Context) -> bool:
+    fields = context.facts.fields("GRPOConfig")
+    if fields is None:
+        return True
+    known = fields["loss_type"].allowed if "loss_type" in fields else ()
+    return known is None or "dapo" in known
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    if context.value("world.num_processes") != 1:
+        return
+    key = _depends(context)
+    if key is not None:
+        why = f"{key.partition('.')[2]} {context.value(key)} depends on the micro-batch, so it is the whole batch"
+        yield decided(OWNS[0], True, ID, why, context.settings)
+    elif context.value(LOSS) == "dapo" and not _knows_dapo(context):
+        why = "this TRL computes dapo as bnpo, which is the same on a batch in one piece"
+        yield decided(OWNS[0], True, ID, why, context.settings)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    key = _depends(context)
+    processes, accumulation = context.whole("world.num_processes"), context.whole(ACCUMULATION)
+    if key is None or processes * accumulation == 1:
+        return
+    name, value, size = key.partition(".")[2], context.value(key), context.whole(MICRO_BATCH)
+    fix, patch = _way_out(context, key, size * accumulation)
+    yield context.finding(
+        ID,
+        f"{name} {value} depends on the micro-batch",
+        key,
+        because=[
+            f"{processes} process{'' if processes == 1 else 'es'} x {accumulation} accumulation steps of {size}"
+            " completions give another gradient than one batch",
+        ],
+        fix=fix,
+        patch=patch,
+    )
+
+
+def _way_out(context: Context, key: str, completions: int) -> tuple[str, list[Patch]]:
+    if context.whole("world.num_processes") == 1 and context.value("training.prompts_per_step") is not None:
+        path = ("training", "per_device_train_batch_size")
+        return f"per_device_train_batch_size: {completions}", [Patch(path, completions)]
+    if key == QUANTILE:
+        return "top_entropy_quantile: 1.0", [Patch(("grpo", "top_entropy_quantile"), 1.0)]
+    if _knows_dapo(context):
+        return "loss_type: dapo, which divides by the tokens of the whole step", [Patch(("grpo", "loss_type"), "dapo")]
+    return "one process without accumulation, or loss_type: dapo with trl==0.22.2", []

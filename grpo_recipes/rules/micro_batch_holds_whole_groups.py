@@ -1,0 +1,43 @@
+"""A micro-batch of all processes holds whole groups where TRL compares rewards within it.
+
+TRL 0.15 and 0.16 generate for one micro-batch at a time, so per_device_train_batch_size x processes must be a multiple
+of num_generations; GRPOTrainer raises ValueError for another. From 0.17 on the whole batch is generated at once, and
+a group may be split over the micro-batches of a step.
+"""
+
+from collections.abc import Iterator
+from math import gcd
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.settings import Setting
+
+ID = "BAT003"
+APPLIES_TO = {"trl": ">=0.15,<0.17"}
+OWNS = ("batch.whole_groups",)
+ORDER = 5
+MICRO_BATCH = "GRPOConfig.per_device_train_batch_size"
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    yield decided(OWNS[0], True, ID, "this TRL compares rewards within a micro-batch", context.settings)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    size, processes = context.whole(MICRO_BATCH), context.whole("world.num_processes")
+    generations = context.whole("GRPOConfig.num_generations")
+    if size * processes % generations == 0:
+        return
+    better = generations // gcd(generations, processes)
+    trl_fields = context.value("training.prompts_per_step") is None
+    yield context.finding(
+        ID,
+        f"a micro-batch of {size * processes} completions cuts groups of {generations} apart",
+        MICRO_BATCH,
+        because=[
+            f"{size * processes} = per_device_train_batch_size {size} x {processes} processes",
+            f"trl {context.stack.version('trl')} raises ValueError for it in GRPOTrainer",
+        ],
+        fix=f"per_device_train_batch_size: {better if trl_fields else 'auto'}, or trl==0.17.0",
+        patch=[Patch(("training", "per_device_train_batch_size"), better if trl_fields else "auto")],
+    )

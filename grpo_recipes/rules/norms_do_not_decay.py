@@ -1,0 +1,23 @@
+"""Weight decay spares biases and norms, the same ones on every release.
+
+Up to 4.52 transformers knows norms by lists of layer classes, which lack most RMS norms: with `weight_decay` above 0 a
+fully trained Qwen2 has its norms shrunk there and not on newer releases. The shim `weight_decay_names` selects what
+the newest release selects.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.settings import Setting
+
+ID = "SHM018"
+APPLIES_TO = {"transformers": "<4.53"}
+OWNS = ("shims.weight_decay_names",)
+ORDER = 40
+DECAY = "GRPOConfig.weight_decay"
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    only_matrices = context.has_section("lora") and not context.settings.under("LoraConfig").get("modules_to_save")
+    if context.value(DECAY) != 0 and not only_matrices:
+        yield decided(OWNS[0], True, ID, "this transformers decays some norms", context.settings)

@@ -1,0 +1,58 @@
+"""A micro-batch is one prompt with its completions where TRL passes no attention mask.
+
+TRL 0.14 counts prompts in per_device_train_batch_size, generates num_generations completions for each, and computes
+the log-probs without an attention mask. With several prompts in a micro-batch the shorter ones are padded on the left,
+and what follows the padding is scored wrong, without a word: the gradient was 98 % off, with one prompt at a time it
+was that of every other release. So one prompt goes at a time, and accumulation makes up the batch. A group cannot be
+split over processes there.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.settings import Setting
+
+ID = "BAT004"
+APPLIES_TO = {"trl": "<0.15"}
+OWNS = ("batch.one_prompt",)
+ORDER = 5
+MICRO_BATCH = "GRPOConfig.per_device_train_batch_size"
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    why = "this TRL scores padded prompts wrong, so one prompt goes at a time"
+    yield decided(OWNS[0], True, ID, why, context.settings)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    size, generations = context.value(MICRO_BATCH), context.whole("GRPOConfig.num_generations")
+    if isinstance(size, int) and size != generations:
+        yield context.finding(
+            ID,
+            f"a micro-batch of {size} completions is not one prompt with its {generations}",
+            MICRO_BATCH,
+            because=[
+                f"trl {context.stack.version('trl')} passes no attention mask, so prompts that are padded to the"
+                " length of others are scored wrong"
+            ],
+            fix=f"per_device_train_batch_size: {generations}, or auto, or trl==0.15.2",
+            patch=[Patch(("training", "per_device_train_batch_size"), generations)],
+        )
+    if context.value("training.prompts_per_step") is not None:
+        yield from _prompts(context)
+
+
+def _prompts(context: Context) -> Iterator[Finding]:
+    prompts, processes = context.whole("training.prompts_per_step"), context.whole("world.num_processes")
+    if prompts % processes == 0:
+        return
+    better = -(-prompts // processes) * processes
+    yield context.finding(
+        ID,
+        f"{prompts} prompts per step cannot be shared by {processes} processes",
+        "training.prompts_per_step",
+        because=[f"trl {context.stack.version('trl')} makes all completions of a prompt in one process"],
+        fix=f"prompts_per_step: {better}, or trl==0.17.0",
+        patch=[Patch(("training", "prompts_per_step"), better)],
+    )

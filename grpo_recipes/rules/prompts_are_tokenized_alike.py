@@ -1,0 +1,24 @@
+"""A plain prompt becomes the same tokens in every release.
+
+TRL before 0.26 tokenizes a plain string without the tokenizer's special tokens, later releases with them: a model whose
+tokenizer begins each text with a token of its own, as Llama's does, gets other prompts. The shim `prompt_tokens` adds
+them on older releases too. Conversations are rendered alike, unless they end with a message of the assistant; such rows
+stop the run on older releases.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.settings import Setting
+
+ID = "SHM014"
+APPLIES_TO = {"trl": "<0.26"}
+OWNS = ("shims.prompt_tokens",)
+ORDER = 40
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    is_built = context.value("dataset.prompt") is not None
+    if not is_built or context.value("dataset.prompt_format") == "standard":
+        why = "this TRL leaves the tokenizer's special tokens out of plain prompts"
+        yield decided(OWNS[0], True, ID, why, context.settings)

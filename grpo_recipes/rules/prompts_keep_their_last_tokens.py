@@ -1,0 +1,25 @@
+"""A prompt longer than generation.max_prompt_length keeps its last tokens, on every release.
+
+GRPOTrainer did this by a field of that name up to trl 0.23. trl 0.24 and 0.25 let the tokenizer truncate, which keeps a
+special token at the beginning of a prompt; 0.26 and 0.27 still take the field and read it nowhere; 0.28 removed it.
+There the shim `max_prompt_length` cuts the tokens of a prompt on the left, after the chat template and before
+generation, as the field did, and counts how many were cut: prompts/clipped_ratio in the metrics. Without
+max_prompt_length, null, no prompt is cut on any release, also not where the release's own default is 512.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.settings import Setting
+
+ID = "SHM009"
+APPLIES_TO = {"trl": ">=0.24.0"}
+OWNS = ("shims.max_prompt_length",)
+ORDER = 40
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    length = context.value("GRPOConfig.max_prompt_length")
+    if length is not None:
+        why = f"trl {context.stack.version('trl')} does not keep the last tokens by itself"
+        yield decided(OWNS[0], length, ID, why, context.settings)

@@ -1,0 +1,24 @@
+"""A model with code of its own is loaded when the recipe allows its code.
+
+`model.trust_remote_code: true` lets the class beside the weights run. Given a path, trl 0.20 to 1.6 reads the
+configuration without it, and looks for the class in transformers: the run ends in ValueError or AttributeError. The
+shim `remote_code` makes the class known there. Whether the code may run is asked before, as for all code.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules.loaded_model import has_own_code, model_config
+from grpo_recipes.settings import Setting
+
+ID = "SHM010"
+APPLIES_TO = {"trl": ">=0.20.0,<1.7.0"}
+OWNS = ("shims.remote_code",)
+ORDER = 40
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    config = model_config(context)
+    if context.value("GRPOConfig.trust_remote_code") is True and (config is None or has_own_code(config)):
+        why = f"trl {context.stack.version('trl')} loads no class from beside the weights"
+        yield decided(OWNS[0], True, ID, why, context.settings)

@@ -1,0 +1,28 @@
+"""Rewards are weighed where TRL can weigh them.
+
+TRL 0.15 added reward_weights. TRL 0.14 adds up what the reward functions return, so every weight must be 1.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "RWD003"
+APPLIES_TO = {"trl": "<0.15"}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    rewards = context.value("rewards")
+    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
+        if reward["weight"] == 1:
+            continue
+        yield context.finding(
+            ID,
+            f"reward {index + 1} has the weight {reward['weight']}",
+            "rewards",
+            because=[f"trl {context.stack.version('trl')} adds the rewards up as they are"],
+            fix="weight: 1.0, and the factor in the reward's own code, or trl==0.15.2",
+            patch=[Patch(("rewards", index, "weight"), 1.0)],
+            mark=context.source.mark(("rewards", index, "weight")),
+        )

@@ -1,0 +1,41 @@
+"""A mixture of experts keeps the load-balancing loss that its configuration asks for.
+
+router_aux_loss_coef null is the model's own coefficient from TRL 1.14 on. TRL 1.7 to 1.13 has no null and takes 0.001
+unless told otherwise, and before 1.7 there is no such loss at all. A dense model has none anywhere.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from grpo_recipes.facts.local_files import local_path
+from grpo_recipes.facts.model_config import read_model_config
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "LOS005"
+APPLIES_TO = {"trl": "<1.14"}
+COEFFICIENT = "GRPOConfig.router_aux_loss_coef"
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "router_aux_loss_coef")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    config = _config(context)
+    if context.value(COEFFICIENT) is not None or config is None or not any(config.get(key) for key in EXPERTS):
+        return
+    own = config.get("router_aux_loss_coef") or 0.0
+    has_field = COEFFICIENT.partition(".")[2] in (context.facts.own_fields("GRPOConfig") or {})
+    does = "takes 0.001" if has_field else "adds none"
+    value = own if has_field else 0.0
+    yield context.finding(
+        ID,
+        f"the load-balancing loss of the model has the coefficient {own}",
+        "model.model_name_or_path",
+        because=[f"trl {context.stack.version('trl')} {does} unless told otherwise, trl 1.14 takes the model's"],
+        fix=f"trl: {{router_aux_loss_coef: {value}}}, or trl==1.14.2",
+        patch=[Patch(("trl", "router_aux_loss_coef"), value)],
+    )
+
+
+def _config(context: Context) -> Mapping[str, object] | None:
+    model, revision = context.text("model.model_name_or_path"), context.value("model_init_kwargs.revision")
+    path = local_path(model, context.source.directory(("model", "model_name_or_path")))
+    return read_model_config(path or model, None if revision is None else str(revision))

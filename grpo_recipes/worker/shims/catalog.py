@@ -1,0 +1,39 @@
+"""Finds the shims by their file names, and applies those of the plan."""
+
+import importlib
+import pkgutil
+from types import ModuleType
+from typing import Any
+
+import grpo_recipes.worker.shims as package
+from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.stopped import Stopped
+
+
+def known_shims() -> list[str]:
+    """The names of all shims."""
+    return [info.name for info in pkgutil.iter_modules(package.__path__) if info.name != "catalog"]
+
+
+def apply_before_trainer(plan: Plan) -> None:
+    """Applies what has to be there before the training arguments. Raises Stopped for a shim that is not known."""
+    unknown = [name for name in plan.shims if name not in known_shims()]
+    if unknown:
+        raise Stopped(f"this worker has no shim {', '.join(unknown)}\n  = because: plan.json names it")
+    for name, value in plan.shims.items():
+        apply = getattr(_module(name), "before_trainer", None)
+        if apply is not None:
+            apply(value, plan)
+
+
+def apply_on_trainer(trainer: Any, plan: Plan) -> dict[str, str]:
+    """Applies the others to the trainer; returns what each did."""
+    said = {}
+    for name, value in plan.shims.items():
+        apply = getattr(_module(name), "on_trainer", None)
+        said[name] = "applied" if apply is None else apply(trainer, value, plan)
+    return said
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"{package.__name__}.{name}")

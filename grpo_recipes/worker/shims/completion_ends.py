@@ -1,0 +1,138 @@
+"""Ends completions at the recipe's stops, and with them everything that TRL computes from where they end.
+
+Defect: with transformers TRL has no way to a stop. It passes no tokenizer to generate, so that stop_strings raises,
+and it takes for the end of a completion what the tokenizer calls so (from 1.14.2 also what the model declares) and
+nothing else: padding after another end is trained as if the policy had written it, lengths are too large, and the
+completion counts as truncated. With vLLM the same holds for releases that pad first and look for the end then.
+Seen: every release from trl 0.14.0 to 1.16.0; with vLLM in the source of 0.14.0 to 0.23.1.
+Remove when: TRL takes stop texts and stop ids, and masks after them.
+"""
+
+import functools
+import inspect
+from typing import Any
+
+import torch
+
+from grpo_recipes.worker.ends import Ends, ends_of, tokenizer_of
+from grpo_recipes.worker.planned import Plan
+
+
+def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
+    """Lets transformers generate up to the plan's stops, and TRL see where a completion ended."""
+    return end_completions(trainer, ends_of(trainer, plan))
+
+
+def end_completions(trainer: Any, ends: Ends) -> str:
+    """Makes the trainer generate up to what ends a completion and take nothing after it for the policy's.
+
+    Says what ends one, "" where vLLM's own lists of tokens are taken and end where vLLM did.
+    """
+    keeps_lists = hasattr(trainer, "_generate_single_turn")
+    if trainer.args.use_vllm and keeps_lists:
+        return ""
+    if not trainer.args.use_vllm:
+        _generate_until(trainer, ends)
+    if keeps_lists:
+        _cut_lists(trainer, ends)
+    else:
+        _compare_with(trainer, EndToken(tokenizer_of(trainer).eos_token_id, ends))
+    return f"{len(ends.tokens)} tokens and {len(ends.texts)} texts end a completion"
+
+
+def _generate_until(trainer: Any, ends: Ends) -> None:
+    trainer.generation_config.eos_token_id = list(ends.tokens)
+    if not ends.texts:
+        return
+    generate = trainer.model.generate
+
+    @functools.wraps(generate)
+    def generate_until(*given: Any, **named: Any) -> Any:
+        return generate(*given, **{"stopping_criteria": ends.criteria(), **named})
+
+    trainer.model.generate = generate_until
+
+
+def _cut_lists(trainer: Any, ends: Ends) -> None:
+    """For releases that keep completions as lists of tokens and take their lengths for the masks."""
+    generate = trainer._generate_single_turn
+    # With text prompts it answers (prompts, completions, ...), with tokens (completions, ...).
+    place = 1 if "prompts" in inspect.signature(generate).parameters else 0
+    end = tokenizer_of(trainer).eos_token_id
+
+    @functools.wraps(generate)
+    def generate_and_cut(*given: Any, **named: Any) -> Any:
+        answer = list(generate(*given, **named))
+        answer[place] = [_cut(ids, ends.first(ids), end) for ids in answer[place]]
+        return tuple(answer)
+
+    trainer._generate_single_turn = generate_and_cut
+
+
+def _cut(ids: list[int], count: int | None, end: int) -> list[int]:
+    return ids if count is None else [*ids[: count - 1], LastToken(ids[count - 1], end)]
+
+
+class _Token(int):
+    """A token with more to it; copied or sent to another process it is a plain number."""
+
+    def __reduce__(self) -> Any:
+        return int, (int(self),)
+
+
+class LastToken(_Token):
+    """The token that ended a completion. It also equals the tokenizer's end token.
+
+    TRL calls a completion truncated when its last token equals no end token.
+    """
+
+    end: int
+
+    def __new__(cls, token: int, end: int) -> "LastToken":
+        made = super().__new__(cls, token)
+        made.end = end
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return int(self) == other or self.end == other
+
+    def __hash__(self) -> int:
+        return hash(int(self))
+
+
+def _compare_with(trainer: Any, end: "EndToken") -> None:
+    """For releases that compare a matrix of completions with the end token, the trainer's or the tokenizer's."""
+    if hasattr(trainer, "eos_token_id"):
+        trainer.eos_token_id = end
+        return
+    tokenizer = trainer.processing_class
+    kind = type(tokenizer)
+    tokenizer.__class__ = type(kind.__name__, (kind,), {"eos_token_id": property(lambda _: end)})
+
+
+class EndToken(_Token):
+    """The tokenizer's end token; a matrix of completions that is compared with it shows where each row ends."""
+
+    ends: Ends
+
+    def __new__(cls, token: int, ends: Ends) -> "EndToken":
+        made = super().__new__(cls, token)
+        made.ends = ends
+        return made
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """torch asks this for every operation between a tensor and an end token."""
+        if function is torch.Tensor.eq and isinstance(args[1], cls) and args[0].ndim == 2:
+            return args[1]._places(args[0])
+        plain = {name: int(value) if isinstance(value, cls) else value for name, value in (kwargs or {}).items()}
+        return function(*(int(value) if isinstance(value, cls) else value for value in args), **plain)
+
+    def _places(self, completions: Any) -> Any:
+        """(B, C) bool: true at the first token that ends each row."""
+        counts = [self.ends.first(row) for row in completions.tolist()]
+        places = torch.zeros_like(completions, dtype=torch.bool)
+        for row, count in zip(places, counts, strict=True):
+            if count is not None:
+                row[count - 1] = True
+        return places

@@ -1,0 +1,33 @@
+"""Switches gradient checkpointing off while the policy generates, so that generation has its cache.
+
+Defect: a layer that checkpoints keeps no cache of the tokens before, and some releases of transformers feed it the
+newest token alone all the same: each token is then drawn as if the prompt and the completion before it were not
+there. TRL switches checkpointing off for generation since 0.22.
+Seen: trl 0.15.2 with transformers 4.48.3 (10 of 16 completions are others) and trl 0.21.0 with 4.55.4 (all of them);
+the same numbers with 4.49.0, 4.51.3 and 4.52.4.
+Remove when: TRL before 0.22 is no longer supported.
+"""
+
+import functools
+from typing import Any
+
+from grpo_recipes.worker.planned import Plan
+
+
+def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
+    """Wraps the policy's generate."""
+    generate = trainer.model.generate
+
+    @functools.wraps(generate)
+    def generate_with_cache(*given: Any, **named: Any) -> Any:
+        layers = [layer for layer in trainer.model.modules() if getattr(layer, "gradient_checkpointing", False) is True]
+        for layer in layers:
+            layer.gradient_checkpointing = False
+        try:
+            return generate(*given, **named)
+        finally:
+            for layer in layers:
+                layer.gradient_checkpointing = True
+
+    trainer.model.generate = generate_with_cache
+    return "checkpointing is off while the policy generates"

@@ -1,0 +1,108 @@
+"""Lets a model build the logits of the completion alone, where TRL and the model's class speak of it in other words.
+
+Defect: TRL scores the last C + 1 positions and asks for their logits by a keyword, num_logits_to_keep in trl 0.14 and
+logits_to_keep up to 1.14; transformers renamed it in 4.49, and some classes have neither. A forward that does not know
+the word swallows it: logits of the whole sequence are built, (P + C) / (C + 1) times the memory, and releases that do
+not cut them afterwards take log-probabilities from the wrong positions. Or it raises TypeError.
+Seen: trl 0.14.0 with GPT2 of transformers 4.48.3 (log-probabilities 0.35 off, no message), trl 0.19.1 with GPT2 of
+4.52.4 (RuntimeError), trl 0.15.2 with Qwen2 of 4.48.3 (right, whole sequence built).
+Remove when: trl below 1.15 is gone; from there on its loss asks for no logits.
+"""
+
+import inspect
+from types import MethodType
+from typing import Any
+
+from grpo_recipes.worker.planned import Plan
+
+NEW, OLD = "logits_to_keep", "num_logits_to_keep"
+
+
+def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
+    """Replaces the forward of the policy and of the reference model, unless they know the keyword of this TRL."""
+    passed = _passed_by(trainer)
+    if passed is None:
+        return ""
+    models = [_base(trainer, model) for model in (trainer.model, getattr(trainer, "ref_model", None)) if model]
+    keyword = known_keyword(models[0])
+    if keyword == passed:
+        return ""
+    for model in models:
+        take_both_words(model)
+    if hasattr(trainer, "model_kwarg_keys"):
+        trainer.model_kwarg_keys = {*trainer.model_kwarg_keys, NEW}
+    name = type(models[0]).__name__
+    return f"{name} gets {keyword} for {passed}" if keyword else f"{name} keeps the last hidden states for {passed}"
+
+
+def known_keyword(model: Any) -> str | None:
+    """The keyword for the last logits that a model's forward declares, None when it has none."""
+    parameters = inspect.signature(model.forward).parameters
+    return next((word for word in (NEW, OLD) if word in parameters), None)
+
+
+def _passed_by(trainer: Any) -> str | None:
+    """The keyword that this trainer passes, or would pass to a forward that declares it; None for a fused head."""
+    if hasattr(trainer, "model_kwarg_keys"):
+        # Liger's loss hands the same keywords to the layers below the head.
+        liger = getattr(trainer, "use_liger_loss", False) or getattr(trainer, "use_liger_kernel", False)
+        return None if liger else NEW
+    if hasattr(trainer, "_get_per_token_logps"):
+        return NEW
+    return OLD if OLD in inspect.unwrap(type(trainer).compute_loss).__code__.co_varnames else None
+
+
+def _base(trainer: Any, model: Any) -> Any:
+    """The model without what accelerate and PEFT put around it."""
+    model = trainer.accelerator.unwrap_model(model)
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def take_both_words(model: Any) -> None:
+    """Gives the model a forward that takes either keyword; without one it is the model's own, also for generate().
+
+    It is a method of the instance: PEFT calls forward without the hooks of its module, and accelerate wraps a method.
+    """
+    forward, keyword = model.forward, known_keyword(model)
+
+    def asked(self: Any, *given: Any, **named: Any) -> Any:
+        counts = [named.pop(word) for word in (OLD, NEW) if word in named]
+        if not counts:
+            return forward(*given, **named)
+        if keyword is None:
+            return _with_last(self, forward, counts[-1], given, named)
+        return forward(*given, **named, **{keyword: counts[-1]})
+
+    signature = inspect.signature(forward)
+    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *signature.parameters.values()]
+    asked.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    model.forward = MethodType(asked, model)
+
+
+def _with_last(model: Any, forward: Any, count: int, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """What forward returns, with logits (B, count, V): of the last hidden states, else cut from those of all."""
+    ids = given[0] if given else named["input_ids"]
+    head = _head(model)
+    hook = None if head is None else head.register_forward_pre_hook(lambda _, states: _last(states, ids.shape, count))
+    try:
+        output = forward(*given, **named)
+    finally:
+        if hook is not None:
+            hook.remove()
+    if output.logits.shape[1] > count:
+        output.logits = output.logits[:, -count:]
+    return output
+
+
+def _head(model: Any) -> Any:
+    try:
+        return model.get_output_embeddings()
+    except (AttributeError, NotImplementedError):
+        return None
+
+
+def _last(states: tuple[Any, ...], shape: tuple[int, ...], count: int) -> tuple[Any, ...]:
+    """Hidden states (B, L, H) cut to (B, count, H), for ids of the shape (B, L); others are left alone."""
+    if not states or states[0].ndim != 3 or tuple(states[0].shape[:2]) != tuple(shape):
+        return states
+    return (states[0][:, -count:], *states[1:])

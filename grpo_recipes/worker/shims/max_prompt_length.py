@@ -1,0 +1,116 @@
+"""Keeps the last tokens of a long prompt, as GRPOTrainer did by its field max_prompt_length up to trl 0.23.
+
+Defect: trl 0.24 and 0.25 let the tokenizer truncate, which keeps a special token at the beginning and one token less at
+the end. trl 0.26 and 0.27 take the field and read it nowhere, 0.28 removed it: a prompt is then as long as it is.
+Seen: trl 0.26.2 with max_prompt_length 6 trains on prompts of 11 tokens.
+Remove when: never, as long as a recipe can say generation.max_prompt_length.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from transformers import TrainerCallback
+
+from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.stopped import Stopped
+
+METRIC = "prompts/clipped_ratio"
+
+
+def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
+    """Cuts the tokens of prompts longer than value on their left, after the chat template and before generation."""
+    cut = _Cut(trainer, int(str(value)))
+    if hasattr(trainer, "_tokenize_prompts"):
+        trainer._tokenize_prompts = _tokenizing(trainer._tokenize_prompts, cut)
+    elif "prompts" in inspect.signature(getattr(trainer, "_generate_single_turn", print)).parameters:
+        trainer._generate_single_turn = _generating(trainer, trainer._generate_single_turn, cut)
+    else:
+        raise Stopped("this trl has no place known where prompts are tokenized\n  = because: max_prompt_length is set")
+    if hasattr(trainer, "max_prompt_length"):
+        trainer.max_prompt_length = None  # trl 0.24 and 0.25 would have the tokenizer truncate at their own default too
+    trainer.add_callback(cut)
+    return f"prompts keep their last {cut.length} tokens"
+
+
+class _Cut(TrainerCallback):  # type: ignore[misc]
+    """Keeps the last `length` tokens of each prompt; counts the prompts, and says at the end how many were longer."""
+
+    def __init__(self, trainer: Any, length: int) -> None:
+        self.length, self.prompts, self.longer = length, 0, 0
+        self._trainer = trainer
+
+    def rows(self, prompt_ids: list[list[int]]) -> list[list[int]]:
+        """The same prompts, none longer than `length`."""
+        self._note([len(ids) for ids in prompt_ids])
+        return [list(ids[-self.length :]) for ids in prompt_ids]
+
+    def padded(self, tokenized: Any) -> Any:
+        """The same for what a tokenizer gives, tensors (B, P) padded on the left, or lists."""
+        mask = tokenized["attention_mask"]
+        self._note([int(sum(row)) for row in mask])
+        for name, values in tokenized.items():
+            is_tensor = isinstance(values, torch.Tensor)
+            tokenized[name] = values[:, -self.length :] if is_tensor else [row[-self.length :] for row in values]
+        return tokenized
+
+    def _note(self, lengths: list[int]) -> None:
+        trainer = self._trainer
+        counts = torch.tensor([[sum(length > self.length for length in lengths), len(lengths)]])
+        longer, prompts = trainer.accelerator.gather(counts.to(trainer.accelerator.device)).sum(0).tolist()
+        trainer._metrics["train" if trainer.model.training else "eval"][METRIC].append(longer / prompts)
+        self.longer += longer // trainer.num_generations  # each prompt comes once for each of its completions
+        self.prompts += prompts // trainer.num_generations
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Prints the counts, over all ranks and steps."""
+        if state.is_world_process_zero:
+            print(f"{self.longer} of {self.prompts} prompts were cut to their last {self.length} tokens", flush=True)
+
+
+def _tokenizing(tokenize: Callable[[Any], Any], cut: _Cut) -> Callable[[Any], Any]:
+    """trl from 0.29 on: one method gives prompt_ids, images and what a processor adds, for every generator."""
+
+    def tokenize_and_cut(prompts: Any) -> Any:
+        prompt_ids, images, fields = tokenize(prompts)
+        if images or fields:
+            raise Stopped(
+                "max_prompt_length is set, and the model's processor gives more than token ids\n"
+                f"  = because: {', '.join(fields) or 'images'} would not fit to a prompt that was cut"
+            )
+        return cut.rows(prompt_ids), images, fields
+
+    return tokenize_and_cut
+
+
+def _generating(trainer: Any, generate: Callable[..., Any], cut: _Cut) -> Callable[..., Any]:
+    """trl 0.24 to 0.28: prompts are tokenized inside of the generation, by the trainer's processing_class."""
+
+    def generate_cut(*prompts: Any) -> Any:
+        own = trainer.processing_class
+        trainer.processing_class = _Tokenizing(own, cut)
+        try:
+            return generate(*prompts)
+        finally:
+            trainer.processing_class = own
+
+    return generate_cut
+
+
+class _Tokenizing:
+    """A tokenizer that gives cut prompts, and is the trainer's own in all else."""
+
+    def __init__(self, own: Any, cut: _Cut) -> None:
+        self._own, self._cut = own, cut
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return self._cut.padded(self._own(*given, **named))
+
+    def apply_chat_template(self, *given: Any, **named: Any) -> Any:
+        """Token ids with their mask, cut; a text as it is."""
+        found = self._own.apply_chat_template(*given, **named)
+        return found if isinstance(found, str) else self._cut.padded(found)

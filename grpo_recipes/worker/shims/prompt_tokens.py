@@ -1,0 +1,47 @@
+"""Makes of a prompt the tokens that the newest TRL makes of it.
+
+Defect: TRL before 0.26 tokenizes a plain prompt without the tokenizer's special tokens, later releases with them: a
+Llama model then sees its beginning-of-sequence token or not. A conversation is rendered alike by all releases, unless
+its last message is the assistant's: the same older releases let the model continue it, newer ones begin another.
+Seen: trl 0.14.0 to 0.25.1 against 0.26.0 and 1.16.0 (grpo_trainer.py, add_special_tokens).
+Remove when: these releases are no longer supported.
+"""
+
+from typing import Any
+
+from grpo_recipes.worker.ends import tokenizer_of
+from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.stopped import Stopped
+
+
+def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
+    """Adds the special tokens to plain prompts. Raises Stopped if a conversation ends with the assistant."""
+    prompts = trainer.train_dataset["prompt"]
+    if not isinstance(prompts[0], str):
+        _refuse_begun_answers(prompts)
+        return ""
+    tokenizer = tokenizer_of(trainer)
+    added = len(tokenizer("")["input_ids"])
+    if added:
+        keep_special_tokens(tokenizer)
+    return f"{added} special tokens in each prompt" if added else ""
+
+
+def keep_special_tokens(tokenizer: Any) -> None:
+    """Lets the tokenizer add its special tokens when it is called without them, and only then differ from before."""
+    kind = type(tokenizer)
+
+    def call(self: Any, *given: Any, **named: Any) -> Any:
+        return kind.__call__(self, *given, **{**named, "add_special_tokens": True})
+
+    tokenizer.__class__ = type(kind.__name__, (kind,), {"__call__": call})
+
+
+def _refuse_begun_answers(prompts: Any) -> None:
+    for row, prompt in enumerate(prompts):
+        if prompt[-1]["role"] == "assistant":
+            raise Stopped(
+                f"dataset: the prompt of row {row + 1} ends with a message of the assistant\n"
+                f"  = because: this TRL lets the model continue it, the newest one begins another message after it\n"
+                f"  = fix: end prompts with a message of the user"
+            )

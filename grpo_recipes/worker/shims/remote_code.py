@@ -1,0 +1,39 @@
+"""Lets TRL load a model whose class lies beside its weights.
+
+Defect: given a path, TRL reads the configuration without trust_remote_code and looks the class up in transformers. For
+a model with code of its own it ends in ValueError, "pass the argument trust_remote_code=True", although it was passed;
+a terminal is asked first.
+Seen: trl 0.21.0 with transformers 4.55.4. trl 0.19 and 1.7 load such a model.
+Remove when: trl 0.20 to 1.6 are no longer supported.
+"""
+
+import transformers
+from transformers import AutoConfig
+from transformers.dynamic_module_utils import get_class_from_dynamic_module
+
+from grpo_recipes.worker.model import trust_remote_code
+from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.stopped import Stopped
+
+AUTO_CLASS = "AutoModelForCausalLM"
+
+
+def before_trainer(value: object, plan: Plan) -> None:
+    """Makes configuration and class known where TRL looks for them.
+
+    Nothing for a class of transformers itself, and where the plan does not allow the model's code. Raises Stopped if
+    the model names no class for text generation.
+    """
+    if not trust_remote_code(plan):
+        return
+    path, revision = plan.model.path, plan.model.revision
+    config = AutoConfig.from_pretrained(path, revision=revision, trust_remote_code=True)
+    classes = getattr(config, "auto_map", None)
+    if not classes:
+        return
+    if AUTO_CLASS not in classes:
+        raise Stopped(f"{path}: its code has no {AUTO_CLASS}\n  = because: auto_map of its config.json names none")
+    if config.model_type not in transformers.CONFIG_MAPPING:
+        AutoConfig.register(config.model_type, type(config))
+    own = get_class_from_dynamic_module(classes[AUTO_CLASS], path, revision=revision)
+    setattr(transformers, config.architectures[0], own)

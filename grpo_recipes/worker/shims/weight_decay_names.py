@@ -1,0 +1,37 @@
+"""Decays the weights that the newest release decays: all but biases and norms.
+
+Defect: transformers told the two apart by lists of layer classes, which lack most RMS norms, Qwen2's among them, and
+from 4.49 on also by names, which lack a norm that is called `norm`. With weight_decay above 0 those norms shrink, so
+that one recipe trains otherwise.
+Seen: transformers 4.46.1 to 4.52.4 (Trainer.get_decay_parameter_names) against 4.53.0 to 5.23.0.
+Remove when: these releases are no longer supported.
+"""
+
+import re
+from typing import Any
+
+from torch import nn
+
+from grpo_recipes.worker.planned import Plan
+
+NOT_DECAYED = re.compile(r"bias|layernorm|rmsnorm|(?:^|\.)norm(?:$|\.)|_norm(?:$|\.)")
+
+
+def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
+    """Gives the trainer the newest release's selection. Before there is an optimizer."""
+    before = set(trainer.get_decay_parameter_names(trainer.model))
+    trainer.get_decay_parameter_names = decayed
+    kept = sum(parameter.requires_grad for name, parameter in trainer.model.named_parameters() if name in before)
+    now = set(decayed(trainer.model))
+    less = kept - sum(parameter.requires_grad for name, parameter in trainer.model.named_parameters() if name in now)
+    return f"{less} norms do not decay" if less else ""
+
+
+def decayed(model: Any) -> list[str]:
+    """The names of the parameters that weight decay is for."""
+    norms = tuple(f"{name}." for name, module in model.named_modules() if isinstance(module, nn.LayerNorm))
+    return [
+        name
+        for name, _ in model.named_parameters()
+        if not NOT_DECAYED.search(name.lower()) and not name.startswith(norms)
+    ]

@@ -1,0 +1,74 @@
+"""`doctor`: the known defects of a stack, what grpo-run does about each, and which releases are without."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grpo_recipes.facts.releases import newest_release
+from grpo_recipes.facts.shipped import table
+from grpo_recipes.facts.windows import is_within
+from grpo_recipes.resolve.known_defects import known_defects
+from grpo_recipes.rules.registry import rules
+from grpo_recipes.stack.stack import Stack
+
+NEWEST = {"trl": "1.16.0", "transformers": "5.23.0", "peft": "0.21.2", "deepspeed": "0.19.8", "vllm": "0.30.0"}
+
+
+def stack(**packages: str | None) -> Stack:
+    return Stack(None, packages, None, None, True, "test")
+
+
+def test_the_newest_releases_have_no_known_defect_but_what_shims_repair() -> None:
+    assert [defect.what for defect in known_defects(stack(**NEWEST)) if "shim" not in defect.answer] == []
+
+
+def test_what_is_not_known_has_no_known_defects() -> None:
+    assert all(defect.rule in {rule.id for rule in rules() if rule.owns} for defect in known_defects(stack()))
+
+
+@pytest.mark.parametrize(
+    ("packages", "rule", "without"),
+    [
+        ({"trl": "0.15.2", "transformers": "4.48.3"}, "SHM007", "trl 1.15.0"),
+        ({"trl": "0.15.2"}, "LRA002", "trl 0.16.0"),
+        ({"trl": "1.14.1"}, "SHM008", "trl 1.14.2"),
+        ({"trl": "0.14.0", "deepspeed": "0.16.9"}, "STK015", "deepspeed 0.16.3"),
+        ({"trl": "0.15.0"}, "STK015", "trl 0.15.2"),
+        ({"trl": "0.19.0"}, "STK015", "trl 0.19.1"),
+    ],
+)
+def test_a_defect_is_named_with_the_nearest_release_without_it(
+    packages: dict[str, str | None], rule: str, without: str
+) -> None:
+    assert without in [
+        way for defect in known_defects(stack(**packages)) if defect.rule == rule for way in defect.without
+    ]
+
+
+@pytest.mark.parametrize("row", table("known_defects")["defects"], ids=lambda row: row["happens"][:30])
+def test_a_row_of_the_table_is_over_in_the_newest_release_and_has_no_rule_of_its_own(row: dict[str, object]) -> None:
+    packages = row["packages"]
+    assert isinstance(packages, dict)
+    assert all(not is_within(str(newest_release(name)), window) for name, window in packages.items())
+    rule = next((rule for rule in rules() if rule.id == row["rule"]), None)
+    assert (rule is None) == (row["rule"] is None)
+    assert rule is None or not rule.applies_to, "the rule says for which releases it is"
+
+
+def test_doctor_says_what_is_wrong_and_what_to_do(grpo_run: Callable) -> None:
+    out = grpo_run("doctor", "--target", "trl==0.14.0,transformers==4.52.4,peft==0.14.0").out
+    assert "error: trl 0.14.0 with transformers 4.52.4: the log-probs of completions are wrong" in out
+    assert "  = fix: transformers==4.51.3, or trl==0.17.0" in out
+    assert "repaired by the shim logits_to_keep where a recipe needs it; not with trl 1.15.0" in out
+
+
+def test_a_trainer_that_cannot_be_imported_without_requests_says_so(grpo_run: Callable, tmp_path: Path) -> None:
+    installed = {"trl": "1.9.0", "transformers": "5.23.0", "peft": "0.19.1"}
+    for requests, found in ((None, 1), ("2.32.5", 0)):
+        file = tmp_path / "stack.json"
+        file.write_text(json.dumps({"python": None, "packages": {**installed, "requests": requests}, "gpus": []}))
+        answer = json.loads(grpo_run("doctor", "--json", "--target", str(file)).out)
+        said = [finding["fix"] for finding in answer["findings"] if "'requests'" in finding["message"]]
+        assert said == ["pip install requests, or trl==1.14.2"][:found]

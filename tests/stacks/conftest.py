@@ -1,0 +1,60 @@
+"""The laboratory of a session, which stacks it has, and the table of what was seen.
+
+Tests of one stack run together, since its process is kept for them: a test that has a parameter `stack` is sorted by
+it, and left out when --stacks does not name it.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from environments import ENVIRONMENTS, chosen
+from laboratory import Laboratory
+from stacks_table import StacksTable
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--stacks", metavar="NAMES", default="all", help="names of stacks.json with commas, quick or all")
+    parser.addoption("--stacks-table", metavar="FILE", help="write the table of these stacks to this file")
+
+
+def _stack(item: pytest.Item) -> str:
+    """The stack of a test, "" for one that has none."""
+    call = getattr(item, "callspec", None)
+    return "" if call is None else str(call.params.get("stack", ""))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    try:
+        names = ["", *chosen(config.getoption("--stacks", default="all"))]
+    except KeyError as unknown:
+        raise pytest.UsageError(f"--stacks: {unknown} is not in stacks.json") from None
+    mine = [item for item in items if item.get_closest_marker("stacks") is not None]
+    config.hook.pytest_deselected(items=[item for item in mine if _stack(item) not in names])
+    kept = [item for item in mine if _stack(item) in names]
+    order = ["", *ENVIRONMENTS]
+    kept.sort(key=lambda item: order.index(_stack(item)))
+    items[:] = [item for item in items if item not in mine] + kept
+
+
+@pytest.fixture(scope="session")
+def stacks_table() -> StacksTable:
+    """What benchmarks/stacks.md is made of; a test fills in what it saw before it asserts."""
+    return StacksTable()
+
+
+@pytest.fixture(scope="session")
+def laboratory(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest, stacks_table: StacksTable
+) -> Iterator[Laboratory]:
+    """Runs experiments in real stacks; at the end the table, if it was asked for."""
+    opened = Laboratory(tmp_path_factory.mktemp("stacks"))
+    yield opened
+    opened.close()
+    place = request.config.getoption("--stacks-table", default=None)
+    if place is not None:
+        page = Path(place)
+        before = page.read_text(encoding="utf-8") if page.exists() else ""
+        asked = chosen(request.config.getoption("--stacks").split(","))  # others are only compared with
+        cpu_s = {name: seconds for name, seconds in opened.cpu_s.items() if name in asked}
+        page.write_text(stacks_table.text(cpu_s, before), encoding="utf-8")

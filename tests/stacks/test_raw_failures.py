@@ -1,0 +1,44 @@
+"""What TRL alone does with the five founding failures, written as its users write it, on every stack.
+
+raw_expected.json has for each stack and failure what each experiment of raw_experiments.py is expected to show. A
+failure that no stack shows any more is nothing that grpo-run prevents.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from environments import REFUSED, STACKS
+from laboratory import Laboratory
+from raw_experiments import FAILURES, RAW
+from stacks_table import StacksTable
+
+pytestmark = pytest.mark.stacks
+
+EXPECTED: dict[str, dict[str, dict[str, str]]] = json.loads(
+    Path(__file__).with_name("raw_expected.json").read_text(encoding="utf-8")
+)
+CASES = [
+    (stack, int(failure), label, outcome)
+    for stack, failures in EXPECTED.items()
+    for failure, labels in failures.items()
+    for label, outcome in labels.items()
+]
+
+
+def test_every_stack_is_expected_to_show_something() -> None:
+    assert sorted(EXPECTED) == sorted((*STACKS, *REFUSED))
+    for stack in STACKS:
+        for failure, labels in RAW.items():
+            assert set(EXPECTED[stack][str(failure)]) >= set(labels) - {"full"}, (stack, failure)
+
+
+@pytest.mark.parametrize(
+    ("stack", "failure", "label", "expected"), CASES, ids=[f"{stack}-{n}-{label}" for stack, n, label, _ in CASES]
+)
+def test_trl_alone_shows_what_is_expected(
+    stack: str, failure: int, label: str, expected: str, laboratory: Laboratory, stacks_table: StacksTable
+) -> None:
+    outcome = RAW[failure][label].outcome(laboratory, stack)
+    stacks_table.fill(stack, FAILURES[failure], outcome, label)
+    assert outcome == expected

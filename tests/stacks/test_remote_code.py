@@ -1,0 +1,89 @@
+"""A model whose class lies beside its weights trains through grpo-run on every stack, when its code is allowed.
+
+The class knows no keyword for the last logits and takes none but those that it names. It needs the shims
+`logits_to_keep` (SHM007) and, where TRL looks for classes in transformers alone, `remote_code` (SHM010).
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from environments import STACKS
+from laboratory import Laboratory, Outcome
+from rendered import rendered
+from small_model import write_small_model
+from test_same_experiment import recipe
+
+pytestmark = pytest.mark.stacks
+
+CODE = """
+from transformers import Qwen2Config, Qwen2ForCausalLM
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+
+class OwnConfig(Qwen2Config):
+    model_type = "own"
+
+
+class OwnForCausalLM(Qwen2ForCausalLM):
+    config_class = OwnConfig
+
+    def forward(
+        self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, inputs_embeds=None,
+        use_cache=None, cache_position=None, labels=None, output_attentions=None, output_hidden_states=None,
+        return_dict=None,
+    ):
+        place = {} if cache_position is None else {"cache_position": cache_position}
+        out = self.model(
+            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids,
+            past_key_values=past_key_values, inputs_embeds=inputs_embeds, use_cache=use_cache, **place,
+        )
+        return CausalLMOutputWithPast(logits=self.lm_head(out.last_hidden_state), past_key_values=out.past_key_values)
+"""
+CLASSES = {"AutoConfig": "modeling_own.OwnConfig", "AutoModelForCausalLM": "modeling_own.OwnForCausalLM"}
+
+
+@pytest.fixture(scope="session")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the model, its code beside it, and rows of sums."""
+    folder = tmp_path_factory.mktemp("own")
+    config = write_small_model(folder / "model") / "config.json"
+    changed = {"model_type": "own", "architectures": ["OwnForCausalLM"], "auto_map": CLASSES}
+    config.write_text(json.dumps(json.loads(config.read_text()) | changed))
+    (folder / "model" / "modeling_own.py").write_text(CODE)
+    rows = "".join(f'{{"question": "{a}+{b}="}}\n' for a in range(2, 20, 3) for b in range(3, 12, 2))
+    (folder / "rows.jsonl").write_text(rows)
+    return folder
+
+
+def train(laboratory: Laboratory, stack: str, own: Path, folder: Path, *, allowed: bool) -> tuple[Outcome, Any]:
+    """Two steps with an adapter and a KL term; the outcome and run.json."""
+    loss_type = "bnpo" if stack.startswith("0.16.") else "grpo"
+    training = {"max_steps": 2, "optim": "adamw_torch", "learning_rate": 1e-3}
+    if stack.startswith("0.14."):
+        training["per_device_train_batch_size"] = "auto"
+    if stack.startswith("0.16."):
+        training["per_device_train_batch_size"] = 16
+    written = recipe(own, loss_type, "LoRA", training=training)
+    written["model"]["trust_remote_code"] = allowed
+    made = rendered(written, stack, folder)
+    assert made.errors == () and made.folder is not None
+    modules = {"HF_MODULES_CACHE": str(folder / "modules")}
+    outcome = laboratory.run(stack, "trained_runs.trained", run_folder=str(made.folder), environment=modules)
+    return outcome, json.loads((made.folder / "run.json").read_text())
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_it_trains_with_all_its_proofs(stack: str, own: Path, laboratory: Laboratory, tmp_path: Path) -> None:
+    outcome, record = train(laboratory, stack, own, tmp_path / "it", allowed=True)
+    assert outcome.result is not None and outcome.result["exit_code"] == 0, outcome.output[-4000:]
+    assert (outcome.result["adapters"], outcome.result["zero"]) == (14, [])
+    assert not [proof for proof in record["proofs"] if proof["ok"] is False]
+
+
+@pytest.mark.parametrize("stack", ["0.21.0/4.55.4", STACKS[-1]])
+def test_code_that_is_not_allowed_does_not_run(stack: str, own: Path, laboratory: Laboratory, tmp_path: Path) -> None:
+    outcome, record = train(laboratory, stack, own, tmp_path / "it", allowed=False)
+    assert outcome.result["exit_code"] == 1
+    assert "contains custom code" in record["message"]

@@ -1,0 +1,119 @@
+"""Where completions end in a real run: stops with transformers, in training and in evaluation."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from worker_runs import Changes, planned_reward, record, train
+
+pytestmark = pytest.mark.stack
+
+# Keeps each text with its tokens, of the training and of the evaluation alike.
+KEEPING = """
+import json, pathlib
+
+def kept(completions, completion_ids, **columns):
+    with open(pathlib.Path(__file__).parents[2] / "texts.jsonl", "a") as file:
+        for completion, ids in zip(completions, completion_ids):
+            file.write(json.dumps([completion[0]["content"], ids]) + "\\n")
+    return [float(len(ids)) for ids in completion_ids]
+"""
+STOP, STOP_ID, LIMIT = ["7", "ab", "+"], 5, 12
+END_TOKENS = (2, STOP_ID)
+
+
+@pytest.fixture
+def stopping(
+    make_plan: Callable[..., Changes],
+    make_run: Callable[..., Path],
+    held_out: Callable[..., Changes],
+    sha256_of_text: Callable[[str], str],
+) -> Callable[..., Path]:
+    """Run folders of two steps whose plan has the stops. shims: as in the plan."""
+
+    def make(shims: Changes) -> Path:
+        reward = planned_reward("user.py:kept", kind="python", name="kept", sha256=sha256_of_text(KEEPING))
+        plan = make_plan(
+            arguments={"max_steps": 2, "max_completion_length": LIMIT},
+            rewards=[reward],
+            evaluation=held_out(sampling={"temperature": 1.0}),
+            shims=shims,
+        )
+        plan["expect"] |= {"stop": STOP, "stop_token_ids": [STOP_ID]}
+        return make_run(plan, user={"user.py": KEEPING})
+
+    return make
+
+
+def test_training_and_evaluation_end_at_the_stops(stopping: Callable[..., Path]) -> None:
+    folder = stopping({"completion_ends": True})
+    code, output = train(folder)
+    assert code == 0, output
+    written: list[tuple[str, list[int]]] = [
+        json.loads(line) for line in (folder / "texts.jsonl").read_text().splitlines()
+    ]
+    assert len(written) == 11 + 2 * 16 + 11
+    assert not any(stop in text[:-1] for text, _ in written for stop in STOP)
+    assert not any(end in ids[:-1] for _, ids in written for end in END_TOKENS)
+    by_text = [(text, ids) for text, ids in written if text.endswith(tuple(STOP))]
+    by_token = [(text, ids) for text, ids in written if ids[-1] in END_TOKENS]
+    assert all(len(ids) == LIMIT for text, ids in written if (text, ids) not in by_text + by_token)
+    assert min(len(by_text), len(by_token), len(written) - len(by_text) - len(by_token)) > 0
+    shown = {proof["id"]: proof["shown"] for proof in record(folder)["proofs"]}["PRF008"]
+    assert "completions end at a stop, nothing after" in shown and "trl logs" not in shown
+    assert record(folder)["shims"] == {"completion_ends": "2 tokens and 3 texts end a completion"}
+
+
+def test_without_the_shim_the_proof_finds_what_follows_a_stop(stopping: Callable[..., Path]) -> None:
+    folder = stopping({})
+    code, output = train(folder)
+    assert code == 3, output
+    assert "tokens after its end are trained" in record(folder)["message"]
+
+
+def test_a_stop_ends_with_the_token_that_completes_it(tiny_model: Path) -> None:
+    from transformers import AutoTokenizer
+
+    from grpo_recipes.worker.ends import Ends
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    ids = tokenizer("1+2=3abc=")["input_ids"]
+    letter = tokenizer.convert_tokens_to_ids("b")
+
+    def first(texts: tuple[str, ...] = (), tokens: tuple[int, ...] = ()) -> int | None:
+        return Ends(tokens, texts, tokenizer).first(ids)
+
+    assert first() is None
+    assert first(("xyz",), (2,)) is None
+    assert first(("3ab",)) == 7
+    assert first(("abc=", "=")) == 4
+    assert first(("3ab",), (letter,)) == 7
+    assert first(("abc",), (letter,)) == 7
+    assert first(("12",)) is None
+
+
+def test_the_tokens_that_trl_compares_are_plain_numbers_elsewhere(tiny_model: Path) -> None:
+    import copy
+
+    import torch
+    from transformers import AutoTokenizer
+
+    from grpo_recipes.worker.ends import Ends
+    from grpo_recipes.worker.shims.completion_ends import EndToken, LastToken
+
+    ends = Ends((2, 9), ("3a",), AutoTokenizer.from_pretrained(tiny_model))
+    end: Any = EndToken(2, ends)
+    assert (end, end + 1, json.dumps([end]), type(copy.deepcopy(end))) == (2, 3, "[2]", int)
+    assert torch.full((1, 2), end).tolist() == [[2, 2]]
+    assert (torch.tensor([2, 9]) == end).tolist() == [True, False]
+    row = ends.tokenizer("13ab")["input_ids"]
+    assert (torch.tensor([row, [4, 9, 2, 9], [4, 4, 4, 4]]) == end).tolist() == [
+        [False, False, True, False],
+        [False, True, False, False],
+        [False, False, False, False],
+    ]
+    last = LastToken(9, 2)
+    assert last in [2, 0] and last == 9 and last not in [0, 4]
+    assert (torch.tensor([last]).tolist(), json.dumps(last), type(copy.deepcopy(last))) == ([9], "9", int)
