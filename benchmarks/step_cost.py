@@ -20,22 +20,29 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MOST = 1.01
 SCRIPT = """
-import json, sys, time
+import hashlib, json, sys, time
 from datasets import load_dataset
 from peft import LoraConfig
+from transformers import TrainerCallback, set_seed
 from trl import GRPOConfig, GRPOTrainer
+class SeedEachStep(TrainerCallback):
+    def on_step_begin(self, args, state, control, **kwargs):
+        words = f"{args.seed} {state.global_step} {args.process_index}"
+        set_seed(int.from_bytes(hashlib.sha256(words.encode()).digest()[:4], "big"))
 plan = json.load(open(sys.argv[1]))
 arguments = plan["arguments"]
 def exact_match(completions, solution, **kwargs):
     return [float(c[0]["content"].strip() == s) for c, s in zip(completions, solution)]
 rows = load_dataset("json", data_files=plan["data"]["path"], split="train", cache_dir=sys.argv[2])
 rows = rows.map(lambda row: {"prompt": [{"role": "user", "content": row["question"]}], "solution": row["answer"]})
+set_seed(arguments["GRPOConfig"]["seed"])
 trainer = GRPOTrainer(
     model=plan["model"]["path"],
     reward_funcs=exact_match,
     args=GRPOConfig(sys.argv[2], model_init_kwargs=arguments["model_init_kwargs"], **arguments["GRPOConfig"]),
     train_dataset=rows,
     peft_config=LoraConfig(**arguments["LoraConfig"]),
+    callbacks=[SeedEachStep()],
 )
 started = time.process_time()
 trainer.train()
