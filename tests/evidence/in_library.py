@@ -1,5 +1,6 @@
 """What evidence calls, in the process that has the libraries: `python in_library.py FOLDER` answers lines of JSON."""
 
+import importlib
 import json
 import os
 import select
@@ -226,13 +227,22 @@ CALLS: dict[str, Callable[..., Any]] = {
 } | {"attach": attach, "handed_over": handed_over, "cuda_device": cuda_device, "cuda_devices": cuda_devices}
 
 
+def _call_of(name: str) -> Callable[..., Any]:
+    """A function of this file, or "module.function" of a file beside it."""
+    module, _, function = name.rpartition(".")
+    if not module:
+        return CALLS[name]
+    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return found
+
+
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Calls the function; an exception is an answer too."""
     result, raised, text = None, "", ""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            result = CALLS[request["function"]](**request["arguments"])
+            result = _call_of(request["function"])(**request["arguments"])
         except Exception as error:
             traceback.print_exc()
             raised, text = type(error).__name__, str(error)
@@ -280,5 +290,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    sys.modules["in_library"] = sys.modules["__main__"]  # for the files beside this one, which import it
     FOLDER = Path(sys.argv[1])
     main()

@@ -56,7 +56,7 @@ class Library:
         self._folder = folder
 
     def call(self, function: str, **arguments: Any) -> Answer:
-        """The answer of one function, called in a process of its own."""
+        """The answer of one function of in_library.py, or "module.function" of a file beside it, in its own process."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         request = {"function": function, "arguments": arguments, "limit_s": LIMIT_S}

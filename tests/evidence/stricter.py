@@ -44,6 +44,7 @@ PROVEN_IN = {
     "SHM018": "tests/stacks/test_same_decay.py",
     "SHM016": "tests/stacks/test_failures_are_answered.py",
     "SHM017": "tests/stacks/test_failures_are_answered.py",
+    "SHM019": "tests/stacks/test_zero3_gathers.py",
     "SHM011": "tests/worker/test_shims_of_data_and_precision.py",
     "SHM012": "tests/worker/test_shims_of_data_and_precision.py",
     "SHM013": "tests/worker/test_shims_of_data_and_precision.py",

@@ -1,0 +1,28 @@
+"""Makes DeepSpeed's ZeRO-3 wait for every parameter that it gathers.
+
+Defect: deepspeed's Init._allgather_params_coalesced starts an all_gather for each parameter and waits for the last one
+alone. NCCL does them in order; gloo has two threads, so that an earlier, larger one may still be under way: its
+parameter is read before it is there.
+Seen: deepspeed 0.15.0 to 0.19.7 in their source; 0.16.3 trained another model than the planned one in one of twenty
+runs on a busy machine.
+Remove when: no deepspeed before 0.19.8 is supported.
+"""
+
+from typing import Any
+
+from grpo_recipes.worker.planned import Plan
+
+
+def before_trainer(value: object, plan: Plan) -> None:
+    """Makes all_gather_into_tensor return when it is done, also where it was asked not to wait."""
+    import deepspeed.comm
+
+    start = deepspeed.comm.all_gather_into_tensor
+
+    def all_gather_into_tensor(*given: Any, **named: Any) -> Any:
+        handle = start(*given, **named)
+        if handle is not None:
+            handle.wait()
+        return handle
+
+    deepspeed.comm.all_gather_into_tensor = all_gather_into_tensor
