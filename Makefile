@@ -8,6 +8,8 @@ TORCH_INDEX ?=
 PYTEST_ARGS ?=
 # Stacks of tests/stacks/stacks.json that test-stacks uses: names with commas, quick (three of them) or all.
 STACKS ?= all
+# How much test-fuzz tries: quick (some thousand inputs) or full (what is claimed, half an hour of CPU time).
+FUZZ ?= full
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,7 +20,7 @@ DEVELOPMENT := -e '.[train,quantization,deepspeed,dev]'
 # One retry, for downloads that broke off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup quickstart test test-fast test-stack test-distributed test-stacks test-quickstart test-environments lint schemas facts benchmark clean
+.PHONY: setup quickstart test test-fast test-stack test-distributed test-stacks test-fuzz test-quickstart test-environments lint coverage docs schemas facts benchmark clean
 
 setup: $(VENV)/dev.stamp
 
@@ -39,7 +41,7 @@ quickstart: $(VENV)/train.stamp
 test: test-fast test-stack
 
 test-fast: setup
-	$(BIN)/python -m pytest --ignore=tests/stacks -m "not stack and not stacks" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --ignore=tests/stacks -m "not stack and not stacks and not fuzz" $(PYTEST_ARGS)
 
 test-stack: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "stack and not distributed" $(PYTEST_ARGS)
@@ -55,6 +57,11 @@ test-stacks: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/stacks -m stacks --stacks "$(STACKS)" \
 	  $(if $(filter all,$(STACKS)),--stacks-table benchmarks/stacks.md) $(PYTEST_ARGS)
 
+# Random configurations against the real GRPOConfig of several releases, and mutilated recipes.
+test-fuzz: setup
+	$(BIN)/python tests/stacks/environments.py $(if $(filter full,$(FUZZ)),0.15.2/4.48.3 0.23.1/4.57.6 0.29.1/4.57.6) quick
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/fuzz -m fuzz --fuzz $(FUZZ) -rP $(PYTEST_ARGS)
+
 test-quickstart: setup
 	$(BIN)/python benchmarks/quickstart_accuracy.py
 
@@ -65,6 +72,14 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# What becomes of everything that the libraries refuse: tests/evidence/answers/ as one page.
+coverage: setup
+	$(BIN)/python tests/evidence/coverage.py
+
+# Examples of the rules with what is really said, and grpo_recipes/rules/README.md.
+docs: setup
+	$(BIN)/python tests/docs/make_examples.py
 
 schemas: setup
 	for name in recipe plan findings diff doctor; do $(BIN)/grpo-run schema $$name > schemas/$$name.schema.json; done

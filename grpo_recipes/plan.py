@@ -136,6 +136,34 @@ class Evaluation:
     max_prompt_length: int | None = None
 
 
+Action = Literal["off", "note", "warn", "stop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """What is watched while the run trains, and from where on it acts: the recipe's `guards` section, key by key.
+
+    Shares are fractions; *_groups are groups of completions, *_steps optimizer steps.
+    """
+
+    zero_variance: Action
+    zero_variance_groups: int
+    wasted_groups: Action
+    wasted_groups_share: float
+    truncation: Action
+    truncation_share: float
+    not_finite: Action
+    no_movement: Action
+    no_movement_steps: int
+    no_progress: Action
+    no_progress_factor: int
+    no_progress_seconds: int
+    far_from_sampler: Action
+    kl_rise: Action
+    entropy_collapse: Action
+    memory_growth: Action
+
+
 @dataclass(frozen=True, slots=True)
 class Expect:
     """What the worker finds in the live trainer before the first step, or stops with exit 3.
@@ -182,6 +210,7 @@ class Plan:
     data: Data
     rewards: tuple[Reward, ...]
     evaluation: Evaluation | None
+    guards: Guards
     shims: dict[str, object]
     expect: Expect
     deepspeed: dict[str, object] | None

@@ -31,6 +31,7 @@ LAYERS = (
     "record",
     "launch",
     "docs",
+    "takeover",
     "report",
     "cli",
 )

@@ -16,9 +16,11 @@ from grpo_recipes.errors import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_NOT_STARTE
 COMMANDS = {
     "run": "Train a recipe (the default command).",
     "validate": "Check recipes; no torch, no GPU.",
+    "preflight": "Try data, tokenizer and rewards; no model, no GPU.",
     "plan": "Show every value of a run with its origin.",
     "explain": "Explain a rule or a key.",
     "diff": "Say what changes between two recipes, or two stacks.",
+    "init": "Write a recipe: a small one, a shipped one, or one taken over.",
     "doctor": "Show the stack of this machine and its known defects.",
     "schema": "Print the JSON Schema for editors.",
 }

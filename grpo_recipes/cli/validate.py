@@ -1,12 +1,17 @@
 """`grpo-run validate`: all findings of recipes, without importing torch."""
 
+from collections.abc import Sequence
+
 import click
 
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
-from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED
+from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.report.findings_text import count_text, findings_text
+from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.trust.redact import redact
+
+FORMATS = ("text", "json", "github", "sarif")
 
 
 @click.command()
@@ -14,18 +19,59 @@ from grpo_recipes.trust.redact import redact
 @set_option
 @target_option
 @strict_option
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="Form of the answer.")
-def validate(recipes: tuple[str, ...], overrides: tuple[str, ...], target: str | None, strict: bool, form: str) -> int:
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="text",
+    help="Form of the answer: for people, programs, annotations of a GitHub workflow, or code scanning.",
+)
+@click.option("--fix", is_flag=True, help="Print the fixes of errors and warnings as a diff instead.")
+@click.option("--write", is_flag=True, help="With --fix: write them into the recipe; comments and layout stay.")
+def validate(
+    recipes: tuple[str, ...],
+    overrides: tuple[str, ...],
+    target: str | None,
+    strict: bool,
+    form: str,
+    fix: bool,
+    write: bool,
+) -> int:
     """Check recipes against the stack; exit 2 when one of them has an error."""
+    if write and not fix:
+        raise Refusal("--write writes what --fix prints\n  = fix: --fix --write")
+    if fix and (overrides or form != "text"):
+        raise Refusal("--fix mends the file; it goes with neither --set nor --format")
     stack = chosen_stack(target)
     resolutions = [resolved(recipe, stack, overrides, strict=strict) for recipe in recipes]
+    if fix:
+        from grpo_recipes.cli.fix import fixed
+
+        changed = [bool(fixed(resolution, write=write).fixed) for resolution in resolutions]
+        if write and any(changed):
+            resolutions = [resolved(recipe, stack, overrides, strict=strict) for recipe in recipes]
+    else:
+        _answer(resolutions, form)
+    return EXIT_NOT_STARTED if any(r.refused for r in resolutions) else EXIT_DONE
+
+
+def _answer(resolutions: Sequence[Resolution], form: str) -> None:
+    by_file = {resolution.file: resolution.findings for resolution in resolutions}
     if form == "json":
         from grpo_recipes.report.findings_json import findings_json
 
-        click.echo(redact(findings_json({r.file: r.findings for r in resolutions})))
+        click.echo(redact(findings_json(by_file)))
+    elif form == "github":
+        from grpo_recipes.report.findings_github import findings_github
+
+        click.echo(redact(findings_github(by_file)), nl=False)
+    elif form == "sarif":
+        from grpo_recipes.docs.pages import known_ids
+        from grpo_recipes.report.findings_sarif import findings_sarif
+
+        click.echo(redact(findings_sarif(by_file, known_ids())))
     else:
         for resolution in resolutions:
             text = findings_text(resolution.findings, resolution.file)
             head = f"{resolution.file}: {count_text(resolution.findings)}"
             click.echo(redact(f"{text}\n\n{head}" if text else head))
-    return EXIT_NOT_STARTED if any(r.refused for r in resolutions) else EXIT_DONE

@@ -60,7 +60,9 @@ def fields_by_home() -> Mapping[str, ClassifiedField]:
 
 
 def _contains(text: object, part: object) -> bool:
-    return str(part) in str(text)
+    """Whether the text has the part, or one of several parts."""
+    parts = part if isinstance(part, list) else [part]
+    return any(str(one) in str(text) for one in parts)
 
 
 OPERATORS: dict[str, Callable[[object, object], bool]] = {

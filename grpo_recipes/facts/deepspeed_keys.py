@@ -8,19 +8,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 TABLE = Path(__file__).parent / "data" / "deepspeed_keys.json"
 
 
 @dataclass(frozen=True, slots=True)
 class DeepSpeedKeys:
-    """The keys of one release. sections: those that refuse unknown fields, by path in dots, with their fields."""
+    """The keys of one release. sections: those that refuse unknown fields, by path in dots, with their fields.
+
+    values: by the same paths, field -> [bool, int or float; smallest; greatest; whether it may be null].
+    of_stages: field of the ZeRO section -> the strategies under which it is read, where not under all.
+    """
 
     release: str
     read: frozenset[str]
     removed: frozenset[str]
     owned: Mapping[str, str]
     sections: Mapping[str, frozenset[str]]
+    values: Mapping[str, Mapping[str, list[Any]]]
+    of_stages: Mapping[str, tuple[str, ...]]
 
 
 @cache
@@ -29,10 +36,15 @@ def deepspeed_keys() -> DeepSpeedKeys:
     table = json.loads(TABLE.read_text(encoding="utf-8"))
     zero = "zero_optimization"
     paths = {zero: zero, f"{zero}.offload_param": "offload_param", f"{zero}.offload_optimizer": "offload_optimizer"}
+    paths |= {"bf16": "bf16", "fp16": "fp16"}
+    alone = dict.fromkeys(table["read_by_zero3_alone"], ("zero3",))
+    alone |= {f"stage3_{name}": ("zero3",) for name in alone if f"stage3_{name}" in table[zero]}
     return DeepSpeedKeys(
         release=table["deepspeed"],
         read=frozenset(table["read"]),
         removed=frozenset(table["removed"]),
         owned=table["owned"],
         sections={path: frozenset(table[name]) for path, name in paths.items()},
+        values={path: table["values"][name] for path, name in paths.items()},
+        of_stages=alone | dict.fromkeys(table["read_by_zero1_and_zero2_alone"], ("zero1", "zero2")),
     )

@@ -111,6 +111,18 @@ def _by_row(
     return Unsaid(because) if value is None else said
 
 
+def written_as(field: ClassifiedField, passed: object, values: Mapping[str, object], target: Target) -> object:
+    """The value of the format for what the target is passed, the inverse of its spelling; a word rather than true."""
+    for row in _rows(field, values, target, present=field.name in target.fields):
+        pairs = row.get("spelled", ())
+        told = [written for written, said in pairs if _same(said, passed)]
+        if told:
+            stands = not _is_in(passed, [written for written, _ in pairs])
+            found = [passed, *told] if stands else told
+            return next((one for one in found if not isinstance(one, bool)), found[0])
+    return passed
+
+
 def loading_keyword(name: str, versions: Mapping[str, str | None]) -> str:
     """The keyword of from_pretrained for a key of model_init_kwargs, as these versions read it."""
     for row in table("loading_keywords").get(name, ()):

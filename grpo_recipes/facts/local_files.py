@@ -63,7 +63,10 @@ def _jsonl_columns(path: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function as its source declares it. required: parameters without a default, less *args and **kwargs."""
+    """A function as its source declares it. required: parameters without a default, less *args and **kwargs.
+
+    is_decorated: what is called may have another signature.
+    """
 
     name: str
     line: int
@@ -71,6 +74,7 @@ class Function:
     required: tuple[str, ...]
     takes_any_keyword: bool
     positional_only: tuple[str, ...] = ()
+    is_decorated: bool = False
 
 
 def functions_of(path: str) -> dict[str, Function]:
@@ -105,4 +109,5 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Function:
         required=(*_required(positional, len(arguments.defaults)), *keyword_required),
         takes_any_keyword=arguments.kwarg is not None,
         positional_only=tuple(a.arg for a in arguments.posonlyargs),
+        is_decorated=bool(node.decorator_list),
     )

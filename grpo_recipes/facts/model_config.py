@@ -72,7 +72,7 @@ def read_model_config(model: str, revision: str | None = None) -> dict[str, obje
     revision. None when none of the three has it; nothing is downloaded.
     """
     own = _read(Path(model, "config.json"))
-    if own is not None or Path(model).is_dir() or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", model):
+    if own is not None or os.path.isdir(model) or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", model):
         return own
     cached = cached_snapshot(model, revision)
     found = _read(cached / "config.json") if cached is not None else None
@@ -88,7 +88,7 @@ def cached_snapshot(model: str, revision: str | None = None) -> Path | None:
     except (OSError, ValueError):
         commit = wanted
     snapshot = folder / "snapshots" / commit
-    return snapshot if ".." not in snapshot.parts and snapshot.is_dir() else None
+    return snapshot if ".." not in snapshot.parts and os.path.isdir(snapshot) else None
 
 
 def _hub_cache() -> Path:

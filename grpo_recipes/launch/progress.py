@@ -100,6 +100,8 @@ class PlainProgress:
         kind, step = event.get("event"), number(event, "step")
         if kind == "evaluation":
             self.say(_evaluation_line(event))
+        elif kind == "guard":
+            self.say(_guard_line(event))
         if kind != "step" or step is None:
             return
         now = time.monotonic()
@@ -155,6 +157,8 @@ class TerminalProgress:
         kind, step = event.get("event"), number(event, "step")
         if kind == "evaluation":
             self.say(_evaluation_line(event))
+        elif kind == "guard":
+            self.say(_guard_line(event))
         if kind != "step" or step is None:
             return
         left = self._estimate.seconds_left({"max_steps": self._max_steps, **event}, time.monotonic())
@@ -172,3 +176,11 @@ def _evaluation_line(event: Event) -> str:
     step = number(event, "step")
     where = f" at step {step:.0f}" if step is not None else ""
     return f"evaluation{where}  {evaluation_text(event)}"
+
+
+def _guard_line(event: Event) -> str:
+    """What a guard said; one that stops the run says it in the message of its end too."""
+    kind = {"note": "note", "warn": "warning"}.get(str(event.get("action")), "stopped by")
+    step = number(event, "step")
+    where = f" at step {step:.0f}" if step is not None else ""
+    return f"{kind}: {event.get('name')}{where}: {event.get('message')} [{event.get('id')}]"

@@ -23,6 +23,7 @@ def summary(record: RunRecord, folder: str | None = None) -> str:
     if record.message:
         lines += [f"  {line}" for line in record.message.splitlines()]
     lines += _proof_lines(record.proofs)
+    lines += _guard_lines(record.guards)
     lines += _time_lines(record)
     lines += _reward_lines(record, folder)
     lines += _evaluation_lines(record)
@@ -58,6 +59,19 @@ def _proof_lines(proofs: object) -> list[str]:
         else:
             lines.append(words)
     return [f"  {'proofs' if place == 0 else '':<11} {line}" for place, line in enumerate(lines)]
+
+
+def _guard_lines(guards: object) -> list[str]:
+    """The guards that spoke, each with when and how often; the one that stopped the run is in the message."""
+    lines: list[str] = []
+    for guard in guards if isinstance(guards, list) else []:
+        if not isinstance(guard, Mapping) or guard.get("action") == "stop":
+            continue
+        times = guard.get("count")
+        often = f", {times} times up to step {guard.get('last_step')}" if times != 1 else ""
+        words = f"{guard.get('name')} from step {guard.get('first_step')} on{often}"
+        lines.append(f"  {'guards' if not lines else '':<11} {words}; grpo-run explain {guard.get('id')}")
+    return lines
 
 
 def _reward_lines(record: RunRecord, folder: str | None) -> list[str]:

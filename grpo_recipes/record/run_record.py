@@ -19,7 +19,9 @@ class RunRecord:
 
     status: running, completed, failed, stopped or interrupted. started, ended: ISO 8601.
     checks: what the worker found in the live trainer. proofs: what it saw in the first step, each with id, name,
-    ok (None: not seen yet) and shown, a text. evaluation: {"before", "after", "examples"}.
+    ok (None: not seen yet) and shown, a text. guards: those that spoke, each with id, name, action,
+    first_step, last_step, count and its last value; guards_not_seen: names of those that had nothing to look at.
+    evaluation: {"before", "after", "examples"}.
     metrics: figures of the whole run. final, checkpoint: folders, relative to the run folder or absolute.
     train_cpu_s: CPU seconds of all training threads of this process; train_wall_s: seconds by the clock.
     """
@@ -34,6 +36,8 @@ class RunRecord:
     message: str | None = None
     checks: object = None
     proofs: object = None
+    guards: object = None
+    guards_not_seen: object = None
     evaluation: dict[str, object] = field(default_factory=dict)
     metrics: dict[str, object] = field(default_factory=dict)
     final: str | None = None

@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 
 from grpo_recipes.resolve.known_defects import KnownDefect
-from grpo_recipes.stack.stack import Stack
+from grpo_recipes.stack.stack import OPTIONAL_PACKAGES, Stack
 
 
 def stack_text(stack: Stack) -> str:
-    """Python, packages and GPUs, one a line; what is not known says so."""
+    """Python, packages and GPUs, one a line; what is not known says so. Optional packages only where installed."""
     lines = [f"{'python':<14}{stack.python or 'not known'}"]
     for package, version in stack.packages.items():
+        if version is None and package in OPTIONAL_PACKAGES:
+            continue
         lines.append(f"{package:<14}{version or 'not installed'}")
     if stack.gpus is None:
         lines.append(f"{'gpus':<14}not known")

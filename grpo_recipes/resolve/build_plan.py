@@ -14,6 +14,7 @@ from grpo_recipes.plan import (
     PLAN_FORMAT,
     Data,
     Evaluation,
+    Guards,
     Model,
     Plan,
     PlannedSetting,
@@ -29,7 +30,7 @@ from grpo_recipes.settings import Setting
 from grpo_recipes.stack.stack import to_json_value
 
 MACHINE = ("batch", "world", "launch", "distributed", "shims")
-BOOKKEEPING = ("logging", "evaluation", "name", "description", "recipe", "extends")
+BOOKKEEPING = ("logging", "guards", "evaluation", "name", "description", "recipe", "extends")
 
 # Names that GRPOConfig and transformers' GenerationConfig share.
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
@@ -53,6 +54,7 @@ def build_plan(context: Context, notes: tuple[str, ...]) -> Plan:
         data=_data(context, "dataset"),
         rewards=_rewards(context),
         evaluation=_evaluation(context),
+        guards=Guards(**context.settings.under("guards")),  # type: ignore[arg-type]
         shims=dict(sorted(context.settings.under("shims").items())),
         expect=expect(context, passed.GRPOConfig, _trainable_parameters(context, model)),
         deepspeed=_deepspeed(context),
@@ -82,6 +84,8 @@ def planned_settings(context: Context, passed: Mapping[str, object]) -> tuple[Pl
         owner, _, name = key.partition(".")
         if owner == "GRPOConfig" and not _is_used(setting, said.get(name), passed):
             continue
+        if owner == "guards" and not setting.given:
+            continue  # plan.json has them all in a section of its own
         if setting.value is None or (not setting.given and setting.value in ([], {}, "", "auto")):
             continue
         rows.append(_row(key, setting, said.get(name) if owner == "GRPOConfig" else None))

@@ -51,7 +51,8 @@ def check(context: Context) -> list[Finding]:
             continue
         is_for = applies(rule, context.stack)
         if is_for is None:
-            findings.append(_not_checked(rule, context))
+            # What has nothing to say of the recipe says nothing, whatever the version is.
+            findings.extend(_not_checked(rule, context, found) for found in list(_judged(rule, context))[:1])
         elif is_for:
             findings.extend(_judged(rule, context))
     return findings
@@ -69,11 +70,13 @@ def _judged(rule: Rule, context: Context) -> Iterable[Finding]:
     return [finding for finding in found if finding.mark not in silent]
 
 
-def _not_checked(rule: Rule, context: Context) -> Finding:
+def _not_checked(rule: Rule, context: Context, found: Finding) -> Finding:
     unknown = [p for p in rule.applies_to if context.stack.version(p) is None]
     return Finding(
         rule.id,
         "not-checked",
         f"not checked: {rule.title}",
+        found.key,
+        found.mark,
         because=(f"the version of {', '.join(unknown)} is not known for {context.stack.origin}",),
     )

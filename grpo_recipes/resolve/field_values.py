@@ -83,13 +83,14 @@ def _not_allowed(field: Field, owner: str, setting: Setting, facts: Facts, sourc
 
 
 # The plain types whose annotation leaves no doubt; anything richer is left to the library.
-PLAIN = {"int": int, "float": (int, float), "bool": bool, "str": str, "dict": dict}
+PLAIN = {"int": int, "float": (int, float), "bool": bool, "str": str, "dict": dict, "list": list}
 ARTICLES = {
     "int": "a whole number",
     "float": "a number",
     "bool": "true or false",
     "str": "text",
     "dict": "a map",
+    "list": "a list",
 }
 
 
@@ -114,7 +115,9 @@ def _wrong_type(field: Field, setting: Setting, source: Source) -> Finding | Non
     kinds = _plain_types(field.annotation)
     if kinds is None or any(_accepts(kind, value) for kind in kinds) or (field.allowed and value in field.allowed):
         return None
-    right = _boolean(value) if "bool" in kinds and path in source.words else None
+    right: object = _boolean(value) if "bool" in kinds and path in source.words else None
+    if kinds == ["list"] and not isinstance(value, dict):
+        right = [value]
     return Finding(
         WRONG_FIELD_TYPE,
         "error",
@@ -122,7 +125,7 @@ def _wrong_type(field: Field, setting: Setting, source: Source) -> Finding | Non
         dotted(path),
         source.mark(path),
         because=(f"it is declared {field.annotation}",),
-        fix=f"{field.name}: {str(right).lower()}" if right is not None else None,
+        fix=f"{field.name}: {f'[{value}]' if isinstance(right, list) else shown(right)}" if right is not None else None,
         patch=(Patch(path, right),) if right is not None else (),
     )
 

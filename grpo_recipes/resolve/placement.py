@@ -5,6 +5,7 @@ from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.releases import removal
 from grpo_recipes.finding import Finding, Patch, Path, dotted
 from grpo_recipes.nearest import nearest_words
+from grpo_recipes.resolve.generation_kwargs import generation_kwargs_finding
 from grpo_recipes.schemas.keys import keys_named, recipe_keys, sections
 from grpo_recipes.settings import Settings
 from grpo_recipes.yaml.compose import Source
@@ -21,7 +22,8 @@ def unknown_key(path: Path, value: object, facts: Facts, source: Source) -> Find
     section, name = dotted(path[:-1]), str(path[-1])
     where = f"`{section}`" if section else "a recipe"
     return (
-        _under_another_name(path, value, source)
+        generation_kwargs_finding(path, value, facts, source)
+        or _under_another_name(path, value, source)
         or _removed(path, facts, source)
         or _elsewhere(path, value, facts, source)
         or _nearest(path, value, facts, source)

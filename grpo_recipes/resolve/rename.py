@@ -3,6 +3,7 @@
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.finding import Finding
+from grpo_recipes.resolve.generation_kwargs import generation_kwargs_finding
 from grpo_recipes.resolve.placement import OPEN_SECTIONS, owned_key, unknown_key
 from grpo_recipes.resolve.recipe_phase import written_at
 from grpo_recipes.schemas.keys import sections
@@ -74,7 +75,7 @@ def _trl_fields(settings: Settings, facts: Facts, source: Source) -> tuple[list[
     block = settings["trl"]
     for name, value in (block.value if isinstance(block.value, dict) else {}).items():
         path = ("trl", name)
-        owned = owned_key(path, source)
+        owned = generation_kwargs_finding(path, value, facts, source) or owned_key(path, source)
         if owned is not None:
             findings.append(owned)
         elif fields is not None and not _is_of_the_format(name, facts):

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from grpo_recipes.plan import Plan, PlannedSetting
+from grpo_recipes.resolve.generation_shape import generation_shape
 
 ORIGIN = "--smoke"
 STEPS = 2
-MICRO_BATCH = "GRPOConfig.per_device_train_batch_size"
 
 
 def smoke_plan(plan: Plan) -> Plan:
@@ -28,18 +28,10 @@ def smoke_plan(plan: Plan) -> Plan:
 
 
 def prompts_needed(plan: Plan) -> int:
-    """The prompts of two optimizer steps, whole generations; each prompt of TRL's batch stands for its group.
-
-    The micro-batch is the recipe's, in completions, also where it is passed in prompts.
-    """
-    passed = {name: value for name, value in plan.arguments.GRPOConfig.items() if isinstance(value, int)}
-    of_the_recipe = {setting.key: setting.value for setting in plan.settings}
-    size = of_the_recipe.get(MICRO_BATCH, passed.get("per_device_train_batch_size", 1))
-    accumulation = passed.get("gradient_accumulation_steps", 1)
-    completions = int(str(size)) * plan.world.num_processes
-    feeds = passed.get("steps_per_generation", passed.get("generation_batch_size", 0) // completions or accumulation)
-    generations = -(-STEPS * accumulation // feeds)
-    return max(1, generations * feeds * completions // passed.get("num_generations", 1))
+    """The prompts of two optimizer steps, whole generations; each prompt of TRL's batch stands for its group."""
+    shape = generation_shape(plan)
+    generations = -(-STEPS * shape.accumulation // shape.micro_batches)
+    return generations * shape.prompts
 
 
 def _settings(settings: tuple[PlannedSetting, ...], rows: int) -> tuple[PlannedSetting, ...]:

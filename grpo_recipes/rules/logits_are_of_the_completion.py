@@ -7,6 +7,9 @@ Qwen2-VL and others had neither for long. Where the two do not meet, the logits 
 from the wrong positions without a word. The shim `logits_to_keep` makes every class build (B, C + 1, V). For a class
 that is not known here, of a hub model or with code of its own, it looks at the loaded model, and does nothing where
 nothing is needed.
+
+Advice that does not help: clearing the hub's cache or downloading the model again, since the keyword is in the
+library's code and not in the checkpoint; and comparing versions as strings, by which "4.100.0" comes before "4.50".
 """
 
 from collections.abc import Iterator

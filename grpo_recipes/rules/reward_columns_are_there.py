@@ -1,4 +1,4 @@
-"""A reward gets the columns that it reads.
+"""A reward gets what it reads.
 
 A shipped reward reads named columns, e.g. `solution`; so does a function whose parameter has no default. They come from
 `dataset.columns` or from the data set's own columns, which are looked up in local .jsonl and .csv files. A missing one
@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 
 from grpo_recipes.facts.local_files import columns_of, functions_of, local_path
+from grpo_recipes.facts.reward_keywords import kept_back, not_passed
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rewards.catalog import shipped_rewards
 from grpo_recipes.rules.context import Context
@@ -29,41 +30,85 @@ def _available(context: Context) -> frozenset[str] | None:
     return None if own is None else frozenset(own) | frozenset(context.mapping("dataset.columns"))
 
 
-def _needed(context: Context, index: int, reward: dict[str, object]) -> tuple[str, list[str]]:
+def needed_columns(context: Context, index: int, reward: dict[str, object]) -> tuple[str, list[str]]:
     """The reward's name and the columns that it cannot do without."""
-    options = reward.get("options")
-    bound = set(options) if isinstance(options, dict) else set()
     shipped = shipped_rewards().get(str(reward.get("name")))
     if shipped is not None:
-        return str(reward["name"]), [c for c in shipped.columns if c not in bound]
+        return str(reward["name"]), [c for c in shipped.columns if c not in _bound(reward)]
+    name = str(reward.get("python") or "").rpartition(":")[2]
+    return name, [p for p in _required(context, index, reward) if p not in CALLED_WITH]
+
+
+def _keywords(context: Context, index: int, reward: dict[str, object]) -> list[str]:
+    """What a function cannot do without of TRL's own keywords."""
+    return [p for p in _required(context, index, reward) if p in CALLED_WITH]
+
+
+def _bound(reward: dict[str, object]) -> set[str]:
+    options = reward.get("options")
+    return set(options) if isinstance(options, dict) else set()
+
+
+def _required(context: Context, index: int, reward: dict[str, object]) -> list[str]:
+    """The parameters that a python function cannot do without and that no option binds."""
     if reward.get("python") is None:
-        return "", []
+        return []
     file, _, name = str(reward["python"]).rpartition(":")
     directory = context.source.directory(("rewards", index, "python"))
     try:
         function = functions_of(os.path.normpath(os.path.join(directory, file))).get(name)
     except (OSError, SyntaxError, ValueError):
-        return "", []
-    required = function.required if function is not None else ()
-    return name, [p for p in required if p not in CALLED_WITH and p not in bound]
+        return []
+    if function is None or function.is_decorated:
+        return []
+    return [p for p in function.required if p not in _bound(reward)]
 
 
 def check(context: Context) -> Iterator[Finding]:
     rewards = context.value("rewards")
     available = _available(context)
-    if available is None:
-        return
+    newer = not_passed(context.stack.version("trl"))
     for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
-        name, needed = _needed(context, index, reward)
-        missing = [column for column in needed if column not in available]
-        if missing:
-            fix = f'columns: {{{missing[0]}: "{{{{ {sorted(available)[0]} }}}}"}}'
-            yield context.finding(
-                ID,
-                f"reward {name} reads column {', '.join(missing)}, which the data does not have",
-                "rewards",
-                because=[f"it gets {', '.join(sorted(available))}"],
-                fix=f"{fix} under dataset",
-                patch=[Patch(("dataset", "columns", missing[0]), f"{{{{ {sorted(available)[0]} }}}}")],
-                mark=context.source.mark(("rewards", index)),
-            )
+        name, needed = needed_columns(context, index, reward)
+        for keyword in [keyword for keyword in needed if keyword in kept_back()]:
+            yield _kept_back(context, index, name, keyword)
+        missing = [c for c in needed if available is not None and c not in available and c not in kept_back()]
+        if available is not None and missing:
+            yield _missing(context, index, name, missing, available)
+        for keyword in [k for k in _keywords(context, index, reward) if k in newer]:
+            yield _newer(context, index, name, keyword, newer[keyword])
+
+
+def _missing(context: Context, index: int, name: str, missing: list[str], available: frozenset[str]) -> Finding:
+    fix = f'columns: {{{missing[0]}: "{{{{ {sorted(available)[0]} }}}}"}}'
+    return context.finding(
+        ID,
+        f"reward {name} reads column {', '.join(missing)}, which the data does not have",
+        "rewards",
+        because=[f"it gets {', '.join(sorted(available))}"],
+        fix=f"{fix} under dataset",
+        patch=[Patch(("dataset", "columns", missing[0]), f"{{{{ {sorted(available)[0]} }}}}")],
+        mark=context.source.mark(("rewards", index)),
+    )
+
+
+def _kept_back(context: Context, index: int, name: str, keyword: str) -> Finding:
+    return context.finding(
+        ID,
+        f"reward {name} asks for {keyword}, which TRL does not pass",
+        "rewards",
+        because=[f"TRL passes {keyword}s, those of the whole batch"],
+        fix=f"call the parameter {keyword}s",
+        mark=context.source.mark(("rewards", index)),
+    )
+
+
+def _newer(context: Context, index: int, name: str, keyword: str, releases: str) -> Finding:
+    return context.finding(
+        ID,
+        f"reward {name} asks for {keyword}, which trl {context.stack.version('trl')} does not pass",
+        "rewards",
+        because=[f"trl {releases} passes it"],
+        fix=f"{keyword}=None, so that the function runs without it, or trl=={releases.removeprefix('>=')}",
+        mark=context.source.mark(("rewards", index)),
+    )

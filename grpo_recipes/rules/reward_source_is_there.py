@@ -31,8 +31,7 @@ def check(context: Context) -> Iterator[Finding]:
                 f"rewards[{index}] has {'no source' if not sources else ' and '.join(sources)}",
                 because=["exactly one of name, python and model says where a reward comes from"],
                 fix="name: exact_match" if not sources else f"keep {sources[0]}",
-                patch=[Patch((*path, kind), remove=True) for kind in sources[1:]]
-                or [Patch((*path, "name"), "exact_match")],
+                patch=[Patch((*path, kind), remove=True) for kind in sources[1:]],
             )
         elif sources == ["name"]:
             yield from _shipped(context, path, reward)
@@ -56,7 +55,7 @@ def _at(
 def _shipped(context: Context, path: Path, reward: dict[str, object]) -> Iterator[Finding]:
     catalog, name = shipped_rewards(), str(reward["name"])
     if name not in catalog:
-        close = nearest_words(name, catalog, cutoff=0.5)
+        close = nearest_words(name, catalog, cutoff=0.7)
         yield _at(
             context,
             (*path, "name"),
@@ -122,7 +121,8 @@ def _python(context: Context, path: Path, reward: dict[str, object]) -> Iterator
             patch=[Patch(place, f"{file}:{close[0]}")] if close else [],
         )
         return
-    yield from _signature(context, place, file, function, reward)
+    if not function.is_decorated:
+        yield from _signature(context, place, file, function, reward)
 
 
 def _signature(

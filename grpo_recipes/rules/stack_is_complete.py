@@ -1,8 +1,8 @@
 """The stack has every package that the recipe needs.
 
 trl, transformers, torch, accelerate and datasets always; peft for an adapter, bitsandbytes for quantization,
-deepspeed for the ZeRO strategies, math-verify for the reward accuracy. A missing one shows up as an ImportError in
-every process, some of them after the model was loaded.
+deepspeed for the ZeRO strategies, math-verify for the reward accuracy, liger-kernel for its kernels. A missing one
+shows up as an ImportError in every process, some of them after the model was loaded.
 """
 
 from collections.abc import Iterator
@@ -30,6 +30,8 @@ def _needed(context: Context) -> Iterator[tuple[str, str, str, str]]:
     rewards = context.value("rewards")
     if isinstance(rewards, list) and any(reward.get("name") == "accuracy" for reward in rewards):
         yield "math-verify", "rewards", "the reward accuracy compares with it", "train"
+    if context.value("GRPOConfig.use_liger_kernel") is True:
+        yield "liger-kernel", "GRPOConfig.use_liger_kernel", "use_liger_kernel takes its kernels from it", ""
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -50,5 +52,5 @@ def check(context: Context) -> Iterator[Finding]:
                 f"{package} is not installed",
                 key,
                 because=[why],
-                fix=f"pip install 'grpo-recipes[{extra}]'",
+                fix=f"pip install 'grpo-recipes[{extra}]'" if extra else f"pip install {package}",
             )

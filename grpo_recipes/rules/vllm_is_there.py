@@ -1,8 +1,12 @@
-"""Generation with vLLM needs vLLM.
+"""Generation with vLLM needs vLLM, and a GPU.
 
-`use_vllm: auto` uses it when it is installed, the run is on GPUs and TRL runs it in the training processes, else
-transformers generates. `use_vllm: true` on a stack without vLLM fails in GRPOTrainer with ImportError, after the model
-was loaded. `vllm_mode: auto` is colocate: vLLM runs in the training processes.
+`use_vllm: auto` uses it when it is installed, the run is on GPUs, TRL runs it in the training processes, can give it
+the policy (GEN003) and the GPU has room for it (VLL001), else transformers generates. `use_vllm: true` on a stack
+without vLLM fails in GRPOTrainer with ImportError, after the model was loaded. `vllm_mode: auto` is colocate: vLLM runs
+in the training processes.
+
+Without a GPU the usual vLLM does not start. Builds for the CPU do, and repack their weights: the
+first time that TRL hands them the policy ends in AttributeError. A server on GPUs is GEN008.
 
 TRL 0.16 and 0.17 know vLLM as a server alone, and 0.14 and 0.15 run it in the first process on a GPU of its own, or on
 the only one.
@@ -11,7 +15,9 @@ the only one.
 from collections.abc import Iterator
 
 from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules.context import Context, NotJudged, decided
+from grpo_recipes.rules.vllm_is_given_the_policy import obstacles
+from grpo_recipes.rules.vllms_share_holds_the_model import sizes
 from grpo_recipes.settings import Setting
 
 ID = "GEN001"
@@ -39,7 +45,20 @@ def _use_vllm(context: Context) -> Setting:
         where = "as a server" if place == "server" else "on a GPU of its own"
         why = f"this TRL runs vLLM {where}, transformers generates"
         return decided(USE_VLLM, False, ID, why, context.settings)
+    if (obstacle := _in_the_way(context)) is not None:
+        return decided(USE_VLLM, False, ID, f"{obstacle}, transformers generates", context.settings)
     return decided(USE_VLLM, True, ID, f"vllm {version} is installed", context.settings)
+
+
+def _in_the_way(context: Context) -> str | None:
+    """Why vLLM cannot hold the policy or its weights, None when it can or when that cannot be judged."""
+    try:
+        found = sizes(context)
+        if found is not None and found.copy > found.share:
+            return f"vLLM's share of {found.share:.1f} GiB does not hold the model"
+        return next((one.what for one in obstacles(context)), None)
+    except NotJudged:
+        return None
 
 
 def _place(context: Context) -> str:
@@ -54,6 +73,16 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value(USE_VLLM) is not True:
         return
     yield from _misplaced(context)
+    if context.value("world.device") == "cpu" and context.value(VLLM_MODE) == "colocate":
+        yield context.finding(
+            ID,
+            "vLLM in the training processes needs a GPU",
+            USE_VLLM,
+            because=["on the CPU it does not start, or cannot be given the weights of a step"],
+            fix="use_vllm: auto",
+            patch=[Patch(("generation", "use_vllm"), "auto")],
+        )
+        return
     if context.stack.is_absent("vllm"):
         yield context.finding(
             ID,

@@ -1,8 +1,10 @@
 """`lora`: fields of PEFT's LoraConfig."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from grpo_recipes.schemas.section import NonNegativeFloat, OpenSection, PositiveInt, Word
+from pydantic import Field
+
+from grpo_recipes.schemas.section import OpenSection, PositiveInt, Word
 
 
 class Lora(OpenSection):
@@ -12,8 +14,8 @@ class Lora(OpenSection):
     """Rank of the adapter."""
     lora_alpha: PositiveInt = 8
     """Scale: the adapter's output is multiplied by lora_alpha / r."""
-    lora_dropout: NonNegativeFloat = 0.0
-    """Dropout on the adapter's input, 0 to 1. It makes the trainer's log-probs differ from the sampler's."""
+    lora_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Dropout on the adapter's input, 0 to below 1. It makes the trainer's log-probs differ from the sampler's."""
     target_modules: Word | list[Word] = "all-linear"
     """Modules that get an adapter: all-linear, a list of name endings, or a regular expression.
     PEFT's own default depends on its release and the architecture, so the format says all-linear."""

@@ -9,6 +9,7 @@ from grpo_recipes.schemas.distributed import Distributed
 from grpo_recipes.schemas.evaluation import Evaluation
 from grpo_recipes.schemas.generation import Generation
 from grpo_recipes.schemas.grpo import Grpo
+from grpo_recipes.schemas.guards import Guards
 from grpo_recipes.schemas.launch import Launch
 from grpo_recipes.schemas.logging import Logging
 from grpo_recipes.schemas.lora import Lora
@@ -49,5 +50,6 @@ class Recipe(Section):
     distributed: Distributed = Distributed()
     launch: Launch = Launch()
     logging: Logging = Logging()
+    guards: Guards = Guards()
     trl: dict[str, Any] = {}
     """Any other GRPOConfig field, checked against the target."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from grpo_recipes.stack.stack import PACKAGES
+from grpo_recipes.stack.stack import OPTIONAL_PACKAGES, PACKAGES
 
 
 def normalized(package: str) -> str:
@@ -17,12 +17,12 @@ def normalized(package: str) -> str:
 
 
 def installed_packages(search_path: Iterable[str] | None = None) -> dict[str, str | None]:
-    """The version of each of PACKAGES on this search path, None where it is not installed.
+    """The version of each of PACKAGES and OPTIONAL_PACKAGES on this search path, None where it is not installed.
 
     search_path: folders as in sys.path, which is the default; the first folder that has a package wins.
     A folder that an interrupted update left without its METADATA does not count.
     """
-    found: dict[str, str | None] = dict.fromkeys(PACKAGES)
+    found: dict[str, str | None] = dict.fromkeys((*PACKAGES, *OPTIONAL_PACKAGES))
     for folder in sys.path if search_path is None else search_path:
         here: dict[str, list[str]] = {}
         for name, path in _metadata_folders(folder or "."):

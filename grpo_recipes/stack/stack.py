@@ -18,6 +18,33 @@ PACKAGES = (
     "math-verify",
     "requests",
 )
+# What one word of a recipe can ask for: a service that is reported to, an optimizer. No other package depends on them.
+OPTIONAL_PACKAGES = (
+    "apollo-torch",
+    "clearml",
+    "codecarbon",
+    "comet-ml",
+    "dagshub",
+    "dvclive",
+    "flytekit",
+    "galore-torch",
+    "grokadamw",
+    "kernels",
+    "lomo-optim",
+    "mlflow",
+    "mlflow-skinny",
+    "neptune",
+    "neptune-client",
+    "schedulefree",
+    "swanlab",
+    "tensorboard",
+    "tensorboardx",
+    "torch-optimi",
+    "torchao",
+    "torchdistx",
+    "trackio",
+    "wandb",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,12 @@ from packaging.version import InvalidVersion, Version
 from grpo_recipes.finding import Finding
 from grpo_recipes.stack.gpus import named_gpu
 from grpo_recipes.stack.installed import normalized
-from grpo_recipes.stack.stack import PACKAGES, Gpu, Stack, from_json_value
+from grpo_recipes.stack.stack import OPTIONAL_PACKAGES, PACKAGES, Gpu, Stack, from_json_value
 
 _LARGEST_FILE_BYTES = 1_048_576
 _MOST_GPUS = 1024
 _HARDWARE = ("gpus", "avx512_bf16")
+_PACKAGES = (*PACKAGES, *OPTIONAL_PACKAGES)
 _ABSENT = ("absent", "none")
 _EXAMPLE = "--target trl==1.16.0,transformers==5.23.0,gpus=8xH100-80GB"
 _ITEM = r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*==?\s*([^=<>!~\s][^=<>!~]*)"
@@ -81,7 +82,7 @@ def _take(draft: _Draft, name: str, value: str) -> None:
             because = "it says whether the processor has these instructions"
             message = f"avx512_bf16 is yes or no, not '{value}'"
             draft.findings.append(_finding("STK001", message, because, "avx512_bf16=no"))
-    elif name == "python" or name in PACKAGES:
+    elif name == "python" or name in _PACKAGES:
         _take_version(draft, name, value)
     else:
         draft.findings.append(_unknown_package(name))
@@ -151,7 +152,7 @@ def _reason(error: Exception) -> str:
 def _problems(stack: Stack) -> list[Finding]:
     draft = _Draft()
     for name, version in stack.packages.items():
-        _take(draft, name, "absent" if version is None else version) if name in PACKAGES else (
+        _take(draft, name, "absent" if version is None else version) if name in _PACKAGES else (
             draft.findings.append(_unknown_package(name))
         )
     if stack.python is not None:
@@ -160,8 +161,8 @@ def _problems(stack: Stack) -> list[Finding]:
 
 
 def _unknown_package(name: str) -> Finding:
-    nearest = get_close_matches(name, (*PACKAGES, "python", *_HARDWARE), n=1)
-    because = "a target names " + ", ".join((*PACKAGES, "python", *_HARDWARE))
+    nearest = get_close_matches(name, (*_PACKAGES, "python", *_HARDWARE), n=1)
+    because = "a target names " + ", ".join((*PACKAGES, "python", *_HARDWARE, "and packages such as wandb"))
     fix = f"{nearest[0]}" if nearest else None
     return _finding("STK002", f"{name} is not a package that a target can name", because, fix)
 

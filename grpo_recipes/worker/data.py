@@ -1,6 +1,7 @@
 """The rows of the plan as a TRL dataset: loaded, cut, and given their prompt and columns."""
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +26,29 @@ def prepared_rows(data: Data, where: str, cache: Path, rank: int) -> Any:
     Raises Stopped if the file changed since the plan was made, there are no rows, or a row cannot fill a
     template.
     """
+    return rendered_rows(loaded_rows(data, where, cache), data, where, cache, rank)
+
+
+def loaded_rows(data: Data, where: str, cache: Path) -> Any:
+    """The rows of `data` as they are, with the columns that a run needs. Raises Stopped as prepared_rows does."""
     rows = _loaded(data, where, cache)
     if data.max_rows is not None:
         rows = rows.select(range(min(data.max_rows, len(rows))))
     if len(rows) == 0:
         raise Stopped(f"{where}: {data.path} has no rows")
     _check_columns(data, where, rows.column_names)
+    return rows
+
+
+def rendered_rows(
+    rows: Any, data: Data, where: str, cache: Path, rank: int, places: Sequence[int] | None = None
+) -> Any:
+    """The loaded rows with what the templates make of them. places: of the rows in the data, where it is a part."""
     cache.mkdir(parents=True, exist_ok=True)
     small = (rows.data.nbytes or 0) <= IN_MEMORY_BYTES
+    render = row_renderer(data, where)
     return rows.map(
-        row_renderer(data, where),
+        render if places is None else lambda row, index: render(row, places[index]),
         with_indices=True,
         keep_in_memory=small,
         cache_file_name=None if small else str(cache / f"{where}-{rank}.arrow"),

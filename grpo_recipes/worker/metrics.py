@@ -9,7 +9,7 @@ from typing import Any
 
 
 class MetricsLog:
-    """Appends events to metrics.jsonl: start, step, evaluation, end; each is flushed, times are Unix."""
+    """Appends events to metrics.jsonl: start, step, guard, evaluation, end; each is flushed, times are Unix."""
 
     def __init__(self, path: Path, *, resume_step: int | None) -> None:
         if resume_step is not None:

@@ -12,6 +12,7 @@ from grpo_recipes.plan import (
     Data,
     Evaluation,
     Expect,
+    Guards,
     Model,
     Reward,
     Tokenizer,
@@ -33,6 +34,7 @@ class Plan:
     data: Data
     rewards: tuple[Reward, ...]
     evaluation: Evaluation | None
+    guards: Guards
     shims: dict[str, Any]
     expect: Expect
     smoke: bool
@@ -57,6 +59,7 @@ def read_plan(folder: Path) -> Plan:
         data=_section(Data, keys["data"], "data"),
         rewards=tuple(_section(Reward, reward, f"rewards[{place}]") for place, reward in enumerate(keys["rewards"])),
         evaluation=None if held_out is None else _evaluation(held_out),
+        guards=_section(Guards, keys["guards"], "guards"),
         shims=dict(keys["shims"]),
         expect=_section(Expect, keys["expect"], "expect"),
         smoke=bool(keys["smoke"]),

@@ -30,6 +30,7 @@ class Record:
                 "evaluation": {},
                 "metrics": {},
                 "checkpoint": None,
+                "guards": [],
                 **kept,
                 "run": RECORD_FORMAT,
                 "status": "running",
@@ -41,6 +42,7 @@ class Record:
                 "message": None,
                 "checks": [],
                 "proofs": [],
+                "guards_not_seen": [],
                 "final": None,
                 "train_cpu_s": None,
                 "train_wall_s": None,
@@ -60,6 +62,11 @@ class Record:
     def evaluation(self) -> dict[str, Any]:
         """The `evaluation` mapping as it is now."""
         found: dict[str, Any] = self._read().get("evaluation", {})
+        return found
+
+    def guards(self) -> list[dict[str, Any]]:
+        """The guards that spoke, as they are now."""
+        found: list[dict[str, Any]] = self._read().get("guards", [])
         return found
 
     def end(self, status: str, exit_code: int, message: str | None = None) -> bool:

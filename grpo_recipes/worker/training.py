@@ -14,6 +14,7 @@ from grpo_recipes.worker.evaluation_callback import EvaluationCallback
 from grpo_recipes.worker.extended_model import write_extended_model
 from grpo_recipes.worker.extension_lock import stop_at_stale_lock
 from grpo_recipes.worker.generation_file import set_aside
+from grpo_recipes.worker.guard_callback import GuardCallback
 from grpo_recipes.worker.metrics import MetricsLog
 from grpo_recipes.worker.model import build_trainer, extended_model_folder, training_arguments
 from grpo_recipes.worker.planned import Plan
@@ -40,10 +41,13 @@ def run_training(plan: Plan, folder: Path, record: Record, request: StopRequest,
 
     checkpoint = latest_checkpoint(folder / "checkpoints") if resume else None
     stop = StopCallback(request, trainer.accelerator)
-    log = _add_callbacks(trainer, plan, held_out, folder, record, stop, checkpoint)
+    log, guards = _add_callbacks(trainer, plan, held_out, folder, record, stop, checkpoint)
     request.can_wait = True
     cpu, wall = time.process_time(), time.perf_counter()
-    trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    try:
+        trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    finally:
+        guards.close()
     cpu_s, wall_s = _cpu_of_all_ranks(trainer, time.process_time() - cpu), time.perf_counter() - wall
     record.update(step=trainer.state.global_step, train_cpu_s=round(cpu_s, 3), train_wall_s=round(wall_s, 3))
     if not stop.interrupted and not plan.smoke:
@@ -99,8 +103,8 @@ def _add_callbacks(
     record: Record,
     stop: StopCallback,
     checkpoint: Path | None,
-) -> MetricsLog | None:
-    """Adds what watches the training and returns the metrics log, None on other ranks than 0."""
+) -> tuple[MetricsLog | None, GuardCallback]:
+    """Adds what watches the training; returns the metrics log, None on other ranks than 0, and the guards."""
     log = None
     if trainer.is_world_process_zero():
         log = MetricsLog(folder / "metrics.jsonl", resume_step=None if checkpoint is None else step_of(checkpoint))
@@ -116,8 +120,10 @@ def _add_callbacks(
         trainer.add_callback(lines)
     if evaluation is not None:
         trainer.add_callback(evaluation)
+    guards = GuardCallback(trainer, plan, folder, record, log)
+    trainer.add_callback(guards)
     trainer.add_callback(ProofCallback(trainer, plan, record))  # the last one, since it leaves when it is done
-    return log
+    return log, guards
 
 
 def _cpu_of_all_ranks(trainer: Any, own_s: float) -> float:

@@ -119,7 +119,8 @@ def test_plan_writes_nothing(tmp_path: Path, grpo_run: Callable, monkeypatch: py
 
 def test_a_plan_line_gives_value_origin_and_reason(grpo_run: Callable) -> None:
     recipe = ROOT / "recipes" / "qwen2_lora.yaml"
-    lines = grpo_run("plan", str(recipe), "--target", _target(recipe), "--set", "grpo.beta=0.04").out.splitlines()
+    written = ("--set", "grpo.beta=0.04", "--set", "generation.use_vllm=auto")
+    lines = grpo_run("plan", str(recipe), "--target", _target(recipe), *written).out.splitlines()
     shown = {line.split()[0]: " ".join(line.split()) for line in lines if line.startswith("  ")}
     assert shown["GRPOConfig.beta"] == "GRPOConfig.beta 0.04 --set grpo.beta=0.04"
     assert shown["GRPOConfig.top_p"] == "GRPOConfig.top_p 1.0 format 1"

@@ -28,7 +28,7 @@ def written(folder: Path, changes: dict[str, object] | None = None, reward: str 
     """A recipe in a folder of its own, with its reward and its rows. changes: whole sections."""
     folder.mkdir(exist_ok=True)
     (folder / "rewards.py").write_text(reward)
-    (folder / "rows.jsonl").write_text('{"question": "1+1="}\n')
+    (folder / "rows.jsonl").write_text('{"question": "1+1="}\n' * 4)
     path = folder / "recipe.yaml"
     path.write_text(yaml.safe_dump(RECIPE | (changes or {})))
     return str(path)

@@ -27,6 +27,13 @@ plan=$("$base/grpo-run" plan "$recipe" --target "$target,gpus=1xRTX-4090")
 for file in recipe.yaml plan.json accelerate.yaml launch.sh worker/train.py; do test -s "dry/$file" || fail "$file"; done
 say "base dependencies only: qwen2_lora validated, planned and rendered"
 
+[[ $("$base/grpo-run" init --list) == *qwen2_lora* ]] || fail "init --list where grpo-recipes is installed"
+"$base/grpo-run" init qwen2_lora
+printf '\ntrl: {learning_rat: 1}\n' >> qwen2_lora.yaml
+"$base/grpo-run" validate qwen2_lora.yaml --fix --write --target "$target,gpus=1xRTX-4090" || fail "validate --fix --write"
+"$base/grpo-run" explain BAT001 | grep -q "Proved by" || fail "explain with its examples"
+say "base dependencies only: a shipped recipe written out, broken and mended"
+
 code=0; answer=$("$base/grpo-run" "$recipe" 2>&1) || code=$?
 [[ $code == 2 && $answer == *"trl is not installed"* ]] || fail "a run without the stack: exit $code"
 say "base dependencies only: a run is refused, trl is not installed"

@@ -53,7 +53,103 @@ def config_keys(config: dict[str, Any]) -> dict[str, list[str]]:
         name: sorted(set(section.model_fields) | {f.alias for f in section.model_fields.values() if f.alias})
         for name, section in sections.items()
     }
-    return {"top": sorted(Watched.looked_for), **fields}
+    precisions = {name: value_kinds()[name]["fields"] for name in ("bf16", "fp16")}
+    return {"top": sorted(Watched.looked_for), **fields, **precisions}
+
+
+def value_kinds() -> dict[str, dict[str, Any]]:
+    """Of each section with a class: its fields with their aliases, and what plain fields hold.
+
+    kinds: field -> [kind, smallest, greatest, whether null is taken]; a field of another kind is left out.
+    """
+    from typing import get_args
+
+    from deepspeed.runtime.precision_config import DeepSpeedBF16Config, DeepSpeedFP16Config
+    from deepspeed.runtime.zero.config import DeepSpeedZeroConfig
+    from deepspeed.runtime.zero.offload_config import (
+        DeepSpeedZeroOffloadOptimizerConfig,
+        DeepSpeedZeroOffloadParamConfig,
+    )
+
+    sections = {
+        "zero_optimization": DeepSpeedZeroConfig,
+        "offload_param": DeepSpeedZeroOffloadParamConfig,
+        "offload_optimizer": DeepSpeedZeroOffloadOptimizerConfig,
+        "bf16": DeepSpeedBF16Config,
+        "fp16": DeepSpeedFP16Config,
+    }
+    plain = {bool: "bool", int: "int", float: "float"}
+    found: dict[str, dict[str, Any]] = {}
+    for section, model in sections.items():
+        kinds, fields = {}, set()
+        for name, field in model.model_fields.items():
+            fields |= {name} | ({field.alias} if field.alias else set())
+            members = set(get_args(field.annotation) or (field.annotation,))
+            kind = next((plain[member] for member in plain if member in members), None)
+            if kind is None:
+                continue
+            bounds = {key: value for one in field.metadata for key, value in vars_of(one).items()}
+            least = bounds.get("ge", bounds["gt"] + 1 if "gt" in bounds else None)
+            for key in {name, field.alias or name}:
+                kinds[key] = [kind, least, bounds.get("le"), type(None) in members]
+        found[section] = {"fields": sorted(fields), "kinds": kinds}
+    return found
+
+
+def vars_of(bound: Any) -> dict[str, Any]:
+    """The bounds that an annotation of a field holds."""
+    return {key: getattr(bound, key) for key in ("ge", "gt", "le") if getattr(bound, key, None) is not None}
+
+
+def built(section: str, values: dict[str, Any]) -> str:
+    """Builds a section's class with these values."""
+    from deepspeed.runtime.precision_config import DeepSpeedBF16Config, DeepSpeedFP16Config
+    from deepspeed.runtime.zero.config import DeepSpeedZeroConfig
+
+    models = {"zero_optimization": DeepSpeedZeroConfig, "bf16": DeepSpeedBF16Config, "fp16": DeepSpeedFP16Config}
+    return type(models[section](**values)).__name__
+
+
+def filled(configs: list[dict[str, Any]]) -> list[str]:
+    """What accelerate raises for each file when it fills it in for the Trainer, "" for nothing."""
+    from accelerate.utils import DeepSpeedPlugin
+    from transformers import TrainingArguments
+    from transformers.integrations.deepspeed import HfTrainerDeepSpeedConfig
+
+    arguments = TrainingArguments(output_dir="out", use_cpu=True)
+    auto = {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto"}
+    size = {"reduce_bucket_size": 1, "stage3_prefetch_bucket_size": 1, "stage3_param_persistence_threshold": 1}
+    sizes = {f"zero_optimization.{name}": value for name, value in size.items()}
+    raised = []
+    for config in configs:
+        known = HfTrainerDeepSpeedConfig({**auto, **config})
+        known.trainer_config_process(arguments)
+        plugin = DeepSpeedPlugin(hf_ds_config=known)
+        batches = {"train_batch_size": 1, "train_micro_batch_size_per_gpu": 1}
+        try:
+            plugin.deepspeed_config_process(must_match=False, gradient_clipping=1.0, **batches, **sizes)
+        except ValueError as error:
+            raised.append(str(error))
+        else:
+            raised.append("")
+    return raised
+
+
+def read_in_a_step(config: dict[str, Any]) -> list[str]:
+    """The fields of the ZeRO section that DeepSpeed reads when it makes its engine and steps."""
+    from deepspeed.runtime.zero.config import DeepSpeedZeroConfig
+
+    names, read = set(DeepSpeedZeroConfig.model_fields), set()
+    plain = DeepSpeedZeroConfig.__getattribute__
+
+    def noting(self: Any, name: str) -> Any:
+        if name in names and sys._getframe(1).f_code.co_filename.partition("site-packages/")[2].startswith("deepspeed"):
+            read.add(name)
+        return plain(self, name)
+
+    DeepSpeedZeroConfig.__getattribute__ = noting
+    step(config)
+    return sorted(read)
 
 
 def step(config: dict[str, Any]) -> dict[str, Any]:
@@ -123,7 +219,7 @@ def for_trainer(config: dict[str, Any]) -> str:
 
 CALLS: dict[str, Callable[..., Any]] = {
     f.__name__: f for f in (config_keys, step, loaded_dtype, mapped_optimizer, for_trainer)
-}
+} | {f.__name__: f for f in (value_kinds, built, filled, read_in_a_step)}
 
 
 def answer(case: dict[str, Any], port: int) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 import pytest
 from library import Library
 
+from grpo_recipes.facts.reward_keywords import kept_back, not_passed
+
 pytestmark = pytest.mark.stack
 
 SOURCE = "def reward(completions, solution, **kwargs):\n    return [float(len(text)) for text in completions]"
@@ -17,3 +19,19 @@ def test_without_the_column_it_raises(library: Library) -> None:
     answer = library.call("train", arguments={}, rewards=SOURCE)
     assert (answer.stage, answer.raised) == ("train", "TypeError")
     assert "missing 1 required positional argument: 'solution'" in answer.text
+
+
+@pytest.mark.parametrize("name", kept_back())
+def test_a_column_that_trl_keeps_back_never_arrives(library: Library, name: str) -> None:
+    source = f"def reward(completions, {name}, **kwargs):\n    return [1.0 for _ in completions]"
+    answer = library.call("train", arguments={}, rewards=source, rows=[{"prompt": "1+1=", name: "2"}] * 8)
+    assert (answer.stage, answer.raised) == ("train", "TypeError")
+    assert f"missing 1 required positional argument: '{name}'" in answer.text
+
+
+def test_this_release_passes_all_that_is_listed(library: Library) -> None:
+    keywords = ", ".join(not_passed("0.14.0"))
+    source = f"def reward(prompts, completions, {keywords}, **kwargs):\n    return [1.0 for _ in completions]"
+    assert library.call("train", arguments={}, rewards=source).raised == ""
+    assert len(not_passed("0.14.0")) == 4
+    assert not_passed("1.16.0") == {}

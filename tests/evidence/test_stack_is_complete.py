@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.stack
 
-HIDDEN = ("peft", "bitsandbytes", "deepspeed", "math_verify")
+HIDDEN = ("peft", "bitsandbytes", "deepspeed", "math_verify", "liger_kernel")
 PROGRAM = """
 import sys
 sys.path[:] = [place for place in sys.path if "site-packages" not in place] + [sys.argv[1]]
@@ -32,6 +32,8 @@ def adapter():
 attempt("bitsandbytes", quantized)
 attempt("peft", adapter)
 attempt("deepspeed", lambda: GRPOConfig(sys.argv[2], use_cpu=True, bf16=False, deepspeed={"zero_optimization": {}}))
+from transformers.integrations.liger import apply_liger_kernel
+attempt("liger-kernel", lambda: apply_liger_kernel(None, None))
 attempt("math-verify", lambda: accuracy_reward([[{"content": "1"}]], ["1"]))
 """
 
@@ -47,7 +49,7 @@ def test_each_missing_package_is_an_import_error(tmp_path: Path) -> None:
     told = dict(
         line.split(" ", 1) for line in ran.stdout.splitlines() if line.split(" ")[0].replace("-", "_") in HIDDEN
     )
-    assert set(told) == {"peft", "bitsandbytes", "deepspeed", "math-verify"}, ran.stderr[-2000:]
+    assert set(told) == {"peft", "bitsandbytes", "deepspeed", "math-verify", "liger-kernel"}, ran.stderr[-2000:]
     assert all(
         text.split()[0] in ("ImportError", "ModuleNotFoundError", "PackageNotFoundError") for text in told.values()
     ), told

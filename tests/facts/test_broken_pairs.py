@@ -60,6 +60,7 @@ def test_what_is_not_known_does_not_hold() -> None:
         (stack(trl="0.28.0", transformers="5.23.0"), "cannot be imported"),
         (stack(peft="0.17.1", transformers="5.0.0"), "HybridCache"),
         (stack(trl="1.15.0", transformers="5.23.0"), "'NoneType' object"),
+        (stack(trl="0.26.2", vllm="0.12.0"), "GuidedDecodingParams"),
     ],
     ids=lambda value: "-".join(map(str, value.packages.values())) if isinstance(value, Stack) else "",
 )

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.facts.model_config import lora_parameter_count, parameter_count, read_model_config
+from grpo_recipes.facts.model_config import (
+    cached_snapshot,
+    lora_parameter_count,
+    parameter_count,
+    read_model_config,
+)
+from grpo_recipes.facts.tokenizer_files import chat_template_of
 
 # The published config.json of Qwen/Qwen2-0.5B-Instruct, whose model card says 0.49 billion parameters.
 QWEN2_HALF_BILLION = {
@@ -98,3 +104,11 @@ def test_only_a_readable_config_is_read(
 
 def test_a_hub_id_is_no_local_folder() -> None:
     assert read_model_config("no-such-owner/no-such-model") is None
+
+
+@pytest.mark.parametrize("model", ["a" * 300, "owner/" + "a" * 300, "./" + "b/" * 3000, "a\0b"], ids=len)
+@pytest.mark.parametrize("revision", [None, "c" * 300])
+def test_a_name_that_no_file_system_takes_has_no_config(model: str, revision: str | None) -> None:
+    assert read_model_config(model, revision) is None
+    assert cached_snapshot(model, revision) is None
+    assert chat_template_of(model, revision) is None

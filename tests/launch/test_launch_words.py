@@ -204,3 +204,28 @@ def test_an_amended_record_keeps_what_it_does_not_know(tmp_path: Path) -> None:
     record = amend_record(str(tmp_path), {"status": "failed"})
     assert (record.status, record.step) == ("failed", 7)
     assert '"of_the_worker": [\n    1\n  ]' in (tmp_path / "run.json").read_text()
+
+
+GUARDS = [
+    {"id": "GRD003", "name": "truncation", "action": "warn", "first_step": 10, "last_step": 90, "count": 7},
+    {"id": "GRD010", "name": "memory_growth", "action": "note", "first_step": 60, "last_step": 60, "count": 1},
+    {"id": "GRD004", "name": "not_finite", "action": "stop", "first_step": 95, "last_step": 95, "count": 1},
+]
+
+
+def test_the_summary_names_the_guards_that_spoke_and_leaves_the_one_that_stopped_to_its_message() -> None:
+    assert "guards" not in summary(RunRecord(status="completed", guards=[]))
+    assert summary(RunRecord(status="stopped", message="not_finite: ...", guards=GUARDS)).splitlines()[1:4] == [
+        "  not_finite: ...",
+        "  guards      truncation from step 10 on, 7 times up to step 90; grpo-run explain GRD003",
+        "              memory_growth from step 60 on; grpo-run explain GRD010",
+    ]
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal], ids=["log", "terminal"])
+def test_what_a_guard_says_is_shown_while_the_run_goes_on(stream: type[io.StringIO]) -> None:
+    echo = stream()
+    event = {"event": "guard", "step": 10, "id": "GRD003", "name": "truncation", "action": "warn", "message": "all cut"}
+    with progress(echo) as shown:
+        shown.show(event)
+    assert "warning: truncation at step 10: all cut [GRD003]\n" in echo.getvalue()

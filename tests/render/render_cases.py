@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from grpo_recipes.plan import Arguments, Data, Expect, Model, Plan, Reward, Tokenizer, World
+from grpo_recipes.plan import Arguments, Data, Expect, Guards, Model, Plan, Reward, Tokenizer, World
+from grpo_recipes.schemas.guards import Guards as GuardsSection
 
 ZERO2 = {"zero_stage": 2, "offload_optimizer_device": "none", "offload_param_device": "none", "extra": {}}
 ZERO3_OFFLOAD = {
@@ -31,6 +32,7 @@ def plan_for(world: World, *, deepspeed: dict[str, object] | None = None, **grpo
         data=data,
         rewards=(Reward("shipped", "exact_match", "exact_match", 1.0),),
         evaluation=None,
+        guards=Guards(**GuardsSection().model_dump()),
         shims={},
         expect=Expect(world.num_processes, 0, "full", None, {}),
         deepspeed=deepspeed,

@@ -42,7 +42,7 @@ def test_it_is_read_back_to_the_same_values(text: str, tmp_path: Path) -> None:
 def test_local_paths_are_absolute_and_hub_ids_stay(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "rewards.py").write_text("def brevity(completions, **kwargs):\n    return []\n")
-    (tmp_path / "rows.jsonl").write_text('{"question": "1+1", "answer": "2"}\n')
+    (tmp_path / "rows.jsonl").write_text('{"question": "1+1", "answer": "2"}\n' * 4)
     text = (
         "model: {model_name_or_path: ./model}\ndataset: {path: rows.jsonl}\nevaluation: {path: owner/held-out}\n"
         "tokenizer: {chat_template_path: ./chat.jinja}\nrewards: [{python: 'rewards.py:brevity'}, {model: owner/judge}]"
@@ -58,7 +58,7 @@ def test_local_paths_are_absolute_and_hub_ids_stay(tmp_path: Path) -> None:
 
 
 def test_from_another_folder_it_gives_the_same_plan(tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text('{"question": "1+1", "answer": "2"}\n')
+    (tmp_path / "rows.jsonl").write_text('{"question": "1+1", "answer": "2"}\n' * 4)
     resolution = resolved(tmp_path, "dataset: {path: ./rows.jsonl}\ngrpo: {num_generations: 4}")
     assert resolution.context is not None
     elsewhere = tmp_path / "elsewhere"

@@ -36,8 +36,9 @@ PASSED = [
     pytest.param("0.17.0", EVERYWHERE + "training: {warmup_steps: 0.1}", {"warmup_ratio": 0.1}, id="a-share"),
     pytest.param("1.9.0", "training: {warmup_steps: 0.1}", {"warmup_steps": 0.1}, id="a-share-as-steps"),
     pytest.param(
-        "0.21.0",
-        "trl: {vllm_structured_outputs_regex: a+}\ngrpo: {loss_type: grpo}",
+        "0.23.1",
+        "generation: {use_vllm: true}\n"
+        "trl: {vllm_structured_outputs_regex: a+, vllm_importance_sampling_mode: token_truncate}",
         {"vllm_guided_decoding_regex": "a+"},
         id="an-older-name",
     ),

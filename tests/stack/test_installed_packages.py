@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from grpo_recipes.stack.installed import installed_packages
-from grpo_recipes.stack.stack import PACKAGES
+from grpo_recipes.stack.stack import OPTIONAL_PACKAGES, PACKAGES
 
 
 def install(folder: Path, name: str, version: str | None, metadata: str = "METADATA") -> None:
@@ -18,7 +18,7 @@ def install(folder: Path, name: str, version: str | None, metadata: str = "METAD
 def test_nothing_is_found_on_an_empty_search_path(tmp_path: Path) -> None:
     missing, file = str(tmp_path / "missing"), tmp_path / "packages.zip"
     file.write_bytes(b"PK")
-    assert installed_packages([str(tmp_path), missing, str(file)]) == dict.fromkeys(PACKAGES)
+    assert installed_packages([str(tmp_path), missing, str(file)]) == dict.fromkeys((*PACKAGES, *OPTIONAL_PACKAGES))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_nothing_is_found_on_an_empty_search_path(tmp_path: Path) -> None:
 def test_the_version_is_read_from_the_metadata(tmp_path: Path, name: str, package: str) -> None:
     install(tmp_path, name, "7.1.dev3+local", "PKG-INFO" if name.endswith("egg-info") else "METADATA")
     found = installed_packages([str(tmp_path)])
-    assert found == {**dict.fromkeys(PACKAGES), package: "7.1.dev3+local"}
+    assert found == {**dict.fromkeys((*PACKAGES, *OPTIONAL_PACKAGES)), package: "7.1.dev3+local"}
 
 
 def test_a_folder_left_by_an_interrupted_update_is_not_an_installed_package(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from grpo_recipes.stack.probe import has_avx512_bf16, probe
-from grpo_recipes.stack.stack import PACKAGES, from_json_value, to_json_value
+from grpo_recipes.stack.stack import OPTIONAL_PACKAGES, PACKAGES, from_json_value, to_json_value
 
 
 def test_this_machine_is_known_but_for_what_nobody_says() -> None:
     stack = probe()
     assert stack.python == platform.python_version()
-    assert set(stack.packages) == set(PACKAGES)
+    assert set(stack.packages) == {*PACKAGES, *OPTIONAL_PACKAGES}
     assert all(stack.is_known(package) for package in PACKAGES)
     assert not stack.declared
     assert not stack.is_known("numpy")

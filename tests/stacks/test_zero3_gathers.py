@@ -1,4 +1,4 @@
-"""SHM019: an older DeepSpeed on the CPU hands out parameters that are not gathered yet; zero3_gathers waits for them."""
+"""SHM019: an older DeepSpeed on the CPU hands out parameters that are not there yet; zero3_gathers waits for them."""
 
 import pytest
 from environments import ENVIRONMENTS

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from grpo_recipes.errors import Refusal
-from grpo_recipes.plan import Arguments, Data, Expect, Model, Plan, Reward, Tokenizer, World
+from grpo_recipes.plan import Arguments, Data, Expect, Guards, Model, Plan, Reward, Tokenizer, World
+from grpo_recipes.schemas.guards import Guards as GuardsSection
 from grpo_recipes.trust.allowed import allow, allowed_file, is_allowed
 from grpo_recipes.trust.code import CodePart, code_parts, refusal, resolve_allowed
 
@@ -37,6 +38,7 @@ def plan_with(*rewards: Reward, model: Model, **model_init: object) -> Plan:
         data=data,
         rewards=rewards,
         evaluation=None,
+        guards=Guards(**GuardsSection().model_dump()),
         shims={},
         expect=Expect(1, 0, "full", None, {}),
         deepspeed=None,

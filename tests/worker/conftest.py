@@ -3,13 +3,16 @@
 import functools
 import hashlib
 import json
+import os
 import shutil
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from worker_runs import Changes, plan_of, planned_data
+from worker_runs import Changes, Trained, environment, plan_of, planned_data, record
 
 PACKAGE = Path(__file__).resolve().parents[2] / "grpo_recipes"
 CHARACTERS = "0123456789+=abcdefghijklmnopqrstuvwxyz"
@@ -118,6 +121,37 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
 def sha256_of_text() -> Callable[[str], str]:
     """The digest that a plan has for a reward file of this text."""
     return lambda text: hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Trained]]:
+    """Trains a plan in a fork of a process that has the libraries, with a fault and a user's reward files."""
+    errors = (tmp_path_factory.mktemp("server") / "stderr.txt").open("w")
+    program = Path(__file__).with_name("in_broken_trainer.py")
+    server = subprocess.Popen(
+        [sys.executable, str(program)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        text=True,
+        env=environment(PYTHONPATH=str(PACKAGE.parent), TOKENIZERS_PARALLELISM="false"),
+    )
+    assert server.stdin is not None and server.stdout is not None
+
+    def run(plan: Changes, fault: str = "nothing", *, user: dict[str, str] | None = None, **request: Any) -> Trained:
+        folder = Path(request.pop("folder", None) or tmp_path_factory.mktemp("run"))
+        (folder / "plan.json").write_text(json.dumps(plan))
+        (folder / "worker" / "user").mkdir(parents=True, exist_ok=True)
+        for file, text in (user or {}).items():
+            (folder / "worker" / "user" / file).write_text(text)
+        server.stdin.write(json.dumps({"folder": str(folder), "fault": fault, **request}) + os.linesep)
+        server.stdin.flush()
+        answer = json.loads(server.stdout.readline())
+        return Trained(**answer, record=record(folder), folder=folder)
+
+    yield run
+    server.stdin.close()
+    server.wait(timeout=30)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ or a defect of a release would, before the worker's own entry point runs.
 
 import json
 import os
+import socket
 import sys
 import tempfile
 import traceback
@@ -113,6 +114,18 @@ def loss_that_is_no_number() -> None:
     GRPOTrainer.compute_loss = lambda self, *given, **named: original(self, *given, **named) * float("nan")
 
 
+def loss_that_is_no_number_on_rank_1() -> None:
+    """From the third step on."""
+    original, calls = GRPOTrainer.compute_loss, []
+
+    def compute_loss(self: Any, *given: Any, **named: Any) -> Any:
+        calls.append(1)
+        is_lost = len(calls) > 2 and os.environ["RANK"] == "1"
+        return original(self, *given, **named) * (float("nan") if is_lost else 1.0)
+
+    GRPOTrainer.compute_loss = compute_loss
+
+
 def optimizer_that_does_nothing() -> None:
     torch.optim.AdamW.step = lambda self, closure=None: None
 
@@ -128,6 +141,18 @@ def optimizer_without_the_last_layer() -> None:
         return made
 
     GRPOTrainer.create_optimizer = create
+
+
+def optimizer_that_stops_later() -> None:
+    """As a callback that empties the optimizer after the proofs were made."""
+    update, calls = torch.optim.AdamW.step, []
+
+    def step(self: Any, closure: Any = None) -> None:
+        calls.append(1)
+        if len(calls) <= 3:
+            update(self)
+
+    torch.optim.AdamW.step = step
 
 
 def adapter_set_back_to_zero() -> None:
@@ -269,24 +294,36 @@ def watched(request: dict[str, Any]) -> int:
     return code
 
 
-def in_a_fork(request: dict[str, Any]) -> dict[str, Any]:
-    """Exit code and output of one training in a fork."""
+def in_forks(request: dict[str, Any]) -> dict[str, Any]:
+    """Exit codes and output of one training in a fork, or in as many as `ranks`."""
+    ranks = request.get("ranks", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(server.getsockname()[1])}
     with tempfile.TemporaryFile("w+") as output:
-        child = os.fork()
-        if child == 0:
-            code = 70
-            try:
-                os.dup2(output.fileno(), 1)
-                os.dup2(output.fileno(), 2)
-                code = globals()[request.get("call", "train")](request)
-            except BaseException:
-                traceback.print_exc()
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        children = []
+        for rank in range(ranks):
+            children.append(os.fork())
+            if children[-1] == 0:
+                if ranks > 1:
+                    of_rank = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
+                    os.environ.update(address | of_rank | {"ACCELERATE_USE_CPU": "true"})
+                _in_child(request, output.fileno())
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
         output.seek(0)
-        return {"exit_code": status, "output": output.read()}
+        return {"exit_code": codes[0], "exit_codes": codes, "output": output.read()}
+
+
+def _in_child(request: dict[str, Any], output: int) -> None:
+    code = 70
+    try:
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        code = globals()[request.get("call", "train")](request)
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
@@ -294,5 +331,5 @@ if __name__ == "__main__":
     import grpo_recipes.worker.training  # noqa: F401 (what the forks share)
 
     for line in sys.stdin:
-        print(json.dumps(in_a_fork(json.loads(line))), flush=True)
+        print(json.dumps(in_forks(json.loads(line))), flush=True)
     os._exit(0)

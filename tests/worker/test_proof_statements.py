@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from worker_runs import plan_of
 
-from grpo_recipes.plan import Arguments, Data, Evaluation, Expect, Model, Tokenizer, World
+from grpo_recipes.plan import Arguments, Data, Evaluation, Expect, Guards, Model, Tokenizer, World
 from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.proofs import (
     catalog,
@@ -38,6 +38,7 @@ def planned(mode: str = "lora", device: str = "cpu", strategy: str = "single", *
         data=Data(**content["data"]),
         rewards=(),
         evaluation=evaluation,
+        guards=Guards(**content["guards"]),
         shims={},
         expect=Expect(1, 0, "full" if mode == "full" else "lora", None, {}, adapter_dtype="float32"),
         smoke=False,

@@ -1,61 +1,12 @@
 """Each proof holds for a trainer as planned and fails for one that is broken, and its message leads to the cause."""
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import pytest
-from worker_runs import Changes, environment, record
+from worker_runs import Changes, Trained
 
 pytestmark = pytest.mark.stack
-PROGRAM = Path(__file__).with_name("in_broken_trainer.py")
-ROOT = PROGRAM.parents[2]
 STEPS = {"max_steps": 2}
-
-
-@dataclass(frozen=True, slots=True)
-class Trained:
-    """One training: how it ended, what it printed, its run.json."""
-
-    exit_code: int
-    output: str
-    record: Changes
-
-    def proofs(self) -> dict[str, Changes]:
-        """The proofs of run.json by id."""
-        return {proof["id"]: proof for proof in self.record["proofs"]}
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Trained]]:
-    """Trains a plan in a fork of a process that has the libraries, with a fault."""
-    errors = (tmp_path_factory.mktemp("server") / "stderr.txt").open("w")
-    server = subprocess.Popen(
-        [sys.executable, str(PROGRAM)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=errors,
-        text=True,
-        env=environment(PYTHONPATH=str(ROOT), TOKENIZERS_PARALLELISM="false"),
-    )
-    assert server.stdin is not None and server.stdout is not None
-
-    def run(plan: Changes, fault: str = "nothing", **request: Any) -> Trained:
-        folder = tmp_path_factory.mktemp("run")
-        (folder / "plan.json").write_text(json.dumps(plan))
-        server.stdin.write(json.dumps({"folder": str(folder), "fault": fault, **request}) + os.linesep)
-        server.stdin.flush()
-        answer = json.loads(server.stdout.readline())
-        return Trained(**answer, record=record(folder))
-
-    yield run
-    server.stdin.close()
-    server.wait(timeout=30)
 
 
 HOLDING = [

@@ -1,11 +1,15 @@
 """Parts of plans, and the real worker started in a run folder."""
 
+import dataclasses
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from grpo_recipes.plan import Guards
+from grpo_recipes.schemas.guards import Guards as GuardsSection
 
 LORA = {
     "r": 4,
@@ -17,6 +21,25 @@ LORA = {
 NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": "float32"}
 
 Changes = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Trained:
+    """One training: how it ended (of several ranks, how each did), what all printed, its run.json and run folder."""
+
+    exit_code: int
+    exit_codes: list[int]
+    output: str
+    record: Changes
+    folder: Path
+
+    def proofs(self) -> dict[str, Changes]:
+        """The proofs of run.json by id."""
+        return {proof["id"]: proof for proof in self.record["proofs"]}
+
+    def guards(self) -> dict[str, Changes]:
+        """The guards that spoke, by name."""
+        return {guard["name"]: guard for guard in self.record["guards"]}
 
 
 def planned_data(path: Path, **changes: Any) -> Changes:
@@ -101,6 +124,7 @@ def plan_of(
         "data": planned_data(rows),
         "rewards": [planned_reward("regex_match", name="digits", kwargs={"pattern": r"\d\d", "full": False})],
         "evaluation": None,
+        "guards": dataclasses.asdict(Guards(**GuardsSection().model_dump())),
         "shims": {},
         "expect": {
             "world_size": 1,

@@ -1,0 +1,176 @@
+"""`grpo-run init`: a small recipe, a shipped one, or one taken over from another program's configuration."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from grpo_recipes.cli.stack_option import chosen_stack
+from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED, Refusal
+from grpo_recipes.report.takeover_text import takeover_json, takeover_text
+from grpo_recipes.resolve.resolve import resolve
+from grpo_recipes.takeover.shipped import shipped_recipe, shipped_recipes
+from grpo_recipes.takeover.starter import STARTER
+from grpo_recipes.takeover.takeover import take_over
+from grpo_recipes.trust.redact import redact, redact_value
+
+STDOUT = "-"
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--list", "as_list", is_flag=True, help="List the shipped recipes.")
+@click.option("--from", "config", metavar="CONFIG", help="Take over a TRL, open-r1 or axolotl YAML file.")
+@click.option("--accelerate", metavar="FILE", help="The accelerate file that it is launched with.")
+@click.option("--deepspeed", metavar="FILE", help="The DeepSpeed file that it is launched with.")
+@click.option(
+    "--written-for",
+    metavar="STACK",
+    help="The release whose defaults it relies on, e.g. trl==0.15.2; else the newest that takes its keys.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Where to write; - prints. Nothing is overwritten.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print as JSON: the recipes of --list, or what became of each key."
+)
+def init(
+    name: str | None,
+    as_list: bool,
+    config: str | None,
+    accelerate: str | None,
+    deepspeed: str | None,
+    written_for: str | None,
+    output: str | None,
+    as_json: bool,
+) -> int:
+    """Write a recipe: a small one to begin with, the shipped one NAME, or one taken over with --from."""
+    beside = [option for option, value in (("--accelerate", accelerate), ("--deepspeed", deepspeed)) if value]
+    beside += ["--written-for"] if written_for else []
+    if sum([name is not None, as_list, config is not None]) > 1:
+        raise Refusal("init has one task at a time\n  = fix: a NAME, or --list, or --from")
+    if beside and config is None:
+        raise Refusal(f"{beside[0]} goes with --from\n  = fix: --from CONFIG.yaml {beside[0]} ...")
+    if as_list:
+        return _list(as_json)
+    if config is not None:
+        return _take_over(config, accelerate, deepspeed, written_for, output, as_json)
+    return _write_shipped(name, output) if name is not None else _write_starter(output)
+
+
+def _list(as_json: bool) -> int:
+    recipes = shipped_recipes()
+    if as_json:
+        click.echo(json.dumps([{"name": one.name, "description": one.description} for one in recipes], indent=2))
+        return EXIT_DONE
+    width = max(len(one.name) for one in recipes)
+    for one in recipes:
+        click.echo(f"{one.name:{width}}  {one.description}")
+    return EXIT_DONE
+
+
+def _write_starter(output: str | None) -> int:
+    if output == STDOUT:
+        click.echo(STARTER, nl=False)
+        return EXIT_DONE
+    _write({output or "recipe.yaml": STARTER})
+    return EXIT_DONE
+
+
+def _write_shipped(name: str, output: str | None) -> int:
+    """The recipe and what it needs, which keeps its place beside it."""
+    one = shipped_recipe(name)
+    text = one.file.read_text(encoding="utf-8").replace("../schemas/recipe.schema.json", "recipe.schema.json")
+    if output == STDOUT:
+        click.echo(text, nl=False)
+        return EXIT_DONE
+    target = Path(output or f"{one.name}.yaml")
+    for part in one.beside:
+        _copy(one.folder / part, target.parent / part)
+    _write({str(target): text})
+    return EXIT_DONE
+
+
+def _copy(source: Path, target: Path) -> None:
+    """A file or folder that a recipe needs; what is there already stays."""
+    if target.exists():
+        click.echo(f"kept {target}, which was there", err=True)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target)
+    else:
+        shutil.copy2(source, target)
+    click.echo(f"wrote {target}", err=True)
+
+
+def _take_over(
+    config: str,
+    accelerate: str | None,
+    deepspeed: str | None,
+    written_for: str | None,
+    output: str | None,
+    as_json: bool,
+) -> int:
+    file = None if output in (None, STDOUT) else output
+    taken = take_over(config, accelerate=accelerate, deepspeed=deepspeed, written_for=written_for, output=file)
+    text = redact(taken.text)
+    if file is not None:
+        folder = Path(file).parent
+        _write({**{str(folder / name): redact(one) for name, one in taken.files.items()}, file: text})
+    elif not as_json:
+        click.echo(text, nl=False)
+    if as_json:
+        value = takeover_json(taken, file, text)
+        click.echo(json.dumps(redact_value(value), indent=2, ensure_ascii=False, default=str))
+    else:
+        click.echo(redact(takeover_text(taken, file)), err=True)
+    if file is not None:
+        _say_findings(file, f"trl=={taken.release.trl},transformers=={taken.release.transformers}")
+    return EXIT_DONE if taken.is_complete else EXIT_NOT_STARTED
+
+
+def _say_findings(file: str, target: str) -> None:
+    """What validate would refuse on the release that the configuration was written for."""
+    resolution = resolve(file, chosen_stack(target))
+    errors = [finding for finding in resolution.findings if finding.severity == "error"]
+    for finding in errors:
+        click.echo(f"{file}: {finding.message} [{finding.rule}]", err=True)
+    if errors:
+        click.echo(f"next: grpo-run validate {file} --target {target}", err=True)
+
+
+def _write(texts: Mapping[str, str]) -> None:
+    """Writes new files, each at once or not at all. Raises Refusal where one is taken or cannot be written."""
+    for path in texts:
+        if os.path.lexists(path):
+            raise _taken(path)
+    for path, text in texts.items():
+        _write_one(path, text)
+        click.echo(
+            f"wrote {path}; next: grpo-run validate {path}" if path.endswith(".yaml") else f"wrote {path}", err=True
+        )
+
+
+def _write_one(path: str, text: str) -> None:
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, prefix=".init-", delete=False) as building:
+            building.write(text)
+        try:
+            os.chmod(building.name, 0o644)
+            os.link(building.name, path)  # unlike a rename it does not replace what is there
+        finally:
+            os.unlink(building.name)
+    except FileExistsError as problem:
+        raise _taken(path) from problem
+    except OSError as problem:
+        raise Refusal(f"{path}: it cannot be written\n  = because: {problem.strerror or problem}") from problem
+
+
+def _taken(path: str) -> Refusal:
+    stem, end = os.path.splitext(path)
+    return Refusal(f"{path} is there already\n  = because: init overwrites nothing\n  = fix: -o {stem}_new{end}")

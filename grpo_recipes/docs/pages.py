@@ -1,0 +1,46 @@
+"""Every finding id with its page: rules, the resolver's and the readers' ids, proofs, guards, checks of preflight."""
+
+import ast
+from pathlib import Path
+
+from grpo_recipes.resolve import field_values, not_expressed, placement, schema_findings, stack_findings
+from grpo_recipes.rules.registry import rules
+from grpo_recipes.stack import ids as stack_ids
+from grpo_recipes.yaml import ids as yaml_ids
+
+OTHER_IDS = {
+    schema_findings.MISSING_KEY: "A key that has no default is missing.",
+    schema_findings.WRONG_TYPE: "A value has another type than its key; nothing is converted in silence.",
+    schema_findings.OUT_OF_RANGE: "A value lies outside the range in which it means something.",
+    schema_findings.NOT_ONE_OF: "A value is none of the format's words for its key.",
+    placement.UNKNOWN_KEY: "A key is not part of the format, nor a field of the class that its section passes on.",
+    placement.REMOVED_KEY: "A field once existed and was removed by a release.",
+    placement.OWNED_KEY: "A GRPOConfig field stands under `trl` though it has a place of its own, or grpo-run sets it.",
+    not_expressed.NOT_EXPRESSED: "The target cannot express a value: it lacks the field or reads it in another way, and"
+    " does something else by itself. What an older release does without a field is known for every release.",
+    field_values.NOT_ALLOWED: "A value is not among those that the target's own source knows. Many of these pass"
+    " GRPOConfig and fail after the model was loaded.",
+    field_values.WRONG_FIELD_TYPE: "A value has another type than the target's class declares for its field.",
+    field_values.AMBIGUOUS_WORD: "yes, no, on and off are booleans in YAML 1.1 and words in YAML 1.2.",
+    field_values.NO_EFFECT: "A value was written that changes nothing, given the others, e.g. vllm_mode without vLLM.",
+    stack_findings.NO_FACTS: "Nothing is known about a release, so nothing could be checked against it.",
+}
+
+
+def known_ids() -> dict[str, str]:
+    """Every finding id with its page."""
+    pages = {rule.id: rule.page for rule in rules()}
+    return {**OTHER_IDS, **yaml_ids.MEANINGS, **stack_ids.MEANINGS, **pages, **worker_pages()}
+
+
+def worker_pages() -> dict[str, str]:
+    """The pages of proofs, guards and checks of preflight by id, from the worker's files, which only a run imports."""
+    pages = {}
+    worker = Path(__file__).parents[1] / "worker"
+    folders = (worker / "proofs", worker / "guards", worker / "preflight" / "checks")
+    for file in sorted(file for folder in folders for file in folder.glob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == ["ID"]:
+                pages[str(ast.literal_eval(node.value))] = ast.get_docstring(tree) or ""
+    return pages

@@ -1,0 +1,104 @@
+"""What the modules of a well-known model are called, and which of them PEFT's ways of naming modules find."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from grpo_recipes.facts.shipped import table
+from grpo_recipes.facts.windows import is_within
+
+_MOST_LAYERS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleNames:
+    """The full names of a model's modules, those of all layers.
+
+    linear: what an adapter fits, embedding likewise, other: everything else (norms, blocks). parameters: tensors
+    outside of linear layers, as fused experts. also: last parts of further names: of a part that sees, and what PEFT
+    still takes for a fused tensor. layers: the list of blocks, count: how many.
+    """
+
+    linear: tuple[str, ...]
+    embedding: tuple[str, ...]
+    other: tuple[str, ...]
+    parameters: tuple[str, ...]
+    also: tuple[str, ...]
+    layers: str
+    count: int
+
+    @property
+    def adapted(self) -> tuple[str, ...]:
+        """The modules that an adapter fits."""
+        return self.linear + self.embedding
+
+    def endings(self) -> tuple[str, ...]:
+        """The last parts of the names of what an adapter fits, each once."""
+        return tuple(dict.fromkeys(name.rpartition(".")[2] for name in self.linear)) + self.also
+
+
+def module_names(config: Mapping[str, object], transformers: str | None) -> ModuleNames | None:
+    """The names for a config.json in this release of transformers; None for a model or a release not in the table."""
+    architectures = config.get("architectures")
+    model_class = architectures[0] if isinstance(architectures, list) and architectures else None
+    for row in table("module_names")["structures"]:
+        if model_class in row["classes"]:
+            window = row.get("transformers", "")
+            known = not window or (transformers is not None and is_within(transformers, window))
+            count = layer_count(config)
+            return _names(row, count) if known and count is not None else None
+    return None
+
+
+def known_endings() -> frozenset[str]:
+    """The last parts of the names of every linear layer in the table."""
+    return frozenset(
+        name.rpartition(".")[2] for row in table("module_names")["structures"] for name in row["linear"].split()
+    )
+
+
+def layer_count(config: Mapping[str, object]) -> int | None:
+    """How many blocks the model has, None when its config.json does not say."""
+    inner = config.get("text_config")
+    for place in (config, inner if isinstance(inner, dict) else {}):
+        for key in ("num_hidden_layers", "n_layer"):
+            value = place.get(key)
+            if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MOST_LAYERS:
+                return value
+    return None
+
+
+def _names(row: Mapping[str, str], count: int) -> ModuleNames:
+    def spread(kind: str) -> tuple[str, ...]:
+        names = []
+        for name in row.get(kind, "").split():
+            inner = name.removeprefix("*.")
+            names += [f"{row['layers']}.{n}.{inner}" for n in range(count)] if inner != name else [name]
+        return tuple(names)
+
+    return ModuleNames(
+        linear=spread("linear"),
+        embedding=spread("embedding"),
+        other=spread("other"),
+        parameters=spread("parameters"),
+        also=tuple(row.get("also", "").split()),
+        layers=row["layers"],
+        count=count,
+    )
+
+
+def named(target: str, names: Sequence[str]) -> list[str]:
+    """The names that an entry of `target_modules` finds: the whole name, or its end after a dot."""
+    ending = f".{target}"
+    return [name for name in names if name == target or name.endswith(ending)]
+
+
+def found_by(pattern: str, names: Sequence[str]) -> bool | None:
+    """Whether a regular expression matches one of the names as a whole, as PEFT asks; None when it may take long.
+
+    Raises re.error for a pattern that is none.
+    """
+    compiled = re.compile(pattern)
+    if len(re.findall(r"(?<!\\)[*+{]", pattern)) > 3 or re.search(r"\)[*+{]", pattern) or len(pattern) > 500:
+        return None
+    return any(compiled.fullmatch(name) is not None for name in names)

@@ -1,0 +1,108 @@
+"""Runs the preflight of a folder to its end, and leaves neither a process nor a file, however it ends."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from grpo_recipes.errors import EXIT_INTERNAL, Refusal
+from grpo_recipes.launch import supervisor
+from grpo_recipes.trust.redact import redact
+
+ANSWER_FILE = "preflight-answer.json"
+LOG_FILE = "preflight.log"
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LEAVE_S = 25.0
+_SHOWN_LINES = 30
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[str]:
+    """A folder that is gone afterwards, also when a signal ends the command, which becomes KeyboardInterrupt."""
+    before = {each: signal.getsignal(each) for each in ENDING}
+    for each, handler in before.items():
+        if handler != signal.SIG_IGN:
+            signal.signal(each, _interrupt)
+    folder = tempfile.mkdtemp(prefix="grpo-run-preflight-")
+    try:
+        yield folder
+    finally:
+        with _not_interrupted():
+            shutil.rmtree(folder, ignore_errors=True)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def answer_of(folder: str) -> dict[str, Any]:
+    """What the worker found in a preflight folder: "faults" and what is "shown", as JSON values.
+
+    Raises Refusal with the end of its output when it could not answer.
+    """
+    log = Path(folder, LOG_FILE)
+    scratch = os.path.join(folder, "tmp")  # what rewards leave there goes with the folder
+    os.mkdir(scratch)
+    with open(log, "ab") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-I", "-S", supervisor.__file__, folder, str(os.getpid())],
+            env={**os.environ, "PYTHON": sys.executable, "TMPDIR": scratch},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            child.wait()
+        finally:
+            with _not_interrupted():
+                _end(child)
+    try:
+        found: dict[str, Any] = json.loads(Path(folder, ANSWER_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        lines = redact(log.read_text(encoding="utf-8", errors="replace")).splitlines()[-_SHOWN_LINES:]
+        raise Refusal(
+            "\n".join(
+                [
+                    f"the preflight ended with {child.returncode} before it could answer",
+                    *(f"  | {line}" for line in lines),
+                ]
+            ),
+            exit_code=EXIT_INTERNAL,
+        ) from None
+    return found
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _not_interrupted() -> Iterator[None]:
+    """Cleaning up takes a moment, and an impatient second Ctrl-C must not leave half of it."""
+    before = {each: signal.signal(each, signal.SIG_IGN) for each in ENDING}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    """Asks the supervisor twice, upon which it kills everything below it, and waits for that."""
+    if child.poll() is not None:
+        return
+    for _ in range(2):
+        child.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(timeout=0.3)
+    try:
+        child.wait(timeout=_LEAVE_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()

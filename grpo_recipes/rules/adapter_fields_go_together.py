@@ -1,0 +1,135 @@
+"""The fields of an adapter go together.
+
+LoraConfig raises ValueError for some combinations: layers can be chosen only among listed `target_modules` (the
+format's default is the word all-linear), a `layers_pattern` is for `layers_to_transform`, a LoRA bias goes with a plain
+start and without DoRA. PEFT notices others when it builds the adapter, after the model was loaded: of DoRA, aLoRA and
+the other variants a layer can be one, and a tensor in `target_parameters` takes neither dropout nor a variant. Others
+pass in silence: in inference mode nothing is trained, and the settings of a start that is not chosen are left out.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from grpo_recipes.finding import Finding, Patch, Severity
+from grpo_recipes.rules.adapter_modules import TARGETS, adapted_model
+from grpo_recipes.rules.context import Context
+
+ID = "LRA006"
+# Of these a layer can be one.
+VARIANTS = (
+    "use_dora",
+    "alora_invocation_tokens",
+    "arrow_config",
+    "use_bdlora",
+    "velora_config",
+    "monteclora_config",
+    "kasa_config",
+)
+# What a start needs, and nothing else reads.
+OF_A_START = {"loftq_config": "loftq", "eva_config": "eva", "corda_config": "corda", "lora_ga_config": "lora_ga"}
+# These are configurations of their own.
+PARTS = ("velora_config", "kasa_config", "eva_config", "corda_config", "lora_ga_config", "arrow_config", "use_bdlora")
+IN_LORA_CONFIG = "LoraConfig raises ValueError for it"
+WHEN_BUILT = "PEFT raises ValueError when it builds the adapter, after loading the model"
+
+
+def _value(context: Context, name: str) -> object:
+    return context.value(f"LoraConfig.{name}")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.has_section("lora"):
+        yield from _layers(context)
+        yield from _bias(context)
+        yield from _variants(context)
+        yield from _tensors(context)
+        yield from _of_no_use(context)
+
+
+def _finding(
+    context: Context, name: str, told: str, because: str, fix: object = None, severity: Severity = "error", at: str = ""
+) -> Finding:
+    """A finding about one field, whose fix sets a field (`at`, or the same), or removes it."""
+    field = at or name
+    patch = Patch(("lora", field), remove=True) if fix is None else Patch(("lora", field), fix)
+    shown = f"[{', '.join(map(str, fix))}]" if isinstance(fix, list) else str(fix).lower()
+    text = f"remove {field}" if fix is None else f"{field}: {shown}"
+    key = f"LoraConfig.{name}"
+    return context.finding(ID, told, key, because=[because], severity=severity, fix=text, patch=[patch])
+
+
+def _layers(context: Context) -> Iterator[Finding]:
+    chosen = next((n for n in ("layers_to_transform", "layers_pattern") if _value(context, n) is not None), None)
+    if chosen is not None and isinstance(context.value(TARGETS), str):
+        model = adapted_model(context)
+        endings = [] if model is None else [end for end in model[1].endings() if end != "lm_head"]
+        both = chosen == "layers_to_transform" and _value(context, "layers_pattern") is not None
+        told = f"{chosen} needs a list of target_modules, here it is {context.value(TARGETS)}"
+        fix = endings if endings and chosen == "layers_to_transform" else None
+        found = _finding(context, chosen, told, IN_LORA_CONFIG, fix, at="target_modules" if fix else chosen)
+        further = (Patch(("lora", "layers_pattern"), remove=True),) if both and fix is None else ()
+        yield replace(found, patch=found.patch + further)
+    elif chosen == "layers_pattern" and _value(context, chosen):
+        yield _finding(context, chosen, "layers_pattern is for layers_to_transform, which is not set", IN_LORA_CONFIG)
+
+
+def _bias(context: Context) -> Iterator[Finding]:
+    if _value(context, "lora_bias") is not True:
+        return
+    start = _value(context, "init_lora_weights")
+    if start is not None and not isinstance(start, bool):
+        told = f"lora_bias goes with a plain start, not with init_lora_weights {start}"
+        yield _finding(context, "lora_bias", told, IN_LORA_CONFIG, False)
+    elif _value(context, "use_dora") is True:
+        yield _finding(context, "lora_bias", "DoRA has no lora_bias", IN_LORA_CONFIG, False)
+
+
+def _variants(context: Context) -> Iterator[Finding]:
+    chosen = [name for name in VARIANTS if _value(context, name) not in (None, False, [])]
+    if _value(context, "init_lora_weights") == "mica" and chosen:
+        told = f"{chosen[0]} and init_lora_weights mica are both variants of LoRA"
+        yield _finding(context, chosen[0], told, WHEN_BUILT)
+    for name in chosen[1:]:
+        yield _finding(context, name, f"{chosen[0]} and {name} are both variants of LoRA", WHEN_BUILT)
+
+
+def _tensors(context: Context) -> Iterator[Finding]:
+    if not _value(context, "target_parameters"):
+        return
+    dropout = _value(context, "lora_dropout")
+    if isinstance(dropout, float | int) and dropout > 0:
+        yield _finding(context, "lora_dropout", "target_parameters take no dropout", WHEN_BUILT, 0.0)
+    for name in ("lora_bias", *VARIANTS):
+        if _value(context, name) not in (None, False, []):
+            yield _finding(context, name, f"target_parameters do not go with {name}", WHEN_BUILT)
+
+
+def _of_no_use(context: Context) -> Iterator[Finding]:
+    if _value(context, "inference_mode") is True:
+        told = "in inference_mode the adapter is not trained"
+        yield _finding(
+            context,
+            "inference_mode",
+            told,
+            "no tensor is trained; with gradient checkpointing the run goes on in silence",
+            False,
+        )
+    for name, right in (("task_type", "CAUSAL_LM"), ("peft_type", "LORA")):
+        if _value(context, name) not in (None, right):
+            told = f"{name} is {_value(context, name)}, the adapter's is {right}"
+            yield _finding(context, name, told, "GRPO trains a causal language model through LoRA, nothing else")
+    if context.given("LoraConfig.runtime_config"):
+        because = "PEFT takes an object alone, and raises AttributeError for a map after loading the model"
+        yield _finding(context, "runtime_config", "runtime_config cannot be written in a recipe", because)
+    if isinstance(_value(context, "arrow_config"), dict):
+        because = "PEFT raises AttributeError when it has none, after loading the model"
+        yield _finding(context, "arrow_config", "arrow_config routes between adapters trained before", because)
+    for name in PARTS:
+        if _value(context, name) is not None and not isinstance(_value(context, name), dict):
+            told = f"{name} is {_value(context, name)}, it must be a map"
+            yield _finding(context, name, told, "LoraConfig raises TypeError for anything else")
+    for name, start in OF_A_START.items():
+        if isinstance(_value(context, name), dict) and _value(context, "init_lora_weights") != start:
+            told = f"{name} has no effect"
+            because = f"PEFT reads it for init_lora_weights: {start} alone"
+            yield _finding(context, name, told, because, severity="warning")

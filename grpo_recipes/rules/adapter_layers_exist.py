@@ -1,0 +1,54 @@
+"""The layers that get an adapter are layers of the model.
+
+`layers_to_transform` counts from 0. PEFT passes over a number that the model has no layer for, in silence as long as
+another one is there, so that fewer layers are trained than the recipe says; there is no -1 for the last one. With
+`layers_pattern`, the name of the list of layers ("layers", "h"), it raises ValueError when the name is wrong, after the
+model was loaded.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.facts.module_names import layer_count
+from grpo_recipes.finding import Finding, Patch, Path
+from grpo_recipes.rules.adapter_modules import adapted_model, words
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.loaded_model import model_config
+
+ID = "LRA005"
+LAYERS, PATTERN = "LoraConfig.layers_to_transform", "LoraConfig.layers_pattern"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    value = context.value(LAYERS)
+    listed: list[object] = value if isinstance(value, list) else [value]
+    numbers = [number for number in listed if isinstance(number, int)]
+    config = model_config(context) if context.has_section("lora") and value is not None else None
+    count = None if config is None else layer_count(config)
+    wrong = [number for number in numbers if number < 0 or (count is not None and number >= count)]
+    if wrong:
+        yield _layers(context, numbers, wrong, count)
+    model = adapted_model(context)
+    pattern = words(context.value(PATTERN))
+    if model is not None and pattern and not any(model[1].layers.endswith(name) for name in pattern):
+        name = model[1].layers.rpartition(".")[2]
+        path: Path = ("lora", "layers_pattern")
+        because = [f"they are {model[1].layers}; PEFT finds no layer and raises ValueError, after loading the model"]
+        told = f"the model's layers are not called {' or '.join(pattern)}"
+        fix, patch = f"layers_pattern: {name}", [Patch(path, name)]
+        yield context.finding(ID, told, PATTERN, because=because, fix=fix, patch=patch)
+
+
+def _layers(context: Context, numbers: list[int], wrong: list[int], count: int | None) -> Finding:
+    kept = [number for number in numbers if number not in wrong]
+    if count is not None:
+        kept = sorted({*kept, *(number + count for number in wrong if -count <= number < 0)})
+    says = "layer numbers count from 0" if count is None else f"its layers are 0 to {count - 1}"
+    path: Path = ("lora", "layers_to_transform")
+    return context.finding(
+        ID,
+        f"the model has no layer {', '.join(map(str, wrong))}",
+        LAYERS,
+        because=[says, "PEFT leaves such a layer out, in silence when another one is there"],
+        fix=f"layers_to_transform: {kept}" if kept else "remove layers_to_transform",
+        patch=[Patch(path, kept)] if kept else [Patch(path, remove=True)],
+    )

@@ -1,0 +1,143 @@
+"""Every module that an adapter names is one of the model's.
+
+PEFT raises ValueError when none of `target_modules` is found, after the model was loaded. As long as one name is right
+it is silent about all others: `[q_prj, v_proj]` trains an adapter on v_proj alone. So it is with `modules_to_save` and
+`target_parameters`. A list holds names or their last parts, never patterns; a text is one regular expression that has
+to match the whole name, so that `q_proj` or `q_proj,v_proj` match nothing. A name that is no linear layer or embedding
+(a norm, a whole block) cannot be adapted.
+
+The names are those of well-known models, by the class in their config.json; for other models only patterns are looked
+at.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from grpo_recipes.facts.module_names import ModuleNames, known_endings
+from grpo_recipes.finding import Finding, Patch, Path
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.rules.adapter_modules import TARGETS, adapted_model, is_all_linear, is_found, pattern_finds, words
+from grpo_recipes.rules.context import Context
+
+ID = "LRA003"
+SAVED, EXCLUDED = "LoraConfig.modules_to_save", "LoraConfig.exclude_modules"
+PARAMETERS, TOKENS = "LoraConfig.target_parameters", "LoraConfig.trainable_token_indices"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if not context.has_section("lora"):
+        return
+    model = adapted_model(context)
+    names = None if model is None else model[1]
+    targets = context.value(TARGETS)
+    if isinstance(targets, str) and not is_all_linear(targets):
+        yield from _pattern(context, targets, names)
+    if names is None:
+        return
+    everything = names.adapted + names.other
+    if isinstance(targets, list):
+        yield from _targets(context, targets, names)
+    yield from _entries(context, SAVED, names, everything, "PEFT trains no copy of it, and says nothing")
+    if isinstance(context.value(EXCLUDED), list):
+        yield from _entries(context, EXCLUDED, names, everything, "nothing is left out", severity="warning")
+    if isinstance(context.value(TOKENS), dict):
+        yield from _entries(context, TOKENS, names, names.embedding, "PEFT raises ValueError after loading the model")
+    tensors = names.parameters + tuple(f"{name}.{kind}" for name in names.linear for kind in ("weight", "bias"))
+    yield from _entries(context, PARAMETERS, names, tensors, "PEFT is silent when something else is found")
+
+
+def _pattern(context: Context, pattern: str, names: ModuleNames | None) -> Iterator[Finding]:
+    listed = [part.strip() for part in pattern.strip("[]").split(",")]
+    if all(re.fullmatch(r"\w+", part) for part in listed) and (len(listed) > 1 or pattern in known_endings()):
+        if pattern == "lm_head":
+            return
+        because = "a text is one regular expression that has to match a module's whole name; PEFT finds none"
+        yield _finding(context, TARGETS, f"target_modules {pattern!r} is no list", because, listed)
+        return
+    try:
+        found = pattern_finds(pattern, names) if names is not None else bool(re.compile(pattern)) or None
+    except re.error as error:
+        message = f"target_modules {pattern!r} is no regular expression"
+        yield _finding(context, TARGETS, message, f"{error}; PEFT raises it after loading the model", None)
+        return
+    if found is False and names is not None:
+        because = f"it has to match a whole name, as {names.linear[0]}; PEFT raises ValueError after loading the model"
+        yield _finding(context, TARGETS, f"target_modules {pattern!r} matches no module", because, None)
+
+
+def _targets(context: Context, targets: list[object], names: ModuleNames) -> Iterator[Finding]:
+    if not targets and not context.value(PARAMETERS):
+        because = "PEFT raises ValueError when it finds none, after loading the model"
+        yield _finding(context, TARGETS, "target_modules is empty", because, "all-linear")
+    is_alone = not any(is_found(target, names, names.adapted) for target in words(targets))
+    silent = "PEFT is silent about it, since it finds another one"
+    because = "PEFT raises ValueError when it finds none, after loading the model" if is_alone else silent
+    yield from _entries(context, TARGETS, names, names.adapted, because)
+
+
+def _entries(
+    context: Context, key: str, names: ModuleNames, among: tuple[str, ...], because: str, severity: str = "error"
+) -> Iterator[Finding]:
+    """A finding for each entry of a list, or key of a map, that finds none of these names."""
+    value, field = context.value(key), key.partition(".")[2]
+    entries = words(value) if isinstance(value, list | dict) else []
+    # Of modules to save PEFT looks at the end alone, also within a part.
+    short = [entry for entry in entries if key == SAVED and any(name.endswith(entry) for name in among)]
+    wrong = [entry for entry in entries if entry not in short and not is_found(entry, names, among)]
+    fix = _mended(value, {entry: _nearest(entry, key, names, among) for entry in wrong})
+    for entry in wrong:
+        at: Path = (entries.index(entry),) if isinstance(value, list) else (entry,)
+        if key == TARGETS and is_found(entry, names, names.other):
+            reason = "PEFT raises ValueError for it after loading the model; it adapts linear layers and embeddings"
+            yield _finding(context, key, f"{entry} cannot be adapted", reason, fix, at)
+            continue
+        told = f"{_class(context)} has {', '.join(names.endings())}" if among is not names.embedding else ""
+        message = f"the model has no {entry}, which {field} names"
+        yield _finding(context, key, message, because, fix, at, told, severity)
+
+
+def _nearest(entry: str, key: str, names: ModuleNames, among: tuple[str, ...]) -> list[str]:
+    """The nearest name as a list, or none; tensors by the two last parts of their names."""
+    parts = 2 if key == PARAMETERS else 1
+    known = dict.fromkeys([*(".".join(name.split(".")[-parts:]) for name in among), *among, *names.also])
+    return nearest_words(entry, known, cutoff=0.6)
+
+
+def _mended(value: object, wrong: Mapping[str, list[str]]) -> object:
+    """The list or the map with the nearest names in place of wrong ones, or without them; None for nothing left."""
+    if isinstance(value, dict):
+        return {(wrong.get(key) or [key])[0]: kept for key, kept in value.items() if wrong.get(key) != []} or None
+    return list(dict.fromkeys(word for old in words(value) for word in wrong.get(old, [old]))) or None
+
+
+def _class(context: Context) -> str:
+    model = adapted_model(context)
+    architectures = model[0].get("architectures") if model is not None else None
+    return str(architectures[0]) if isinstance(architectures, list) else "the model"
+
+
+def _finding(
+    context: Context,
+    key: str,
+    message: str,
+    because: str,
+    fix: object,
+    at: Path = (),
+    told: str = "",
+    severity: str = "error",
+) -> Finding:
+    path: Path = ("lora", key.partition(".")[2])
+    is_removed = fix is None
+    if is_removed and key == TARGETS:
+        fix, is_removed = "all-linear", False
+    text = f"[{', '.join(map(str, fix))}]" if isinstance(fix, list) else str(fix)
+    return context.finding(
+        ID,
+        message,
+        key,
+        because=[because, *([told] if told else [])],
+        severity="warning" if severity == "warning" else "error",
+        mark=context.source.mark((*path, *at)),
+        fix=f"remove {path[-1]}" if is_removed else f"{path[-1]}: {text}",
+        patch=[Patch(path, remove=True) if is_removed else Patch(path, fix)],
+    )

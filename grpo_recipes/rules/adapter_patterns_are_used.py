@@ -1,0 +1,89 @@
+"""Every key of `rank_pattern` and `alpha_pattern` is for a module that gets an adapter.
+
+A key is the last part of a module's name, or a regular expression for its end. PEFT 0.21 warns about a key that finds
+none of the adapted modules and leaves it out, so that those modules get the ordinary `r` and `lora_alpha`; older
+releases say nothing. A rank is a whole number of at least 1, else the adapter cannot be built, after the model was
+loaded.
+"""
+
+import re
+from collections.abc import Iterator
+
+from grpo_recipes.facts.module_names import found_by
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.rules.adapter_modules import adapted_model, selected
+from grpo_recipes.rules.context import Context
+
+ID = "LRA004"
+RANKS, SCALES = "LoraConfig.rank_pattern", "LoraConfig.alpha_pattern"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if not context.has_section("lora"):
+        return
+    yield from _nothing(context)
+    if not (context.value(RANKS) or context.value(SCALES)):
+        return
+    model = adapted_model(context)
+    modules = None if model is None else selected(context, model[1])
+    for key in (RANKS, SCALES):
+        for pattern, value in context.mapping(key).items():
+            yield from _value(context, key, pattern, value)
+            yield from _pattern(context, key, str(pattern), modules)
+
+
+def _nothing(context: Context) -> Iterator[Finding]:
+    for key in (RANKS, SCALES):
+        if context.given(key) and context.value(key) is None:
+            path = ("lora", key.partition(".")[2])
+            yield context.finding(
+                ID,
+                f"{path[1]} is null, it must be a map",
+                key,
+                because=["PEFT raises AttributeError for null, after loading the model"],
+                fix=f"remove {path[1]}",
+                patch=[Patch(path, remove=True)],
+            )
+
+
+def _value(context: Context, key: str, pattern: str, value: object) -> Iterator[Finding]:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and (key == SCALES or (isinstance(value, int) and value >= 1)):
+        return
+    name = key.partition(".")[2]
+    path = ("lora", name, pattern)
+    yield context.finding(
+        ID,
+        f"{name} of {pattern} is {value}, it must be a {'whole number of at least 1' if key == RANKS else 'number'}",
+        key,
+        because=["PEFT raises TypeError or ValueError when it builds the adapter, after loading the model"],
+        mark=context.source.mark(path),
+        fix=f"remove {pattern}",
+        patch=[Patch(path, remove=True)],
+    )
+
+
+def _pattern(context: Context, key: str, pattern: str, modules: list[str] | None) -> Iterator[Finding]:
+    path, name = ("lora", key.partition(".")[2], pattern), key.partition(".")[2]
+    try:
+        found = found_by(rf"(.*\.)?({pattern})", modules or [])
+    except re.error as error:
+        told, because = f"{pattern!r} in {name} is no regular expression", f"{error}; PEFT raises it"
+    else:
+        if modules is None or found is not False:
+            return
+        endings = list(dict.fromkeys(module.rpartition(".")[2] for module in modules))
+        told = f"{name} has {pattern}, which finds no module with an adapter"
+        because = f"they get the ordinary value; adapted are {', '.join(endings)}"
+        close = nearest_words(pattern, endings, cutoff=0.6)
+        if close and close[0] not in context.mapping(key):
+            value = context.mapping(key)[pattern]
+            patch = [Patch(path, remove=True), Patch((*path[:-1], close[0]), value)]
+            fix = f"{name}: {{{close[0]}: {value}}}"
+            mark = context.source.mark(path)
+            yield context.finding(ID, told, key, because=[because], mark=mark, fix=fix, patch=patch)
+            return
+    mark = context.source.mark(path)
+    patch = [Patch(path, remove=True)]
+    yield context.finding(ID, told, key, because=[because], mark=mark, fix=f"remove {pattern}", patch=patch)

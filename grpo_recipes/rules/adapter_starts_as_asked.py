@@ -1,0 +1,74 @@
+"""An adapter starts as `init_lora_weights` says.
+
+Three starts need a preparation that reads the model or the data before the adapter is built, and that neither TRL nor
+grpo-run makes: without it PEFT gives `eva` and `lora_ga` the ordinary start in silence, and raises ValueError for
+`corda`. `pissa`, `orthogonal` and `mica` read the weights themselves and fail on quantized ones, after the model was
+loaded. A word that PEFT does not know raises only then, too. With false the adapter is drawn at random, and the policy
+starts as a damaged model; PEFT has it for tests.
+"""
+
+import re
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+
+ID = "LRA007"
+START, RANK = "LoraConfig.init_lora_weights", "LoraConfig.r"
+PREPARED = ("eva", "lora_ga")
+UNQUANTIZED = ("pissa", "orthogonal", "mica")
+WORDS = ("gaussian", "olora", "pissa", "corda", "loftq", "orthogonal", "mica", *PREPARED)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    start = context.value(START) if context.has_section("lora") else None
+    if isinstance(start, str):
+        yield from _word(context, start)
+    elif start is False:
+        because = "its product with the base is not zero, so the first completions are those of another model"
+        yield _finding(context, "init_lora_weights false starts from a random adapter", because, True, "warning")
+
+
+def _finding(context: Context, told: str, because: str, fix: object = None, severity: str = "error") -> Finding:
+    path = ("lora", "init_lora_weights")
+    return context.finding(
+        ID,
+        told,
+        START,
+        because=[because],
+        severity="warning" if severity == "warning" else "error",
+        fix="remove init_lora_weights" if fix is None else f"init_lora_weights: {str(fix).lower()}",
+        patch=[Patch(path, remove=True) if fix is None else Patch(path, fix)],
+    )
+
+
+def _word(context: Context, start: str) -> Iterator[Finding]:
+    kind = "pissa" if re.fullmatch(r"pissa_niter_\d+", start) else start
+    lowered = start.lower()
+    if kind not in WORDS and lowered not in ("gaussian", "olora", "mica"):
+        close = nearest_words(lowered, WORDS, cutoff=0.6)
+        told = f"init_lora_weights {start!r} is no start of an adapter"
+        because = f"PEFT raises ValueError after loading the model; it knows true, {', '.join(WORDS)}, pissa_niter_16"
+        yield _finding(context, told, because, close[0] if close and close[0] not in PREPARED else None)
+    elif kind in PREPARED:
+        because = "without a preparation of its own PEFT takes the ordinary start, in silence"
+        yield _finding(context, f"init_lora_weights {kind} is not prepared", because, True)
+    elif kind == "corda":
+        because = "PEFT raises ValueError for a layer without `preprocess_corda`, after loading the model"
+        yield _finding(context, "init_lora_weights corda is not prepared", because, True)
+    elif kind == "loftq" and not context.value("LoraConfig.loftq_config"):
+        because = "LoraConfig raises ValueError without one"
+        yield _finding(context, "init_lora_weights loftq needs a loftq_config", because)
+    elif kind == "orthogonal" and context.whole(RANK) % 2:
+        because = "PEFT raises ValueError for an odd rank, after loading the model"
+        yield _finding(
+            context, f"init_lora_weights orthogonal needs an even r, here it is {context.value(RANK)}", because
+        )
+    elif quantized(context) and (kind in UNQUANTIZED or lowered == "mica"):
+        because = "PEFT raises TypeError or RuntimeError for weights of integers, after loading the model"
+        yield _finding(context, f"init_lora_weights {kind} needs weights that are not quantized", because)
+    elif quantized(context) and kind == "loftq":
+        because = "loftq quantizes the base by itself, from full weights"
+        yield _finding(context, "init_lora_weights loftq needs weights that are not quantized", because)

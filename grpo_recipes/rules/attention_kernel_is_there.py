@@ -1,0 +1,79 @@
+"""The attention kernel that a recipe asks for is there.
+
+transformers knows eager, sdpa, flex_attention, the flash_attention_ family and kernels of the hub by their names
+(kernels-community/flash-attn2). A misspelt word raises ValueError, and a kernel without its package or its hardware
+ImportError, both in the middle of loading the model. flash_attention_2 needs the package flash-attn, or `kernels` to
+fetch it from the hub; any flash attention needs a GPU, one of capability 8.0 or newer, and numbers of 16 bits: with
+float32 weights and no autocast the kernel refuses the first forward pass. `auto` leaves the choice to transformers,
+which takes sdpa.
+"""
+
+import re
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.rules.context import Context
+
+ID = "MDL002"
+KEY, DTYPE = "model_init_kwargs.attn_implementation", "model_init_kwargs.dtype"
+WORDS = ("eager", "sdpa", "flex_attention", "flash_attention_2", "flash_attention_3", "flash_attention_4")
+OLDEST_GPU = (8, 0)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    word = context.value(KEY)
+    if not isinstance(word, str) or word == "auto":
+        return
+    if word not in WORDS:
+        # A kernel of the hub, a variant for paged memory, or what a model's own code calls its own.
+        if not re.search(r"[/|]|_paged$", word) and context.value("GRPOConfig.trust_remote_code") is not True:
+            yield _unknown(context, word)
+    elif word.startswith("flash"):
+        yield from _flash(context, word)
+
+
+def _unknown(context: Context, word: str) -> Finding:
+    close = nearest_words(word.lower().replace("-", "_"), WORDS, cutoff=0.5)
+    because = f"transformers knows {', '.join(WORDS)} and kernels of the hub; it raises ValueError while loading"
+    return _finding(context, f"{word} is no attention kernel", because, close[0] if close else "auto")
+
+
+def _finding(context: Context, told: str, because: str, fix: str = "sdpa") -> Finding:
+    path = ("model", "attn_implementation")
+    return context.finding(
+        ID, told, KEY, because=[because], fix=f"attn_implementation: {fix}", patch=[Patch(path, fix)]
+    )
+
+
+def _flash(context: Context, word: str) -> Iterator[Finding]:
+    if context.value("world.device") == "cpu":
+        because = context.settings["world.device"].why
+        yield _finding(context, f"{word} needs a GPU, this run is on the CPU", because)
+        return
+    old = next((g for g in context.stack.gpus or () if g.capability is not None and g.capability < OLDEST_GPU), None)
+    if old is not None and old.capability is not None:
+        because = f"{old.name} has {old.capability[0]}.{old.capability[1]}, and the kernel refuses it"
+        yield _finding(context, f"{word} needs a GPU of capability 8.0", because)
+        return
+    if word == "flash_attention_2":
+        yield from _package(context, word)
+    is_whole = context.value(DTYPE) == "float32" and context.value("GRPOConfig.bf16") is not True
+    if is_whole and context.value("GRPOConfig.fp16") is not True and not context.has_section("quantization"):
+        told = f"{word} computes in 16 bits, and the model is in float32 without autocast"
+        because = 'the kernel raises "FlashAttention only support fp16 and bf16 data type" at the first completion'
+        yield context.finding(
+            ID, told, KEY, because=[because], fix="dtype: bfloat16", patch=[Patch(("model", "dtype"), "bfloat16")]
+        )
+
+
+def _package(context: Context, word: str) -> Iterator[Finding]:
+    if context.stack.version("flash-attn") is not None:
+        return
+    if context.stack.is_absent("flash-attn") and context.stack.is_absent("kernels"):
+        because = "transformers raises ImportError while loading the model"
+        yield _finding(context, f"{word} needs flash-attn or kernels, neither is installed", because)
+    else:
+        message = "not checked: whether flash-attn or kernels is installed"
+        origin = f"{context.stack.origin} does not say"
+        yield context.finding(ID, message, KEY, because=[origin], severity="not-checked")

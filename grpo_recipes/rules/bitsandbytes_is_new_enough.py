@@ -1,0 +1,25 @@
+"""bitsandbytes is as new as transformers asks for.
+
+transformers 5.23 raises ImportError for bitsandbytes below 0.46.1 when it begins to load a quantized model. Its
+metadata does not declare it, so pip installs an older one without a word.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+
+ID = "QNT007"
+APPLIES_TO = {"transformers": ">=5.23", "bitsandbytes": "<0.46.1"}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if quantized(context):
+        yield context.finding(
+            ID,
+            f"bitsandbytes {context.stack.version('bitsandbytes')} is too old to load a quantized model",
+            "quantization",
+            because=[f"transformers {context.stack.version('transformers')} raises ImportError below 0.46.1"],
+            fix="pip install 'bitsandbytes>=0.46.1'",
+        )

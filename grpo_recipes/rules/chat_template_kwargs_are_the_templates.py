@@ -1,0 +1,71 @@
+"""Variables for the chat template are the template's own.
+
+generation.chat_template_kwargs go to apply_chat_template beside what TRL passes itself. A name that TRL passes too
+raises TypeError at the first batch, after the model was loaded; continue_final_message and return_assistant_tokens_mask
+contradict what is passed and raise ValueError. A variable that the template does not read changes nothing, without a
+word: `enable_thinking` of a template that does not know it, or a typing error.
+"""
+
+import os
+from collections.abc import Iterator
+
+from grpo_recipes.facts.template import TemplateProblem, template_variables
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.conversations_have_a_chat_template import TEMPLATE, own_template
+from grpo_recipes.rules.training_rows import is_conversational
+
+ID = "TOK003"
+KEY = "generation.chat_template_kwargs"
+PASSED = ("add_generation_prompt", "chat_template", "conversation", "return_dict", "tokenize", "tools")
+CONTRADICT = ("continue_final_message", "return_assistant_tokens_mask")
+# Read by apply_chat_template itself.
+OF_THE_CALL = ("documents", "max_length", "padding", "return_tensors", "tokenizer_kwargs", "truncation")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    given = context.mapping("GRPOConfig.chat_template_kwargs")
+    if not given or is_conversational(context) is False:
+        return
+    for name in given:
+        if name in PASSED:
+            yield _finding(context, name, f"{name} is no variable of the template", "TRL passes it itself: TypeError")
+        elif name in CONTRADICT and given[name]:
+            why = "TRL asks for the beginning of an answer, as token ids: ValueError"
+            yield _finding(context, name, f"{name} contradicts what TRL asks for", why)
+    known = _variables(context)
+    for name in given:
+        if known is not None and name not in (*known, *PASSED, *CONTRADICT, *OF_THE_CALL):
+            why = f"the template reads {', '.join(sorted(known))}"
+            yield _finding(context, name, f"the chat template does not read {name}", why, warning=True)
+
+
+def _finding(context: Context, name: str, message: str, because: str, *, warning: bool = False) -> Finding:
+    path = ("generation", "chat_template_kwargs", name)
+    return context.finding(
+        ID,
+        message,
+        "GRPOConfig.chat_template_kwargs",
+        because=[because],
+        fix=f"remove {name}",
+        patch=[Patch(path, remove=True)],
+        severity="warning" if warning else "error",
+        mark=context.source.mark(path),
+    )
+
+
+def _variables(context: Context) -> frozenset[str] | None:
+    """What the template reads, None when it is not known."""
+    file = context.value(TEMPLATE)
+    text = own_template(context)
+    if isinstance(file, str):
+        directory = context.source.directory(("tokenizer", "chat_template_path"))
+        try:
+            with open(os.path.join(directory, file), encoding="utf-8") as template:
+                text = template.read()
+        except (OSError, ValueError):
+            return None
+    try:
+        return template_variables(text) if text else None
+    except TemplateProblem:
+        return None

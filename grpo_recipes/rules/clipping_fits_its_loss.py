@@ -1,0 +1,76 @@
+"""Clipping bounds let the policy learn, and are of a loss that reads them.
+
+A completion that the policy just wrote has the ratio 1. A delta below 1 cuts that off: every completion that is better
+than its group has no gradient, and only the worse ones are trained on. Up to 1 + epsilon_high delta moves the upper
+bound, which it is meant to lie above. cispo bounds the ratio by epsilon_high itself, not by 1 + epsilon_high: the usual
+0.2 makes of every ratio 0.2, so that gradients are a fifth and nothing is weighed; its authors take 5.0. sapo and vespo
+do not clip, and cispo reads epsilon_high alone.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "LOS007"
+LOSS = "GRPOConfig.loss_type"
+EPSILON, HIGH, DELTA = "GRPOConfig.epsilon", "GRPOConfig.epsilon_high", "GRPOConfig.delta"
+READS = {"cispo": (HIGH,), "sapo": (), "vespo": ()}
+CISPO_BOUND = 5.0
+
+
+def check(context: Context) -> Iterator[Finding]:
+    loss = str(context.value(LOSS))
+    reads = READS.get(loss, (EPSILON, HIGH, DELTA))
+    for key in (EPSILON, HIGH, DELTA):
+        if key not in reads and context.given(key) and context.value(key) is not None:
+            yield _unread(context, key, loss)
+    high = _number(context, HIGH) or _number(context, EPSILON)
+    if loss == "cispo" and high is not None and high <= 1:
+        yield context.finding(
+            ID,
+            f"loss_type cispo makes of every ratio {high}",
+            HIGH if context.given(HIGH) else LOSS,
+            because=["cispo bounds the ratio by epsilon_high itself, and a new completion has the ratio 1"],
+            fix=f"epsilon_high: {CISPO_BOUND}",
+            patch=[Patch(("grpo", "epsilon_high"), CISPO_BOUND)],
+            severity="warning",
+        )
+    delta = _number(context, DELTA)
+    if DELTA in reads and delta is not None and high is not None and delta <= 1 + high:
+        yield _low_delta(context, delta, high)
+
+
+def _number(context: Context, key: str) -> float | None:
+    value = context.value(key)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _unread(context: Context, key: str, loss: str) -> Finding:
+    name = key.partition(".")[2]
+    return context.finding(
+        ID,
+        f"{name} has no effect on loss_type {loss}",
+        key,
+        because=[f"{loss} reads {'epsilon_high alone' if loss == 'cispo' else 'no clipping bound'}"],
+        fix=f"remove {name}",
+        patch=[Patch(("grpo", name), remove=True)],
+        severity="warning",
+    )
+
+
+def _low_delta(context: Context, delta: float, high: float) -> Finding:
+    cut = delta < 1
+    return context.finding(
+        ID,
+        f"delta {delta:g} takes the gradient from every completion that is better than its group"
+        if cut
+        else f"delta {delta:g} is not above the upper bound {1 + high:g}",
+        DELTA,
+        because=["a new completion has the ratio 1, which delta cuts off"]
+        if cut
+        else ["delta bounds worse completions beyond the usual clipping; here it moves the bound of better ones"],
+        fix="delta: 4.0, or remove it",
+        patch=[Patch(("grpo", "delta"), max(4.0, 2 * (1 + high)))],
+        severity="error" if cut else "warning",
+    )

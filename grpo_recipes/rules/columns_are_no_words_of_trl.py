@@ -1,0 +1,76 @@
+"""A column has no name that TRL uses for something of its own.
+
+TRL hands every column to the reward functions by its name, beside arguments of its own: `prompts` or `completions` as a
+column raises TypeError at the first reward. Other names never arrive: `prompt` and `completion` are kept back, and
+under completion_ids, trainer_state, log_extra and log_metric a reward gets what TRL passes, never the column. A column
+`image` or `images` makes TRL take the rows for pictures, which a model of text cannot read (KeyError: pixel_values).
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.loaded_model import model_config
+from grpo_recipes.rules.training_rows import is_conversational, own_columns
+
+ID = "DAT003"
+TAKEN = ("prompts", "completions")
+NOT_PASSED = ("prompt", "completion", "completion_ids", "trainer_state", "log_extra", "log_metric")
+PICTURES = ("image", "images")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    own, added = own_columns(context) or frozenset(), context.mapping("dataset.columns")
+    for name in TAKEN:
+        if name in added or name in own:
+            yield _finding(context, name, "would be passed twice", "TRL passes its own to the rewards: TypeError")
+    for name in NOT_PASSED:
+        if name == "prompt" and name in added:
+            yield _prompt(context, str(added[name]))
+        elif name in added:
+            yield _finding(context, name, "never reaches a reward", "TRL keeps that name for what it passes itself")
+    for name in PICTURES:
+        if (name in added or name in own) and _reads_text_alone(context):
+            why = "with a column of that name TRL takes the rows for pictures, and the model has no eyes"
+            yield _finding(context, name, "makes the rows pictures", why)
+
+
+def _reads_text_alone(context: Context) -> bool:
+    """Whether it is known that the rows cannot hold pictures: plain prompts, or a model without a part for them."""
+    if is_conversational(context) is False:
+        return True
+    config = model_config(context)
+    architectures = config.get("architectures") if config is not None else None
+    names = [str(name) for name in architectures] if isinstance(architectures, list) else []
+    is_of_text = bool(names) and all(name.endswith("ForCausalLM") for name in names)
+    return config is not None and is_of_text and not any("vision" in key or "image" in key for key in config)
+
+
+def _finding(context: Context, name: str, happens: str, because: str) -> Finding:
+    added = context.mapping("dataset.columns")
+    free = next(other for other in (f"data_{name}", f"data_{name}_2") if other not in added)
+    patch = [Patch(("dataset", "columns", name), remove=True), Patch(("dataset", "columns", free), added.get(name))]
+    return context.finding(
+        ID,
+        f"a column {name} {happens}",
+        "dataset.columns" if name in added else "dataset.path",
+        because=[because],
+        fix=f"call it {free}" if name in added else f"rename the column {name} in the data, to {free} for example",
+        patch=patch if name in added else [],
+        mark=context.source.mark(("dataset", "columns", name)) if name in added else None,
+    )
+
+
+def _prompt(context: Context, template: str) -> Finding:
+    path = ("dataset", "columns", "prompt")
+    has_one = context.value("dataset.prompt") is not None
+    patch = [Patch(path, remove=True)] + ([] if has_one else [Patch(("dataset", "prompt"), template)])
+    return context.finding(
+        ID,
+        "dataset.columns.prompt is not used",
+        "dataset.columns",
+        because=["the prompt of a row comes from dataset.prompt, or is the row's own"],
+        fix="remove it, since dataset.prompt is written" if has_one else "write it as dataset.prompt",
+        patch=patch,
+        mark=context.source.mark(path),
+    )

@@ -1,0 +1,24 @@
+"""Completions that go to the hub are logged.
+
+log_completions_hub_repo pushes the tables that log_completions writes; without them GRPOConfig raises ValueError.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "GRP005"
+REPOSITORY = "GRPOConfig.log_completions_hub_repo"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value(REPOSITORY) is not None and context.value("GRPOConfig.log_completions") is not True:
+        yield context.finding(
+            ID,
+            "log_completions_hub_repo pushes what log_completions writes",
+            REPOSITORY,
+            because=["GRPOConfig raises ValueError without logging.log_completions"],
+            fix="log_completions: true",
+            patch=[Patch(("logging", "log_completions"), True)],
+        )

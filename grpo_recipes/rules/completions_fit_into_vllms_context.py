@@ -1,0 +1,70 @@
+"""vLLM's context holds the longest completion behind its prompt.
+
+vLLM cuts prompt and completion together off at its context, which is vllm_max_model_length in colocate mode, else the
+model's own. With room for less than max_completion_length, completions are shorter than the recipe says and nothing
+says so; a prompt that fills the context ends the run with ValueError. vLLM refuses to start with a context above the
+model's own, after the model was loaded. Whether the prompts of a data set fit is seen in their tokens alone.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.loaded_model import MODEL, model_config
+
+ID = "GEN009"
+LENGTH, COMPLETION = "GRPOConfig.vllm_max_model_length", "GRPOConfig.max_completion_length"
+PROMPT = "GRPOConfig.max_prompt_length"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value("GRPOConfig.use_vllm") is not True or context.value("GRPOConfig.vllm_mode") != "colocate":
+        return
+    completion, prompt = context.whole(COMPLETION), context.value(PROMPT)
+    length, own = context.value(LENGTH), _own_length(context)
+    needed = completion + (prompt if isinstance(prompt, int) else 1)
+    room = length if isinstance(length, int) else own
+    if isinstance(length, int) and own is not None and length > own:
+        yield _above(context, length, own)
+    elif room is not None and room < needed:
+        yield _below(context, room, needed, own)
+
+
+def _own_length(context: Context) -> int | None:
+    """The model's own context; None where it is not known, or stretched by its position embeddings."""
+    config = model_config(context) or {}
+    length = config.get("max_position_embeddings")
+    if not isinstance(length, int) or config.get("rope_scaling") or config.get("rope_parameters"):
+        return None
+    return length
+
+
+def _above(context: Context, length: int, own: int) -> Finding:
+    return context.finding(
+        ID,
+        f"vllm_max_model_length {length} is above the {own} tokens of the model",
+        LENGTH,
+        because=[f"{context.text(MODEL)} has {own} positions", "vLLM raises ValueError, after the model was loaded"],
+        fix=f"vllm_max_model_length: {own}, or null for the model's own",
+        patch=[Patch(("generation", "vllm_max_model_length"), own)],
+    )
+
+
+def _below(context: Context, room: int, needed: int, own: int | None) -> Finding:
+    written, completion = context.value(LENGTH) is not None, context.whole(COMPLETION)
+    never = room <= completion
+    because = [f"{needed} tokens = max_completion_length {completion} + {needed - completion} of the prompt"]
+    because.append("vLLM ends a completion where its context ends, without a word")
+    patch = Patch(("generation", "vllm_max_model_length"), needed)
+    if not written or (own is not None and needed > own):
+        patch = Patch(("generation", "max_completion_length"), max(1, room - (needed - completion)))
+    name = "vllm_max_model_length" if written else f"the context of {context.text(MODEL)}"
+    return context.finding(
+        ID,
+        f"{name} holds {room} tokens, {'no' if never else 'not every'} prompt leaves room for the longest completion",
+        LENGTH if written else COMPLETION,
+        because=because,
+        fix=f"{patch.path[-1]}: {patch.value}",
+        patch=[patch],
+        severity="error" if never else "warning",
+    )

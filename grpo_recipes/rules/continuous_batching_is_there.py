@@ -1,0 +1,25 @@
+"""Continuous batching is in this transformers.
+
+GRPOTrainer takes the batching of transformers 5.8 and raises ImportError on older releases, after the model was loaded.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "GRP006"
+APPLIES_TO = {"trl": ">=1.7", "transformers": "<5.8"}
+CONTINUOUS = "GRPOConfig.use_transformers_continuous_batching"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value(CONTINUOUS) is True and context.value("GRPOConfig.use_vllm") is not True:
+        yield context.finding(
+            ID,
+            "use_transformers_continuous_batching needs transformers 5.8",
+            CONTINUOUS,
+            because=[f"the stack has transformers {context.stack.version('transformers')}"],
+            fix="use_transformers_continuous_batching: false, or transformers==5.8.0",
+            patch=[Patch(("trl", "use_transformers_continuous_batching"), False)],
+        )

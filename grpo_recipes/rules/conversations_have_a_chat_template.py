@@ -1,0 +1,42 @@
+"""Messages become text by a chat template.
+
+The tokenizer of many base models has none: the run ends with ValueError ("tokenizer.chat_template is not set") when the
+first batch is generated, after the model was loaded. A base model takes plain prompts (prompt_format: standard), or a
+template of the recipe's own. Looked up in the model's folder, or where the local hub cache has the model.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.facts.local_files import local_path
+from grpo_recipes.facts.tokenizer_files import chat_template_of
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.training_rows import is_conversational
+
+ID = "TOK002"
+MODEL, TEMPLATE = "model.model_name_or_path", "tokenizer.chat_template_path"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value(TEMPLATE) is not None or is_conversational(context) is not True:
+        return
+    if own_template(context) != "":
+        return
+    built = context.value("dataset.prompt") is not None
+    yield context.finding(
+        ID,
+        f"the tokenizer of {context.text(MODEL)} has no chat template",
+        MODEL,
+        because=["the prompts are messages" + (", as prompt_format says" if built else " in the first row")],
+        fix="prompt_format: standard for plain prompts, or chat_template_path: a template for messages"
+        if built
+        else "chat_template_path: a template for messages",
+        patch=[Patch(("dataset", "prompt_format"), "standard")] if built else [],
+    )
+
+
+def own_template(context: Context) -> str | None:
+    """The chat template that comes with the model: "" for none, None when it is not known."""
+    model, revision = context.text(MODEL), context.value("model_init_kwargs.revision")
+    path = local_path(model, context.source.directory(("model", "model_name_or_path")))
+    return chat_template_of(path or model, None if revision is None else str(revision))

@@ -1,0 +1,68 @@
+"""The data has the prompts of at least one generation.
+
+TRL draws whole generation batches and leaves an incomplete last one out. With fewer rows than one batch has prompts
+there is none: with max_steps the run ends at once, after 0 steps and without an error, and the model that it saves
+is the one that it loaded; with num_train_epochs transformers raises ValueError for a data loader without a length.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.facts.local_rows import rows_up_to
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.training_rows import data_file, own_columns
+
+ID = "DAT002"
+APPLIES_TO = {"trl": ">=0.16"}
+PROMPTS, ROWS = "training.prompts_per_step", "dataset.max_rows"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    needed = prompts_of_a_generation(context)
+    path, most = data_file(context), context.value(ROWS)
+    has = rows_up_to(path, needed) if path is not None and own_columns(context) is not None else None
+    few_taken = isinstance(most, int) and most < needed
+    if not few_taken and (has is None or has >= needed):
+        return
+    rows = min(n for n in (most, has) if isinstance(n, int))
+    key = ROWS if few_taken and (has is None or has >= needed) else "dataset.path"
+    fix, patch = _way_out(context, key, needed, rows)
+    yield context.finding(
+        ID,
+        f"{rows} rows do not fill a generation of {needed} prompts",
+        key,
+        because=[
+            f"a generation has {needed} prompts: {_why(context)}",
+            "TRL leaves an incomplete one out, so the run would end after 0 steps",
+        ],
+        fix=fix,
+        patch=patch,
+    )
+
+
+def prompts_of_a_generation(context: Context) -> int:
+    """Prompts that are generated for at a time, over all processes."""
+    if context.value(PROMPTS) is not None:
+        return context.whole(PROMPTS) * context.whole("grpo.optimizer_steps_per_generation")
+    batch = context.value("GRPOConfig.generation_batch_size")
+    if not isinstance(batch, int):
+        steps = context.value("GRPOConfig.steps_per_generation")
+        steps = steps if isinstance(steps, int) else context.whole("GRPOConfig.gradient_accumulation_steps")
+        batch = context.whole("GRPOConfig.per_device_train_batch_size") * context.whole("world.num_processes") * steps
+    return batch // context.whole("GRPOConfig.num_generations")
+
+
+def _why(context: Context) -> str:
+    if context.value(PROMPTS) is None:
+        return "the batch fields under trl give it"
+    steps = context.whole("grpo.optimizer_steps_per_generation")
+    return f"prompts_per_step {context.value(PROMPTS)} x {steps} optimizer step{'' if steps == 1 else 's'}"
+
+
+def _way_out(context: Context, key: str, needed: int, rows: int) -> tuple[str, list[Patch]]:
+    if key == ROWS:
+        return f"max_rows: {needed}, or more", [Patch(("dataset", "max_rows"), needed)]
+    fewer = rows // context.whole("grpo.optimizer_steps_per_generation")
+    if context.value(PROMPTS) is None or fewer < 1 or context.value("world.num_processes") != 1:
+        return f"{needed} rows or more", []
+    return f"prompts_per_step: {fewer}", [Patch(("training", "prompts_per_step"), fewer)]

@@ -1,0 +1,111 @@
+"""Keys under distributed.deepspeed act under the recipe's strategy, and leave the experiment and its model as they are.
+
+Many fields of the ZeRO section belong to one stage, and the others never look at them. Some are refused outside their
+stage when training starts. A sum of gradients in the place of their mean multiplies the gradient by the number of
+processes, and changes what clipping does. Without gathered weights ZeRO-3 saves a model that has no weights in it; an
+adapter is gathered anyway. Half-precision masters lose the steps that a float32 copy keeps.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from grpo_recipes.facts.deepspeed_keys import deepspeed_keys
+from grpo_recipes.finding import Finding, Patch, Path, Severity
+from grpo_recipes.rules.context import Context
+
+ID = "DSP004"
+KEY, STRATEGY = "distributed.deepspeed", "distributed.strategy"
+HOME: Path = ("distributed", "deepspeed")
+ZERO = "zero_optimization"
+GATHER = ("gather_16bit_weights_on_model_save", "stage3_gather_16bit_weights_on_model_save")
+OFFLOADS = ("offload_optimizer", "offload_param")
+MASTERS = {"bf16": "bf16_master_weights_and_grads", "fp16": "fp16_master_weights_and_grads"}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    keys, strategy = context.mapping(KEY), context.text(STRATEGY)
+    if not keys or not strategy.startswith("zero"):
+        return
+    zero = keys.get(ZERO)
+    if isinstance(zero, Mapping):
+        yield from _of_another_stage(context, zero, strategy)
+        yield from _gathered(context, zero, strategy)
+        yield from _norm(context, zero, strategy)
+        yield from _offloaded(context, zero, strategy)
+    if str(keys.get("gradient_allreduce_op")).lower() == "sum" and context.whole("world.num_processes") > 1:
+        because = "the gradient of a step is the mean over the processes, a sum is as many times that"
+        said = "gradient_allreduce_op sum trains with another gradient"
+        yield _finding(context, ("gradient_allreduce_op",), said, because)
+    for section, name in MASTERS.items():
+        inner = keys.get(section)
+        if isinstance(inner, Mapping):
+            yield from _masters(context, section, name, inner)
+
+
+def _finding(
+    context: Context, path: Path, said: str, because: str, severity: Severity = "error", instead: object = None
+) -> Finding:
+    where = (*HOME, *path)
+    return context.finding(
+        ID,
+        said,
+        KEY,
+        because=[because],
+        fix=f"remove {'.'.join(map(str, path))}" if instead is None else f"{path[-1]}: {str(instead).lower()}",
+        patch=[Patch(where, remove=True) if instead is None else Patch(where, instead)],
+        mark=context.source.mark(where),
+        severity=severity,
+    )
+
+
+def _of_another_stage(context: Context, zero: Mapping[str, object], strategy: str) -> Iterator[Finding]:
+    for name, strategies in deepspeed_keys().of_stages.items():
+        if name in zero and strategy not in strategies:
+            said = f"{name} does nothing under {strategy}"
+            because = f"DeepSpeed reads it under {' and '.join(strategies)} alone"
+            yield _finding(context, (ZERO, name), said, because, "warning")
+
+
+def _gathered(context: Context, zero: Mapping[str, object], strategy: str) -> Iterator[Finding]:
+    for name in GATHER:
+        if strategy == "zero3" and name in zero and zero[name] is not True and not context.has_section("lora"):
+            because = "the trainer then saves a model without weights, and DeepSpeed's shards beside it"
+            yield _finding(context, (ZERO, name), f"without {name} the saved model is empty", because, instead=True)
+
+
+def _norm(context: Context, zero: Mapping[str, object], strategy: str) -> Iterator[Finding]:
+    if zero.get("compute_grad_norm") is not False:
+        return
+    if strategy == "zero3":
+        because = "it can be left out under zero1 and zero2 alone, DeepSpeed raises ValidationError"
+    elif context.value("GRPOConfig.max_grad_norm"):
+        because = "gradients are clipped by it, DeepSpeed raises ValueError unless training.max_grad_norm is 0"
+    elif context.text("distributed.offload_optimizer_device") != "none":
+        because = "offloaded optimizer states need it, DeepSpeed raises ValueError"
+    else:
+        return
+    yield _finding(context, (ZERO, "compute_grad_norm"), "the norm of the gradients is needed", because)
+
+
+def _offloaded(context: Context, zero: Mapping[str, object], strategy: str) -> Iterator[Finding]:
+    for name in OFFLOADS:
+        inner = zero.get(name)
+        if not isinstance(inner, Mapping) or not inner:
+            continue
+        ratio = inner.get("ratio")
+        if context.text(f"distributed.{name}_device") == "none":
+            because = f"distributed.{name}_device is none, and DeepSpeed offloads nothing"
+            yield _finding(context, (ZERO, name), f"{name} is told how, and there is nothing to do", because, "warning")
+        elif isinstance(ratio, int | float) and 0 <= ratio < 1 and strategy != "zero3":
+            because = "a part of the optimizer states is offloaded by zero3 alone, DeepSpeed raises ValidationError"
+            yield _finding(context, (ZERO, name, "ratio"), f"ratio {ratio} needs zero3", because)
+
+
+def _masters(context: Context, section: str, name: str, inner: Mapping[str, object]) -> Iterator[Finding]:
+    if inner.get("bf16_optimizer_states") is True and inner.get(name) is not True:
+        because = "DeepSpeed fails an assertion when training starts"
+        path = (section, "bf16_optimizer_states")
+        yield _finding(context, path, f"bf16_optimizer_states needs {name}", because)
+    elif inner.get(name) is True:
+        said = f"{name} keeps no float32 copy of the weights"
+        because = "steps smaller than the last place of a half-precision weight are rounded away"
+        yield _finding(context, (section, name), said, because, "warning")

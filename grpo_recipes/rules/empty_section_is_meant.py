@@ -1,0 +1,27 @@
+"""A section without keys is no section.
+
+`lora:` with nothing below it is null to YAML, and null is what removes a section: every weight is trained, and nothing
+is quantized under an empty `quantization:`. For an adapter with the format's own values, write a key or `lora: {}`.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "LRA012"
+MEANS = {"lora": "there is no adapter, every weight is trained", "quantization": "nothing is quantized"}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    for section, means in MEANS.items():
+        if section in context.source.values and context.source.values[section] is None:
+            yield context.finding(
+                ID,
+                f"`{section}` is empty: {means}",
+                section,
+                because=["a key without a value is null in YAML, and null is no section"],
+                severity="warning",
+                fix=f"{section}: {{}}, or remove it",
+                patch=[Patch((section,), remove=True)],
+            )

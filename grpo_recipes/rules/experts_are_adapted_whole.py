@@ -1,0 +1,48 @@
+"""The experts of a mixture are adapted as the one tensor that they are.
+
+transformers 5 keeps all experts of a block in two tensors, gate_up_proj and down_proj. PEFT still takes the names of
+the single layers, also by all-linear, and puts one adapter on each tensor: gate_proj without up_proj raises
+ValueError, since both are one tensor (w1 and w3 in Mixtral), and so does dropout or DoRA, which such an adapter cannot
+have, all of them after the model was loaded.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.adapter_modules import TARGETS, adapted_model, is_all_linear, words
+from grpo_recipes.rules.context import Context
+
+ID = "LRA011"
+APPLIES_TO = {"transformers": ">=5", "peft": ">=0.21.2"}
+FUSED = (("gate_proj", "up_proj"), ("w1", "w3"))
+RAISES = "PEFT raises ValueError when it builds the adapter, after loading the model"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    model = adapted_model(context)
+    targets = context.value(TARGETS)
+    if model is None or not model[1].parameters or not (isinstance(targets, list) or is_all_linear(targets)):
+        return
+    names = model[1].also if is_all_linear(targets) else [word.rpartition(".")[2] for word in words(targets)]
+    fused = [name for name in names if name in model[1].also]
+    if isinstance(targets, list):
+        for pair in FUSED:
+            missing = [name for name in pair if name not in names]
+            if len(missing) == 1 and missing[0] in model[1].also:
+                yield _finding(
+                    context, TARGETS, f"{pair[0]} and {pair[1]} of the experts are one tensor", [*targets, missing[0]]
+                )
+    if not fused:
+        return
+    dropout = context.value("LoraConfig.lora_dropout")
+    if isinstance(dropout, float | int) and dropout > 0:
+        yield _finding(context, "LoraConfig.lora_dropout", "the adapter of fused experts has no dropout", 0.0)
+    if context.value("LoraConfig.use_dora") is True:
+        yield _finding(context, "LoraConfig.use_dora", "the adapter of fused experts is no DoRA", False)
+
+
+def _finding(context: Context, key: str, told: str, fix: object) -> Finding:
+    name = key.partition(".")[2]
+    text = f"[{', '.join(map(str, fix))}]" if isinstance(fix, list) else str(fix).lower()
+    patch = [Patch(("lora", name), fix)]
+    return context.finding(ID, told, key, because=[RAISES], fix=f"{name}: {text}", patch=patch)

@@ -1,0 +1,42 @@
+"""The importance of a sample is that between whole distributions.
+
+With top_p, top_k or min_p vLLM samples from the likeliest tokens, and the probability that it reports is that among
+them; a repetition penalty shifts it. The trainer computes its own over all tokens. The ratio of both then lies below 1,
+by the share of the probability that was cut away, and that of a sequence is the product over its tokens: TRL's
+correction for vLLM takes the difference for a drift of the policy and weakens the gradient, that of long completions
+most. Nothing says so.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "GEN006"
+APPLIES_TO = {"trl": ">=0.24"}
+WHOLE = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value("GRPOConfig.use_vllm") is not True:
+        return
+    if context.value("GRPOConfig.vllm_importance_sampling_correction") is not True:
+        return
+    cut = [name for name, whole in WHOLE.items() if context.value(f"GRPOConfig.{name}") not in (whole, whole or 0)]
+    if not cut:
+        return
+    mode = str(context.value("GRPOConfig.vllm_importance_sampling_mode"))
+    amount = "the product over all its tokens" if mode.startswith("sequence_") else "the share that was cut away"
+    yield context.finding(
+        ID,
+        f"{' and '.join(cut)} weaken{'' if len(cut) > 1 else 's'} the gradient through the importance ratio",
+        f"GRPOConfig.{cut[0]}",
+        because=[
+            "vLLM reports probabilities among the tokens it sampled from, the trainer has them among all tokens",
+            f"{mode} takes the difference for a drift of the policy: {amount}",
+        ],
+        fix=", ".join(f"{name}: {'null' if WHOLE[name] is None else WHOLE[name]}" for name in cut)
+        + ", or vllm_importance_sampling_correction: false",
+        patch=[Patch(("generation", name), WHOLE[name], remove=WHOLE[name] is None) for name in cut],
+        severity="warning",
+    )

@@ -1,0 +1,66 @@
+"""The window of importance ratios has room, and the ratio 1 is in it.
+
+vLLM's probabilities differ a little from the trainer's; TRL weighs each token or sequence by their ratio, kept between
+vllm_importance_sampling_clip_min and clip_max. GRPOConfig raises ValueError for a window that is empty, and for a
+truncating mode without bounds. It accepts a window without the ratio 1: a masking mode then drops every sample of the
+policy itself, and nothing is learned; a clip_max of 0 or less turns the gradient around. Loss `vespo` takes token modes
+alone, else GRPOTrainer raises ValueError, after the model was loaded.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.facts.classified import classified_fields
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "GEN005"
+APPLIES_TO = {"trl": ">=0.23"}
+NAME = "vllm_importance_sampling_"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    least, most, mode = (_value(context, name) for name in ("clip_min", "clip_max", "mode"))
+    corrects = _value(context, "correction") is True
+    by_vllm = corrects and context.value("GRPOConfig.use_vllm") is True
+    if isinstance(least, int | float) and isinstance(most, int | float) and least >= most:
+        why = "GRPOConfig raises ValueError for a window without room"
+        yield _finding(context, "clip_min", f"clip_min {least:g} is not below clip_max {most:g}", why, None)
+    elif corrects and str(mode).endswith("_truncate") and least is None and most is None:
+        why = "GRPOConfig raises ValueError for a truncating mode without bounds"
+        yield _finding(context, "clip_max", f"mode {mode} has neither clip_min nor clip_max", why, 3.0)
+    elif by_vllm:
+        yield from _without_one(context, least, most, str(mode))
+    if by_vllm and context.value("GRPOConfig.loss_type") == "vespo" and str(mode).startswith("sequence_"):
+        why = "GRPOTrainer raises ValueError for it, after the model was loaded"
+        better = f"token_{str(mode).partition('_')[2]}"
+        yield _finding(context, "mode", f"loss vespo needs a mode per token, not {mode}", why, better)
+
+
+def _without_one(context: Context, least: object, most: object, mode: str) -> Iterator[Finding]:
+    masks = mode.endswith("_mask")
+    if isinstance(most, int | float) and (most <= 0 or (masks and most < 1)):
+        why = "a ratio is above 0: all are cut off to a number that turns the gradient around"
+        if masks:
+            why = "a sample of the policy itself has the ratio 1 and is dropped: nothing is learned, without a word"
+        yield _finding(context, "clip_max", f"clip_max {most:g} is below every ratio that matters", why, 3.0)
+    elif masks and isinstance(least, int | float) and least > 1:
+        why = "a sample of the policy itself has the ratio 1 and is dropped: nothing is learned, without a word"
+        yield _finding(context, "clip_min", f"clip_min {least:g} is above 1", why, None)
+
+
+def _value(context: Context, name: str) -> object:
+    """The value; where nothing reads it the format sets none, and GRPOConfig has its own, which is the same."""
+    key = f"GRPOConfig.{NAME}{name}"
+    return context.value(key) if key in context.settings else classified_fields()[NAME + name].value
+
+
+def _finding(context: Context, name: str, what: str, why: str, better: object) -> Finding:
+    patch = Patch(("trl", NAME + name), better, remove=better is None)
+    return context.finding(
+        ID,
+        f"vllm_importance_sampling: {what}",
+        f"GRPOConfig.{NAME}{name}",
+        because=[why],
+        fix=f"remove {NAME}{name}" if patch.remove else f"{NAME}{name}: {better}",
+        patch=[patch],
+    )

@@ -1,0 +1,28 @@
+"""Liger's kernels leave the output layer to TRL.
+
+From 1.15 on TRL computes log-probs in a fused output layer of its own. Liger's fused linear cross entropy would replace
+the model's forward, and GRPOTrainer raises ValueError for it, after the model was loaded.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "GRP007"
+APPLIES_TO = {"trl": ">=1.15"}
+CONFIG, FUSED = "GRPOConfig.liger_kernel_config", "fused_linear_cross_entropy"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value("GRPOConfig.use_liger_kernel") is True and context.mapping(CONFIG).get(FUSED):
+        path = ("trl", "liger_kernel_config", FUSED)
+        yield context.finding(
+            ID,
+            f"{FUSED} takes the output layer from TRL",
+            CONFIG,
+            because=["TRL's own fused output layer computes the log-probs"],
+            fix=f"{FUSED}: false",
+            patch=[Patch(path, False)],
+            mark=context.source.mark(path),
+        )

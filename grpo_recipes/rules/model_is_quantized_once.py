@@ -1,0 +1,76 @@
+"""A model is quantized once: by its checkpoint, or by the recipe.
+
+A checkpoint that was saved in a quantized form says how in its config.json, and stays so. transformers raises
+ValueError for `quantization` on a checkpoint of another method (GPTQ, AWQ, fp8), and for one of bitsandbytes it takes
+the checkpoint's own values with a mere warning: the recipe's are read by nothing. Such a model is trained through an
+adapter alone, and some methods cannot be trained at all.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.loaded_model import MODEL, model_config
+
+ID = "QNT004"
+OWN = "bitsandbytes"
+# The quantizers whose is_trainable is false, and that give no full weights where their kernels are missing.
+NEVER_TRAINED = ("auto-round", "fbgemm_fp8", "higgs", "quark", "spqr", "vptq")
+# Those whose weights cannot be trained without an adapter.
+BY_ADAPTER = (OWN, "gptq", "awq", "hqq", "eetq", "quanto")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    config = model_config(context)
+    inner = config.get("quantization_config") if config is not None else None
+    if not isinstance(inner, dict):
+        return
+    by_width = inner.get("load_in_4bit") or inner.get("load_in_8bit")
+    method = OWN if by_width else str(inner.get("quant_method"))
+    name = context.text(MODEL)
+    if method in NEVER_TRAINED:
+        because = f"transformers raises ValueError when the Trainer is built: {method} cannot be trained"
+        yield context.finding(
+            ID, f"{name} is quantized with {method}", MODEL, because=[because], fix="name the model in full precision"
+        )
+    elif context.has_section("quantization"):
+        yield from _twice(context, name, method, inner)
+    elif method in BY_ADAPTER and not context.has_section("lora"):
+        yield context.finding(
+            ID,
+            f"{name} is quantized with {method}, and cannot be trained without an adapter",
+            MODEL,
+            because=["transformers raises ValueError for purely quantized models, after loading the model"],
+            fix="lora: {r: 16, lora_alpha: 32}",
+            patch=[Patch(("lora",), {"r": 16, "lora_alpha": 32})],
+        )
+
+
+def _twice(context: Context, name: str, method: str, inner: Mapping[str, object]) -> Iterator[Finding]:
+    if method != OWN:
+        yield context.finding(
+            ID,
+            f"{name} is quantized with {method} already",
+            "quantization",
+            because=["transformers raises ValueError for a second configuration, while loading the model"],
+            fix="remove quantization",
+            patch=[Patch(("quantization",), remove=True)],
+        )
+        return
+    for field, value in context.settings.under("BitsAndBytesConfig").items():
+        own = inner.get(field)
+        key = f"BitsAndBytesConfig.{field}"
+        if own is None or own == value or not context.given(key):
+            continue
+        yield context.finding(
+            ID,
+            f"{field} is {_shown(value)}, the checkpoint was saved with {_shown(own)}",
+            key,
+            because=["transformers takes the values of the checkpoint, and only warns about the others"],
+            fix=f"{field}: {_shown(own)}",
+            patch=[Patch(("quantization", field), own)],
+        )
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,82 @@
+"""Numbers under `trl:` are ones that the computation can take.
+
+GRPOConfig takes any number. A temperature of 0 in sapo divides 0 by 0, and the gradient is nan; padding to a multiple
+of 0 raises ZeroDivisionError at the first batch; an adaptive entropy coefficient whose least value is above its
+greatest has no value at all, and jumps; a reference model that takes over more than all of the policy moves away from
+it.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "GRP004"
+# name: the least value, whether it is excluded, the greatest value, what to write, and why.
+RANGES: dict[str, tuple[float, bool, float, float, str]] = {
+    "pad_to_multiple_of": (1, False, float("inf"), 8, "sequences are padded to a multiple of it"),
+    "sapo_temperature_pos": (0, True, float("inf"), 1.0, "sapo divides by it: the gradient is nan"),
+    "sapo_temperature_neg": (0, True, float("inf"), 1.05, "sapo divides by it: the gradient is nan"),
+    "ref_model_mixup_alpha": (0, True, 1, 0.6, "it is the share that the reference model takes of the policy"),
+}
+PADDING = "pad_to_multiple_of"
+LEAST, GREATEST = "GRPOConfig.entropy_coef_min", "GRPOConfig.entropy_coef_max"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    for name, (least, excluded, greatest, better, why) in RANGES.items():
+        value = context.value(f"GRPOConfig.{name}")
+        if name == PADDING and isinstance(value, str):
+            value = _multiple(value)
+            if isinstance(value, str):
+                yield _no_multiple(context, value)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            continue
+        if value < least or value > greatest or (excluded and value == least):
+            bounds = f"{'above' if excluded else 'at least'} {least:g}"
+            bounds += f" and at most {greatest:g}" if greatest != float("inf") else ""
+            yield context.finding(
+                ID,
+                f"{name} is {value}, it must be {bounds}",
+                f"GRPOConfig.{name}",
+                because=[why],
+                fix=f"{name}: {better}",
+                patch=[Patch(("trl", name), better)],
+            )
+    yield from _entropy_bounds(context)
+
+
+def _multiple(text: str) -> int | str | None:
+    """The number that GRPOConfig reads from a text, None for its words for no padding, else the text itself."""
+    if text == "auto" or text.lower() in ("none", "null"):
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def _no_multiple(context: Context, text: str) -> Finding:
+    return context.finding(
+        ID,
+        f"{PADDING} is {text}, it must be a whole number, auto or none",
+        f"GRPOConfig.{PADDING}",
+        because=["GRPOConfig raises ValueError for another word"],
+        fix=f"{PADDING}: 8",
+        patch=[Patch(("trl", PADDING), 8)],
+    )
+
+
+def _entropy_bounds(context: Context) -> Iterator[Finding]:
+    least, greatest = context.value(LEAST), context.value(GREATEST)
+    if context.value("GRPOConfig.use_adaptive_entropy") is not True:
+        return
+    if isinstance(least, int | float) and isinstance(greatest, int | float) and least > greatest:
+        yield context.finding(
+            ID,
+            f"entropy_coef_min {least} is above entropy_coef_max {greatest}",
+            LEAST if context.given(LEAST) else GREATEST,
+            because=["the coefficient jumps between them, and is the larger one where entropy is high enough"],
+            fix=f"entropy_coef_min: {greatest}",
+            patch=[Patch(("trl", "entropy_coef_min"), greatest)],
+        )

@@ -1,0 +1,176 @@
+"""The optimizer has its package, its modules and a world that it can work in.
+
+Most words of `optim` stand for a package that nothing else needs. The trainer asks for it when it makes the optimizer,
+after the model was loaded. GaLore and APOLLO project the gradients of chosen modules and want to be told which. Their
+layerwise forms step inside the backward pass, so they know neither accumulated gradients nor several processes.
+
+`optim_args` is one text, "name=value,name=value". Another shape raises ValueError at the same late moment, and a name
+that the optimizer does not know is left out without a word.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "TRN001"
+OPTIM, ARGS, TARGETS = "GRPOConfig.optim", "GRPOConfig.optim_args", "GRPOConfig.optim_target_modules"
+ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
+LOW_RANK = ("galore", "apollo")
+# Beginning of the word -> its package; the longest that fits holds.
+PACKAGES = {
+    "adalomo": "lomo-optim",
+    "adamw_8bit": "bitsandbytes",
+    "adamw_anyprecision": "torchdistx",
+    "adamw_bnb": "bitsandbytes",
+    "adamw_torch_4bit": "torchao",
+    "adamw_torch_8bit": "torchao",
+    "ademamix": "bitsandbytes",
+    "apollo": "apollo-torch",
+    "galore": "galore-torch",
+    "grokadamw": "grokadamw",
+    "lion": "bitsandbytes",
+    "lomo": "lomo-optim",
+    "paged": "bitsandbytes",
+    "rmsprop_bnb": "bitsandbytes",
+    "schedule_free": "schedulefree",
+    "stable_adamw": "torch-optimi",
+}
+OTHER_HARDWARE = {"adamw_torch_xla": "a TPU", "adamw_torch_npu_fused": "an Ascend NPU"}
+LOW_RANK_ARGS = ("rank", "update_proj_gap", "scale", "proj_type")
+# Beginning of the word -> the names that transformers 5.23.0 reads from optim_args for it.
+READ = {
+    "adagrad": ("lr_decay", "weight_decay", "eps"),
+    "adamw_anyprecision": ("use_kahan_summation", "momentum_dtype", "variance_dtype", "compensation_buffer_dtype"),
+    "adamw_torch_4bit": ("block_size", "bf16_stochastic_round"),
+    "adamw_torch_8bit": ("block_size", "bf16_stochastic_round"),
+    "ademamix": ("beta1", "beta2", "beta3", "alpha", "eps", "t_alpha", "t_beta3"),
+    "apollo": (*LOW_RANK_ARGS, "proj", "scale_type"),
+    "galore": LOW_RANK_ARGS,
+    "grokadamw": ("alpha_init", "lamb", "gamma", "grokking_signal_decay_rate", "gradient_clipping"),
+    "paged_ademamix": ("beta1", "beta2", "beta3", "alpha", "eps", "t_alpha", "t_beta3"),
+    "rmsprop": ("momentum", "alpha", "eps", "weight_decay", "centered"),
+    "schedule_free": ("weight_lr_power", "r"),
+    "sgd": ("momentum", "dampening", "weight_decay", "nesterov"),
+    "stable_adamw": ("max_lr", "kahan_sum", "decouple_lr"),
+}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    optim = context.text(OPTIM)
+    if optim in OTHER_HARDWARE:
+        yield context.finding(
+            ID,
+            f"{optim} needs {OTHER_HARDWARE[optim]}",
+            OPTIM,
+            because=["the trainer raises ValueError for it on a GPU or the CPU, after the model was loaded"],
+            fix="optim: adamw_torch_fused",
+            patch=[Patch(("training", "optim"), "adamw_torch_fused")],
+        )
+        return
+    yield from _package(context, optim)
+    yield from _target_modules(context, optim)
+    if optim.endswith("_layerwise"):
+        yield from _layerwise(context, optim)
+    if context.value(ARGS):
+        yield from _args(context, optim, context.text(ARGS))
+
+
+def _package(context: Context, optim: str) -> Iterator[Finding]:
+    fitting = [start for start in PACKAGES if optim.startswith(start)]
+    if not fitting:
+        return
+    package = PACKAGES[max(fitting, key=len)]
+    if not context.stack.is_known(package):
+        because = [f"{context.stack.origin} does not say"]
+        message = f"not checked: whether {package} is installed, which {optim} needs"
+        yield context.finding(ID, message, OPTIM, because=because, severity="not-checked")
+    elif context.stack.is_absent(package):
+        install = "'grpo-recipes[quantization]'" if package == "bitsandbytes" else package
+        yield context.finding(
+            ID,
+            f"optim {optim} needs {package}, which is not installed",
+            OPTIM,
+            because=["the trainer raises ImportError for it, after the model was loaded"],
+            fix=f"pip install {install}, or optim: adamw_torch_fused",
+        )
+
+
+def _target_modules(context: Context, optim: str) -> Iterator[Finding]:
+    targets = context.value(TARGETS)
+    if not optim.startswith(LOW_RANK):
+        if context.given(TARGETS) and targets is not None:
+            yield context.finding(
+                ID,
+                f"optim {optim} has no target modules",
+                TARGETS,
+                because=["GaLore and APOLLO alone read optim_target_modules"],
+                severity="warning",
+                fix="remove optim_target_modules",
+                patch=[Patch(("trl", "optim_target_modules"), remove=True)],
+            )
+    elif not isinstance(targets, str | list) or not targets:
+        yield context.finding(
+            ID,
+            f"optim {optim} is not told which modules",
+            OPTIM if targets is None else TARGETS,
+            because=["the trainer raises ValueError without them, after the model was loaded"],
+            fix="optim_target_modules: all-linear",
+            patch=[Patch(("trl", "optim_target_modules"), "all-linear")],
+        )
+
+
+def _layerwise(context: Context, optim: str) -> Iterator[Finding]:
+    processes, steps = context.whole("world.num_processes"), context.whole(ACCUMULATION)
+    if processes > 1:
+        reason = f"{processes} processes"
+    elif steps > 1:
+        reason = f"{steps} micro-batches in a step"
+    else:
+        return
+    whole = optim.removesuffix("_layerwise")
+    yield context.finding(
+        ID,
+        f"{optim} cannot work with {reason}",
+        OPTIM,
+        because=["it steps inside the backward pass, and the trainer raises for it when the optimizer is made"],
+        fix=f"optim: {whole}",
+        patch=[Patch(("training", "optim"), whole)],
+    )
+
+
+def _args(context: Context, optim: str, text: str) -> Iterator[Finding]:
+    parts = text.replace(" ", "").split(",")
+    if any(part.count("=") != 1 for part in parts):
+        yield context.finding(
+            ID,
+            f"optim_args is not name=value,name=value: {text}",
+            ARGS,
+            because=["the trainer raises ValueError for it, after the model was loaded"],
+            fix=f'optim_args: "{(READ.get(optim) or ("name",))[0]}=..."',
+        )
+        return
+    if optim.startswith("rmsprop_bnb"):
+        yield context.finding(
+            ID,
+            f"optim {optim} takes no optim_args",
+            ARGS,
+            because=["they reach bitsandbytes as text, which raises TypeError for them"],
+            fix="remove optim_args",
+            patch=[Patch(("trl", "optim_args"), remove=True)],
+        )
+        return
+    fitting = [start for start in READ if optim.startswith(start)]
+    read = READ[max(fitting, key=len)] if fitting else ()
+    unread = [part for part in parts if part.partition("=")[0] not in read]
+    if unread:
+        kept = ",".join(part for part in parts if part not in unread)
+        yield context.finding(
+            ID,
+            f"optim {optim} reads no {', '.join(part.partition('=')[0] for part in unread)}",
+            ARGS,
+            because=[f"it reads {', '.join(read)}" if read else "it reads nothing of optim_args"],
+            severity="warning",
+            fix=f'optim_args: "{kept}"' if kept else "remove optim_args",
+            patch=[Patch(("trl", "optim_args"), kept) if kept else Patch(("trl", "optim_args"), remove=True)],
+        )

@@ -1,0 +1,46 @@
+"""The output layer gets no adapter.
+
+From 1.15 on TRL computes log-probabilities from the weights of lm_head itself, past an adapter on it; 1.16 raises
+ValueError when the trainer is built, after the model was loaded. To train the output layer, name it in
+`modules_to_save`, which trains a copy of it.
+"""
+
+import re
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.adapter_modules import TARGETS, is_all_linear, words
+from grpo_recipes.rules.context import Context
+
+ID = "LRA010"
+APPLIES_TO = {"trl": ">=1.15"}
+HEAD = "lm_head"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    targets = context.value(TARGETS) if context.has_section("lora") else None
+    saved = words(context.value("LoraConfig.modules_to_save"))
+    excluded = context.value("LoraConfig.exclude_modules") is not None
+    if HEAD in saved or excluded or targets is None or is_all_linear(targets) or not _names_the_head(targets):
+        return
+    kept = [target for target in words(targets) if target != HEAD] if isinstance(targets, list) else []
+    fix = kept or "all-linear"
+    text = f"[{', '.join(kept)}]" if kept else fix
+    yield context.finding(
+        ID,
+        "an adapter on lm_head would not be trained",
+        TARGETS,
+        because=["TRL takes the weights of lm_head itself, and raises ValueError after loading the model"],
+        fix=f"target_modules: {text}, and modules_to_save: [lm_head] to train it",
+        patch=[Patch(("lora", "target_modules"), fix)],
+    )
+
+
+def _names_the_head(targets: object) -> bool:
+    """Whether target_modules take lm_head in, as PEFT matches them: a text has to match the whole name."""
+    if isinstance(targets, list):
+        return HEAD in words(targets)
+    try:
+        return re.fullmatch(str(targets), HEAD) is not None
+    except re.error:
+        return False

@@ -1,0 +1,34 @@
+"""The output layer of a quantized model keeps its precision.
+
+transformers leaves the output layer out of the quantization, unless `llm_int8_skip_modules` names other modules: the
+list takes the place of that default, for 4 bits too. Without lm_head in it the output layer is quantized, where its
+weights are not those of the embedding. TRL 1.16 multiplies the hidden states by these weights itself, and takes the
+raw integers of 8 bits for weights without a word: measured, the entropy of an untrained model falls from that of
+guessing to almost nothing, and the loss is that of other probabilities than were sampled from.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+
+ID = "QNT006"
+SKIPPED = "BitsAndBytesConfig.llm_int8_skip_modules"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    skipped = context.value(SKIPPED)
+    if not quantized(context) or not isinstance(skipped, list):
+        return
+    if any("lm_head" in str(name) or "embed_out" in str(name) for name in skipped):
+        return
+    names = [*skipped, "lm_head"]
+    yield context.finding(
+        ID,
+        "llm_int8_skip_modules leaves lm_head out, so the output layer is quantized",
+        SKIPPED,
+        because=["the list takes the place of transformers' own, which is the output layer"],
+        fix=f"llm_int8_skip_modules: [{', '.join(map(str, names))}]",
+        patch=[Patch(("quantization", "llm_int8_skip_modules"), names)],
+    )

@@ -1,0 +1,55 @@
+"""Every field of `quantization` has its type, and is read for the width that is chosen.
+
+BitsAndBytesConfig raises TypeError for a threshold that is no float (6 instead of 6.0), for modules to skip that are
+no list, and for booleans that are words. The fields that begin with bnb_4bit_ are read for 4 bits alone,
+`llm_int8_threshold` and `llm_int8_has_fp16_weight` for 8 bits alone; the two others with llm_int8_ in their names are
+for both.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "QNT005"
+BOOLEANS = ("llm_int8_enable_fp32_cpu_offload", "llm_int8_has_fp16_weight")
+OF_EIGHT = ("llm_int8_threshold", "llm_int8_has_fp16_weight")
+RAISES = "BitsAndBytesConfig raises TypeError for it"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if not context.has_section("quantization"):
+        return
+    fields = context.settings.under("BitsAndBytesConfig")
+    threshold, skipped = fields.get("llm_int8_threshold"), fields.get("llm_int8_skip_modules")
+    if "llm_int8_threshold" in fields and not isinstance(threshold, float):
+        is_number = isinstance(threshold, int) and not isinstance(threshold, bool)
+        fix = float(threshold) if is_number else None  # type: ignore[arg-type]
+        yield _finding(context, "llm_int8_threshold", f"is {threshold}, it must be a float", RAISES, fix)
+    if skipped is not None and not (isinstance(skipped, list) and all(isinstance(word, str) for word in skipped)):
+        fix_list = [skipped] if isinstance(skipped, str) else None
+        yield _finding(context, "llm_int8_skip_modules", f"is {skipped}, it must be a list of names", RAISES, fix_list)
+    for name in BOOLEANS:
+        if name in fields and not isinstance(fields[name], bool):
+            yield _finding(context, name, f"is {fields[name]}, it must be true or false", RAISES, None)
+    four, eight = fields.get("load_in_4bit") is True, fields.get("load_in_8bit") is True
+    if four != eight:
+        for name in fields:
+            of_other = name.startswith("bnb_4bit_") if eight else name in OF_EIGHT
+            if of_other and context.given(f"BitsAndBytesConfig.{name}"):
+                because = f"bitsandbytes reads it for {'4' if eight else '8'} bits alone"
+                yield _finding(context, name, "has no effect", because, None, is_error=False)
+
+
+def _finding(context: Context, name: str, told: str, because: str, fix: object, is_error: bool = True) -> Finding:
+    shown = f"[{', '.join(fix)}]" if isinstance(fix, list) else str(fix)
+    patch = Patch(("quantization", name), fix) if fix is not None else Patch(("quantization", name), remove=True)
+    return context.finding(
+        ID,
+        f"{name} {told}",
+        f"BitsAndBytesConfig.{name}",
+        because=[because],
+        severity="error" if is_error else "warning",
+        fix=f"{name}: {shown}" if fix is not None else f"remove {name}",
+        patch=[patch],
+    )

@@ -1,0 +1,47 @@
+"""The reference of the KL term is the model that the training started from.
+
+With an adapter TRL keeps no second model: for beta > 0 it switches the adapter off and takes what remains for the
+reference. That is the model as it was loaded only if the adapter is all that differs. It is not after the starts
+`pissa`, `olora`, `corda` and `loftq` and with KaSA, which put a part of each weight into the adapter and leave the
+rest: measured, the logits of an untrained policy and of its reference then differ, and the KL term pulls the policy
+towards a damaged model. With `bias: all` or `lora_only` the biases are trained in the base itself and stay when the
+adapter is off, so that the reference moves with the policy.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "LRA008"
+STARTS = ("pissa", "olora", "corda", "loftq")
+START, BIAS, KASA = "LoraConfig.init_lora_weights", "LoraConfig.bias", "LoraConfig.kasa_config"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    beta = context.value("GRPOConfig.beta")
+    if not context.has_section("lora") or not isinstance(beta, float | int) or beta <= 0:
+        return
+    start = str(context.value(START)).lower()
+    if start.startswith(STARTS):
+        because = "it moves a part of each weight into the adapter, and the reference has the rest alone"
+        yield _finding(context, START, f"the reference of init_lora_weights {start} is not the model", because, True)
+    if context.value(KASA) is not None:
+        because = "it takes the smallest components out of the weights, and the reference lacks them"
+        yield _finding(context, KASA, "the reference under kasa_config is not the model", because, None)
+    if context.value(BIAS) in ("all", "lora_only"):
+        because = "TRL switches the adapter off for the reference, and the trained biases stay"
+        yield _finding(context, BIAS, f"bias {context.value(BIAS)} is trained in the reference too", because, "none")
+
+
+def _finding(context: Context, key: str, told: str, because: str, fix: object) -> Finding:
+    name = key.partition(".")[2]
+    beta = f"beta is {context.value('GRPOConfig.beta')} ({context.origin('GRPOConfig.beta')})"
+    return context.finding(
+        ID,
+        told,
+        key,
+        because=[because, beta],
+        fix=f"remove {name}, or beta: 0.0" if fix is None else f"{name}: {str(fix).lower()}, or beta: 0.0",
+        patch=[Patch(("lora", name), remove=True) if fix is None else Patch(("lora", name), fix)],
+    )

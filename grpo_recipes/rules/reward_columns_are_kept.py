@@ -1,0 +1,32 @@
+"""Columns that rewards read are not removed.
+
+With remove_unused_columns the trainer keeps prompt, image and images alone, since it does not know what rewards read:
+a reward that asks for a column raises TypeError after the first generation. TRL's own default is false; true comes from
+recipes for other trainers.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.reward_columns_are_there import needed_columns
+
+ID = "RWD004"
+REMOVES = "GRPOConfig.remove_unused_columns"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    rewards = context.value("rewards")
+    if context.value(REMOVES) is not True or not isinstance(rewards, list):
+        return
+    readers = [needed_columns(context, index, reward) for index, reward in enumerate(rewards)]
+    readers = [(name, columns) for name, columns in readers if columns]
+    if readers:
+        yield context.finding(
+            ID,
+            "remove_unused_columns takes away what rewards read",
+            REMOVES,
+            because=[f"reward {name} reads {', '.join(columns)}" for name, columns in readers],
+            fix="remove remove_unused_columns",
+            patch=[Patch(("trl", "remove_unused_columns"), remove=True)],
+        )

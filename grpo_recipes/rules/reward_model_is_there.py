@@ -1,0 +1,51 @@
+"""A reward model can be loaded as TRL loads it.
+
+TRL loads it after the policy, with the policy's own keywords: a folder that is not there raises then, and
+model.model_revision, a branch or commit of the policy, is asked of the reward model's repository too, which seldom has
+it. A reward model in a local folder has no revision.
+"""
+
+import os
+from collections.abc import Iterator
+
+from grpo_recipes.facts.local_files import local_path
+from grpo_recipes.finding import Finding
+from grpo_recipes.rules.context import Context
+
+ID = "RWD006"
+REVISION = "model_init_kwargs.revision"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    rewards = context.value("rewards")
+    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
+        model = reward.get("model")
+        if not isinstance(model, str):
+            continue
+        place = ("rewards", index, "model")
+        path = local_path(model, context.source.directory(place))
+        if path is not None:
+            if not os.path.isfile(os.path.join(path, "config.json")):
+                yield context.finding(
+                    ID,
+                    f"there is no model in {model}",
+                    "rewards",
+                    because=[f"looked for config.json in {path}"],
+                    fix="model: owner/name for one of the hub",
+                    mark=context.source.mark(place),
+                )
+        elif context.value(REVISION) not in (None, "main") and model != context.value("model.model_name_or_path"):
+            yield _of_another_revision(context, index, model)
+
+
+def _of_another_revision(context: Context, index: int, model: str) -> Finding:
+    revision = context.value(REVISION)
+    return context.finding(
+        ID,
+        f"{model} is loaded at model_revision {revision}, which is the policy's",
+        "rewards",
+        because=["TRL loads a reward model with all keywords of the policy"],
+        fix="model: a local folder with the reward model",
+        severity="warning",
+        mark=context.source.mark(("rewards", index, "model")),
+    )

@@ -1,0 +1,34 @@
+"""A reward function returns a list, one number for each completion.
+
+TRL calls it once for a whole batch. One that returns a single number, text or nothing raises TypeError or ValueError
+after the first generation. It is judged by its source, where all that it returns is certain to be no list; a list of
+the wrong length or of words shows in `grpo-run preflight`.
+"""
+
+import os
+from collections.abc import Iterator
+
+from grpo_recipes.facts.returned_values import returns_no_list
+from grpo_recipes.finding import Finding
+from grpo_recipes.rules.context import Context
+
+ID = "RWD005"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    rewards = context.value("rewards")
+    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
+        if reward.get("python") is None:
+            continue
+        place = ("rewards", index, "python")
+        file, _, name = str(reward["python"]).rpartition(":")
+        returned = returns_no_list(os.path.join(context.source.directory(place), file), name)
+        if returned is not None:
+            yield context.finding(
+                ID,
+                f"{name} returns {returned}, not a list",
+                "rewards",
+                because=["TRL calls it once for all completions of a batch, and takes one number for each"],
+                fix="return [... for completion in completions]",
+                mark=context.source.mark(place),
+            )

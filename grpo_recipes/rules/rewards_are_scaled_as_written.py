@@ -1,0 +1,29 @@
+"""Rewards are scaled as the recipe says.
+
+With multi_objective_aggregation normalize_then_sum TRL divides each reward by the standard deviation of its group, then
+the sum by that of the batch, and never reads scale_rewards: `none` does not switch the division off.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "LOS009"
+SCALE = "GRPOConfig.scale_rewards"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    rewards = context.value("rewards")
+    if context.value("GRPOConfig.multi_objective_aggregation") != "normalize_then_sum" or not context.given(SCALE):
+        return
+    if isinstance(rewards, list) and len(rewards) > 1 and context.value(SCALE) not in ("group", True):
+        yield context.finding(
+            ID,
+            f"scale_rewards {context.value(SCALE)} has no effect with normalize_then_sum",
+            SCALE,
+            because=["each reward is divided by the deviation of its group, and the sum by that of the batch"],
+            fix="remove scale_rewards, or multi_objective_aggregation: sum_then_normalize",
+            patch=[Patch(("grpo", "scale_rewards"), remove=True)],
+            severity="warning",
+        )

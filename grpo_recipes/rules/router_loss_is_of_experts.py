@@ -1,0 +1,34 @@
+"""A load-balancing loss is for a mixture of experts.
+
+A dense model has no router whose load could be balanced. From 1.14 on GRPOTrainer raises ValueError for a
+router_aux_loss_coef with one, after the model was loaded; before, it had no effect.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.loaded_model import model_config
+
+ID = "LOS008"
+APPLIES_TO = {"trl": ">=1.14"}
+COEFFICIENT = "GRPOConfig.router_aux_loss_coef"
+# Families whose every model is dense, of those that transformers 5.23.0 trains.
+DENSE = ("gemma", "gemma2", "gpt2", "llama", "mistral", "phi", "phi3", "qwen2", "qwen3", "smollm3", "stablelm")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    coefficient = context.value(COEFFICIENT)
+    if not isinstance(coefficient, int | float) or coefficient == 0:
+        return
+    config = model_config(context)
+    kind = config.get("model_type") if config is not None else None
+    if config is not None and kind in DENSE and "output_router_logits" not in config:
+        yield context.finding(
+            ID,
+            f"router_aux_loss_coef {coefficient} is for a mixture of experts",
+            COEFFICIENT,
+            because=[f"{context.text('model.model_name_or_path')} is a dense {kind}"],
+            fix="remove router_aux_loss_coef",
+            patch=[Patch(("trl", "router_aux_loss_coef"), remove=True)],
+        )

@@ -1,0 +1,33 @@
+"""An interrupted run can go on from its checkpoints.
+
+With `save_only_model` a checkpoint has neither the optimizer's states nor those of the schedule and the random numbers.
+A run that is resumed from it starts with a fresh optimizer and warms up again without a word, and under DeepSpeed it
+cannot be resumed at all.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "TRN005"
+ONLY_MODEL = "GRPOConfig.save_only_model"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value(ONLY_MODEL) is not True or not context.value("GRPOConfig.save_steps"):
+        return
+    sharded = context.text("distributed.strategy").startswith("zero")
+    if sharded:
+        because = f"{context.value('distributed.strategy')} finds no states of its own in it and fails"
+    else:
+        because = "it would go on with a fresh optimizer and schedule, without a word"
+    yield context.finding(
+        ID,
+        "a checkpoint of the model alone cannot be resumed from",
+        ONLY_MODEL,
+        because=[because],
+        severity="warning",
+        fix="remove save_only_model, and limit their number with training.save_total_limit",
+        patch=[Patch(("trl", "save_only_model"), remove=True)],
+    )

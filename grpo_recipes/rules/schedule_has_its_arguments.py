@@ -1,0 +1,142 @@
+"""The learning rate schedule has the arguments that it needs, takes those that it is given, and reaches its peak.
+
+transformers makes the schedule after the model was loaded, and then raises TypeError for an argument that it does not
+take, or ValueError for one that it lacks. `constant` warms nothing up and reads no arguments, and
+`constant_with_warmup` reads none either, without a word. reduce_lr_on_plateau and greedy follow a loss of the trainer's
+own evaluation, which grpo-run does not use: it evaluates rewards.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from grpo_recipes.facts.shipped import table
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.rules.context import Context
+
+ID = "TRN002"
+TYPE, KWARGS, WARMUP = "GRPOConfig.lr_scheduler_type", "GRPOConfig.lr_scheduler_kwargs", "GRPOConfig.warmup_steps"
+RATE, STEPS = "GRPOConfig.learning_rate", "GRPOConfig.max_steps"
+HOME = ("training", "lr_scheduler_kwargs")
+WITH_EVALUATION = ("reduce_lr_on_plateau", "greedy")
+WITHOUT_ARGUMENTS = ("constant", "constant_with_warmup")
+WORDS = {"warmup_type": ("linear", "cosine", "1-sqrt"), "decay_type": ("linear", "cosine", "1-sqrt")}
+LOWEST = ("min_lr", "min_lr_rate")
+# The last learning rate of `polynomial` where nothing is said.
+POLYNOMIAL_END = 1e-7
+
+
+@cache
+def schedules() -> tuple[str, Mapping[str, list[str]]]:
+    """The transformers release of the table, and the arguments that each of its schedules takes."""
+    known = table("schedules")
+    return known["transformers"], known["takes"]
+
+
+def check(context: Context) -> Iterator[Finding]:
+    schedule, arguments = context.text(TYPE), context.mapping(KWARGS)
+    if schedule in WITH_EVALUATION:
+        yield _finding(
+            context,
+            TYPE,
+            f"{schedule} follows an evaluation of the trainer's own, and there is none",
+            "TrainingArguments raises ValueError for it, grpo-run evaluates rewards by itself",
+            "lr_scheduler_type: constant",
+            [Patch(("training", "lr_scheduler_type"), "constant"), Patch(HOME, remove=True)],
+        )
+    elif schedule in WITHOUT_ARGUMENTS:
+        yield from _constant(context, schedule, arguments)
+    else:
+        yield from _not_taken(context, schedule, arguments)
+        yield from _needed(context, schedule, arguments)
+        yield from _warmed_up(context)
+
+
+def _finding(
+    context: Context, key: str, said: str, because: str, fix: str, patch: list[Patch], *, mistake: bool = True
+) -> Finding:
+    severity = "error" if mistake else "warning"
+    return context.finding(ID, said, key, because=[because], fix=fix, patch=patch, severity=severity)  # type: ignore[arg-type]
+
+
+def _constant(context: Context, schedule: str, arguments: Mapping[str, object]) -> Iterator[Finding]:
+    warmup = context.value(WARMUP)
+    if arguments:
+        said = f"{schedule} reads no lr_scheduler_kwargs"
+        because, fix = "transformers leaves them out without a word", "remove lr_scheduler_kwargs"
+        yield _finding(context, KWARGS, said, because, fix, [Patch(HOME, remove=True)], mistake=False)
+    if schedule == "constant" and warmup:
+        said = f"constant has no warm-up, warmup_steps is {warmup}"
+        because, fix = "it starts at the full learning rate without a word", "lr_scheduler_type: constant_with_warmup"
+        patch = [Patch(("training", "lr_scheduler_type"), "constant_with_warmup")]
+        yield _finding(context, WARMUP, said, because, fix, patch, mistake=False)
+
+
+def _not_taken(context: Context, schedule: str, arguments: Mapping[str, object]) -> Iterator[Finding]:
+    release, takes = schedules()
+    known = takes.get(schedule)
+    for name, value in arguments.items():
+        path = (*HOME, name)
+        if known is not None and name not in known:
+            near = nearest_words(name, known, cutoff=0.7)
+            moved = [Patch((*HOME, word), value) for word in near[:1] if word not in arguments]
+            yield _finding(
+                context,
+                KWARGS,
+                f"{schedule} takes no {name}",
+                f"transformers {release} raises TypeError for it, after the model was loaded",
+                f"{near[0]}: ..." if near else f"remove {name}",
+                [Patch(path, remove=True), *moved],
+                # Another release may take it.
+                mistake=context.stack.version("transformers") == release,
+            )
+        elif name in WORDS and value not in WORDS[name]:
+            words = f"it is one of {', '.join(WORDS[name])}"
+            fix, patch = f"{name}: linear", [Patch(path, "linear")]
+            yield _finding(context, KWARGS, f"{name} is {value}", words, fix, patch)
+        elif name not in WORDS and value is not None and not _number(value):
+            because, patch = "the schedule computes with it, and raises when it cannot", [Patch(path, remove=True)]
+            yield _finding(context, KWARGS, f"{name} is no number", because, f"remove {name}", patch)
+
+
+def _needed(context: Context, schedule: str, arguments: Mapping[str, object]) -> Iterator[Finding]:
+    given = [name for name in LOWEST if arguments.get(name) is not None]
+    late = "transformers raises for it when it makes the schedule, after the model was loaded"
+    if "min_lr" in schedule and len(given) == 2:
+        said, fix = "min_lr and min_lr_rate exclude each other", "remove min_lr"
+        yield _finding(context, KWARGS, said, late, fix, [Patch((*HOME, "min_lr"), remove=True)])
+    elif "min_lr" in schedule and not given:
+        said, fix = f"{schedule} needs min_lr or min_lr_rate", "lr_scheduler_kwargs: {min_lr_rate: 0.1}"
+        yield _finding(context, TYPE, said, late, fix, [Patch((*HOME, "min_lr_rate"), 0.1)])
+    elif schedule == "warmup_stable_decay" and arguments.get("num_decay_steps") is None:
+        steps = context.value(STEPS)
+        decay = max(1, steps // 10) if isinstance(steps, int) else 100
+        fix = f"lr_scheduler_kwargs: {{num_decay_steps: {decay}}}"
+        patch = [Patch((*HOME, "num_decay_steps"), decay)]
+        yield _finding(context, TYPE, f"{schedule} needs num_decay_steps", late, fix, patch)
+    rate = context.value(RATE)
+    end = arguments.get("lr_end", POLYNOMIAL_END)
+    if schedule == "polynomial" and _number(rate) and _number(end) and end >= rate:  # type: ignore[operator]
+        said, fix = f"lr_end {end:g} is not below learning_rate {rate:g}", "lr_scheduler_kwargs: {lr_end: 0.0}"
+        key = KWARGS if "lr_end" in arguments else TYPE
+        yield _finding(context, key, said, late, fix, [Patch((*HOME, "lr_end"), 0.0)])
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _warmed_up(context: Context) -> Iterator[Finding]:
+    warmup, steps = context.value(WARMUP), context.value(STEPS)
+    if not isinstance(warmup, int | float) or not isinstance(steps, int) or warmup < steps or warmup < 1:
+        return
+    tenth = max(1, steps // 10)
+    yield _finding(
+        context,
+        WARMUP,
+        f"the warm-up of {warmup} steps is not over when the run ends after {steps}",
+        "the learning rate never reaches learning_rate",
+        f"warmup_steps: {tenth if steps > 1 else 0}",
+        [Patch(("training", "warmup_steps"), tenth if steps > 1 else 0)],
+        mistake=False,
+    )

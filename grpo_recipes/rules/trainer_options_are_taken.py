@@ -1,0 +1,97 @@
+"""What the trainer and torch are told under `trl:` they can take.
+
+TrainingArguments checks little of it, and torch the rest when the Trainer is built or the first batch is drawn, after
+the model was loaded: the data loader's options without workers, words for logging and compiling, numbers below what
+they count.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.rules.context import Context
+
+ID = "TRN004"
+WORKERS = "dataloader_num_workers"
+# Options of workers, and the values that ask for nothing.
+OF_WORKERS = {
+    "dataloader_prefetch_factor": (None,),
+    "dataloader_persistent_workers": (None, False),
+    "dataloader_multiprocessing_context": (None,),
+}
+# name: the smallest whole number, and who refuses a smaller one.
+SMALLEST = {
+    WORKERS: (0, "torch's data loader raises ValueError at the first batch"),
+    "dataloader_prefetch_factor": (1, "torch's data loader fails an assertion at the first batch"),
+    "ddp_timeout": (1, "the processes wait for each other that many seconds"),
+    "torch_empty_cache_steps": (1, "TrainingArguments raises ValueError for it"),
+}
+LEVELS = ("detail", "debug", "info", "warning", "error", "critical", "passive")
+WORDS: dict[str, tuple[tuple[str, ...], str]] = {
+    "dataloader_multiprocessing_context": (
+        ("fork", "spawn", "forkserver"),
+        "torch's data loader raises ValueError at the first batch",
+    ),
+    "debug": (("underflow_overflow", "tpu_metrics_debug"), "TrainingArguments raises ValueError for it"),
+    "log_level": (LEVELS, "the Trainer raises KeyError, after the model was loaded"),
+    "log_level_replica": (LEVELS, "the Trainer raises KeyError in every process but the first"),
+    "torch_compile_backend": (
+        (
+            "eager",
+            "aot_eager",
+            "inductor",
+            "aot_ts_nvfuser",
+            "nvprims_nvfuser",
+            "cudagraphs",
+            "ofi",
+            "fx2trt",
+            "onnxrt",
+            "tensorrt",
+            "aot_torchxla_trace_once",
+            "torchxla_trace_once",
+            "tvm",
+            "hpu_backend",
+            "neuron",
+            "no",
+        ),
+        "accelerate raises ValueError, after the model was loaded",
+    ),
+}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    for name, (smallest, because) in SMALLEST.items():
+        value = context.value(f"GRPOConfig.{name}")
+        if isinstance(value, int | float) and not isinstance(value, bool) and value < smallest:
+            yield _finding(context, name, f"{name} is {value}, it must be at least {smallest}", because, smallest)
+    for name, (words, because) in WORDS.items():
+        yield from _words(context, name, words, because)
+    workers = context.value(f"GRPOConfig.{WORKERS}")
+    for name, nothing in OF_WORKERS.items():
+        if context.value(f"GRPOConfig.{name}") not in nothing and workers in (None, 0):
+            because = "it is for data that other processes load; the trainer or the data loader raises ValueError"
+            yield _finding(context, name, f"{name} needs {WORKERS}", because, None)
+
+
+def _finding(context: Context, name: str, said: str, because: str, instead: object) -> Finding:
+    return context.finding(
+        ID,
+        said,
+        f"GRPOConfig.{name}",
+        because=[because],
+        fix=f"remove {name}" if instead is None else f"{name}: {instead}",
+        patch=[Patch(("trl", name), remove=True) if instead is None else Patch(("trl", name), instead)],
+    )
+
+
+def _words(context: Context, name: str, words: tuple[str, ...], because: str) -> Iterator[Finding]:
+    value = context.value(f"GRPOConfig.{name}")
+    if not isinstance(value, str):
+        return
+    for word in value.split() if name == "debug" else [value]:
+        if (word.lower() if name == "torch_compile_backend" else word) in words:
+            continue
+        near = nearest_words(word, words, cutoff=0.6)
+        said = f"{name} {word} is none of {', '.join(words)}"
+        yield _finding(context, name, said, because, near[0] if near else None)
+        return

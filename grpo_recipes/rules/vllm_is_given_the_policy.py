@@ -1,0 +1,89 @@
+"""vLLM can be given the policy that is trained.
+
+Before each generation TRL merges the adapter into the weights and hands them to vLLM by their names. Some policies do
+not survive this. Of a quantized model it hands over the packed bits without their scales: vLLM ends in AssertionError,
+or loads numbers that mean nothing; for 8 bits TRL raises ValueError in colocate mode, after the model was loaded.
+Trainable tokens have names that vLLM does not know, and an activated LoRA cannot be merged.
+
+A model whose output layer is tied to its embeddings is one matrix in vLLM. An adapter or a trained copy of only one of
+the two makes them differ in the policy, and vLLM samples from another model without a word.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.loaded_model import MODEL, model_config
+
+ID = "GEN003"
+USE_VLLM = "GRPOConfig.use_vllm"
+WIDTHS = ("BitsAndBytesConfig.load_in_4bit", "BitsAndBytesConfig.load_in_8bit")
+TARGETS, COPIES = "LoraConfig.target_modules", "LoraConfig.modules_to_save"
+TIED = ("model.embed_tokens", "lm_head")
+# LoRA options that make what vLLM cannot take, with the reason.
+WITHOUT_A_PLACE = {
+    "LoraConfig.trainable_token_indices": "their tensors are named token_adapter, which vLLM refuses",
+    "LoraConfig.alora_invocation_tokens": "peft raises NotImplementedError when TRL merges it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why vLLM cannot be given the policy: the key that says so, what it comes to and the reason."""
+
+    key: str
+    what: str
+    why: str
+
+
+def obstacles(context: Context) -> Iterator[Obstacle]:
+    """Everything that keeps vLLM from holding the policy."""
+    for key in WIDTHS:
+        if context.value(key) is True:
+            why = "TRL hands vLLM the packed weights without the scales that they were packed with"
+            yield Obstacle(key, "vLLM cannot be given a quantized policy", why)
+    if not context.has_section("lora"):
+        return
+    for key, why in WITHOUT_A_PLACE.items():
+        if context.value(key):
+            yield Obstacle(key, f"vLLM cannot be given a policy with {key.partition('.')[2]}", why)
+    yield from _tied(context)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value(USE_VLLM) is not True:
+        return
+    for found in obstacles(context):
+        yield context.finding(
+            ID,
+            found.what,
+            found.key,
+            because=[found.why, f"use_vllm: {context.origin(USE_VLLM)}"],
+            fix="use_vllm: false",
+            patch=[Patch(("generation", "use_vllm"), False)],
+        )
+
+
+def _tied(context: Context) -> Iterator[Obstacle]:
+    found = [(key, name) for key in (TARGETS, COPIES) for name in TIED if _names(context.value(key), name)]
+    kept_tied = context.value("LoraConfig.ensure_weight_tying") is True
+    for key, name in [one for one in found if one[0] == TARGETS or not kept_tied][:1]:
+        config = model_config(context)
+        if config is not None and config.get("tie_word_embeddings") is True:
+            layer = name.rpartition(".")[2]
+            why = f"{context.text(MODEL)} has one matrix for embeddings and output layer"
+            yield Obstacle(key, f"vLLM would sample from another model, since {layer} is trained apart", why)
+
+
+def _names(modules: object, name: str) -> bool:
+    """Whether a list of module names, or a regular expression, names a module, as PEFT matches them."""
+    if isinstance(modules, list):
+        return any(name == one or name.endswith(f".{one}") for one in modules)
+    if not isinstance(modules, str):
+        return False
+    try:
+        return re.fullmatch(modules, name) is not None
+    except re.error:
+        return False

@@ -1,0 +1,84 @@
+"""TRL can call the vLLM server and hand the weights over to it.
+
+TRL asks the server for its health when the trainer is built, after the model was loaded. An address that requests
+cannot call looks to it like a server that is not up yet: it waits for vllm_server_timeout, 240 s, and raises
+ConnectionError. A server that answers with anything but 200 is asked again without end: so it is with a URL that ends
+with a slash, whose health is asked for at //health. The weights go through NCCL: TRL raises NotImplementedError for a
+trainer on the CPU.
+"""
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "GEN008"
+APPLIES_TO = {"trl": ">=0.18"}
+URL, HOST = "GRPOConfig.vllm_server_base_url", "GRPOConfig.vllm_server_host"
+PORTS = {"GRPOConfig.vllm_server_port": 8000, "GRPOConfig.vllm_group_port": 51216}
+WAITS = "TRL takes it for a server that is not up yet, waits for vllm_server_timeout and raises ConnectionError"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value("GRPOConfig.use_vllm") is not True or context.value("GRPOConfig.vllm_mode") != "server":
+        return
+    if context.value("world.device") == "cpu":
+        why = "TRL hands the weights over through NCCL and raises NotImplementedError on the CPU"
+        patch = Patch(("generation", "use_vllm"), False)
+        yield _finding(context, "GRPOConfig.vllm_mode", "a vLLM server needs a trainer on GPUs", why, patch)
+    if context.stack.is_absent("requests"):
+        why = "TRL's client raises ImportError without it, after the model was loaded"
+        yield context.finding(
+            ID,
+            "a vLLM server is called with requests",
+            "generation.vllm_mode",
+            because=[why],
+            fix="pip install requests",
+        )
+    url = context.value(URL)
+    yield from _of_url(context, url) if isinstance(url, str) else _of_host(context)
+    for key, usual in PORTS.items():
+        port = context.value(key)
+        if isinstance(port, int) and not 0 < port < 65536 and (url is None or key != next(iter(PORTS))):
+            patch = Patch(("trl", key.partition(".")[2]), usual)
+            yield _finding(context, key, f"{patch.path[-1]} {port} is no port", "ports are 1 to 65535", patch)
+
+
+def _of_url(context: Context, url: str) -> Iterator[Finding]:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return
+    if parts.scheme not in ("", "http", "https"):
+        patch = Patch(("trl", "vllm_server_base_url"), f"http://{url.partition('://')[2] or url}".rstrip("/"))
+        why = f"what stands before the colon, {parts.scheme}, is read as the protocol"
+        yield _finding(context, URL, "vllm_server_base_url lacks http://", f"{why}; {WAITS}", patch)
+    elif url.endswith("/"):
+        patch = Patch(("trl", "vllm_server_base_url"), url.rstrip("/"))
+        why = "TRL asks for //health, which a vLLM server does not know, and goes on asking without end"
+        yield _finding(context, URL, "vllm_server_base_url ends with a slash", why, patch, is_error=False)
+
+
+def _of_host(context: Context) -> Iterator[Finding]:
+    host = context.value(HOST)
+    if isinstance(host, str) and ("/" in host or host.count(":") == 1):
+        url = host if "://" in host else f"http://{host}"
+        patch = Patch(("trl", "vllm_server_base_url"), url.rstrip("/"))
+        why = f"TRL makes http://{host}:{context.value('GRPOConfig.vllm_server_port') or 8000} of it; {WAITS}"
+        yield _finding(context, HOST, "vllm_server_host is more than a host", why, patch, moved=True)
+
+
+def _finding(
+    context: Context, key: str, what: str, why: str, patch: Patch, *, is_error: bool = True, moved: bool = False
+) -> Finding:
+    value = str(patch.value).lower() if isinstance(patch.value, bool) else patch.value
+    return context.finding(
+        ID,
+        what,
+        key,
+        because=[why],
+        fix=f"{patch.path[-1]}: {value}",
+        patch=[patch, Patch(("trl", "vllm_server_host"), remove=True)] if moved else [patch],
+        severity="error" if is_error else "warning",
+    )

@@ -1,0 +1,96 @@
+"""vLLM's share of each GPU holds its copy of the model, beside the one that is trained.
+
+In colocate mode vLLM keeps a copy of the weights of its own, two bytes for each parameter whatever the trainer's dtype,
+divided by vllm_tensor_parallel_size. Where vllm_gpu_memory_utilization of a GPU is less, vLLM ends in "No available
+memory for the cache blocks", after the model was loaded. The share must be free, too: where every process holds all of
+the trainer's weights, they lie on the GPU when vLLM starts; under ZeRO-3 an adapter is merged with the whole model
+gathered on each GPU, before each generation. All this is the least that is needed; gradients, optimizer states and the
+cache come on top.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+
+from grpo_recipes.facts.model_config import parameter_count
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.loaded_model import model_config
+
+ID = "VLL001"
+STRATEGY = "distributed.strategy"
+SHARE = "GRPOConfig.vllm_gpu_memory_utilization"
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """GiB of a GPU, of vLLM's share of it, of its copy of the model, and of the trainer's weights beside it."""
+
+    memory: float
+    share: float
+    copy: float
+    trainer: float
+    parameters: int
+
+
+def sizes(context: Context) -> Sizes | None:
+    """None where the model, the GPUs or the share is not known."""
+    share, memory, config = context.value(SHARE), _smallest_gpu(context), model_config(context)
+    if config is None or "quantization_config" in config:
+        return None  # the weights of a quantized checkpoint are smaller
+    parameters = parameter_count(config)
+    if memory is None or parameters is None or not isinstance(share, int | float):
+        return None
+    copy = 2 * parameters / context.whole("GRPOConfig.vllm_tensor_parallel_size") / GIB
+    return Sizes(memory, share * memory, copy, _trainers_weights(context, parameters), parameters)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value("GRPOConfig.use_vllm") is not True or context.value("GRPOConfig.vllm_mode") != "colocate":
+        return
+    found = sizes(context)
+    if found is None:
+        return
+    memory, copy, own = found.memory, found.copy, found.trainer
+    if copy > found.share:
+        least = round(ceil(100 * copy / memory) / 100 + 0.05, 2)
+        why = f"{copy:.1f} GiB = {found.parameters / 1e9:.1f}e9 parameters in 2 bytes / vllm_tensor_parallel_size"
+        what = f"vLLM's share of {found.share:.1f} GiB does not hold the model's {copy:.1f} GiB"
+        yield _finding(context, what, why, least if own + least * memory < memory else None)
+    elif own + found.share > memory:
+        most = int(100 * (memory - own) / memory) / 100
+        why = f"{own:.1f} GiB of the trainer's weights + {found.share:.1f} of the GPU's {memory:g} GiB"
+        if context.value(STRATEGY) == "zero3":
+            why += ": to merge an adapter TRL gathers all of them on each GPU"
+        what = f"vLLM's share of {found.share:.1f} GiB is not free beside the trainer's {own:.1f} GiB"
+        yield _finding(context, what, why, most if most * memory > copy else None)
+
+
+def _smallest_gpu(context: Context) -> float | None:
+    """GiB of the smallest GPU, None when any is not known."""
+    known = [gpu.memory_gib for gpu in context.stack.gpus or ()]
+    sizes = [size for size in known if size is not None]
+    return min(sizes) if sizes and len(sizes) == len(known) else None
+
+
+def _trainers_weights(context: Context, parameters: int) -> float:
+    """GiB of weights on each GPU beside vLLM; 0 where only parts of them are there at any time."""
+    width, strategy = BYTES.get(str(context.value("model_init_kwargs.dtype") or "float32"), 0), context.value(STRATEGY)
+    is_whole = strategy in ("single", "ddp") or (strategy == "zero3" and context.has_section("lora"))
+    return width * parameters / GIB if is_whole else 0.0
+
+
+def _finding(context: Context, what: str, why: str, better: float | None) -> Finding:
+    name = "vllm_gpu_memory_utilization"
+    patch = Patch(("generation", name), better) if better is not None else Patch(("generation", "use_vllm"), False)
+    fix = f"{name}: {better:g}" if better is not None else "use_vllm: false, a larger GPU, or vllm_tensor_parallel_size"
+    return context.finding(
+        ID,
+        what,
+        SHARE,
+        because=[why, "the run ends when vLLM starts, or is first given the policy"],
+        fix=fix,
+        patch=[patch],
+    )

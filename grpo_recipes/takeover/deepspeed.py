@@ -1,0 +1,114 @@
+"""A DeepSpeed file: stage and offload have homes, batch sizes and precision come from the recipe, the rest stays."""
+
+from collections.abc import Mapping
+
+from grpo_recipes.facts.deepspeed_keys import deepspeed_keys
+from grpo_recipes.takeover.draft import Given
+from grpo_recipes.takeover.read import read_mapping
+from grpo_recipes.takeover.situation import Situation
+
+STRATEGY = "distributed.strategy"
+EXTRA = "distributed.deepspeed"
+AUTO = "auto"
+# Written by grpo-run as "auto": the trainer's own value goes there.
+OURS = {
+    "train_batch_size": "training.prompts_per_step",
+    "train_micro_batch_size_per_gpu": "training.per_device_train_batch_size",
+    "gradient_accumulation_steps": "training.prompts_per_step",
+    "gradient_clipping": "training.max_grad_norm",
+    "bf16.enabled": "training.bf16",
+    "fp16.enabled": "training.fp16",
+}
+TUNED = "zero_optimization"
+
+
+def take_deepspeed(situation: Situation, path: str) -> None:
+    """All keys of a DeepSpeed file. Raises Refusal where it cannot be read."""
+    block = read_mapping(path, situation.draft, "deepspeed: ")
+    take_deepspeed_keys(situation, block)
+
+
+def take_deepspeed_keys(situation: Situation, block: Mapping[str, object]) -> None:
+    """The same for its keys."""
+    flat = dict(_flat(block))
+    given = Given(flat, situation.draft, {name: f"deepspeed: {name}" for name in flat})
+    _stage(given)
+    for part in ("offload_optimizer", "offload_param"):
+        _offload(given, part)
+    for name in list(given.values):
+        _key(situation, given, name)
+
+
+def _flat(block: Mapping[str, object], above: str = "") -> list[tuple[str, object]]:
+    """Values by keys in dots."""
+    found: list[tuple[str, object]] = []
+    for key, value in block.items():
+        name = f"{above}{key}"
+        found.extend(_flat(value, f"{name}.") if isinstance(value, Mapping) and value else [(name, value)])
+    return found
+
+
+def _stage(given: Given) -> None:
+    name = f"{TUNED}.stage"
+    stage = given.values.get(name, 0)
+    if stage in (1, 2, 3):
+        given.mapped(name, STRATEGY, f"zero{stage}")
+    elif name in given:
+        given.emulated(name, STRATEGY, "ddp", "stage 0 shards nothing")
+
+
+def _offload(given: Given, part: str) -> None:
+    name = f"{TUNED}.{part}.device"
+    if name not in given:
+        return
+    if given.values[name] in ("cpu", "nvme"):
+        given.mapped(name, f"distributed.{part}_device", given.values[name])
+    else:
+        given.mapped(name, None)
+    pinned = f"{TUNED}.{part}.pin_memory"
+    if pinned in given:
+        given.emulated(pinned, None, None, "memory is pinned where there is a GPU")
+
+
+def _key(situation: Situation, given: Given, name: str) -> None:
+    value = given.values[name]
+    top = name.partition(".")[0]
+    owned = deepspeed_keys().owned.get(name) or deepspeed_keys().owned.get(top) or OURS.get(name)
+    if value == AUTO:
+        given.mapped(name, None, because="grpo-run and the trainer fill it in")
+    elif top in ("bf16", "fp16", "amp", "bfloat16"):
+        _precision(situation, given, name)
+    elif top in ("optimizer", "scheduler"):
+        reason = "the optimizer is the recipe's: training.optim, learning_rate, weight_decay, adam_*"
+        given.refused(name, reason if top == "optimizer" else "the schedule is training.lr_scheduler_type", EXTRA)
+    elif owned:
+        given.emulated(name, None, None, f"{owned} says it")
+    elif not _is_read(name):
+        given.refused(name, f"DeepSpeed {deepspeed_keys().release} does not read it", EXTRA)
+    else:
+        given.mapped(name, f"{EXTRA}.{name}", value)
+
+
+def _precision(situation: Situation, given: Given, name: str) -> None:
+    top, _, last = name.partition(".")
+    if last != "enabled":
+        given.mapped(name, f"{EXTRA}.{name}", given.values[name]) if _is_read(name) else given.refused(
+            name, "no key of a recipe says it", EXTRA
+        )
+    elif bool(given.values[name]) == bool(situation.value(top)):
+        given.mapped(name, None, because=f"training.{top} says it")
+    else:
+        given.refused(name, f"the trainer refuses another value than training.{top}", f"training.{top}")
+
+
+def _is_read(name: str) -> bool:
+    """Whether DeepSpeed reads a key; what is inside an open section is taken as it is."""
+    known = deepspeed_keys()
+    parts = name.split(".")
+    if parts[0] not in known.read:
+        return False
+    for depth in range(1, len(parts)):
+        section = known.sections.get(".".join(parts[:depth]))
+        if section is not None and parts[depth] not in section:
+            return False
+    return True

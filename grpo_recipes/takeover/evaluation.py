@@ -1,0 +1,64 @@
+"""The trainer's evaluation becomes the recipe's: the same rewards on the split that TRL's script evaluates."""
+
+from grpo_recipes.takeover.coercion import WORDS
+from grpo_recipes.takeover.situation import Situation
+
+STRATEGY = "eval_strategy"
+KEYS = (STRATEGY, "eval_steps", "eval_on_start", "dataset_test_split")
+OFF = "no evaluation without eval_strategy"
+
+
+def take_evaluation(situation: Situation) -> None:
+    """All keys about the evaluation during training."""
+    given = situation.given
+    if "evaluation_strategy" in given and STRATEGY not in given:
+        given.values[STRATEGY] = given.values.pop("evaluation_strategy")
+        given.names[STRATEGY] = "evaluation_strategy"
+    strategy = given.values.get(STRATEGY, "no")
+    if strategy in ("no", False, None):
+        _without(situation)
+        return
+    if strategy not in ("steps", "epoch"):
+        given.refused(STRATEGY, "it is no, steps or epoch", "evaluation")
+        _without(situation)
+        return
+    split = given.values.get("dataset_test_split", "test")
+    if "dataset_test_split" in given:
+        given.mapped("dataset_test_split", "evaluation.split", str(split))
+    else:
+        situation.draft.put("evaluation.split", str(split), "TRL's own default")
+    situation.draft.put("evaluation.greedy", False, "as TRL, which samples")
+    _when(situation, str(strategy))
+
+
+def _without(situation: Situation) -> None:
+    given = situation.given
+    for name in KEYS:
+        if name in given:
+            given.mapped(name, None, because="no `evaluation`" if name == STRATEGY else OFF)
+
+
+def _when(situation: Situation, strategy: str) -> None:
+    given = situation.given
+    steps = given.values.get("eval_steps") or given.values.get("logging_steps")
+    if strategy == "epoch":
+        given.emulated(STRATEGY, "evaluation.every_steps", 0, "grpo-run evaluates by steps: here after the last one")
+        if "eval_steps" in given:
+            given.mapped("eval_steps", None, because="not read with eval_strategy epoch")
+    else:
+        given.emulated(STRATEGY, None, None, "grpo-run measures the same rewards; one completion for each prompt")
+        whole = isinstance(steps, int | float) and float(steps).is_integer() and steps >= 1
+        if not whole:
+            given.values.setdefault("eval_steps", steps)
+            reason = "a share of all steps; choose their number" if steps else "TRL's own default is logging_steps"
+            given.emulated("eval_steps", "evaluation.every_steps", 0, reason)
+        elif "eval_steps" in given:
+            given.mapped("eval_steps", "evaluation.every_steps", int(float(str(steps))))
+        else:
+            situation.draft.put("evaluation.every_steps", int(float(str(steps))), "TRL takes logging_steps")
+    start = given.values.get("eval_on_start", False)
+    begins = start is True or WORDS.get(str(start).lower(), False)
+    if "eval_on_start" in given:
+        given.mapped("eval_on_start", "evaluation.at_start", begins)
+    else:
+        situation.draft.put("evaluation.at_start", False, "TRL's own default")

@@ -1,0 +1,112 @@
+"""Values that no recipe can keep: their words mean one thing on every release and every machine."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pydantic import ValidationError
+
+from grpo_recipes.facts.classified import classified_fields, matters
+from grpo_recipes.facts.expression import Refused, expression
+from grpo_recipes.schemas.recipe import Recipe
+from grpo_recipes.takeover.defaults import known_values
+from grpo_recipes.takeover.draft import Row
+from grpo_recipes.takeover.situation import Situation
+from grpo_recipes.takeover.write import tree_of
+from grpo_recipes.yaml.page import forbidden
+
+NEEDED: dict[str, object] = {"model.model_name_or_path": "owner/model", "dataset.path": "owner/dataset"}
+NEEDED |= {"rewards": [{"python": "rewards.py:reward"}]}
+LOSS, QUANTILE = "grpo.loss_type", "grpo.top_entropy_quantile"
+
+
+def refuse_what_cannot_be_kept(situation: Situation) -> None:
+    """Refuses each value that is taken, and that a recipe cannot have, or that the release does something else with."""
+    _what_is_done_otherwise(situation)
+    _what_depends_on_the_micro_batch(situation)
+    _what_no_recipe_can_hold(situation)
+    _what_a_recipe_cannot_have(situation)
+
+
+def _what_no_recipe_can_hold(situation: Situation) -> None:
+    """Texts with characters, and numbers, that the strict reader refuses."""
+    values = situation.draft.values
+    for where in [where for where, value in values.items() if not _can_be_written(value)]:
+        because = "a recipe holds no control characters, and no numbers beyond 64 bits"
+        _refuse(situation, where, where, because)
+        if where in NEEDED:
+            values[where] = NEEDED[where]
+        else:
+            del values[where]
+
+
+def _can_be_written(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(_can_be_written(one) for entry in value.items() for one in entry)
+    if isinstance(value, list | tuple):
+        return all(_can_be_written(one) for one in value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, int):
+        return abs(value) < 2**63
+    return not isinstance(value, str) or forbidden(value) is None
+
+
+def _what_a_recipe_cannot_have(situation: Situation) -> None:
+    """Values outside the format's own ranges and words."""
+    values = {"recipe": 1, "name": "checked", **tree_of(situation.draft)}
+    try:
+        Recipe.model_validate({**values, "rewards": situation.draft.values["rewards"]})
+    except ValidationError as problem:
+        for error in problem.errors():
+            where = ".".join(str(part) for part in error["loc"][:2])
+            if where in situation.draft.values:
+                _refuse(situation, where, where, f"{where} cannot be {error['input']!r}: {error['msg']}")
+
+
+def _what_depends_on_the_micro_batch(situation: Situation) -> None:
+    """Losses that are another one for each way to cut the batch, which a recipe leaves to the machine."""
+    values = situation.draft.values
+    parts = _parts(situation)
+    if values.get(LOSS) == "bnpo" and parts * (situation.processes or 1) > 1:
+        because = "this loss depends on how the machine cuts the batch; dapo is the loss of the whole step"
+        _refuse(situation, "loss_type", LOSS, because)
+    if values.get(QUANTILE, 1.0) != 1.0 and parts > 1:
+        _refuse(situation, "top_entropy_quantile", QUANTILE, "its threshold is that of each micro-batch")
+
+
+def _parts(situation: Situation) -> int:
+    """Accumulation steps of an optimizer step."""
+    values = situation.draft.values
+    accumulation = values.get("trl.gradient_accumulation_steps")
+    if isinstance(accumulation, int):
+        return accumulation
+    prompts, generations = values.get("training.prompts_per_step"), situation.value("num_generations")
+    size = values.get("training.per_device_train_batch_size")
+    if isinstance(prompts, int) and isinstance(generations, int) and isinstance(size, int):
+        return prompts * generations // (size * (situation.processes or 1))
+    return 1
+
+
+def _what_is_done_otherwise(situation: Situation) -> None:
+    draft = situation.draft
+    values = known_values(situation)
+    for name, field in classified_fields().items():
+        where = field.home or f"trl.{name}"
+        if where not in draft.values or field.kind != "experiment" or not matters(field, values):
+            continue
+        said = expression(field, draft.values[where], values, situation.release.target)
+        if isinstance(said, Refused):
+            because = f"{said.because}; a recipe's {name} means one thing on every release: choose its value"
+            _refuse(situation, name, where, because)
+
+
+def _refuse(situation: Situation, name: str, where: str, because: str) -> None:
+    """The row of the key becomes a refusal; the default of the release gets one."""
+    rows = situation.draft.rows
+    for place, row in enumerate(rows):
+        if row.where == (where,) and row.fate != "refused":
+            rows[place] = replace(row, fate="refused", because=because)
+            return
+    key = f"{name} (the default of trl {situation.release.trl})"
+    rows.append(Row(key, situation.draft.values[where], "refused", (where,), because))

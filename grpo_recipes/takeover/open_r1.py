@@ -1,0 +1,66 @@
+"""What open-r1's script and TRL's parser read beside the libraries' own keys: templates, Weights & Biases, `env`."""
+
+from collections.abc import Iterable, Mapping
+
+from grpo_recipes.takeover.situation import Situation
+from grpo_recipes.takeover.tables import table_of
+from grpo_recipes.trust.environment import refused
+
+WANDB = ("wandb_entity", "wandb_project", "wandb_run_group")
+
+
+def is_open_r1(names: Iterable[str], rewards: object) -> bool:
+    """Whether a flat configuration is one of open-r1's, by its own keys or its rewards' names."""
+    tables = table_of("answers")
+    own = {*tables["open_r1_keys"], *tables["options_of_rewards"]}
+    listed = rewards if isinstance(rewards, list) else []
+    return bool(own & set(names)) or any(
+        one in table_of("rewards")["open_r1"] for one in listed if isinstance(one, str)
+    )
+
+
+def take_own_keys(situation: Situation) -> None:
+    """Keys that neither a trainer nor a model takes."""
+    if "env" in situation.given:
+        _environment(situation)
+    if situation.dialect == "trl":
+        return
+    for name in WANDB:
+        if name in situation.given:
+            value = situation.given.values[name]
+            if value is None:
+                situation.given.mapped(name, None)
+            else:
+                because = f"{situation.dialect.replace('_', '-')} sets the variable"
+                situation.given.emulated(name, f"launch.environment.{name.upper()}", str(value), because)
+    if "chat_template" in situation.given:
+        take_chat_template(situation)
+
+
+def take_chat_template(situation: Situation) -> None:
+    """A template in the file becomes a file beside the recipe."""
+    given, draft = situation.given, situation.draft
+    text = given.values["chat_template"]
+    if text is None:
+        given.mapped("chat_template", None)
+    elif not situation.writes_files:
+        reason = "a recipe names a template's file; with -o it is written beside the recipe"
+        given.refused("chat_template", reason, "tokenizer.chat_template_path")
+    else:
+        file = f"{situation.stem}.chat_template.jinja"
+        draft.files[file] = str(text)
+        given.emulated("chat_template", "tokenizer.chat_template_path", f"./{file}", "a file beside the recipe")
+
+
+def _environment(situation: Situation) -> None:
+    """TrlParser puts `env` into the environment."""
+    given = situation.given
+    block = given.take("env")
+    for name, value in (block if isinstance(block, Mapping) else {}).items():
+        spelled = f"env.{name}"
+        reason = refused(str(name), str(value))
+        given.taken[spelled] = value if reason is None else "..."
+        if reason is None:
+            given.mapped(spelled, f"launch.environment.{name}", str(value))
+        else:
+            given.refused(spelled, reason, "launch.environment")

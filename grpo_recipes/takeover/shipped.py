@@ -1,0 +1,76 @@
+"""The recipes that come with grpo-run: in a checkout they lie in recipes/, installed beside the package's data."""
+
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+
+import grpo_recipes
+from grpo_recipes.errors import Refusal
+from grpo_recipes.facts.local_files import local_path
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.yaml.compose import compose
+
+ANCHOR = "quickstart.yaml"
+DISTRIBUTION = "grpo-recipes"
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """One recipe. beside: files and folders that it needs, by their paths below `folder`."""
+
+    name: str
+    description: str
+    folder: Path
+    beside: tuple[str, ...]
+
+    @property
+    def file(self) -> Path:
+        """The recipe itself."""
+        return self.folder / f"{self.name}.yaml"
+
+
+def shipped_folder() -> Path:
+    """Where the recipes are. Raises Refusal where they are not."""
+    checkout = Path(grpo_recipes.__file__).parents[1] / "recipes"
+    if (checkout / ANCHOR).is_file():
+        return checkout
+    try:
+        installed = files(DISTRIBUTION) or []
+    except PackageNotFoundError:
+        installed = []
+    found = [Path(str(one.locate())) for one in installed if one.parts[-2:] == ("recipes", ANCHOR)]
+    if not found:
+        raise Refusal("the shipped recipes are not installed\n  = fix: install the package grpo-recipes from its wheel")
+    return found[0].resolve().parent
+
+
+def shipped_recipes() -> tuple[Shipped, ...]:
+    """All of them, by name."""
+    folder = shipped_folder()
+    return tuple(_shipped(path) for path in sorted(folder.glob("*.yaml")))
+
+
+def shipped_recipe(name: str) -> Shipped:
+    """One by its name. Raises Refusal for another."""
+    known = {one.name: one for one in shipped_recipes()}
+    wanted = name.removesuffix(".yaml")
+    if wanted in known:
+        return known[wanted]
+    near = nearest_words(wanted, known, cutoff=0.5)
+    fix = f"grpo-run init {near[0]}" if near else "grpo-run init --list"
+    raise Refusal(f"no shipped recipe is named {name}\n  = because: there are {', '.join(known)}\n  = fix: {fix}")
+
+
+def _shipped(path: Path) -> Shipped:
+    source, findings = compose(str(path))
+    if source is None:
+        raise Refusal(f"{path}: {findings[0].message}")
+    parents = [Path(file).name for file in source.files if Path(file).name != path.name]
+    local: set[str] = set()
+    for section, key in (("model", "model_name_or_path"), ("dataset", "path"), ("evaluation", "path")):
+        block = source.values.get(section)
+        value = block.get(key) if isinstance(block, dict) else None
+        found = local_path(value, str(path.parent)) if isinstance(value, str) else None
+        if found is not None:
+            local.add(str(Path(found).relative_to(path.parent)))
+    return Shipped(path.stem, str(source.values.get("description", "")), path.parent, (*parents, *sorted(local)))

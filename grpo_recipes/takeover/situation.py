@@ -1,0 +1,69 @@
+"""What all parts of a takeover know."""
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from grpo_recipes.facts.classified import classified_fields
+from grpo_recipes.schemas.keys import sections
+from grpo_recipes.takeover.draft import Draft, Given
+from grpo_recipes.takeover.release import Release
+
+Dialect = Literal["trl", "open_r1", "axolotl"]
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """One takeover.
+
+    dialect: the program whose script reads the file. folder: where the recipe will lie. writes_files: whether a text
+    can be put beside it.
+    """
+
+    given: Given
+    draft: Draft
+    release: Release
+    dialect: Dialect
+    folder: str
+    stem: str
+    writes_files: bool
+
+    @property
+    def processes(self) -> int | None:
+        """Training processes in all, None where nothing says it."""
+        values = self.draft.values
+        said = values.get("launch.num_processes") or values.get("launch.gpus_per_node")
+        return said if isinstance(said, int) and said > 0 else None
+
+    def value(self, name: str) -> object:
+        """What a GRPOConfig field will be: as the recipe has it, as the input has it, else the release's default."""
+        field = classified_fields().get(name)
+        if field is not None and field.home in self.draft.values:
+            return self.draft.values[field.home]
+        if f"trl.{name}" in self.draft.values:
+            return self.draft.values[f"trl.{name}"]
+        if name in self.given.values:
+            return self.given.values[name]
+        default = self.release.fields.get(name)
+        return None if default is None else default.default
+
+
+def format_value(key: str) -> object:
+    """The value of format 1 for a recipe key."""
+    section, _, name = key.rpartition(".")
+    return sections()[section].model_fields[name].get_default(call_default_factory=True)
+
+
+def beside_the_recipe(path: str, folder: str) -> str:
+    """A path below this folder as the recipe has it, relative to its own; what is no such path stays as it is."""
+    if path.startswith(("/", "~")) or not (path.startswith(("./", "../")) or os.path.exists(path)):
+        return path
+    relative = os.path.relpath(os.path.abspath(path), folder)
+    return relative if relative.startswith("../") else f"./{relative}"
+
+
+def recipe_name(stem: str) -> str:
+    """A name for the recipe, from its file's."""
+    name = re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._")[:64]
+    return name or "taken-over"

@@ -1,0 +1,155 @@
+"""One configuration, and what lies beside it, becomes a recipe."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from grpo_recipes.errors import Refusal
+from grpo_recipes.takeover.accelerate import take_accelerate
+from grpo_recipes.takeover.axolotl import as_trl_keys, is_axolotl
+from grpo_recipes.takeover.batch import take_batch
+from grpo_recipes.takeover.dataset import take_dataset
+from grpo_recipes.takeover.deepspeed import take_deepspeed
+from grpo_recipes.takeover.defaults import disagreements, write_defaults
+from grpo_recipes.takeover.draft import Draft, Given, Row
+from grpo_recipes.takeover.evaluation import take_evaluation
+from grpo_recipes.takeover.fields import take_fields
+from grpo_recipes.takeover.generation import take_generation
+from grpo_recipes.takeover.kept import refuse_what_cannot_be_kept
+from grpo_recipes.takeover.model import take_model
+from grpo_recipes.takeover.open_r1 import is_open_r1, take_own_keys
+from grpo_recipes.takeover.read import read_mapping
+from grpo_recipes.takeover.release import Release, declared_release, detected_release
+from grpo_recipes.takeover.rewards import take_rewards
+from grpo_recipes.takeover.situation import Dialect, Situation, recipe_name
+from grpo_recipes.takeover.tables import table_of
+from grpo_recipes.takeover.write import recipe_text
+
+PROGRAMS = {"trl": "trl grpo", "open_r1": "open-r1", "axolotl": "axolotl"}
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """What became of a configuration. files: that stand beside the recipe, by name. moved: see `disagreements`."""
+
+    text: str
+    rows: tuple[Row, ...]
+    files: Mapping[str, str]
+    release: Release
+    dialect: Dialect
+    moved: Mapping[str, str]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing was refused."""
+        return all(row.fate != "refused" for row in self.rows)
+
+
+def take_over(
+    config: str,
+    *,
+    accelerate: str | None = None,
+    deepspeed: str | None = None,
+    written_for: str | None = None,
+    output: str | None = None,
+) -> Takeover:
+    """The recipe of a configuration. output: where it will be written, None where it is printed. Raises Refusal."""
+    draft = Draft()
+    values = read_mapping(config, draft)
+    dialect = _dialect(values, config)
+    given = as_trl_keys(values, draft) if dialect == "axolotl" else Given(values, draft)
+    names = list(given.values)
+    release = declared_release(written_for) if written_for else detected_release(names)
+    place = os.path.abspath(output) if output else os.path.abspath(config)
+    stem = Path(place).stem
+    situation = Situation(given, draft, release, dialect, os.path.dirname(place), stem, output is not None)
+    _take_all(situation, config, accelerate, deepspeed)
+    moved = {} if written_for else disagreements(names, draft.values, release)
+    name = recipe_name(stem if output else Path(config).stem)
+    return Takeover(
+        recipe_text(draft, name, _head(config, release, dialect)),
+        tuple(draft.rows),
+        draft.files,
+        release,
+        dialect,
+        moved,
+    )
+
+
+def _dialect(values: Mapping[str, object], config: str) -> Dialect:
+    if "recipe" in values:
+        raise Refusal(f"{config}: it is a recipe already\n  = fix: grpo-run validate {config}")
+    if is_axolotl(values):
+        return "axolotl"
+    return "open_r1" if is_open_r1(values, values.get("reward_funcs")) else "trl"
+
+
+def _take_all(situation: Situation, config: str, accelerate: str | None, deepspeed: str | None) -> None:
+    """Every key, in an order in which each finds what it needs: the machine stands before the batch."""
+    given, draft = situation.given, situation.draft
+    _launch_keys(situation, os.path.dirname(os.path.abspath(config)))
+    if accelerate is not None:
+        block = read_mapping(accelerate, draft, "accelerate: ")
+        file = Given(block, draft, {key: f"accelerate: {key}" for key in block})
+        take_accelerate(situation, file, os.path.dirname(os.path.abspath(accelerate)))
+    if "deepspeed" in given:
+        _deepspeed_key(situation, config, given=deepspeed is not None)
+    if deepspeed is not None:
+        take_deepspeed(situation, deepspeed)
+    take_own_keys(situation)
+    take_model(situation)
+    take_dataset(situation)
+    take_rewards(situation)
+    take_evaluation(situation)
+    take_generation(situation)
+    take_batch(situation)
+    take_fields(situation)
+    write_defaults(situation)
+    refuse_what_cannot_be_kept(situation)
+
+
+def _launch_keys(situation: Situation, folder: str) -> None:
+    """Keys that TRL's command line hands to `accelerate launch`."""
+    tables = table_of("answers")
+    given = situation.given
+    launch = {name: given.take(name) for name in tables["accelerate_launch"] if name in given}
+    named = launch.pop("accelerate_config", None)
+    if named is None and "accelerate_config" in given.taken:
+        given.mapped("accelerate_config", None)
+    elif named is not None:
+        strategy = table_of("accelerate")["named"].get(str(named))
+        path = os.path.join(folder, str(named))
+        if strategy is not None:
+            given.mapped("accelerate_config", "distributed.strategy", strategy, "TRL's own file of this name")
+        elif os.path.isfile(path):
+            given.mapped("accelerate_config", None, because="its own keys follow")
+            block = read_mapping(path, situation.draft, "accelerate: ")
+            file = Given(block, situation.draft, {key: f"accelerate: {key}" for key in block})
+            take_accelerate(situation, file, os.path.dirname(path))
+        else:
+            given.refused("accelerate_config", "it is not beside this file: give --accelerate FILE", "distributed")
+    take_accelerate(situation, Given(dict(launch), situation.draft), folder)
+
+
+def _deepspeed_key(situation: Situation, config: str, *, given: bool) -> None:
+    """The trainer's own `deepspeed`: a file, or its keys."""
+    keys = situation.given
+    value = keys.values["deepspeed"]
+    path = os.path.join(os.path.dirname(os.path.abspath(config)), str(value))
+    if value is None or value == "":
+        keys.mapped("deepspeed", None)
+    elif given:
+        keys.mapped("deepspeed", None, because="--deepspeed is that file")
+    elif isinstance(value, str) and os.path.isfile(path):
+        keys.mapped("deepspeed", None, because="its own keys follow")
+        take_deepspeed(situation, path)
+    else:
+        keys.refused("deepspeed", "it is not beside this file: give --deepspeed FILE", "distributed.strategy")
+
+
+def _head(config: str, release: Release, dialect: Dialect) -> list[str]:
+    return [
+        f"Taken over from {os.path.basename(config)} ({PROGRAMS[dialect]}), as {release.name} read it",
+        f"({release.how}).",
+    ]

@@ -1,0 +1,71 @@
+"""The guards that look at the trainer's lines, built for one training. Two more look elsewhere: see the callback."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+
+from grpo_recipes.plan import Guards
+from grpo_recipes.worker.guards import (
+    entropy_collapse,
+    far_from_sampler,
+    kl_rise,
+    memory_growth,
+    no_movement,
+    no_progress,
+    not_finite,
+    truncation,
+    wasted_groups,
+    zero_variance,
+)
+from grpo_recipes.worker.guards.alarm import Guard
+
+ALL: tuple[ModuleType, ...] = (
+    zero_variance,
+    wasted_groups,
+    truncation,
+    not_finite,
+    no_movement,
+    no_progress,
+    far_from_sampler,
+    kl_rise,
+    entropy_collapse,
+    memory_growth,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What guards ask of a training.
+
+    groups_per_step: prompts of an optimizer step over all processes. limit: max_completion_length. has_reference:
+    beta is above 0. have_moved: see no_movement. everyone: see memory_growth.
+    """
+
+    groups_per_step: int
+    limit: int
+    has_reference: bool
+    have_moved: Callable[[], bool]
+    everyone: Callable[[memory_growth.InUse], list[memory_growth.InUse]]
+
+
+def of_lines(guards: Guards, training: Training) -> Iterator[tuple[ModuleType, Guard]]:
+    """The guards that are on, each with its module."""
+    made: dict[ModuleType, Callable[[], Guard]] = {
+        zero_variance: lambda: zero_variance.ZeroVariance(guards, training.groups_per_step),
+        wasted_groups: lambda: wasted_groups.WastedGroups(guards),
+        truncation: lambda: truncation.Truncation(guards, training.limit),
+        no_movement: lambda: no_movement.NoMovement(guards, training.have_moved),
+        far_from_sampler: far_from_sampler.FarFromSampler,
+        entropy_collapse: entropy_collapse.EntropyCollapse,
+        memory_growth: lambda: memory_growth.MemoryGrowth(training.everyone),
+    }
+    if training.has_reference:
+        made[kl_rise] = kl_rise.KlRise
+    for module in ALL:
+        if module in made and action(guards, module) != "off":
+            yield module, made[module]()
+
+
+def action(guards: Guards, module: ModuleType) -> str:
+    """What the plan says for a guard: off, note, warn or stop."""
+    return str(getattr(guards, module.NAME))

@@ -1,0 +1,59 @@
+"""The policy that is trained is far from the one that wrote the completions.
+
+GRPO trains on completions as if the present policy had written them, and corrects by a ratio of probabilities. When
+many ratios are clipped, or the generation engine and the trainer disagree about probabilities, much of a batch is
+thrown away or has the wrong weight, and the training can collapse.
+
+Threshold: either of two means over 10 optimizer steps. clip_ratio/region_mean above 0.2: more than a fifth of the
+tokens are clipped; it is 0 where each batch is used once. sampling/sampling_logp_difference/mean above 0.1 nats, which
+vLLM alone can have: about 1e-3 is usual for one precision on both sides, NeMo-RL refuses a mean probability error
+above 1.05 to 1.1. TRL's importance_sampling_ratio is not used: it is logged after it was cut off. Not seen before trl
+0.16, which uses each batch once.
+
+Action: warn.
+What to do: for clipping fewer num_iterations or optimizer_steps_per_generation, or a smaller learning_rate. For the
+engine the same dtype on both sides, vllm_importance_sampling_correction, no quantized cache, and the same sampling
+settings.
+"""
+
+from grpo_recipes.worker.guards.alarm import Alarm, Line, Window, shown
+
+ID = "GRD007"
+NAME = "far_from_sampler"
+LOOKS_BACK = True
+STEPS = 10
+MOST_CLIPPED = 0.2
+MOST_DIFFERENT = 0.1
+CLIPPED = "clip_ratio/region_mean"
+CLIPPED_AT_FIRST = "clip_ratio"  # its name in the first release that has it
+DIFFERENCE = "sampling/sampling_logp_difference/mean"
+
+
+class FarFromSampler:
+    """The share of clipped tokens, and the difference of log-probabilities."""
+
+    def __init__(self) -> None:
+        self.seen = False
+        self._clipped, self._difference = Window(STEPS), Window(STEPS)
+
+    def look(self, line: Line) -> Alarm | None:
+        """At most once in 10 steps."""
+        share = line.figures.get(CLIPPED, line.figures.get(CLIPPED_AT_FIRST))
+        self.seen |= share is not None or DIFFERENCE in line.figures
+        clipped = None if share is None else self._clipped.add(line, share)
+        apart = self._difference.add(line, line.figures[DIFFERENCE]) if DIFFERENCE in line.figures else None
+        if apart is not None and apart > MOST_DIFFERENT:
+            return Alarm(
+                apart,
+                f"log-probabilities of generator and trainer differ by {shown(apart)} on average in {STEPS} steps",
+                "the generator samples from another distribution than the one that is trained",
+                "the same dtype on both sides, trl.vllm_importance_sampling_correction: true",
+            )
+        if clipped is not None and clipped > MOST_CLIPPED:
+            return Alarm(
+                clipped,
+                f"{clipped:.0%} of the tokens of the last {STEPS} steps had a clipped ratio",
+                "the policy moved far from the one that wrote these completions",
+                "fewer grpo.num_iterations or optimizer_steps_per_generation, or a smaller learning_rate",
+            )
+        return None

@@ -1,0 +1,52 @@
+"""The KL divergence from the reference model is high and has multiplied.
+
+beta holds the policy near the reference. When the divergence suddenly is many times what it was, the policy has jumped:
+an update that was too large, or a reward that pays for text which the reference would never write.
+
+Threshold: the mean of 5 optimizer steps is above 1 nat per token and above 10 times the median of all such means so
+far, of which there must be 4. It begins at 0, so that ten times alone would speak of every run; the 1 nat is a
+choice, far above what a run with beta holds to. Signal: kl, which TRL logs with beta > 0.
+
+Action: warn.
+What to do: a smaller learning_rate or max_grad_norm, a larger beta; read completions of before and after.
+"""
+
+from statistics import median
+
+from grpo_recipes.worker.guards.alarm import Alarm, Line, Window, shown
+
+ID = "GRD008"
+NAME = "kl_rise"
+LOOKS_BACK = True
+STEPS = 5
+FEWEST_MEANS = 4
+TIMES = 10
+HIGH = 1.0
+
+
+class KlRise:
+    """The divergence against its median."""
+
+    def __init__(self) -> None:
+        self.seen = False
+        self._window = Window(STEPS)
+        self._means: list[float] = []
+
+    def look(self, line: Line) -> Alarm | None:
+        """At most once in 5 steps."""
+        if "kl" not in line.figures:
+            return None
+        self.seen = True
+        mean = self._window.add(line, line.figures["kl"])
+        if mean is None:
+            return None
+        self._means.append(mean)
+        before = self._means[:-1]
+        if len(before) < FEWEST_MEANS or mean <= max(HIGH, TIMES * median(before)):
+            return None
+        return Alarm(
+            mean,
+            f"the KL divergence of the last {STEPS} steps is {shown(mean)}, its median so far {shown(median(before))}",
+            "the policy has jumped away from the reference",
+            "a smaller training.learning_rate or max_grad_norm, or a larger grpo.beta",
+        )

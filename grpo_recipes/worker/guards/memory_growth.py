@@ -1,0 +1,103 @@
+"""The memory of a process grows from step to step though its completions grow no longer.
+
+A reward that keeps every completion, a callback that keeps tensors, or a graph that hangs on a logged loss fills the
+memory until the process is killed, hours later, without a word.
+
+Threshold: the least memory that was in use after the steps of a stretch (10 optimizer steps) rose in each of 4
+stretches, and by 0.25 GiB and 5 % in all, on any process, while no stretch had longer completions than the first of
+them. The least of a stretch is taken, since single steps with long completions need more. Looked at: resident memory,
+and what torch has allocated of a GPU. Not counted: the first 10 steps. Sources: /proc/self/statm,
+torch.cuda.memory_allocated. Silent on the shipped quickstart, and seen at 12 MB kept in each step.
+
+Action: note, since caches that fill do the same for a while.
+What to do: look for lists in the reward module that only grow, and for tensors kept without detach().
+"""
+
+import itertools
+import os
+from collections.abc import Callable
+
+import torch
+
+from grpo_recipes.worker.guards.alarm import Alarm, Line
+
+ID = "GRD010"
+NAME = "memory_growth"
+LOOKS_BACK = False  # what it watches is of this process
+STEPS = 10
+STRETCHES = 4
+LEAST_GIB = 0.25
+LEAST_SHARE = 0.05
+KINDS = ("resident memory", "GPU memory")
+
+InUse = tuple[float, float]
+"""GiB in use by a process: resident, and of its GPU."""
+
+
+def in_use() -> InUse:
+    """What this process uses now; 0.0 for what cannot be known."""
+    gpu = torch.cuda.memory_allocated() / 1024**3 if torch.cuda.is_available() else 0.0
+    try:
+        with open("/proc/self/statm", "rb", buffering=0) as file:
+            pages = int(file.read().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0.0, gpu
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1024**3, gpu
+
+
+class MemoryGrowth:
+    """The least memory of each stretch.
+
+    everyone: the values of all processes; called by all at once, when a stretch ends.
+    """
+
+    def __init__(self, everyone: Callable[[InUse], list[InUse]]) -> None:
+        self.seen = False
+        self._everyone = everyone
+        self._least: InUse | None = None
+        self._longest, self._covered = 0.0, 0
+        self._stretches: list[tuple[float, list[InUse]]] = []
+        self._is_warm = False
+
+    def look(self, line: Line) -> Alarm | None:
+        """At most once in 40 steps."""
+        now = in_use()
+        self.seen |= any(now)
+        self._least = now if self._least is None else (min(self._least[0], now[0]), min(self._least[1], now[1]))
+        lengths = (line.figures.get(f"completions/{name}_length") for name in ("max", "mean"))
+        self._longest = max(self._longest, next((length for length in lengths if length is not None), 0.0))
+        self._covered += line.steps
+        if self._covered < STEPS:
+            return None
+        ended = self._longest, self._everyone(self._least)
+        self._least, self._longest, self._covered = None, 0.0, 0
+        if not self._is_warm:
+            self._is_warm = True
+            return None
+        self._stretches = [*self._stretches[-STRETCHES:], ended]
+        found = self._grown()
+        if found is not None:
+            self._stretches = []
+        return found
+
+    def _grown(self) -> Alarm | None:
+        longest = [length for length, _ in self._stretches]
+        if len(longest) <= STRETCHES or max(longest) > longest[0]:
+            return None
+        for kind, what in enumerate(KINDS):
+            for rank in range(len(self._stretches[0][1])):
+                least = [ranks[rank][kind] for _, ranks in self._stretches]
+                rose = all(before < after for before, after in itertools.pairwise(least))
+                growth = least[-1] - least[0]
+                if rose and growth >= max(LEAST_GIB, LEAST_SHARE * least[0]):
+                    return _alarm(what, rank, least[0], least[-1])
+        return None
+
+
+def _alarm(what: str, rank: int, before: float, after: float) -> Alarm:
+    return Alarm(
+        after - before,
+        f"the {what} of process {rank} grew from {before:.2f} to {after:.2f} GiB in {STRETCHES * STEPS} steps",
+        "something keeps what each step makes; completions did not grow",
+        "lists in the reward module that only grow, tensors kept without detach()",
+    )

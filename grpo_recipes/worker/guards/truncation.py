@@ -1,0 +1,50 @@
+"""Nearly all completions are cut at max_completion_length, before they end.
+
+A reward that reads the end of an answer sees none, so it judges where the cut fell. The model is not taught to end
+either, since no end token is in what is trained. With mask_truncated_completions nothing is trained at all.
+
+Threshold: guards.truncation_share, 0.95, mean of 10 optimizer steps. A share of 0.1 is called too much by verl's
+documentation; whoever wants that writes it. It is not the default: early in a run many completions are cut, and a
+model learns to be shorter when it pays. Signal: completions/clipped_ratio, which counts completions without an end;
+releases before 0.17 log the mean length alone, which is max_completion_length when all are cut.
+
+Action: warn. Some rewards, such as one on the first tokens, do not need an end.
+What to do: a larger generation.max_completion_length; a chat template that ends a turn, or generation.stop, so that
+the model has an end to write; a prompt that asks for short answers.
+"""
+
+from grpo_recipes.plan import Guards
+from grpo_recipes.worker.guards.alarm import Alarm, Line, Window
+
+ID = "GRD003"
+NAME = "truncation"
+LOOKS_BACK = True
+STEPS = 10
+
+
+class Truncation:
+    """The share of completions that were cut. limit: max_completion_length."""
+
+    def __init__(self, guards: Guards, limit: int) -> None:
+        self.seen = False
+        self._share, self._limit = guards.truncation_share, limit
+        self._window = Window(STEPS)
+
+    def look(self, line: Line) -> Alarm | None:
+        """At most once in 10 steps."""
+        cut = line.figures.get("completions/clipped_ratio")
+        length = line.figures.get("completions/mean_length")
+        if cut is None and length is not None:
+            cut = float(length >= self._limit)
+        if cut is None:
+            return None
+        self.seen = True
+        share = self._window.add(line, cut)
+        if share is None or share < self._share:
+            return None
+        return Alarm(
+            share,
+            f"{share:.0%} of the completions of the last {STEPS} steps were cut at {self._limit} tokens",
+            "rewards judge where the cut fell, and the model is not taught to end",
+            "a larger generation.max_completion_length, or generation.stop where the model writes no end token",
+        )

@@ -1,0 +1,47 @@
+"""Most groups of completions have no variance any more: most of the work teaches nothing.
+
+A group whose completions all have the same reward has a gradient of zero, and its generation was for nothing. This is
+what success looks like too: the prompts that the model always answers rightly have no variance.
+
+Threshold: guards.wasted_groups_share, 0.9, mean of 20 optimizer steps. Lower values are common in healthy runs: in
+the shipped quickstart 0.4 to 0.9 of the groups of a step have no variance while the reward rises from 0.77 to 0.96.
+Advice to act at 0.5 would speak there. Signal: frac_reward_zero_std, which TRL logs from 0.18 on; not seen before
+that, and not with scale_rewards: batch, where it is about the whole batch.
+
+Action: note, since a run that has learned its task ends so.
+What to do: with a high reward, end the run or take harder prompts; with a low one, easier prompts, a higher
+temperature, more generations per prompt. loss_type and learning rate do not help: there is no gradient.
+"""
+
+from grpo_recipes.plan import Guards
+from grpo_recipes.worker.guards.alarm import Alarm, Line, Window, shown
+
+ID = "GRD002"
+NAME = "wasted_groups"
+LOOKS_BACK = True
+STEPS = 20
+
+
+class WastedGroups:
+    """The share of groups without variance."""
+
+    def __init__(self, guards: Guards) -> None:
+        self.seen = False
+        self._limit = guards.wasted_groups_share
+        self._window = Window(STEPS)
+
+    def look(self, line: Line) -> Alarm | None:
+        """At most once in 20 steps."""
+        if line.zero_variance is None:
+            return None
+        self.seen = True
+        share = self._window.add(line, line.zero_variance)
+        if share is None or share < self._limit:
+            return None
+        return Alarm(
+            share,
+            f"{share:.0%} of the groups of the last {STEPS} steps had no variance (mean reward"
+            f" {shown(line.figures.get('reward', 0.0))})",
+            "equal rewards in a group give no gradient",
+            "with a high reward end here or take harder prompts; with a low one take easier prompts",
+        )

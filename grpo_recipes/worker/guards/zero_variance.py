@@ -1,0 +1,56 @@
+"""Since the beginning no group of completions had two different rewards: the advantages are zero, nothing is learned.
+
+GRPO compares the completions of one prompt with each other. Where all have the same reward, their advantages are zero
+and so is the gradient: the run looks alive, costs what a run costs, and the model at its end is the one at its start.
+The usual causes are a reward that is constant (a pattern that never matches, an answer column that is not what the
+reward expects), and prompts so hard that no completion is ever right.
+
+Threshold: guards.zero_variance_groups groups from the first step on, 256, and 10 optimizer steps. It is counted in
+groups, since a task with one right completion in 100 leaves a group of 8 without variance 92 times in 100: 256 such
+groups in a row come once in 10^9 runs; with one in 1000 they still come once in 8 runs, and then nothing was learned
+in 2048 completions. A run in which any group has varied is never stopped: once a task is learned, all rewards are
+equal because all are right. Signal: frac_reward_zero_std, which is 1; releases that do not log it (before 0.18) log
+reward_std as the mean over the groups, which is 0. With scale_rewards: batch neither says anything about groups.
+
+Action: stop. The weights have not moved, nothing is lost.
+What to do: grpo-run preflight shows the rewards of gold, empty and garbage completions. Then easier prompts, more
+generations per prompt, a higher temperature, or a reward that also gives credit for a part.
+"""
+
+from grpo_recipes.plan import Guards
+from grpo_recipes.worker.guards.alarm import Alarm, Line, shown
+
+ID = "GRD001"
+NAME = "zero_variance"
+LOOKS_BACK = True
+FEWEST_STEPS = 10
+
+
+class ZeroVariance:
+    """Counts the groups until one varies. groups_per_step: prompts of one optimizer step over all processes."""
+
+    def __init__(self, guards: Guards, groups_per_step: int) -> None:
+        self.seen = False
+        self._limit, self._per_step = guards.zero_variance_groups, groups_per_step
+        self._steps: int | None = 0
+
+    def look(self, line: Line) -> Alarm | None:
+        """Says so once."""
+        if line.varied is None or self._steps is None:
+            return None
+        self.seen = True
+        if line.varied:
+            self._steps = None
+            return None
+        self._steps += line.steps
+        groups = self._steps * self._per_step
+        if groups < self._limit or self._steps < FEWEST_STEPS:
+            return None
+        self._steps = None
+        return Alarm(
+            groups,
+            f"none of {groups} groups so far had two different rewards (mean reward"
+            f" {shown(line.figures.get('reward', 0.0))})",
+            "advantages compare the completions of a group: equal rewards give a gradient of zero",
+            "look at the rewards with grpo-run preflight; easier prompts, or a reward that gives credit for a part",
+        )

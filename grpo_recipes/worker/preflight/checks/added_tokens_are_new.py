@@ -1,0 +1,35 @@
+"""Each of tokenizer.add_tokens is new, and rewards can see it.
+
+What: tokens that the vocabulary has already, as ordinary or as special ones.
+Why: an ordinary one is left as it is, nothing is to be learned. A special one stays special: it is left out of the text
+that rewards get, also where the recipe wanted an ordinary token.
+Fix: remove it from the list; or choose another spelling for a mark that rewards must see.
+Example: add_tokens has '<|im_end|>', which is a special token of the tokenizer already
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.fault import Fault
+from grpo_recipes.worker.preflight.seen import Seen
+from grpo_recipes.worker.preflight.vocabulary import special_tokens
+
+ID = "PFL015"
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    if seen.tokenizer is None:
+        return
+    tokens = seen.plan.tokenizer.add_tokens
+    known = [token for token in tokens if seen.was_known.get(token) is not None]
+    new = [token for token in tokens if token not in known]
+    for token in known:
+        special = seen.was_known[token] in special_tokens(seen.tokenizer)
+        yield Fault(
+            ID,
+            "warning" if special else "note",
+            f"add_tokens has {token!r}, which is a {'special ' if special else ''}token of the tokenizer already",
+            ("tokenizer", "add_tokens", tokens.index(token)),
+            because=(("it stays special, and rewards do not see it",) if special else ("adding it changes nothing",)),
+            fix=f"add_tokens: [{', '.join(map(repr, new))}]",
+            patch=({"path": ["tokenizer", "add_tokens"], "value": new},),
+        )

@@ -1,0 +1,78 @@
+"""The chat template exists, takes the prompts as they are, and leaves nothing of them out.
+
+What: every message of the sample must stand in the text that the model gets. A tokenizer without a chat template, a
+template that refuses a role, one that leaves the system message out, variables that it does not know.
+Why: without a template TRL raises ValueError at the first step. What a template leaves out is missed by nobody: the
+instruction is in the recipe, and the model never sees it.
+Fix: tokenizer.chat_template_path, or dataset.prompt_format: standard for a model that has no template.
+Example: the chat template leaves the system message out of the prompt
+Source: transformers 5.23.0 tokenization_utils_base.py (get_chat_template).
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.fault import Fault, cut
+from grpo_recipes.worker.preflight.seen import Rows, Seen, chat_template_kwargs, content_of, is_conversational
+
+ID = "PFL011"
+# Read by apply_chat_template itself.
+OF_THE_CALL = ("documents", "max_length", "padding", "return_tensors", "tokenizer_kwargs", "truncation")
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    if seen.tokenizer is None or seen.data is None:
+        return
+    conversational = any(is_conversational(seen.data.prompts[place]) for place in seen.sample)
+    if conversational and seen.tokenizer.chat_template is None:
+        yield Fault(
+            ID,
+            "error",
+            "the prompts are messages, and the tokenizer has no chat template",
+            ("tokenizer", "chat_template_path"),
+            because=(f"{seen.plan.model.path} has none of its own",),
+            fix="chat_template_path: chat.jinja; or prompt_format: standard under dataset",
+        )
+    elif seen.template_problem:
+        yield Fault(
+            ID,
+            "error",
+            "a prompt cannot be rendered",
+            ("tokenizer", "chat_template_path") if conversational else ("dataset", "prompt"),
+            because=(cut(seen.template_problem, 300),),
+        )
+    elif conversational:
+        yield from _left_out(seen, seen.data)
+        yield from _unknown_variables(seen)
+
+
+def _left_out(seen: Seen, data: Rows) -> Iterator[Fault]:
+    missing: dict[str, int] = {}
+    for place, text in zip(seen.sample, seen.texts, strict=True):
+        for message in data.prompts[place] or []:
+            content = content_of(message).strip()
+            if content and content not in text:
+                missing.setdefault(str(message.get("role")), data.number(place))
+    for role, row in missing.items():
+        yield Fault(
+            ID,
+            "warning",
+            f"the chat template leaves the {role} message out of the prompt, or changes it",
+            ("dataset", "system_prompt") if role == "system" else ("tokenizer", "chat_template_path"),
+            because=(f"its text is not in what the model gets of row {row}",),
+            fix="put the instruction into dataset.prompt" if role == "system" else None,
+        )
+
+
+def _unknown_variables(seen: Seen) -> Iterator[Fault]:
+    template = seen.tokenizer.chat_template
+    texts = list(template.values()) if isinstance(template, dict) else [str(template)]
+    for name in chat_template_kwargs(seen):
+        if name not in OF_THE_CALL and not any(name in text for text in texts):
+            yield Fault(
+                ID,
+                "warning",
+                f"the chat template knows no variable {name}",
+                ("generation", "chat_template_kwargs", name),
+                because=("the name is nowhere in it, so the value changes nothing",),
+                fix=f"remove {name}",
+            )

@@ -1,0 +1,34 @@
+"""Columns that rewards read have a value in every row.
+
+What: nulls in columns that a reward names as a parameter.
+Why: many functions fail with a null at the step that draws its row, others call every completion of it wrong.
+Fix: leave rows without a value out of the data, or let a template under dataset.columns say what stands for it.
+Example: 5 of 100 rows have no value in column solution, which reward accuracy reads
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.fault import Fault, listed
+from grpo_recipes.worker.preflight.seen import Seen
+from grpo_recipes.worker.preflight.trl_source import KEPT_COLUMNS, passed_names
+
+ID = "PFL009"
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    data = seen.data
+    for name in data.rows.column_names if data is not None else ():
+        readers = [reward.name for reward in seen.rewards if name in reward.parameters]
+        if data is None or not readers or name in (*KEPT_COLUMNS, *passed_names()):
+            continue
+        places = [place for place, value in enumerate(data.rows[name]) if value is None]
+        if places:
+            yield Fault(
+                ID,
+                "warning",
+                f"{len(places)} of {len(data.prompts)} rows have no value in column {name}, which reward "
+                f"{readers[0]} reads",
+                ("dataset", "columns", name),
+                because=(f"rows {listed([data.number(place) for place in places], 5)}",),
+                fix="leave these rows out of the data",
+            )

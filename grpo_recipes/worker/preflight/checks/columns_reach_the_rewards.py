@@ -1,0 +1,34 @@
+"""Columns reach the rewards under their own names.
+
+What: columns whose name TRL keeps to itself (completion, completion_ids) or passes something of its own under
+(trainer_state, log_extra, log_metric).
+Why: a reward that asks for such a column fails or reads something else.
+Fix: another name under dataset.columns, e.g. {reference: "{{ completion }}"}.
+Example: column trainer_state does not reach the rewards, because trl passes its own trainer_state instead
+Source: trl 1.16.0 grpo_trainer.py (_calculate_rewards).
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.fault import Fault
+from grpo_recipes.worker.preflight.seen import Seen
+from grpo_recipes.worker.preflight.trl_source import KEPT_COLUMNS, passed_names
+
+ID = "PFL008"
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    if seen.data is None:
+        return
+    names = list(seen.data.rows.column_names)
+    kept = [name for name in names if name in KEPT_COLUMNS and name != "prompt"]
+    own = [name for name in names if name in passed_names() and name not in KEPT_COLUMNS]
+    for name in [*kept, *own]:
+        yield Fault(
+            ID,
+            "warning" if name in own or any(name in reward.parameters for reward in seen.rewards) else "note",
+            f"column {name} does not reach the rewards",
+            ("dataset", "columns", name),
+            because=("trl keeps it to itself" if name in kept else f"trl passes its own {name} instead",),
+            fix=f'columns: {{reference: "{{{{ {name} }}}}"}} under dataset',
+        )

@@ -1,0 +1,53 @@
+"""Each reward reads completions in the shape that they have.
+
+What: with prompts that are messages a completion is [{"role": "assistant", "content": text}], with plain prompts it is
+text. A function that fails, or gives the same to all, is called once more with the other shape; when that works, the
+shape is what is wrong.
+Why: completion[0]["content"] is a TypeError on text, and re.search one on a list. len(completion) is 1 for every list
+of messages: the reward is constant, and nothing says so.
+Fix: text = completion if isinstance(completion, str) else completion[-1]["content"]
+Example: reward length reads completions as text, and they are messages
+Source: trl 1.16.0 grpo_trainer.py (_generate).
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.fault import Fault
+from grpo_recipes.worker.preflight.reward_seen import Call, RewardSeen
+from grpo_recipes.worker.preflight.seen import Seen, is_conversational
+
+ID = "PFL023"
+
+
+def explains(reward: RewardSeen) -> bool:
+    """Whether the function works with the other shape only."""
+    failed = reward.failed
+    if failed is not None:
+        other = reward.call("one row", "other")
+        return failed.name != "load" and other is not None and _differs(other)
+    judged, other = reward.judged, reward.call("all", "other")
+    return judged is not None and not _differs(judged) and other is not None and _differs(other)
+
+
+def _differs(call: Call) -> bool:
+    return call.kind == "values" and len({repr(value) for value in call.values}) > 1
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    if seen.data is None or not seen.sample:
+        return
+    are_messages = any(is_conversational(seen.data.prompts[place]) for place in seen.sample)
+    for reward in seen.rewards:
+        if not explains(reward):
+            continue
+        failed = reward.failed
+        what, are = ("text", "messages") if are_messages else ("messages", "text")
+        consequence = "it gives the same to every completion" if failed is None else failed.error
+        yield Fault(
+            ID,
+            "error" if failed is not None else "warning",
+            f"reward {reward.name} reads completions as {what}, and they are {are}",
+            reward.key,
+            because=(consequence, *((failed.place,) if failed is not None and failed.place else ())),
+            fix='completion[-1]["content"] is the text' if are_messages else "completion is the text itself",
+        )

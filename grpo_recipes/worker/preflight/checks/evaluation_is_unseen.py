@@ -1,0 +1,31 @@
+"""No prompt of the evaluation is also trained on.
+
+What: prompts of the evaluation that are, letter for letter, prompts of the training data.
+Why: the evaluation then measures what was memorised.
+Fix: another split, or data without these rows.
+Example: 100 of 100 prompts of the evaluation are trained on too
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.fault import Fault, listed
+from grpo_recipes.worker.preflight.seen import Seen, prompt_as_text
+
+ID = "PFL007"
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    if seen.data is None or seen.held_out is None:
+        return
+    trained = {prompt_as_text(prompt) for prompt in seen.data.prompts}
+    held_out = seen.held_out
+    both = [place for place, prompt in enumerate(held_out.prompts) if prompt_as_text(prompt) in trained]
+    if both:
+        yield Fault(
+            ID,
+            "warning",
+            f"{len(both)} of {len(held_out.prompts)} prompts of the evaluation are trained on too",
+            ("evaluation",),
+            because=(f"of rows {listed([held_out.number(place) for place in both], 5)} of the evaluation",),
+            fix="another split or file, without the rows of the training",
+        )

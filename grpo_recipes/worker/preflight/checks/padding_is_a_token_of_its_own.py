@@ -1,0 +1,35 @@
+"""The tokenizer pads with a token of its own.
+
+What: a tokenizer without a padding token, or with the end token as one.
+Why: TRL takes the end token then and masks by position, so training is right. It matters for what comes after: a script
+that masks every padding token from the labels also masks the end, and the model unlearns to end.
+Fix: none is needed for this run.
+Example: the tokenizer has no padding token; trl takes its end token
+Source: trl 1.16.0 grpo_trainer.py (pad_token = eos_token), data collators of transformers 5.23.0.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.fault import Fault
+from grpo_recipes.worker.preflight.seen import Seen
+
+ID = "PFL016"
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    if seen.tokenizer is None:
+        return
+    key = ("model", "model_name_or_path")
+    if seen.tokenizer.eos_token_id is None:
+        yield Fault(
+            ID,
+            "error",
+            "the tokenizer has no end token",
+            key,
+            because=("no completion could end, and trl pads with it",),
+            fix="eos_token in tokenizer_config.json of the model",
+        )
+    elif seen.tokenizer.pad_token_id is None:
+        yield Fault(ID, "note", "the tokenizer has no padding token; trl takes its end token", key)
+    elif seen.tokenizer.pad_token_id == seen.tokenizer.eos_token_id:
+        yield Fault(ID, "note", f"the tokenizer pads with its end token {seen.tokenizer.eos_token!r}", key)

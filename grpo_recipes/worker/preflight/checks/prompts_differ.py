@@ -1,0 +1,73 @@
+"""Prompts differ from each other, and equal ones have equal references.
+
+What: how many prompts are copies of an earlier one; all of them equal is often a template that forgot its braces. Equal
+prompts whose reference (the column that right answers are made from) differs.
+Why: copies only weigh more. But one prompt with two right answers teaches each for half of the time, and a prompt that
+is the same in every row teaches nothing about the rows.
+Fix: remove copies from the data; write "{{ question }}" with braces.
+Example: all 500 prompts are equal
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.fault import Fault, cut, listed
+from grpo_recipes.worker.preflight.seen import Rows, Seen, prompt_as_text
+
+ID = "PFL004"
+# A share of copies that is worth a note.
+MANY = 0.2
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    data = seen.data
+    if data is None:
+        return
+    texts = {place: text for place, prompt in enumerate(data.prompts) if (text := prompt_as_text(prompt)).strip()}
+    yield from _copies(list(texts.values()))
+    if len(set(texts.values())) > 1:
+        yield from _contradictions(seen, data, texts)
+
+
+def _copies(texts: list[str]) -> Iterator[Fault]:
+    if len(texts) < 2:
+        return
+    copies = len(texts) - len(set(texts))
+    if copies == len(texts) - 1:
+        yield Fault(
+            ID,
+            "warning",
+            f"all {len(texts)} prompts are equal",
+            ("dataset", "prompt"),
+            because=(f"each is {cut(texts[0])!r}",),
+            fix="a template names columns in braces: {{ question }}",
+        )
+    elif copies / len(texts) >= MANY:
+        yield Fault(
+            ID,
+            "note",
+            f"{copies} of {len(texts)} prompts are copies of an earlier one",
+            ("dataset", "path"),
+            because=("a prompt that comes more than once weighs more than the others",),
+        )
+
+
+def _contradictions(seen: Seen, data: Rows, texts: dict[int, str]) -> Iterator[Fault]:
+    if seen.reference is None:
+        return
+    first: dict[str, tuple[int, object]] = {}
+    found = []
+    references = list(data.rows[seen.reference])
+    for place, text in texts.items():
+        reference = references[place]
+        before, known = first.setdefault(text, (place, reference))
+        if reference != known:
+            found.append(f"{data.number(before)} and {data.number(place)}")
+    if found:
+        yield Fault(
+            ID,
+            "warning",
+            f"{len(found)} prompts come again with another {seen.reference}",
+            ("dataset", "columns", seen.reference),
+            because=(f"rows {listed(found)}",),
+            fix="remove the wrong rows",
+        )

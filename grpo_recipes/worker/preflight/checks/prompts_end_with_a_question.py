@@ -1,0 +1,42 @@
+"""The last message of a prompt is not the assistant's.
+
+What: conversations that end with a message of the role assistant, e.g. data that still has its answers in it.
+Why: TRL begins another message of the assistant after it, so the model answers an answered question. TRL before 0.26
+continues the message instead.
+Fix: end prompts with the user's message; the answer belongs into a column for the rewards.
+Example: 100 of 100 prompts end with a message of the assistant
+Sources: trl 1.16.0 grpo_trainer.py (_tokenize_prompts, add_generation_prompt=True).
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.fault import Fault, listed
+from grpo_recipes.worker.preflight.seen import Rows, Seen, is_conversational
+
+ID = "PFL005"
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    for rows in (seen.data, seen.held_out):
+        if rows is not None:
+            yield from _of(rows)
+
+
+def _of(rows: Rows) -> Iterator[Fault]:
+    answered = [
+        place
+        for place, prompt in enumerate(rows.prompts)
+        if is_conversational(prompt) and prompt[-1].get("role") == "assistant"
+    ]
+    if answered:
+        yield Fault(
+            ID,
+            "warning",
+            f"{rows.where}: {len(answered)} of {len(rows.prompts)} prompts end with a message of the assistant",
+            (rows.where, "prompt"),
+            because=(
+                f"of rows {listed([rows.number(place) for place in answered], 5)}",
+                "trl begins another message of the assistant after it",
+            ),
+            fix="end prompts with a message of the user",
+        )

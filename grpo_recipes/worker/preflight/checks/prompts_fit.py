@@ -1,0 +1,80 @@
+"""Prompts fit into the model beside their completions, and none is cut.
+
+What: tokens of prompts, counted with the chat template, against the context of the model (config.json, or else the
+tokenizer's limit) less max_completion_length, and against generation.max_prompt_length.
+Why: beyond its context a model with rotary positions goes on with ever worse text, one with learned positions fails
+with an index error, and vLLM refuses the prompt. A prompt that is cut loses its beginning, the system prompt first.
+Fix: a smaller max_completion_length, a larger max_prompt_length, or without the longest rows.
+Example: 12 of 7473 prompts and their completions are longer than the model's context of 1024 tokens
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.fault import Fault, listed
+from grpo_recipes.worker.preflight.seen import Seen
+
+ID = "PFL006"
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    if seen.data is None or not seen.lengths:
+        return
+    yield from _context(seen)
+    kept = max_prompt_length(seen)
+    if kept is not None:
+        yield from _cut(seen, kept)
+
+
+def max_prompt_length(seen: Seen) -> int | None:
+    """Tokens that are kept of a prompt, None for all of them."""
+    given = seen.plan.arguments.GRPOConfig.get("max_prompt_length")
+    shim = seen.plan.shims.get("max_prompt_length")
+    value = given if given is not None else shim
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def max_completion_length(seen: Seen) -> int:
+    """Tokens after which a completion is cut off."""
+    value = seen.plan.arguments.GRPOConfig.get("max_completion_length", 0)
+    return value if isinstance(value, int) else 0
+
+
+def _context(seen: Seen) -> Iterator[Fault]:
+    completion, kept = max_completion_length(seen), max_prompt_length(seen)
+    if seen.context is None:
+        return
+    lengths = [min(length, kept) if kept is not None else length for length in seen.lengths]
+    longer = [place for place, length in zip(seen.measured, lengths, strict=True) if length + completion > seen.context]
+    if longer:
+        longest = max(lengths)
+        left = seen.context - longest
+        yield Fault(
+            ID,
+            "warning",
+            f"{len(longer)} of {len(lengths)} prompts and their completions are longer than the model's context of "
+            f"{seen.context} tokens",
+            ("generation", "max_completion_length"),
+            because=(
+                f"the longest prompt has {longest} tokens, a completion up to {completion}",
+                _rows(seen, longer),
+            ),
+            fix=f"max_completion_length: {left}" if left > 0 else "leave the longest prompts out",
+        )
+
+
+def _cut(seen: Seen, kept: int) -> Iterator[Fault]:
+    longer = [place for place, length in zip(seen.measured, seen.lengths, strict=True) if length > kept]
+    if longer:
+        yield Fault(
+            ID,
+            "warning",
+            f"{len(longer)} of {len(seen.lengths)} prompts lose their beginning",
+            ("generation", "max_prompt_length"),
+            because=(f"the longest has {max(seen.lengths)} tokens, the last {kept} are kept", _rows(seen, longer)),
+            fix=f"max_prompt_length: {max(seen.lengths)}",
+        )
+
+
+def _rows(seen: Seen, places: list[int]) -> str:
+    assert seen.data is not None
+    return f"rows {listed([seen.data.number(place) for place in places], 5)}"

@@ -1,0 +1,46 @@
+"""No prompt is empty.
+
+What: prompts that are null, an empty list, or blank; of a conversation also a last message without text.
+Why: TRL looks at the first message of the first prompt of a batch, so an empty list is an IndexError at some step, and
+null is a TypeError in the tokenizer. A blank prompt trains: the model learns to answer nothing in particular.
+Fix: leave such rows out of the data, or mend the template.
+Example: 3 of 100 prompts are blank, the first is of row 17
+Source: trl 1.16.0 data_utils.py (is_conversational).
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.fault import Fault, listed
+from grpo_recipes.worker.preflight.seen import Rows, Seen, content_of
+
+ID = "PFL003"
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    for rows in (seen.data, seen.held_out):
+        if rows is not None:
+            yield from _of(rows)
+
+
+def _of(rows: Rows) -> Iterator[Fault]:
+    absent = [place for place, prompt in enumerate(rows.prompts) if prompt is None or prompt == []]
+    blank = [place for place, prompt in enumerate(rows.prompts) if prompt and _is_blank(prompt)]
+    blank += [place for place, prompt in enumerate(rows.prompts) if prompt == ""]
+    for places, severity, word in ((absent, "error", "missing"), (blank, "warning", "blank")):
+        if places:
+            yield Fault(
+                ID,
+                severity,  # type: ignore[arg-type]
+                f"{rows.where}: {len(places)} of {len(rows.prompts)} prompts are {word}",
+                (rows.where, "prompt"),
+                because=(f"of rows {listed([rows.number(place) for place in sorted(places)], 5)}",),
+                fix="leave these rows out of the data, or give them a prompt",
+            )
+
+
+def _is_blank(prompt: object) -> bool:
+    if isinstance(prompt, list):
+        return not content_of(prompt[-1]).strip() and not (
+            isinstance(prompt[-1], dict) and prompt[-1].get("tool_calls")
+        )
+    return not str(prompt).strip()

@@ -1,0 +1,27 @@
+"""What preflight does not look at: reward models.
+
+What: a reward that is a model is not loaded; preflight needs no GPU and loads no model.
+Why: said, so that its silence is not taken for a pass.
+Fix: --smoke runs it for two steps.
+Example: reward my-reward-model is a model, and was not tried
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.fault import Fault
+from grpo_recipes.worker.preflight.seen import Seen
+
+ID = "PFL028"
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    for reward in seen.rewards:
+        if reward.kind == "model":
+            yield Fault(
+                ID,
+                "not-checked",
+                f"reward {reward.name} is a model, and was not tried",
+                reward.key,
+                because=("preflight loads no model",),
+                fix="grpo-run RECIPE --smoke trains two steps with it",
+            )

@@ -1,0 +1,39 @@
+"""Rewards do not make the training wait.
+
+What: the time of one call, by completion, times the completions of one optimizer step; a note from 10 seconds, a
+warning from a minute per step. It is a guess: a function that judges its batch in parallel does better with more.
+Why: all GPUs wait for the rewards.
+Fix: an async def function is awaited beside the others; judge in parallel; compile patterns once.
+Example: reward judge takes 0.8 s for a completion, about 102 s of each optimizer step
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.fault import Fault
+from grpo_recipes.worker.preflight.seen import Seen
+
+ID = "PFL027"
+NOTE_S = 10.0
+WARNING_S = 60.0
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    options = seen.options
+    per_step = options.completions_per_call * options.calls_per_step / max(1, seen.plan.expect.world_size)
+    for reward in seen.rewards:
+        call = reward.judged
+        if call is None:
+            continue
+        one = call.seconds / len(call.values)
+        if one * per_step >= NOTE_S:
+            steps = options.max_steps
+            total = f", {one * per_step * steps / 3600:.1f} h of {steps} steps" if steps else ""
+            yield Fault(
+                ID,
+                "warning" if one * per_step >= WARNING_S else "note",
+                f"reward {reward.name} takes {one:.2g} s for a completion, about {one * per_step:.0f} s of each "
+                "optimizer step",
+                reward.key,
+                because=(f"a process judges {per_step:.0f} completions in a step{total}",),
+                fix="judge in parallel, or let it be an async function",
+            )

@@ -1,0 +1,78 @@
+"""Every completion gets a reward from at least one function.
+
+What: None or NaN for some kinds of completions, and rows for which no function gives a number.
+Why: TRL leaves None out of the weighted sum, and a completion to which all give None out of its group: its advantage is
+0, and TRL only logs a warning. None is right for "this reward does not apply to this row", and wrong for "this
+completion is bad": its sum is then that of the other rewards alone.
+Fix: 0.0 for a bad completion; None only by the row.
+Example: reward accuracy gives no reward to completions of the kind: empty
+Source: trl 1.16.0 grpo_trainer.py (nansum over rewards_per_func, unscorable_mask).
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.fault import Fault, listed
+from grpo_recipes.worker.preflight.reward_seen import RewardSeen, by_case
+from grpo_recipes.worker.preflight.seen import Seen
+
+ID = "PFL025"
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    for reward in seen.rewards:
+        yield from _by_completion(reward)
+    yield from _rows_without(seen)
+
+
+def _by_completion(reward: RewardSeen) -> Iterator[Fault]:
+    """A reward that depends on the completion for whether there is one; whole rows without are by intention."""
+    call = reward.judged
+    if call is None:
+        return
+    empty_rows = {entry.row for entry in call.entries}
+    for entry, value in zip(call.entries, call.values, strict=True):
+        if value is not None:
+            empty_rows.discard(entry.row)
+    cases = {
+        entry.case
+        for entry, value in zip(call.entries, call.values, strict=True)
+        if value is None and entry.row not in empty_rows
+    }
+    if cases:
+        yield Fault(
+            ID,
+            "warning",
+            f"reward {reward.name} gives no reward to completions of the kind: "
+            f"{listed([case for case in by_case(call) if case in cases], 5)}",
+            reward.key,
+            because=("trl leaves None and NaN out of the sum, which is then that of the other rewards alone",),
+            fix="0.0 for a completion that is bad",
+        )
+
+
+def _rows_without(seen: Seen) -> Iterator[Fault]:
+    calls = [reward.judged for reward in seen.rewards]
+    if seen.data is None or not calls or any(call is None for call in calls):
+        return
+    given = {
+        entry.row
+        for call in calls
+        if call is not None
+        for entry, value in zip(call.entries, call.values, strict=True)
+        if value is not None
+    }
+    tried = set.intersection(*({entry.row for entry in call.entries} for call in calls if call is not None))
+    without = sorted(tried - given)
+    if without:
+        rows = [seen.data.number(seen.sample[row]) for row in without]
+        yield Fault(
+            ID,
+            "error" if len(without) == len(tried) else "warning",
+            f"{len(without)} of {len(tried)} rows get no reward from any function",
+            ("rewards",),
+            because=(
+                f"rows {listed(rows, 5)}",
+                "trl leaves their completions out, and nothing is learned from them",
+            ),
+            fix="leave these rows out, or mend the column that the rewards read",
+        )

@@ -1,0 +1,54 @@
+"""Each reward function returns one finite number for each completion.
+
+What: a single number or a text instead of a list, another number of values than completions, values that are no
+numbers, infinite ones. None and NaN are allowed, they mean "no reward".
+Why: TRL raises at the first step, after the first generation, for all but infinity. That makes the advantages of its
+whole group NaN, which TRL replaces by 0: the run goes on, and learns nothing from any group that has one.
+Fix: return [score(completion) for completion in completions].
+Example: reward length returned a single float, not one number for each completion
+Source: trl 1.16.0 grpo_trainer.py (_calculate_rewards; torch.tensor(..., dtype=torch.float32)).
+"""
+
+import math
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.checks import completions_have_the_shape
+from grpo_recipes.worker.preflight.fault import Fault, listed
+from grpo_recipes.worker.preflight.reward_seen import RewardSeen, by_case
+from grpo_recipes.worker.preflight.seen import Seen
+
+ID = "PFL022"
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    for reward in seen.rewards:
+        failed = reward.failed
+        if failed is not None and failed.kind == "wrong" and not completions_have_the_shape.explains(reward):
+            yield Fault(
+                ID,
+                "error",
+                f"reward {reward.name} returned {failed.error}, not one number for each completion",
+                reward.key,
+                because=(f"it was called with {len(failed.entries)} completions",),
+                fix="return [score(completion) for completion in completions]",
+            )
+        yield from _infinite(reward)
+
+
+def _infinite(reward: RewardSeen) -> Iterator[Fault]:
+    call = reward.judged
+    if call is None:
+        return
+    infinite = (math.inf, -math.inf)
+    cases = [case for case, values in by_case(call).items() if any(value in infinite for value in values)]
+    if cases:
+        yield Fault(
+            ID,
+            "error",
+            f"reward {reward.name} is infinite for completions of the kind: {listed(cases)}",
+            reward.key,
+            because=(
+                "the advantages of its whole group become NaN, which trl replaces by 0: the group teaches nothing",
+            ),
+            fix="a large finite number, or 0.0",
+        )

@@ -1,0 +1,45 @@
+"""No reward ends its process, hangs, or takes all memory.
+
+What: a call that takes longer than --time-limit, a process that ends by os._exit, a crash of native code or a signal,
+and one that holds more memory than --memory-limit (four fifths of what is free). The line is the innermost one of your
+file that Python's faulthandler saw, where it saw one.
+Why: a hanging reward stops the training of all processes without a word until a timeout of the network, half an hour
+later; a crash ends it without a traceback.
+Fix: a timeout around what may take long (requests, code of the model, a parser); run code of the model in a process.
+Example: reward judge did not return within 60 s (rewards.py:12 in judge)
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.fault import Fault
+from grpo_recipes.worker.preflight.reward_seen import Call, RewardSeen
+from grpo_recipes.worker.preflight.seen import Seen
+
+ID = "PFL021"
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    for reward in seen.rewards:
+        failed = reward.failed
+        if failed is not None and failed.kind == "killed":
+            yield _fault(seen, reward, failed)
+
+
+def _fault(seen: Seen, reward: RewardSeen, failed: Call) -> Fault:
+    what = {
+        "time": f"did not return within {seen.options.time_limit:g} s",
+        "memory": "took more memory than it may",
+    }.get(failed.by, f"ended its process with {failed.by}")
+    when = "it was being loaded" if failed.name == "load" else f"it was called with {len(failed.entries)} completions"
+    fixes = {
+        "time": "a timeout around what may take long, or --time-limit with more seconds",
+        "memory": "hold less at a time, or --memory-limit with more GiB",
+    }
+    return Fault(
+        ID,
+        "error",
+        f"reward {reward.name} {what}",
+        reward.key,
+        because=(failed.place, when) if failed.place else (when,),
+        fix=fixes.get(failed.by, "run what may crash in a process of its own"),
+    )

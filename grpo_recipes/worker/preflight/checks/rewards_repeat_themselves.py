@@ -1,0 +1,35 @@
+"""A reward gives the same completion the same value.
+
+What: two calls with the same completions in one process.
+Why: noise in the reward is taken for a difference between completions: GRPO divides by the standard deviation of the
+group, so a group of equal completions with a little noise teaches as much as a group of right and wrong ones. A run
+cannot be repeated either.
+Fix: no random numbers, no sets or hashes of texts whose order changes; a judge model at temperature 0.
+Example: reward judge gave another value to 12 of 192 completions when it was called again
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.fault import Fault
+from grpo_recipes.worker.preflight.reward_seen import record
+from grpo_recipes.worker.preflight.seen import Seen
+
+ID = "PFL026"
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    for reward in seen.rewards:
+        first, again = reward.judged, reward.call("again")
+        if first is None or again is None or again.kind != "values":
+            continue
+        pairs = [(a, b) for a, b in zip(first.values, again.values, strict=True) if a != b]
+        if pairs:
+            yield Fault(
+                ID,
+                "warning",
+                f"reward {reward.name} gave another value to {len(pairs)} of {len(first.values)} completions when it "
+                "was called again",
+                reward.key,
+                because=(f"the first of them {record(pairs[0][0])} and then {record(pairs[0][1])}",),
+                fix="no random numbers; a judge model at temperature 0",
+            )

@@ -1,0 +1,81 @@
+"""Each reward function can be loaded and called, with every kind of completion.
+
+What: each function is called as TRL calls it: by keywords, with one list per column, completions in the groups of their
+prompt. They are right answers (where the data has a reference), empty ones, words, noise, and the right answer of
+another row. It runs in a process of its own. An exception is told with the line of your file that raised it; columns
+that the function asks for and the data does not have are named; so is a function without **kwargs.
+Why: models write empty and malformed completions in the first steps, and an exception in a reward ends the training.
+sys.exit in a reward ends it too.
+Fix: what the exception says; give 0.0 to a completion that cannot be judged.
+Example: reward length fails with empty completions: ZeroDivisionError: division by zero (rewards.py:7: return 1 / n)
+Source: trl 1.16.0 grpo_trainer.py (_calculate_rewards).
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.checks import completions_have_the_shape
+from grpo_recipes.worker.preflight.fault import Fault, listed
+from grpo_recipes.worker.preflight.reward_seen import Call, RewardSeen
+from grpo_recipes.worker.preflight.seen import Seen
+
+ID = "PFL020"
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    for reward in seen.rewards:
+        failed = reward.failed
+        if failed is None or failed.kind != "raised" or completions_have_the_shape.explains(reward):
+            continue
+        if failed.missing:
+            yield _missing(seen, reward, failed)
+        elif failed.unexpected:
+            yield _unexpected(reward, failed)
+        else:
+            yield _raised(reward, failed)
+
+
+def _missing(seen: Seen, reward: RewardSeen, failed: Call) -> Fault:
+    columns = sorted(set(seen.data.rows.column_names) - {"prompt"}) if seen.data is not None else []
+    name = failed.missing[0]
+    return Fault(
+        ID,
+        "error",
+        f"reward {reward.name} asks for {listed(failed.missing)}, which the data does not have",
+        reward.key,
+        because=(f"it gets {', '.join(columns) or 'no columns'}",),
+        fix=f'columns: {{{name}: "{{{{ {columns[0] if columns else "..."} }}}}"}} under dataset',
+    )
+
+
+def _unexpected(reward: RewardSeen, failed: Call) -> Fault:
+    return Fault(
+        ID,
+        "error",
+        f"reward {reward.name} does not take {failed.unexpected}",
+        reward.key,
+        because=("trl passes every column, and what its newest releases add, by keyword",),
+        fix="add **kwargs to its parameters",
+    )
+
+
+def _raised(reward: RewardSeen, failed: Call) -> Fault:
+    because = [failed.place] if failed.place else []
+    if failed.name == "load":
+        return Fault(
+            ID,
+            "error",
+            f"reward {reward.name} cannot be loaded: {failed.error}",
+            reward.key,
+            because=tuple(because),
+        )
+    cases = [call for call in reward.calls if call.name not in ("one row", "all", "again") and call.shape == "own"]
+    raising = [call.name for call in cases if call.kind != "values"]
+    with_ = f" with completions of the kind: {listed(raising)}" if raising and len(raising) < len(cases) else ""
+    return Fault(
+        ID,
+        "error",
+        f"reward {reward.name} fails{with_}: {failed.error}",
+        reward.key,
+        because=tuple(because),
+        fix="give 0.0 to a completion that cannot be judged" if with_ else None,
+    )

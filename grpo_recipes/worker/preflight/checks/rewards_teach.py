@@ -1,0 +1,140 @@
+"""Right answers get more than wrong ones.
+
+What: each reward is tried on right answers, where the data has a column for them (solution, or else answer,
+ground_truth, reference, target, label, expected, gold), on empty completions and on garbage. The right answer is the
+reference as it is, and the same in tags when a format reward or every prompt names tags; whichever gets more counts. A
+reward that gives all of them the same, or None to all; weights that are all zero; a weighted sum that is not greater
+for right answers than for garbage.
+Why: GRPO learns from differences within a group. What is equal for all completions teaches nothing, and a reward that
+is larger for garbage teaches garbage. Whether your right answers look like the ones that preflight makes, it cannot
+know: so most of this is a warning.
+Fix: look at one completion and its reward in the table that preflight prints.
+Example: reward accuracy gives 0 to every completion, right, empty or garbage
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.checks import completions_have_the_shape
+from grpo_recipes.worker.preflight.fault import Fault
+from grpo_recipes.worker.preflight.reward_seen import (
+    GARBAGE,
+    GOLDS,
+    OTHER,
+    RewardSeen,
+    by_case,
+    mean,
+    record,
+)
+from grpo_recipes.worker.preflight.seen import Seen
+
+ID = "PFL024"
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    if seen.rewards and all(reward.weight == 0 for reward in seen.rewards):
+        yield Fault(
+            ID,
+            "error",
+            "the weight of every reward is 0",
+            ("rewards",),
+            because=("the reward of every completion is 0, and nothing is learned",),
+            fix="weight: 1.0",
+        )
+        return
+    dead = [fault for reward in seen.rewards for fault in _constant(seen, reward)]
+    yield from dead
+    if not dead:
+        yield from _upside_down(seen)
+
+
+def _constant(seen: Seen, reward: RewardSeen) -> Iterator[Fault]:
+    call = reward.judged
+    if call is None or completions_have_the_shape.explains(reward):
+        return
+    values = {repr(value) for value in call.values}
+    if len(values) > 1:
+        return
+    value = call.values[0]
+    if value is None and all(_gives_nothing(other) for other in seen.rewards):
+        return  # the rows without any reward are told as such
+    kinds = ("right, " if seen.gold else "") + "empty or garbage"
+    yield Fault(
+        ID,
+        "warning",
+        f"reward {reward.name} gives {'no reward' if value is None else record(value)} to every completion, {kinds}",
+        reward.key,
+        because=(
+            f"it was called with {len(call.values)} completions",
+            f"right are: {seen.gold}" if seen.gold else "the data has no column that right answers could be made from",
+        ),
+        fix=None if seen.gold else 'columns: {solution: "{{ ... }}"} under dataset, if the data has the answers',
+    )
+
+
+def _gives_nothing(reward: RewardSeen) -> bool:
+    return reward.judged is not None and all(value is None for value in reward.judged.values)
+
+
+def totals(seen: Seen) -> dict[str, float]:
+    """The weighted sum of the means by kind of completion, over the rewards that gave one."""
+    found: dict[str, float] = {}
+    for reward in seen.rewards:
+        call = reward.judged
+        for case, values in by_case(call).items() if call is not None else ():
+            found[case] = found.get(case, 0.0) + reward.weight * (mean(values) or 0.0)
+    return found
+
+
+def _upside_down(seen: Seen) -> Iterator[Fault]:
+    if not seen.gold or any(reward.judged is None for reward in seen.rewards):
+        return
+    found = [fault for reward in seen.rewards if seen.reference in reward.parameters for fault in _own(seen, reward)]
+    yield from found
+    if not found:
+        yield from _sum(seen)
+
+
+def _own(seen: Seen, reward: RewardSeen) -> Iterator[Fault]:
+    """A function that reads the reference, and does not pay for it."""
+    assert reward.judged is not None
+    means = {case: mean(values) or 0.0 for case, values in by_case(reward.judged).items()}
+    best = max(means[case] for case in GOLDS if case in means)
+    worst = max((case for case in GARBAGE if case in means), key=means.__getitem__)
+    if reward.weight > 0 and means[worst] >= best:
+        yield Fault(
+            ID,
+            "warning",
+            f"reward {reward.name} gives right answers {record(best)}, and completions of the kind {worst} "
+            f"{record(means[worst])}",
+            reward.key,
+            because=(f"it reads column {seen.reference}", f"right are: {seen.gold}"),
+            fix="look at what it compares",
+        )
+    elif reward.weight < 0 and best > means[worst]:
+        yield Fault(
+            ID,
+            "warning",
+            f"reward {reward.name} gives right answers the most, and its weight is {reward.weight:g}",
+            (*reward.key, "weight"),
+            because=("a negative weight trains against it",),
+            fix=f"weight: {-reward.weight:g}",
+            patch=({"path": [*reward.key, "weight"], "value": -reward.weight},),
+        )
+
+
+def _sum(seen: Seen) -> Iterator[Fault]:
+    sums = totals(seen)
+    best = max(sums[case] for case in GOLDS if case in sums)
+    reads = any(seen.reference in reward.parameters for reward in seen.rewards)
+    # Without a function that reads the reference nothing tells right answers from each other, and nothing is meant to.
+    garbage = [case for case in GARBAGE if case in sums and (reads or case != OTHER)]
+    worst = max(garbage, key=sums.__getitem__)
+    if sums[worst] >= best:
+        yield Fault(
+            ID,
+            "warning",
+            f"right answers get {record(best)}, and completions of the kind {worst} {record(sums[worst])}",
+            ("rewards",),
+            because=("both are the weighted sum of all rewards, a mean over the rows", f"right are: {seen.gold}"),
+            fix="look at the weights, and at the column that right answers are made from",
+        )

@@ -1,0 +1,30 @@
+"""The rows can be loaded, and each fills the templates of the recipe.
+
+What: the data is loaded as a run loads it, and every row is rendered, or 100,000 spread evenly over more. Files that
+changed, missing columns, a null in a template, and a column that TRL uses itself are all found here.
+Why: a run meets the first such row minutes later, after the model was loaded.
+Fix: a template such as "{{ answer or '' }}" says what a missing value stands for; or leave such rows out of the file.
+Example: dataset.prompt: row 3 cannot fill the template, because an expression of it is null in this row
+"""
+
+from grpo_recipes.worker.preflight.fault import Fault, Key, cut, of_stopped
+
+ID = "PFL001"
+
+
+def of_stopped_rows(text: str, where: str) -> Fault:
+    """The fault of what the worker says about the rows of a section."""
+    first = text.partition(":")[0]
+    key: Key = tuple(first.split(".")) if first.startswith(f"{where}.") else (where,)
+    return of_stopped(ID, text, key)
+
+
+def of_problem(problem: Exception, path: str, where: str) -> Fault:
+    """The fault of data that the library cannot load."""
+    return Fault(
+        ID,
+        "error",
+        f"{where}: {path} cannot be loaded",
+        (where, "path"),
+        because=(f"{type(problem).__name__}: {cut(str(problem), 300)}",),
+    )

@@ -1,0 +1,37 @@
+"""Each of stop_token_ids is a token.
+
+What: ids at or above the size of the vocabulary, and ids that only pad the model's embeddings.
+Why: no such token is ever generated, so no completion ends there.
+Fix: the id of the token that is meant, as tokenizer.convert_tokens_to_ids gives it.
+Example: stop_token_ids has 151999, and the tokenizer has 151669 tokens
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.fault import Fault
+from grpo_recipes.worker.preflight.seen import Seen
+
+ID = "PFL014"
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    if seen.tokenizer is None or seen.ends is None:
+        return
+    size = len(seen.tokenizer)
+    given = seen.ends.stop_token_ids
+    for index, token in enumerate(given):
+        if token >= size:
+            yield Fault(
+                ID,
+                "error",
+                f"stop_token_ids has {token}, and the tokenizer has {size} tokens",
+                ("generation", "stop_token_ids", index),
+                because=("a token that does not exist ends no completion",),
+                fix=f"an id below {size}",
+                patch=(
+                    {
+                        "path": ["generation", "stop_token_ids"],
+                        "value": [other for other in given if other < size],
+                    },
+                ),
+            )

@@ -1,0 +1,74 @@
+"""The model can write each stop text, and the rewards can see it.
+
+What: stop texts against the vocabulary. One with a character that no token has cannot be written. One that is a special
+token ends the completion, but special tokens are left out of the text that rewards get. Also a stop text in the middle
+of the right answer, which would cut it off.
+Why: a stop that never comes is a run with truncated completions; a format reward that looks for one it cannot see gives
+the same to all.
+Fix: another stop text; tokenizer.add_tokens makes ordinary tokens of new marks.
+Example: stop '</answer>' cannot be written, since the tokenizer has no token for part of it
+Source: trl 1.16.0 grpo_trainer.py (batch_decode with skip_special_tokens=True).
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.worker.preflight.fault import Fault, listed
+from grpo_recipes.worker.preflight.reward_seen import GOLD
+from grpo_recipes.worker.preflight.seen import Seen
+from grpo_recipes.worker.preflight.vocabulary import special_tokens
+
+ID = "PFL013"
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    if seen.tokenizer is None or seen.ends is None:
+        return
+    for index, stop in enumerate(seen.ends.stops):
+        key = ("generation", "stop", index)
+        yield from _unwritable(seen, stop, key)
+        yield from _invisible(seen, stop, key)
+        yield from _early(seen, stop, key)
+
+
+def _unwritable(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Fault]:
+    tokenizer = seen.tokenizer
+    ids = tokenizer(stop, add_special_tokens=False)["input_ids"]
+    text = tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    is_unknown = tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids
+    if not ids or (is_unknown and stop != tokenizer.unk_token) or "".join(stop.split()) not in "".join(text.split()):
+        yield Fault(
+            ID,
+            "warning",
+            f"stop {stop!r} cannot be written, since the tokenizer has no token for part of it",
+            key,
+            because=(f"its tokens are {text!r} when they are decoded",),
+            fix="another stop text, or add_tokens under tokenizer",
+        )
+
+
+def _invisible(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Fault]:
+    tokenizer = seen.tokenizer
+    special = [text for text in special_tokens(tokenizer).values() if text in stop]
+    if special:
+        yield Fault(
+            ID,
+            "note",
+            f"stop {stop!r} is not in the text that rewards get",
+            key,
+            because=(f"{special[0]!r} is a special token, and trl decodes completions without these",),
+            fix="let no reward look for it",
+        )
+
+
+def _early(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Fault]:
+    right = seen.trial_texts.get(GOLD, [])
+    cut = [place for place, text in zip(seen.sample, right, strict=False) if stop in text.rstrip()[:-1]]
+    if cut and seen.data is not None:
+        yield Fault(
+            ID,
+            "warning",
+            f"stop {stop!r} stands inside of the right answer",
+            key,
+            because=(f"of rows {listed([seen.data.number(place) for place in cut], 5)}, the column {seen.reference}",),
+            fix="another stop text",
+        )

@@ -1,0 +1,22 @@
+"""The tokenizer of the model can be loaded.
+
+What: the tokenizer is loaded as a run does it, from the model's folder, the hub's cache or the hub, without the model.
+Why: a run fails with the same message; everything that preflight says about prompts needs it.
+Fix: what the library says; for a private model HF_TOKEN, for a folder the files of its tokenizer.
+Example: the tokenizer of ./model cannot be loaded, because there is no tokenizer.json in it
+"""
+
+from grpo_recipes.worker.preflight.fault import Fault, cut
+
+ID = "PFL010"
+
+
+def of_problem(problem: Exception, path: str) -> Fault:
+    """The fault of a tokenizer or a chat template that cannot be loaded."""
+    return Fault(
+        ID,
+        "error",
+        f"the tokenizer of {path} cannot be loaded",
+        ("model", "model_name_or_path"),
+        because=(f"{type(problem).__name__}: {cut(str(problem), 300)}",),
+    )

@@ -1,0 +1,67 @@
+"""The assistant's turn ends with a token at which generation ends.
+
+What: the chat template is rendered with an answer of the assistant; what it puts behind the answer must hold one of the
+tokens that end a completion (the tokenizer's end token, those of the model's generation_config.json, stop_token_ids) or
+one of the stop texts.
+Why: otherwise a model that ends its turn as the template taught it goes on, begins a turn of the user by itself, and
+every completion is cut off at max_completion_length. Base models whose tokenizer has the chat template of their
+instruct sibling are like this: Qwen2.5 writes <|im_end|> and ends at <|endoftext|>.
+Fix: the token that the template uses under generation.stop_token_ids.
+Example: the chat template ends the assistant's turn with '<|im_end|>', and generation does not end there
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from grpo_recipes.worker.preflight.fault import Fault, cut
+from grpo_recipes.worker.preflight.seen import Ends, Seen, is_conversational
+from grpo_recipes.worker.preflight.tokens import rendered_text
+from grpo_recipes.worker.preflight.vocabulary import special_tokens, word
+
+ID = "PFL012"
+ANSWER = "4"
+
+
+def check(seen: Seen) -> Iterator[Fault]:
+    if seen.tokenizer is None or seen.data is None or seen.ends is None or seen.template_problem or not seen.texts:
+        return
+    conversations = (seen.data.prompts[place] for place in seen.sample)
+    prompt = next((each for each in conversations if is_conversational(each) and each[-1]["role"] == "user"), None)
+    tail = None if prompt is None else _tail(seen, prompt)
+    if tail is None:
+        return
+    ids = seen.tokenizer(tail, add_special_tokens=False)["input_ids"]
+    ends = seen.ends
+    if any(token in (*ends.tokens, *ends.stop_token_ids) for token in ids) or any(stop in tail for stop in ends.stops):
+        return
+    yield _fault(seen.tokenizer, ends, tail, ids)
+
+
+def _tail(seen: Seen, prompt: Any) -> str | None:
+    """What stands behind the assistant's answer, None where the answer cannot be found."""
+    try:
+        text = rendered_text(seen, [*prompt, {"role": "assistant", "content": ANSWER}], opened=False)
+    except Exception:  # a template that renders prompts only
+        return None
+    before, found, tail = text.rpartition(ANSWER)
+    return tail if found and before else None
+
+
+def _fault(tokenizer: Any, ends: Ends, tail: str, ids: list[int]) -> Fault:
+    words = ", ".join(word(tokenizer, token) for token in (*ends.tokens, *ends.stop_token_ids)) or "nothing"
+    special = [token for token in ids if token in special_tokens(tokenizer)]
+    if not tail.strip():
+        message = "the chat template puts no end behind the assistant's answer"
+    else:
+        message = f"the chat template ends the assistant's turn with {cut(tail)!r}, and generation does not end there"
+    return Fault(
+        ID,
+        "warning",
+        message,
+        ("generation", "stop_token_ids"),
+        because=(f"generation ends at {words}",),
+        fix=f"stop_token_ids: [{special[0]}]" if special else None,
+        patch=({"path": ["generation", "stop_token_ids"], "value": [*ends.stop_token_ids, special[0]]},)
+        if special
+        else (),
+    )

@@ -1,0 +1,198 @@
+"""The process in which one reward runs, so that nothing it does reaches the preflight.
+
+    python -m grpo_recipes.worker.preflight.host REQUEST EVENTS TRACE
+
+REQUEST is a pickle of Request. Each step is one line of JSON in EVENTS, so that whoever watches knows what was going on
+when this process ends without a word or does not go on; TRACE then has the stack that Python's faulthandler saw.
+"""
+
+import contextlib
+import faulthandler
+import json
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from grpo_recipes.plan import Reward
+from grpo_recipes.worker.preflight.outcome import called, loading_failed, parameters_of
+from grpo_recipes.worker.reward_functions import load_rewards
+
+# Of the time that one call may take, the share that the call over the whole sample is laid out for.
+SHARE = 0.4
+END_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to call with. rows: of the sample; prompts in own shape. texts, ids: of each kind of completion by row.
+
+    group: completions of one prompt that stand together, at least. passed: names that TRL passes beside the columns.
+    """
+
+    reward: Reward
+    user: str
+    rows: list[dict[str, Any]]
+    texts: dict[str, list[str]]
+    ids: dict[str, list[list[int]]]
+    conversational: bool
+    group: int
+    passed: tuple[str, ...]
+    kept: tuple[str, ...]
+    time_limit: float
+    state: dict[str, Any]
+
+
+class Host:
+    """Calls one reward again and again, and writes down what came of it."""
+
+    def __init__(self, request: Request, function: Any, events: TextIO, trace: TextIO) -> None:
+        self._request, self._function, self._events, self._trace = request, function, events, trace
+
+    def run(self) -> None:
+        """One row, then all of them twice; what fails is looked into by kinds of completions."""
+        cases = list(self._request.texts)
+        first = self.call("one row", cases, rows=1)
+        if first["kind"] != "values":
+            self._look_into(cases, rows=1)
+            return
+        count = self._fitting(first["seconds"])
+        every = self.call("all", cases, rows=count)
+        if every["kind"] != "values":
+            self._look_into(cases, rows=count)
+            return
+        self.call("again", cases, rows=count)
+        if len({_plain(value) for value in every["values"]}) == 1:
+            self.call("all", cases, rows=count, shape="other")
+
+    def _look_into(self, cases: list[str], rows: int) -> None:
+        """Each kind of completion by itself, and all of them in the other shape."""
+        for case in cases:
+            self.call(case, [case], rows=rows)
+        self.call("one row", cases, rows=1, shape="other")
+
+    def _fitting(self, seconds: float) -> int:
+        """How many rows the calls over the sample may have."""
+        rows = len(self._request.rows)
+        return max(1, min(rows, int(self._request.time_limit * SHARE / max(seconds, 1e-6))))
+
+    def call(self, name: str, cases: list[str], *, rows: int, shape: str = "own") -> dict[str, Any]:
+        """Makes one call and notes it before and after."""
+        request = self._request
+        size = -(-len(cases) // request.group) * request.group
+        entries = [(row, cases[place % len(cases)]) for row in range(rows) for place in range(size)]
+        conversational = request.conversational if shape == "own" else not request.conversational
+        given = _arguments(request, entries, LazyState(request.state, self.importing), conversational=conversational)
+        self.note({"event": "calling", "name": name, "shape": shape, "entries": entries})
+        self.limit()
+        try:
+            found = called(self._function, given, len(entries), request.user, self.importing())
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+        self.note({"event": "called", "name": name, "shape": shape, "entries": entries, **found})
+        return found
+
+    def limit(self) -> None:
+        """Has the stack written down shortly before the time is over."""
+        faulthandler.dump_traceback_later(max(self._request.time_limit * 0.95, 0.05), file=self._trace)
+
+    @contextlib.contextmanager
+    def importing(self) -> Iterator[None]:
+        """Whoever watches counts the time from the end of this anew."""
+        self.note({"event": "importing"})
+        yield
+        self.note({"event": "imported"})
+        self.limit()
+
+    def note(self, event: dict[str, Any]) -> None:
+        """Writes one line that whoever watches sees at once."""
+        self._events.write(json.dumps(event) + "\n")
+        self._events.flush()
+
+
+def _plain(value: Any) -> str:
+    return repr(value)
+
+
+def _arguments(
+    request: Request, entries: list[tuple[int, str]], state: "LazyState", *, conversational: bool
+) -> dict[str, Any]:
+    """The keywords of one call. Every list has a value for each entry."""
+    texts = [request.texts[case][row] for row, case in entries]
+    prompts = [request.rows[row]["prompt"] for row, _ in entries]
+    if conversational != request.conversational:
+        prompts = [_other_shape(prompt) for prompt in prompts]
+    columns = {
+        name: [request.rows[row][name] for row, _ in entries] for name in request.rows[0] if name not in request.kept
+    }
+    own = {
+        "prompts": prompts,
+        "completions": [[{"role": "assistant", "content": text}] if conversational else text for text in texts],
+        "completion_ids": [request.ids[case][row] for row, case in entries],
+        "trainer_state": state,
+        "log_extra": _ignore,
+        "log_metric": _ignore,
+    }
+    return {**columns, **{name: own[name] for name in request.passed if name in own}}
+
+
+def _other_shape(prompt: Any) -> Any:
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": prompt}]
+    return "\n".join(str(message.get("content") or "") for message in prompt or [])
+
+
+def _ignore(*_: Any, **__: Any) -> None:
+    """Takes the place of TRL's log_extra and log_metric."""
+
+
+class LazyState:
+    """Transformers' TrainerState before the first step, made when a reward looks at it, since it takes an import."""
+
+    def __init__(self, values: dict[str, Any], importing: Callable[[], AbstractContextManager[Any]]) -> None:
+        self._values, self._importing, self._state = values, importing, None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if self._state is None:
+            with self._importing():
+                from transformers import TrainerState
+            self._state = TrainerState(**self._values)
+        return getattr(self._state, name)
+
+
+def _end_with_parent() -> None:
+    if sys.platform == "linux":
+        import ctypes
+        import signal
+
+        ctypes.CDLL(None).prctl(END_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+
+
+def main(request_file: str, events_file: str, trace_file: str) -> int:
+    """Runs one request to its end; what the reward itself does may end it earlier."""
+    _end_with_parent()
+    with open(events_file, "w", encoding="utf-8") as events, open(trace_file, "w", encoding="utf-8") as trace:
+        faulthandler.enable(trace)
+        request: Request = pickle.loads(Path(request_file).read_bytes())
+        host = Host(request, None, events, trace)
+        host.note({"event": "calling", "name": "load", "shape": "own", "entries": []})
+        host.limit()
+        try:
+            (function,) = load_rewards((request.reward,), Path(request.user))
+        except BaseException as problem:
+            host.note({"event": "called", "name": "load", "entries": [], **loading_failed(problem, request.user)})
+            return 0
+        faulthandler.cancel_dump_traceback_later()
+        host.note({"event": "loaded", "parameters": parameters_of(function, request.reward)})
+        Host(request, function, events, trace).run()
+        host.note({"event": "done"})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

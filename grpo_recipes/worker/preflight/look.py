@@ -1,0 +1,118 @@
+"""Looks at everything once: rows, tokenizer, prompts as the model gets them, and the rewards."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from grpo_recipes.plan import Data
+from grpo_recipes.worker.data import loaded_rows, rendered_rows
+from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.preflight.calling import tried
+from grpo_recipes.worker.preflight.checks import rows_can_be_used
+from grpo_recipes.worker.preflight.completions import Trials, trials
+from grpo_recipes.worker.preflight.host import Request
+from grpo_recipes.worker.preflight.options import Options
+from grpo_recipes.worker.preflight.reward_seen import RewardSeen
+from grpo_recipes.worker.preflight.seen import Rows, Seen, is_conversational
+from grpo_recipes.worker.preflight.spread import spread
+from grpo_recipes.worker.preflight.tokens import look_at_tokenizer, rendered_text, tokens_of
+from grpo_recipes.worker.preflight.trl_source import KEPT_COLUMNS, passed_names
+from grpo_recipes.worker.stopped import Stopped
+
+# Rows that are rendered, and seconds for counting the tokens of their prompts; more are looked at in part.
+MOST_ROWS = 100_000
+COUNTING_S = 20.0
+MOST_COUNTED = 20_000
+
+
+def look(plan: Plan, folder: Path, options: Options) -> Seen:
+    """Everything that the checks need. What cannot be seen is a fault in it, and None."""
+    seen = Seen(plan, options)
+    seen.data = _rows(seen, plan.data, "dataset", folder)
+    if plan.evaluation is not None:
+        seen.held_out = _rows(seen, plan.evaluation.data, "evaluation", folder)
+    look_at_tokenizer(seen)
+    if seen.data is not None:
+        seen.sample = spread(len(seen.data.prompts), options.rows, options.seed)
+        _look_at_prompts(seen, seen.data)
+        _look_at_rewards(seen, seen.data, folder)
+    return seen
+
+
+def _rows(seen: Seen, data: Data, where: str, folder: Path) -> Rows | None:
+    try:
+        rows = loaded_rows(data, where, folder / "cache")
+        total = len(rows)
+        places = spread(total, MOST_ROWS, seen.options.seed)
+        part = rows if len(places) == total else rows.select(places)
+        part = rendered_rows(part, data, where, folder / "cache", 0, places)
+        return Rows(where, total, part, list(part["prompt"]), places)
+    except Stopped as stopped:
+        seen.faults.append(rows_can_be_used.of_stopped_rows(str(stopped), where))
+    except Exception as problem:
+        seen.faults.append(rows_can_be_used.of_problem(problem, data.path, where))
+    return None
+
+
+def _look_at_prompts(seen: Seen, data: Rows) -> None:
+    """The sample as text, and how many tokens the prompts have; stops at the first that cannot be rendered."""
+    if seen.tokenizer is None:
+        return
+    try:
+        seen.texts = [rendered_text(seen, data.prompts[place]) for place in seen.sample]
+        started = time.monotonic()
+        for place in spread(len(data.prompts), MOST_COUNTED, seen.options.seed):
+            if time.monotonic() - started > COUNTING_S:
+                break
+            if data.prompts[place]:
+                seen.lengths.append(len(tokens_of(seen, data.prompts[place])))
+                seen.measured.append(place)
+    except Exception as problem:
+        seen.template_problem = f"{type(problem).__name__}: {problem}"
+
+
+def _look_at_rewards(seen: Seen, data: Rows, folder: Path) -> None:
+    rows = [data.rows[place] for place in seen.sample]
+    made = trials(rows, list(seen.plan.data.columns), seen.plan.rewards, seen.options.seed)
+    seen.gold, seen.reference, seen.trial_texts = made.gold, made.reference, made.texts
+    for index, request in _requests(seen, rows, made, folder):
+        if request is None:
+            reward = seen.plan.rewards[index]
+            seen.rewards.append(RewardSeen(index, reward.name, reward.kind, reward.weight))
+        else:
+            seen.rewards.append(tried(request, index, folder, seen.options.memory_limit))
+
+
+def _requests(
+    seen: Seen, rows: list[dict[str, Any]], made: Trials, folder: Path
+) -> Iterator[tuple[int, Request | None]]:
+    """By the place of each reward what it is to be called with; None for a model, which is not loaded."""
+    ids = {case: [_completion_ids(seen, text) for text in texts] for case, texts in made.texts.items()}
+    for index, reward in enumerate(seen.plan.rewards):
+        if reward.kind == "model":
+            yield index, None
+            continue
+        yield (
+            index,
+            Request(
+                reward=reward,
+                user=str(folder / "worker" / "user"),
+                rows=rows,
+                texts=made.texts,
+                ids=ids,
+                conversational=any(is_conversational(row["prompt"]) for row in rows),
+                group=seen.options.num_generations,
+                passed=passed_names(),
+                kept=KEPT_COLUMNS,
+                time_limit=seen.options.time_limit,
+                state={"max_steps": seen.options.max_steps or 0},
+            ),
+        )
+
+
+def _completion_ids(seen: Seen, text: str) -> list[int]:
+    if seen.tokenizer is None:
+        return []
+    end = seen.ends.tokens[:1] if seen.ends is not None else ()
+    return [*seen.tokenizer(text, add_special_tokens=False)["input_ids"], *end]

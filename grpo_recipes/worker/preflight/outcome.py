@@ -1,0 +1,143 @@
+"""One call of a reward function, judged as TRL would take its answer. Runs where the reward runs."""
+
+import asyncio
+import inspect
+import linecache
+import math
+import re
+import time
+import traceback
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from grpo_recipes.plan import Reward
+
+NUMBERS = (float, int, bool)
+MOST_CHARACTERS = 500
+LARGEST_FLOAT32 = 3.4028234663852886e38
+MISSING = re.compile(r"missing \d+ required .*?arguments?: (.*)$")
+UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'")
+
+
+def called(
+    function: Any, given: dict[str, Any], count: int, user: str, importing: AbstractContextManager[Any]
+) -> dict[str, Any]:
+    """What a call gives: its kind, and values, or what is wrong with them, or the exception. Catches everything.
+
+    importing: entered for an import that is no part of the reward.
+    """
+    started = time.perf_counter()
+    try:
+        found = function(**given)
+        if inspect.isawaitable(found):
+            found = asyncio.run(_awaited(found))
+        seconds = time.perf_counter() - started
+        return {"seconds": seconds, **_taken(found, count, importing)}
+    except BaseException as problem:
+        return {"seconds": time.perf_counter() - started, **raised(problem, user)}
+
+
+def raised(problem: BaseException, user: str) -> dict[str, Any]:
+    """An exception as an outcome: its text, the user's line, and the parameters that a call lacked."""
+    text = f"{type(problem).__name__}: {problem}".rstrip(": ")[:MOST_CHARACTERS]
+    place = place_of(problem, user)
+    # Raised by the call of the function itself, and not by another call that it makes.
+    is_of_the_call = isinstance(problem, TypeError) and not place
+    missing = MISSING.search(str(problem)) if is_of_the_call else None
+    unexpected = UNEXPECTED.search(str(problem)) if is_of_the_call else None
+    return {
+        "kind": "raised",
+        "error": text,
+        "place": place,
+        "missing": re.findall(r"'(\w+)'", missing[1]) if missing else [],
+        "unexpected": unexpected[1] if unexpected else "",
+    }
+
+
+def loading_failed(problem: BaseException, user: str) -> dict[str, Any]:
+    """What kept a reward from being loaded."""
+    return {"shape": "own", "seconds": 0.0, **raised(problem, user)}
+
+
+def place_of(problem: BaseException, user: str) -> str:
+    """The innermost line of the user's files, or of a shipped reward, as "rewards.py:12: its text"; "" without one."""
+    if isinstance(problem, SyntaxError) and problem.filename:
+        return f"{Path(problem.filename).name}:{problem.lineno}: {(problem.text or '').strip()}".rstrip(": ")
+    frames = traceback.extract_tb(problem.__traceback__)
+    own = [frame for frame in frames if is_reward_file(frame.filename, user)]
+    if not own:
+        return ""
+    line = linecache.getline(own[-1].filename, own[-1].lineno or 0).strip()
+    return f"{Path(own[-1].filename).name}:{own[-1].lineno}: {line}".rstrip(": ")
+
+
+def is_reward_file(file: str, user: str) -> bool:
+    """Whether a source file is the user's, or a shipped reward."""
+    return Path(file).parent == Path(user) or Path(file).parent.name == "rewards"
+
+
+def parameters_of(function: Any, reward: Reward) -> list[str]:
+    """Names in the signature of the function that the plan's keywords wrap, without those that it binds."""
+    inner = inspect.getclosurevars(function).nonlocals.get("function", function)
+    try:
+        parameters = inspect.signature(inner).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    named = [each.name for each in parameters if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
+    return [name for name in named if name not in reward.kwargs]
+
+
+async def _awaited(found: Any) -> Any:
+    return await found
+
+
+def _taken(found: Any, count: int, importing: AbstractContextManager[Any]) -> dict[str, Any]:
+    """The answer as TRL takes it: gone through, None made NaN, counted, made a float32 tensor."""
+    what = type(found).__name__
+    try:
+        values = [math.nan if value is None else value for value in found]
+    except TypeError:
+        return _wrong(f"a single {what}" if isinstance(found, NUMBERS) else what)
+    if isinstance(found, str | bytes):
+        return _wrong(what)
+    if len(values) != count:
+        return _wrong(f"{len(values)} values for {count} completions")
+    if all(type(value) in NUMBERS for value in values):
+        return {"kind": "values", "values": [_single(value) for value in values]}
+    if any(isinstance(value, str) for value in values):
+        return _wrong(_kinds(values, what))
+    with importing:
+        import torch  # noqa: F401
+    return _as_tensor(values, what)
+
+
+def _as_tensor(values: list[Any], what: str) -> dict[str, Any]:
+    """The same for what is no plain number: a tensor's numbers, NumPy's, or nothing that can be a reward."""
+    import torch
+
+    try:
+        rewards = torch.zeros(len(values), 1)
+        rewards[:, 0] = torch.tensor(values, dtype=torch.float32)
+    except Exception:
+        return _wrong(_kinds(values, what))
+    return {"kind": "values", "values": [_single(value) for value in rewards[:, 0].tolist()]}
+
+
+def _kinds(values: list[Any], what: str) -> str:
+    return f"a {what} of {', '.join(sorted({type(value).__name__ for value in values}))}"
+
+
+def _single(value: Any) -> float | None:
+    """A value as float32 holds it, None for NaN; what is too large is infinite, as in a tensor."""
+    try:
+        number = float(value)
+    except OverflowError:
+        return math.inf
+    if math.isnan(number):
+        return None
+    return math.copysign(math.inf, number) if abs(number) > LARGEST_FLOAT32 else number
+
+
+def _wrong(what: str) -> dict[str, Any]:
+    return {"kind": "wrong", "error": what}

@@ -1,0 +1,103 @@
+"""What calling a reward function showed."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+GOLD = "gold"
+GOLD_IN_TAGS = "gold in tags"
+EMPTY = "empty"
+WORDS = "words"
+NOISE = "noise"
+OTHER = "another row's gold"
+GOLDS = (GOLD, GOLD_IN_TAGS)
+GARBAGE = (EMPTY, WORDS, NOISE, OTHER)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One completion of a call: the place of its row in the sample, and what kind of completion it is."""
+
+    row: int
+    case: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call and what came of it.
+
+    name: "one row", "all", "again", or a case. shape: "own" or "other", messages against text. kind: "values",
+    "wrong" (no list of numbers), "raised", "killed" (the process ended or was ended within). values: by entry; None
+    is no reward, as NaN is for TRL. error: the exception, or what was returned instead. place: the user's line.
+    missing: parameters that were not given. by: for "killed", "time", "memory" or the exit code in words.
+    """
+
+    name: str
+    shape: str
+    kind: str
+    entries: tuple[Entry, ...] = ()
+    values: tuple[float | None, ...] = ()
+    seconds: float = 0.0
+    error: str = ""
+    place: str = ""
+    missing: tuple[str, ...] = ()
+    unexpected: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RewardSeen:
+    """One reward of the plan. index: in the recipe's list. parameters: names that its signature has, without options.
+
+    calls: in their order; the first that is not of kind "values" says what is wrong. empty for a reward model, which
+    is not called.
+    """
+
+    index: int
+    name: str
+    kind: str
+    weight: float
+    calls: tuple[Call, ...] = ()
+    parameters: tuple[str, ...] = ()
+    loaded: bool = True
+    load_error: Call | None = field(default=None)
+
+    def call(self, name: str, shape: str = "own") -> Call | None:
+        """A call by its name, None where it was not made."""
+        return next((call for call in self.calls if call.name == name and call.shape == shape), None)
+
+    @property
+    def failed(self) -> Call | None:
+        """The first call in its own shape that gave no values."""
+        if self.load_error is not None:
+            return self.load_error
+        return next((call for call in self.calls if call.shape == "own" and call.kind != "values"), None)
+
+    @property
+    def judged(self) -> Call | None:
+        """The call over the whole sample, when it gave values."""
+        call = self.call("all")
+        return call if call is not None and call.kind == "values" else None
+
+    @property
+    def key(self) -> tuple[str | int, ...]:
+        """Its path in the recipe."""
+        return ("rewards", self.index)
+
+
+def by_case(call: Call) -> dict[str, list[float | None]]:
+    """The values of a call by the kind of completion."""
+    found: dict[str, list[float | None]] = {}
+    for entry, value in zip(call.entries, call.values, strict=True):
+        found.setdefault(entry.case, []).append(value)
+    return found
+
+
+def mean(values: list[float | None]) -> float | None:
+    """The mean of those that are numbers, infinite ones too; None where none is."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def record(value: Any) -> str:
+    """A mean in a message."""
+    return "none" if value is None else f"{value:.3g}"

@@ -1,0 +1,34 @@
+"""Makes a preflight of the folder that it is started in: python -m grpo_recipes.worker.preflight.start"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from grpo_recipes.worker.planned import read_plan
+from grpo_recipes.worker.preflight.options import ANSWER_FILE, read_options
+from grpo_recipes.worker.quiet import quiet_libraries
+from grpo_recipes.worker.reward_functions import check_reward_files
+
+
+def main() -> int:
+    """Looks, checks, and writes the answer; 0 whatever it found, since only the caller knows what that means."""
+    folder = Path.cwd()
+    plan, options = read_plan(folder), read_options(folder)
+    check_reward_files(plan.rewards, folder / "worker" / "user")
+    quiet_libraries()
+
+    from grpo_recipes.worker.preflight.catalog import faults_of
+    from grpo_recipes.worker.preflight.look import look
+    from grpo_recipes.worker.preflight.shown import shown
+
+    seen = look(plan, folder, options)
+    answer = {"faults": [fault.as_record() for fault in faults_of(seen)], "shown": shown(seen)}
+    writing = folder / f".{ANSWER_FILE}"
+    writing.write_text(json.dumps(answer), encoding="utf-8")
+    os.replace(writing, folder / ANSWER_FILE)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""Pages of rules and keys: the examples are what is really said, and the generated files are up to date."""
+
+import re
+from collections.abc import Callable
+
+import make_examples
+import pytest
+
+from grpo_recipes.docs.examples import examples
+from grpo_recipes.docs.pages import known_ids
+from grpo_recipes.facts.history import history
+
+# What a recipe file cannot show: files of a machine, command lines, and what the worker says.
+WITHOUT_EXAMPLE = {"STK001", "STK002", "STK003", "STK004", "STK005", "TRU001"}
+WITHOUT_EXAMPLE |= {"YML001", "YML002", "YML003", "YML012", "YML013", "YML024", "YML025", "YML026"}
+OF_THE_WORKER = ("PRF", "GRD", "PFL")
+
+
+@pytest.fixture(scope="module")
+def made() -> dict:
+    return make_examples.texts()
+
+
+def test_the_generated_files_are_what_the_rules_and_cases_give(made: dict) -> None:
+    old = [place.name for place, text in made.items() if place.read_text(encoding="utf-8") != text]
+    assert old == [], "make docs writes them"
+
+
+def test_every_id_has_an_example_with_what_is_said() -> None:
+    shown = {rule_id for rule_id, example in examples().items() if example.said}
+    missing = {rule_id for rule_id in known_ids() if not rule_id.startswith(OF_THE_WORKER)} - shown
+    assert missing - WITHOUT_EXAMPLE == set()
+
+
+def test_the_example_of_a_finding_is_about_its_rule() -> None:
+    about = [rule_id for rule_id, example in examples().items() if example.said and rule_id not in example.said]
+    assert about == []
+
+
+def test_no_page_names_a_folder_of_the_machine_that_made_it() -> None:
+    assert [rule_id for rule_id, example in examples().items() if re.search(r"/tmp/tmp|/home/", str(example))] == []
+
+
+def test_a_page_has_what_why_example_and_fix(grpo_run: Callable) -> None:
+    page = grpo_run("explain", "qnt001").out
+    for part in ("QNT001\n\n", "Example:\n", "error: a quantized model", "Fixed:\n", "Proved by: tests/evidence"):
+        assert part in page
+
+
+def test_a_key_has_its_default_in_every_release(grpo_run: Callable) -> None:
+    page = grpo_run("explain", "grpo.beta").out
+    assert "trl 0.14.0 to 0.18.2: default 0.04\n  trl 0.19.0 to 1.16.0: default 0.0" in page
+
+
+def test_a_field_that_came_and_went_says_so(grpo_run: Callable) -> None:
+    page = grpo_run("explain", "generation.max_prompt_length").out
+    assert "trl 0.14.0 to 0.25.1: default 512" in page
+    assert "trl after 0.27.2: no such field" in page
+
+
+def test_a_field_that_trl_took_over_shows_what_it_inherited() -> None:
+    spans = history("GRPOConfig", "bf16")
+    assert (spans[0].package, spans[0].first) == ("transformers", "4.46.0")
+    assert spans[-1].package == "trl"
+
+
+def test_advice_that_does_not_help_is_called_so(grpo_run: Callable) -> None:
+    assert "clearing the hub's cache" in grpo_run("explain", "SHM007").out
+    assert 'device_map="auto"' in grpo_run("explain", "QNT003").out
+
+
+def test_a_key_says_what_set_it_in_a_recipe(grpo_run: Callable) -> None:
+    page = grpo_run("explain", "training.learning_rate", "--recipe", "recipes/qwen2_lora.yaml").out
+    assert "in recipes/qwen2_lora.yaml: 1e-05 (" in page

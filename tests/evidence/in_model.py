@@ -1,0 +1,164 @@
+"""What evidence about adapters and models calls, in the process that has the libraries."""
+
+from typing import Any
+
+import in_library
+
+
+def _experts() -> Any:
+    """An untrained mixture of experts of one block."""
+    from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
+
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "moe_intermediate_size": 16, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "vocab_size": 40}
+    return Qwen3MoeForCausalLM(Qwen3MoeConfig(**sizes, **heads, num_experts=4, num_experts_per_tok=2))
+
+
+def _loaded(quantization: dict[str, Any] | None = None) -> Any:
+    """The small Qwen2 of the evidence."""
+    import torch
+    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+    further = {"quantization_config": BitsAndBytesConfig(**quantization)} if quantization else {}
+    folder = in_library.FOLDER / "model"
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **further).eval()
+
+
+def adapt(lora: dict[str, Any], experts: bool = False, quantization: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Attaches an adapter as the worker does.
+
+    adapted: names of the modules and tensors that got one. trained: names of all that is trained, without those of
+    LoRA itself. start, disabled: how far the logits lie from those of the model alone, with the adapter and without.
+    """
+    import torch
+    from peft import LoraConfig, get_peft_model
+
+    model = _experts() if experts else _loaded(quantization)
+    ids = torch.arange(3, 13)[None]
+    in_library.STAGE[0] = "config"
+    with torch.no_grad():
+        before = model(ids).logits.clone()
+        built = LoraConfig(task_type="CAUSAL_LM", **lora)
+        in_library.STAGE[0] = "trainer"
+        adapted = get_peft_model(model, built).eval()
+        start = adapted(ids).logits
+        with adapted.disable_adapter():
+            disabled = adapted(ids).logits
+    trained = [name.removeprefix("base_model.model.") for name, p in adapted.named_parameters() if p.requires_grad]
+    return {
+        "adapted": sorted({name.partition(".lora_")[0] for name in trained if ".lora_" in name}),
+        "trained": sorted(name for name in trained if ".lora_" not in name),
+        "start": float((start - before).abs().max()),
+        "disabled": float((disabled - before).abs().max()),
+    }
+
+
+def first_adapter(lora: dict[str, Any], quantization: dict[str, Any] | None = None) -> dict[str, float]:
+    """The sums of the numbers that the first adapted layer starts from, after one seed."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+
+    model, built = _loaded(quantization), LoraConfig(task_type="CAUSAL_LM", **lora)
+    in_library.STAGE[0] = "trainer"
+    torch.manual_seed(0)
+    adapted = get_peft_model(model, built)
+    layer = "layers.0.self_attn.q_proj.lora_"
+    return {name: float(p.detach().abs().sum()) for name, p in adapted.named_parameters() if layer in name}
+
+
+def attention_kernels() -> list[str]:
+    """The words for attention that transformers knows beside eager."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    return [*ALL_ATTENTION_FUNCTIONS.valid_keys()]
+
+
+def attention_of(word: str) -> dict[str, str]:
+    """The attention of the small model when it is loaded with this word."""
+    from transformers import AutoModelForCausalLM
+
+    in_library.STAGE[0] = "trainer"
+    model = AutoModelForCausalLM.from_pretrained(in_library.FOLDER / "model", attn_implementation=word)
+    return {"used": model.config._attn_implementation}
+
+
+def flash_attention_dtype(dtype: str, autocast: bool) -> str:
+    """The dtype that transformers hands float32 queries to flash attention in, for weights of a dtype."""
+    import torch
+    from transformers.integrations.flash_attention import get_target_dtype
+
+    model = _loaded().to(getattr(torch, dtype))
+    attention = model.model.layers[0].self_attn
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        return str(get_target_dtype(torch.zeros(1, 1, 1, 1), attention))
+
+
+def _saved(folder: str, tied: bool = False, quantization: dict[str, Any] | None = None, **written: Any) -> str:
+    """A small Qwen2 with its tokenizer in a folder of its own; `written` goes into its config.json."""
+    import json
+    import shutil
+
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig
+
+    place = in_library.FOLDER / folder
+    if not place.exists():
+        shutil.copytree(in_library.FOLDER / "model", place)
+        torch.manual_seed(0)
+        config = AutoConfig.from_pretrained(place, tie_word_embeddings=tied)
+        AutoModelForCausalLM.from_config(config).save_pretrained(place)
+        if quantization is not None:
+            further = BitsAndBytesConfig(**quantization)
+            model = AutoModelForCausalLM.from_pretrained(place, quantization_config=further, dtype=torch.float32)
+            model.save_pretrained(place)
+        values = json.loads((place / "config.json").read_text())
+        (place / "config.json").write_text(json.dumps(values | written))
+    return str(place)
+
+
+def train_skipping(skipped: list[str] | None, tied: bool) -> dict[str, Any]:
+    """Trains an 8-bit model one step through an adapter; gives the class of its output layer and the entropy."""
+    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+    quantization = {"load_in_8bit": True, "llm_int8_skip_modules": skipped}
+    place = _saved(f"tied-{tied}", tied)
+    loaded = AutoModelForCausalLM.from_pretrained(place, quantization_config=BitsAndBytesConfig(**quantization))
+    lora = {"r": 2, "target_modules": ["q_proj"]}
+    logs = in_library.train({}, model=place, quantization=quantization, lora=lora)["logs"]
+    return {"output": type(loaded.lm_head).__name__, "entropy": logs[0]["entropy"]}
+
+
+def load_quantized_checkpoint(method: dict[str, Any], quantization: dict[str, Any] | None) -> dict[str, Any]:
+    """Loads a checkpoint that says it is quantized; gives what its configuration then says."""
+    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+    is_own = method["quant_method"] == "bitsandbytes"
+    own = {key: value for key, value in method.items() if key != "quant_method"} if is_own else None
+    written = {} if is_own else {"quantization_config": method}
+    place = _saved("-".join(map(str, method.values())), False, own, **written)
+    further = {"quantization_config": BitsAndBytesConfig(**quantization)} if quantization is not None else {}
+    in_library.STAGE[0] = "trainer"
+    model = AutoModelForCausalLM.from_pretrained(place, **further)
+    return {**model.config.quantization_config.to_dict()}
+
+
+def trained_methods() -> dict[str, bool]:
+    """Which quantizers of transformers say at class level that they can never be trained."""
+    import inspect
+
+    from transformers.quantizers.auto import AUTO_QUANTIZER_MAPPING
+
+    source = {name: inspect.getsource(one.is_trainable.fget) for name, one in AUTO_QUANTIZER_MAPPING.items()}
+    return {name: not text.rstrip().endswith("return False") for name, text in source.items()}
+
+
+def oldest_bitsandbytes() -> dict[str, Any]:
+    """The version that transformers asks for, and the text of the quantizer's check of it."""
+    import inspect
+
+    from transformers.quantizers.quantizer_bnb_4bit import Bnb4BitHfQuantizer
+    from transformers.utils.import_utils import BITSANDBYTES_MIN_VERSION, is_bitsandbytes_available
+
+    asked = inspect.signature(is_bitsandbytes_available).parameters["min_version"].default
+    check = inspect.getsource(Bnb4BitHfQuantizer.validate_environment)
+    return {"oldest": str(BITSANDBYTES_MIN_VERSION), "asked": asked, "check": check}

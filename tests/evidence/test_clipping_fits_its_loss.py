@@ -1,0 +1,34 @@
+"""LOS007: what the bounds do to the gradient of completions that the policy just wrote."""
+
+import pytest
+from library import Library
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.mark.parametrize(("delta", "better"), [(None, True), (4.0, True), (1.1, True), (0.5, False)])
+def test_a_low_delta_takes_the_gradient_of_better_completions(
+    library: Library, delta: float | None, better: bool
+) -> None:
+    found = library.call("in_trl.gradient_of_better", arguments={"delta": delta}).result
+    assert (found["better"] > 0) == better
+    assert found["worse"] > 0
+
+
+def test_cispo_multiplies_the_gradient_by_a_low_bound(library: Library) -> None:
+    usual = library.call("in_trl.gradient_of_better", arguments={"loss_type": "cispo"}).result
+    high = library.call("in_trl.gradient_of_better", arguments={"loss_type": "cispo", "epsilon_high": 5.0}).result
+    assert usual["better"] == pytest.approx(0.2 * high["better"])
+
+
+@pytest.mark.parametrize("loss", ["cispo", "sapo", "vespo"])
+def test_other_bounds_change_nothing_in_a_loss_without_them(library: Library, loss: str) -> None:
+    bounds = {"epsilon": 1e-6, "delta": 0.5}
+    ratios = [0.5, 1.0, 3.0]
+    losses = [
+        library.call("in_trl.losses_at", arguments={"loss_type": loss, "epsilon_high": 5.0, **more}, ratios=ratios)
+        for more in ({}, bounds)
+    ]
+    assert losses[0].result == losses[1].result
+    clipped = library.call("in_trl.losses_at", arguments=bounds, ratios=ratios).result
+    assert clipped != library.call("in_trl.losses_at", arguments={}, ratios=ratios).result

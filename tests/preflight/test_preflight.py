@@ -1,0 +1,256 @@
+"""`grpo-run preflight` with the real tokenizer, data sets and reward processes."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from preflight_runs import QUICKSTART, ROOT, Answer, command
+
+pytestmark = pytest.mark.stack
+
+HERE = Path(__file__).parent
+Preflight = Callable[..., Answer]
+HANGS = """
+import pathlib, subprocess, time
+def hangs(completions, **kwargs):
+    subprocess.Popen(["sleep", "98765"], start_new_session=True)
+    pathlib.Path({marker!r}).touch()
+    time.sleep(1000)
+    return [0.0 for _ in completions]
+"""
+# Leaves the system message out, and ends a turn with the token that begins one.
+TEMPLATE = (
+    "{% for message in messages %}{% if message['role'] != 'system' %}<|im_start|>{{ message['role'] }}\n"
+    "{{ message['content'] }}<|im_start|>\n{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def test_the_quickstart_is_silent_and_shows_what_was_seen(preflight: Preflight) -> None:
+    answer = preflight(str(QUICKSTART))
+    assert answer.code == 0, answer.err
+    assert answer.out.endswith("quickstart.yaml: no findings\n")
+    assert "PFL" not in answer.out
+    assert "445 in an epoch, 16 prompts in a generation; 100 steps are 0.22 epochs" in answer.out
+    assert answer.out.count("prompt of row ") == 2
+    assert re.search(r"  \| \d\d\+\d\d=<\|im_end\|>\n  \| <\|im_start\|>assistant\n", answer.out)
+    assert re.search(r"^exact_match +1 +1 +0 +0 +0 +0 ", answer.out, re.MULTILINE), "gold 1, the others 0"
+    assert answer.left == []
+
+
+def test_each_broken_reward_is_named_with_its_fault(preflight: Preflight, sums: Path, tmp_path: Path) -> None:
+    shutil.copy(HERE / "broken_rewards.py", tmp_path)
+    names = re.findall(r"^(?:async )?def ([a-z]\w*)", (HERE / "broken_rewards.py").read_text(), re.MULTILINE)
+    lines = "".join(f"  - {{python: broken_rewards.py:{name}}}\n" for name in names)
+    (tmp_path / "rows").mkdir()
+    sums.rename(tmp_path / "rows" / sums.name)  # the columns of a folder are not known before it is loaded
+    (tmp_path / "recipe.yaml").write_text(
+        f"extends: {QUICKSTART}\ndataset: {{path: ./rows}}\nevaluation: null\nrewards:\n{lines}"
+    )
+    limits = ["--rows", "4", "--time-limit", "10", "--memory-limit", "0.5"]
+    answer = preflight("recipe.yaml", "--json", *limits)
+    assert answer.code == 2, answer.err
+    places = {name: f"rewards[{index}]" for index, name in enumerate(names)}
+    said = answer.said()
+    expected = {
+        "constant": ("PFL024", "gives 0.5 to every completion, right, empty or garbage"),
+        "divides": ("PFL020", "fails with completions of the kind: empty: ZeroDivisionError: division by zero"),
+        "one_number": ("PFL022", "returned a single float, not one number for each completion"),
+        "too_few": ("PFL022", "returned 7 values for 8 completions, not one number for each completion"),
+        "words": ("PFL022", "returned a list of str, not one number for each completion"),
+        "missing_for_empty": ("PFL025", "gives no reward to completions of the kind: empty"),
+        "dice": ("PFL026", "gave another value to 32 of 32 completions when it was called again"),
+        "hangs": ("PFL021", "did not return within 10 s"),
+        "exits": ("PFL020", "fails: SystemExit: no more"),
+        "vanishes": ("PFL021", "ended its process with exit code 3"),
+        "crashes": ("PFL021", "ended its process with signal SIGSEGV"),
+        "devours": ("PFL021", "took more memory than it may"),
+        "reads_text": ("PFL023", "reads completions as text, and they are messages"),
+        "counts_messages": ("PFL023", "reads completions as text, and they are messages"),
+        "infinite": ("PFL022", "is infinite for completions of the kind: empty"),
+        "wants_tests": ("PFL020", "asks for tests, which the data does not have"),
+    }
+    wanted = {(rule, places[name]): [f"reward {name} {words}"] for name, (rule, words) in expected.items()}
+    assert said == wanted, "and nothing about the reward without a fault"
+    because = {finding["key"]: " ".join(finding["because"]) for finding in answer.findings}
+    source = (HERE / "broken_rewards.py").read_text().splitlines()
+    for name, text in (("divides", "len(set("), ("exits", "sys.exit("), ("hangs", "time.sleep(0.01)")):
+        line = next(number for number, words in enumerate(source, 1) if text in words)
+        assert f"broken_rewards.py:{line}" in because[places[name]], "the user's own line"
+    assert all(finding["line"] == 5 + names.index(finding["message"].split()[1]) for finding in answer.findings)
+    assert answer.left == []
+
+
+def _messages(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"prompt": [{"role": "user", "content": f"{10 + i}+{20 + i}="}], "solution": str(30 + 2 * i), "completion": "x"}
+        for i in range(12)
+    ]
+    rows[2]["prompt"] = None
+    rows[3]["prompt"] = []
+    rows[4]["prompt"][0]["content"] = "  "
+    rows[6]["prompt"] = rows[5]["prompt"]
+    rows[7]["prompt"].append({"role": "assistant", "content": "44"})
+    rows[8]["prompt"][0]["content"] = "1+" * 600
+    rows[9]["solution"] = None
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "messages.jsonl").write_text(text)
+    (tmp_path / "held_out.jsonl").write_text("".join(text.splitlines(keepends=True)[:2]))
+
+
+def test_each_fault_of_the_first_broken_data_is_named(preflight: Preflight, tmp_path: Path) -> None:
+    _messages(tmp_path)
+    (tmp_path / "recipe.yaml").write_text(
+        f"extends: {QUICKSTART}\n"
+        "dataset: {path: ./rows, prompt: null, columns: null}\n"
+        "evaluation: {path: held_out.jsonl}\n"
+        'generation: {stop: ["<|im_start|>", "漢"], stop_token_ids: [999], max_prompt_length: 100}\n'
+        'tokenizer: {add_tokens: ["<|im_end|>", "<search>"]}\n'
+    )
+    answer = preflight("recipe.yaml", "--json")
+    assert answer.code == 2, answer.err
+    assert answer.said() == {
+        ("PFL002", "training.prompts_per_step"): [
+            "12 rows are fewer than the 16 prompts of one generation: the run would end as completed after 0 steps"
+        ],
+        ("PFL003", "dataset.prompt"): ["dataset: 2 of 12 prompts are missing", "dataset: 1 of 12 prompts are blank"],
+        ("PFL004", "dataset.columns.solution"): ["1 prompts come again with another solution"],
+        ("PFL005", "dataset.prompt"): ["dataset: 1 of 12 prompts end with a message of the assistant"],
+        ("PFL006", "generation.max_prompt_length"): ["1 of 10 prompts lose their beginning"],
+        ("PFL007", "evaluation"): ["2 of 2 prompts of the evaluation are trained on too"],
+        ("PFL008", "dataset.columns.completion"): ["column completion does not reach the rewards"],
+        ("PFL009", "dataset.columns.solution"): [
+            "1 of 12 rows have no value in column solution, which reward exact_match reads"
+        ],
+        ("PFL013", "generation.stop[0]"): ["stop '<|im_start|>' is not in the text that rewards get"],
+        ("PFL013", "generation.stop[1]"): [
+            "stop '漢' cannot be written, since the tokenizer has no token for part of it"
+        ],
+        ("PFL014", "generation.stop_token_ids[0]"): ["stop_token_ids has 999, and the tokenizer has 59 tokens"],
+        ("PFL015", "tokenizer.add_tokens[0]"): [
+            "add_tokens has '<|im_end|>', which is a special token of the tokenizer already"
+        ],
+        ("PFL025", "rewards"): ["1 of 12 rows get no reward from any function"],
+    }
+    lines = {finding["rule"]: (Path(finding["file"]).name, finding["line"]) for finding in answer.findings}
+    assert lines["PFL005"] == ("recipe.yaml", 2)
+    assert lines["PFL014"] == ("recipe.yaml", 4)
+    assert lines["PFL002"][0] == "quickstart.yaml", "prompts_per_step is written there"
+
+
+def test_each_fault_of_the_second_broken_data_is_named(preflight: Preflight, sums: Path, tmp_path: Path) -> None:
+    (tmp_path / "chat.jinja").write_text(TEMPLATE)
+    (tmp_path / "recipe.yaml").write_text(
+        f"extends: {QUICKSTART}\n"
+        f"dataset: {{path: {sums.name}, prompt: question, system_prompt: Answer.}}\n"
+        "tokenizer: {chat_template_path: chat.jinja}\n"
+        "generation: {chat_template_kwargs: {enable_thinking: false}, max_completion_length: 600}\n"
+        "rewards: [{name: exact_match, weight: -1}]\n"
+        "evaluation: null\n"
+        "training: {shuffle_dataset: false}\n"
+    )
+    answer = preflight("recipe.yaml", "--json")
+    assert answer.code == 0, "it would train, though not what was meant"
+    assert answer.said() == {
+        ("PFL002", "training.shuffle_dataset"): ["the last 8 of 40 rows are never trained on"],
+        ("PFL004", "dataset.prompt"): ["all 40 prompts are equal"],
+        ("PFL006", "generation.max_completion_length"): [
+            "40 of 40 prompts and their completions are longer than the model's context of 512 tokens"
+        ],
+        ("PFL011", "dataset.system_prompt"): [
+            "the chat template leaves the system message out of the prompt, or changes it"
+        ],
+        ("PFL012", "generation.stop_token_ids"): [
+            "the chat template ends the assistant's turn with '<|im_start|>', and generation does not end there"
+        ],
+        ("PFL024", "rewards[0].weight"): ["reward exact_match gives right answers the most, and its weight is -1"],
+    }
+    turn = next(finding for finding in answer.findings if finding["rule"] == "PFL012")
+    assert turn["patch"] == [{"path": ["generation", "stop_token_ids"], "value": [56], "remove": False}]
+
+
+def test_a_row_that_fills_no_template_and_a_tokenizer_that_pads_with_its_end_are_named(
+    preflight: Preflight, sums: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(ROOT / "recipes" / "quickstart" / "model", tmp_path / "model")
+    settings = json.loads((tmp_path / "model" / "tokenizer_config.json").read_text())
+    settings["pad_token"] = settings["eos_token"]
+    (tmp_path / "model" / "tokenizer_config.json").write_text(json.dumps(settings))
+    shutil.copy(sums, tmp_path / "held_out.jsonl")
+    with (tmp_path / "held_out.jsonl").open("a") as file:
+        file.write('{"question": "1+1=", "answer": null}\n')
+    (tmp_path / "recipe.yaml").write_text(
+        f"extends: {QUICKSTART}\nmodel: {{model_name_or_path: ./model}}\ndataset: {{path: {sums.name}}}\n"
+        "evaluation: {path: held_out.jsonl}\nrewards: [{python: mine.py:reads_messages}]\n"
+    )
+    (tmp_path / "mine.py").write_text(
+        "def reads_messages(completions, **kwargs):\n    return [float(len(c[0]['content'])) for c in completions]\n"
+    )
+    answer = preflight("recipe.yaml", "--json", "--set", "dataset.prompt_format=standard")
+    assert answer.code == 2, answer.err
+    assert answer.said() == {
+        ("PFL001", "evaluation.columns.solution"): ["evaluation.columns.solution: row 41 cannot fill the template"],
+        ("PFL016", "model.model_name_or_path"): ["the tokenizer pads with its end token '<|im_end|>'"],
+        ("PFL023", "rewards[0]"): ["reward reads_messages reads completions as messages, and they are text"],
+    }
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_a_signal_leaves_no_process_and_no_file(number: signal.Signals, sums: Path, tmp_path: Path) -> None:
+    marker = tmp_path / "hanging"
+    (tmp_path / "hangs.py").write_text(HANGS.format(marker=str(marker)))
+    (tmp_path / "recipe.yaml").write_text(
+        f"extends: {QUICKSTART}\ndataset: {{path: {sums.name}}}\n"
+        "evaluation: null\nrewards: [{python: hangs.py:hangs}]\n"
+    )
+    words, environment = command(tmp_path, "recipe.yaml")
+    process = subprocess.Popen(words, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        until = time.monotonic() + 200
+        while not marker.exists():
+            assert process.poll() is None and time.monotonic() < until
+            time.sleep(0.05)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=200)
+    finally:
+        process.kill()
+    assert process.returncode == 75
+    assert b"Traceback" not in err
+    assert os.listdir(tmp_path / "tmp") == []
+    assert _processes_of(tmp_path) == []
+
+
+def _processes_of(folder: Path) -> list[str]:
+    """Command lines of living processes whose environment names the folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"TMPDIR={folder / 'tmp'}".encode() in (entry / "environ").read_bytes():
+                found.append((entry / "cmdline").read_text())
+    return found
+
+
+def test_code_that_was_not_allowed_does_not_run(sums: Path, tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    (tmp_path / "mine.py").write_text(
+        f"open({str(marker)!r}, 'w')\ndef mine(completions, **kwargs):\n    return [0.0 for _ in completions]\n"
+    )
+    (tmp_path / "recipe.yaml").write_text(
+        f"extends: {QUICKSTART}\ndataset: {{path: {sums.name}}}\nrewards: [{{python: mine.py:mine}}]\n"
+    )
+    words, environment = command(tmp_path, "recipe.yaml")
+    words = words[: words.index("--allow-code")]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=300)
+    assert done.returncode == 2
+    assert "--allow-code" in done.stderr
+    assert not marker.exists()

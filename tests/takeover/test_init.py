@@ -1,0 +1,112 @@
+"""`grpo-run init`: what it writes, and that it overwrites nothing."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from taken import BASE
+
+from grpo_recipes.takeover.shipped import shipped_recipes
+
+ROOT = Path(__file__).parents[2]
+STACK = "trl==1.16.0,transformers==5.23.0,peft==0.21.2,gpus=1xA100-80GB"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The commands run in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_small_recipe_validates_as_it_is_written(grpo_run: Callable, folder: Path) -> None:
+    assert grpo_run("init").code == 0
+    answer = grpo_run("validate", "recipe.yaml", "--target", STACK)
+    assert (answer.code, "error" in answer.out) == (0, False)
+    assert grpo_run("init", "-o", "-").out == (folder / "recipe.yaml").read_text()
+
+
+def test_nothing_is_overwritten(grpo_run: Callable, folder: Path) -> None:
+    (folder / "recipe.yaml").write_text("mine")
+    (folder / "config.yaml").write_text(BASE)
+    for arguments in (["init"], ["init", "qwen2_lora", "-o", "recipe.yaml"]):
+        answer = grpo_run(*arguments)
+        assert (answer.code, "is there already" in answer.err) == (2, True)
+    assert grpo_run("init", "--from", "config.yaml", "-o", "recipe.yaml").code == 2
+    assert (folder / "recipe.yaml").read_text() == "mine"
+    assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "recipe.yaml"]
+
+
+def test_the_list_has_every_shipped_recipe(grpo_run: Callable) -> None:
+    names = [path.stem for path in sorted((ROOT / "recipes").glob("*.yaml"))]
+    lines = grpo_run("init", "--list").out.splitlines()
+    assert [line.split()[0] for line in lines] == names
+    assert all(len(line.split()) > 3 for line in lines)
+    assert [one["name"] for one in json.loads(grpo_run("init", "--list", "--json").out)] == names
+
+
+@pytest.mark.parametrize("name", [one.name for one in shipped_recipes()])
+def test_a_shipped_recipe_is_written_with_what_it_needs(name: str, grpo_run: Callable, folder: Path) -> None:
+    assert grpo_run("init", name).code == 0
+    answer = grpo_run("validate", f"{name}.yaml", "--format", "json")
+    rules = {finding["rule"] for finding in json.loads(answer.out)["findings"]}
+    assert not {rule for rule in rules if rule.startswith(("YML", "SCH", "DAT", "MDL", "RWD"))}
+
+
+def test_an_unknown_name_gets_the_nearest(grpo_run: Callable) -> None:
+    answer = grpo_run("init", "quikstart")
+    assert (answer.code, "fix: grpo-run init quickstart" in answer.err) == (2, True)
+
+
+def test_a_takeover_prints_the_recipe_and_tells_of_each_key(grpo_run: Callable, folder: Path) -> None:
+    (folder / "config.yaml").write_text(f"{BASE}beta: 0.1\n")
+    answer = grpo_run("init", "--from", "config.yaml")
+    assert answer.code == 0
+    assert "recipe: 1\n" in answer.out
+    assert "beta: 0.1" in answer.err
+    assert "0 refused, 0 emulated, 4 mapped" in answer.err
+    assert [path.name for path in folder.iterdir()] == ["config.yaml"]
+
+
+def test_a_refused_key_ends_with_2_and_stands_in_the_recipe(grpo_run: Callable, folder: Path) -> None:
+    (folder / "config.yaml").write_text(f"{BASE}bta: 0.1\n")
+    answer = grpo_run("init", "--from", "config.yaml", "-o", "new/recipe.yaml", "--json")
+    assert answer.code == 2
+    value = json.loads(answer.out)
+    assert [(one["key"], one["fate"]) for one in value["keys"] if one["fate"] != "mapped"] == [("bta", "refused")]
+    assert not value["complete"]
+    assert "#   bta: " in (folder / "new" / "recipe.yaml").read_text()
+    assert value["recipe"] == (folder / "new" / "recipe.yaml").read_text()
+
+
+def test_what_validate_would_say_is_told(grpo_run: Callable, folder: Path) -> None:
+    (folder / "config.yaml").write_text(BASE.replace("think_format_reward", "mine.f"))
+    answer = grpo_run("init", "--from", "config.yaml", "-o", "recipe.yaml")
+    assert (answer.code, "[RWD001]" in answer.err) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["quickstart", "--list"], id="two tasks"),
+        pytest.param(["--accelerate", "a.yaml"], id="a file without a configuration"),
+        pytest.param(["--from", "gone.yaml"], id="no such file"),
+        pytest.param(["--from", "config.yaml", "--written-for", "trl==99.0.0"], id="no such release"),
+        pytest.param(["--from", "recipe.yaml"], id="a recipe"),
+        pytest.param(["--from", "list.yaml"], id="a list"),
+        pytest.param(["--from", "torn.yaml"], id="no YAML"),
+    ],
+)
+def test_what_cannot_be_done_is_one_message(arguments: list[str], grpo_run: Callable, folder: Path) -> None:
+    for name, text in (("config", BASE), ("recipe", "recipe: 1"), ("list", "[1]"), ("torn", "a: [")):
+        (folder / f"{name}.yaml").write_text(text)
+    answer = grpo_run("init", *arguments)
+    assert (answer.code, answer.out, answer.err.startswith("error: ")) == (2, "", True)
+
+
+def test_secrets_are_not_printed(grpo_run: Callable, folder: Path) -> None:
+    token = "hf_" + "abcdefghijklmnopqrstuvwxyzABCDEFGH"
+    (folder / "config.yaml").write_text(f"{BASE}hub_token: {token}\n")
+    answer = grpo_run("init", "--from", "config.yaml")
+    assert token not in answer.out + answer.err

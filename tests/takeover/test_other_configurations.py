@@ -1,0 +1,209 @@
+"""open-r1's own keys, axolotl's configurations, and the files that lie beside a configuration."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from taken import BASE, as_yaml, recipe_of, row, taken
+
+from grpo_recipes.rewards.regex_match import regex_match
+from grpo_recipes.takeover.tables import table_of
+
+OPEN_R1 = """
+model_name_or_path: owner/model
+torch_dtype: bfloat16
+dataset_name: owner/data
+dataset_prompt_column: problem
+system_prompt: "Think.\\nThen answer: \\"yes\\" or no # maybe"
+reward_funcs: [format, tag_count]
+reward_weights: [1.0, 2.0]
+loss_type: grpo
+"""
+AXOLOTL = """
+base_model: owner/model
+rl: grpo
+adapter: qlora
+load_in_4bit: true
+lora_r: 8
+lora_alpha: 16
+lora_target_linear: true
+trl:
+  use_vllm: true
+  vllm_mode: colocate
+  beta: 0.01
+  num_generations: 4
+  max_completion_length: 128
+  reward_funcs: [my.rewards.brevity]
+vllm: {gpu_memory_utilization: 0.2, host: 0.0.0.0}
+chat_template: tokenizer_default
+datasets:
+  - {path: owner/data, name: main, split: train}
+micro_batch_size: 4
+gradient_accumulation_steps: 2
+num_epochs: 1
+learning_rate: 1e-5
+optimizer: adamw_8bit
+bf16: auto
+flash_attention: true
+sequence_len: 512
+wandb_project:
+"""
+ACCELERATE = """
+compute_environment: LOCAL_MACHINE
+distributed_type: DEEPSPEED
+deepspeed_config: {zero_stage: 3, offload_optimizer_device: cpu, zero3_init_flag: true}
+mixed_precision: bf16
+num_machines: 1
+num_processes: 4
+downcast_bf16: 'no'
+"""
+TEXTS = (
+    "<think>\na\n</think>\n<answer>\nb\n</answer>",
+    "<think>\na\n</think>\n<answer>\nb\n</answer>\nmore",
+    "so <think>\na\n</think>\n<answer>\nb\n</answer>",
+    "<think>\na</think>\n<answer>\nb\n</answer>",
+    "<think>\n<think>\na\n</think>\n<answer>\n\n<answer>\nb\n</answer>",
+    "<think>a</think> b",
+    "<think>a\n</think>",
+    "\n</think>\n</think>\n",
+    "",
+)
+
+
+def test_a_configuration_of_open_r1_is_taken_over_in_full(tmp_path: Path) -> None:
+    one = taken(tmp_path, OPEN_R1, "trl==0.18.0")
+    recipe = recipe_of(one)
+    assert one.is_complete
+    assert one.dialect == "open_r1"
+    assert recipe["model"]["dtype"] == "bfloat16"
+    assert recipe["dataset"]["prompt"] == "{{ problem }}"
+    assert recipe["dataset"]["system_prompt"] == 'Think.\nThen answer: "yes" or no # maybe'
+    assert [reward["weight"] for reward in recipe["rewards"]] == [1.0, 0.5, 0.5, 0.5, 0.5]
+    assert recipe["grpo"]["beta"] == 0.04
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [
+        ("format", r"^<think>\n.*?\n</think>\n<answer>\n.*?\n</answer>$"),
+        ("think_format_reward", r"^<think>(?!.*<think>)(.*?)</think>.*$"),
+    ],
+)
+def test_a_format_reward_is_the_same_function(name: str, pattern: str) -> None:
+    tables = table_of("rewards")
+    options = {**tables["open_r1"], **tables["trl"]}[name]["rewards"][0]["options"]
+    wanted = [float(re.match(pattern, text, re.DOTALL | re.MULTILINE) is not None) for text in TEXTS]
+    assert regex_match(list(TEXTS), **options) == wanted
+    assert set(wanted) == {0.0, 1.0}
+
+
+def test_tag_count_is_the_same_sum() -> None:
+    tags = ("<think>\n", "\n</think>\n", "\n<answer>\n", "\n</answer>")
+    wanted = [sum(0.25 for tag in tags if text.count(tag) == 1) for text in TEXTS]
+    parts = table_of("rewards")["open_r1"]["tag_count"]["rewards"]
+    columns = [[part["weight"] * value for value in regex_match(list(TEXTS), **part["options"])] for part in parts]
+    assert [sum(values) for values in zip(*columns, strict=True)] == wanted
+    assert len(set(wanted)) > 2
+
+
+def test_a_reward_that_nobody_ships_asks_for_a_file(tmp_path: Path) -> None:
+    one = taken(tmp_path, OPEN_R1.replace("tag_count", "cosine") + "cosine_max_len: 500\ncode_language: python\n")
+    assert recipe_of(one)["rewards"][1] == {"python": "rewards.py:cosine", "weight": 2.0}
+    assert row(one, "cosine_max_len").fate == "refused"
+    assert row(one, "code_language").fate == "emulated"
+
+
+def test_a_chat_template_becomes_a_file(tmp_path: Path) -> None:
+    one = taken(tmp_path, OPEN_R1 + "chat_template: '{{ messages }}'\n")
+    assert one.files == {"recipe.chat_template.jinja": "{{ messages }}"}
+    assert recipe_of(one)["tokenizer"]["chat_template_path"] == "./recipe.chat_template.jinja"
+
+
+def test_services_of_open_r1_are_variables(tmp_path: Path) -> None:
+    one = taken(tmp_path, OPEN_R1 + "wandb_project: p\nbenchmarks: [aime24]\ncallbacks: []\n")
+    assert recipe_of(one)["launch"]["environment"] == {"WANDB_PROJECT": "p"}
+    assert (row(one, "benchmarks").fate, row(one, "callbacks").fate) == ("refused", "mapped")
+
+
+def test_a_configuration_of_axolotl_is_taken_over_in_full(tmp_path: Path) -> None:
+    one = taken(tmp_path, AXOLOTL, "trl==1.8.0")
+    recipe = recipe_of(one)
+    assert [line for line in one.rows if line.fate == "refused"] == []
+    assert recipe["model"] == {
+        "model_name_or_path": "owner/model",
+        "dtype": "bfloat16",
+        "attn_implementation": "flash_attention_2",
+    }
+    assert recipe["lora"] == {"r": 8, "lora_alpha": 16, "lora_dropout": 0.0, "target_modules": "all-linear"}
+    assert recipe["quantization"]["bnb_4bit_use_double_quant"] is True
+    assert recipe["generation"]["vllm_gpu_memory_utilization"] == 0.2
+    assert recipe["rewards"] == [{"python": "my/rewards.py:brevity", "weight": 1.0}]
+    training = recipe["training"]
+    assert (training["lr_scheduler_type"], training["optim"], training["bf16"]) == ("cosine", "adamw_8bit", True)
+    assert (training["num_train_epochs"], training["gradient_checkpointing"]) == (1, False)
+
+
+def test_every_key_of_axolotl_has_a_row(tmp_path: Path) -> None:
+    tables = table_of("axolotl")
+    names = [*tables["renamed"], *tables["same"], *tables["answers"], *tables["attention"]]
+    values = {name: "word" for name in names if name not in ("datasets", "trl", "vllm")}
+    inside = dict.fromkeys([*tables["trl"], *tables["in_trl"]], "word")
+    text = json.dumps({**values, "trl": inside, "unheard_of": 1, "base_model": "owner/model"})
+    keys = {line.key for line in taken(tmp_path, text).rows}
+    assert {*values, "unheard_of", *(f"trl.{name}" for name in inside)} - keys == set()
+
+
+def test_a_python_transform_of_axolotl_is_refused(tmp_path: Path) -> None:
+    one = taken(tmp_path, AXOLOTL.replace("split: train", "split: train, type: my.transform"))
+    assert [line.key for line in one.rows if line.fate == "refused"] == ["datasets.type"]
+
+
+def test_an_accelerate_file_says_machine_strategy_and_precision(tmp_path: Path) -> None:
+    text = as_yaml(per_device_train_batch_size=8, num_generations=8, gradient_accumulation_steps=2, bf16=False)
+    one = taken(tmp_path, text, accelerate=ACCELERATE)
+    recipe = recipe_of(one)
+    assert one.is_complete
+    assert recipe["distributed"] == {"strategy": "zero3", "offload_optimizer_device": "cpu"}
+    assert recipe["launch"] == {"gpus_per_node": 4}
+    assert recipe["training"]["prompts_per_step"] == 8
+    assert recipe["training"]["bf16"] is False
+    assert row(one, "accelerate: mixed_precision").fate == "emulated"
+
+
+def test_the_precision_of_accelerate_counts_where_the_configuration_names_none(tmp_path: Path) -> None:
+    one = taken(tmp_path, as_yaml(temperature=1.0), "trl==0.15.2", accelerate=ACCELERATE)
+    assert recipe_of(one)["training"]["bf16"] is True
+
+
+def test_a_deepspeed_file_keeps_what_has_no_home(tmp_path: Path) -> None:
+    deepspeed = {
+        "zero_optimization": {"stage": 2, "overlap_comm": True, "offload_optimizer": {"device": "cpu"}, "typo": 1},
+        "bf16": {"enabled": "auto"},
+        "train_batch_size": "auto",
+        "gradient_clipping": 1.0,
+        "optimizer": {"type": "AdamW"},
+    }
+    one = taken(tmp_path, BASE, deepspeed=json.dumps(deepspeed))
+    assert recipe_of(one)["distributed"] == {
+        "strategy": "zero2",
+        "offload_optimizer_device": "cpu",
+        "deepspeed": {"zero_optimization": {"overlap_comm": True}},
+    }
+    refused = [line.key for line in one.rows if line.fate == "refused"]
+    assert refused == ["deepspeed: zero_optimization.typo", "deepspeed: optimizer.type"]
+
+
+def test_every_key_of_an_accelerate_file_has_a_row(tmp_path: Path) -> None:
+    answers = table_of("accelerate")["answers"]
+    one = taken(tmp_path, BASE, accelerate=json.dumps(dict.fromkeys(answers, "word")))
+    assert {f"accelerate: {name}" for name in answers} - {line.key for line in one.rows} == set()
+
+
+def test_a_file_that_the_configuration_names_is_read(tmp_path: Path) -> None:
+    (tmp_path / "ds.json").write_text(json.dumps({"zero_optimization": {"stage": 1}}))
+    (tmp_path / "acc.yaml").write_text("num_processes: 2\ndistributed_type: MULTI_GPU\n")
+    assert recipe_of(taken(tmp_path, as_yaml(deepspeed="ds.json")))["distributed"] == {"strategy": "zero1"}
+    one = recipe_of(taken(tmp_path, as_yaml(accelerate_config="acc.yaml")))
+    assert (one["distributed"]["strategy"], one["launch"]["gpus_per_node"]) == ("ddp", 2)
+    assert row(taken(tmp_path, as_yaml(deepspeed="gone.json")), "deepspeed").fate == "refused"

@@ -1,0 +1,280 @@
+"""Flat TRL configurations: every key has a row, and the recipe means what the release did."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from taken import BASE, as_yaml, recipe_of, row, taken
+
+from grpo_recipes.errors import Refusal
+from grpo_recipes.facts.facts import facts_for
+from grpo_recipes.facts.field import NoDefault
+from grpo_recipes.resolve.resolve import resolve
+from grpo_recipes.stack.target import parse_target
+from grpo_recipes.takeover.release import declared_release
+
+# Those around which names and defaults moved.
+RELEASES = ("0.14.0", "0.15.2", "0.16.1", "0.17.0", "0.19.1", "0.22.0", "0.22.2", "0.26.2", "0.28.0", "1.0.0", "1.16.0")
+
+
+def _defaults(release: str) -> dict[str, Any]:
+    """Every GRPOConfig field of a release that has a default in JSON, with it."""
+    fields = declared_release(f"trl=={release}").fields
+    return {name: field.default for name, field in fields.items() if not isinstance(field.default, NoDefault)}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_field_of_a_release_has_a_row(release: str, tmp_path: Path) -> None:
+    values = _defaults(release)
+    one = taken(tmp_path, as_yaml(**values), f"trl=={release}")
+    keys = {line.key.partition(" (")[0].partition(".")[0] for line in one.rows}
+    assert set(values) - keys == set()
+    recipe_of(one)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_defaults_that_are_written_say_what_silence_says(release: str, tmp_path: Path) -> None:
+    silent = recipe_of(taken(tmp_path, BASE, f"trl=={release}"))
+    values = {
+        name: value
+        for name, value in _defaults(release).items()
+        if name in ("beta", "temperature", "max_completion_length", "loss_type", "scale_rewards", "top_k", "epsilon")
+    }
+    said = recipe_of(taken(tmp_path, as_yaml(**values), f"trl=={release}"))
+    for section, key, of_the_format in (
+        ("grpo", "beta", 0.0),
+        ("grpo", "loss_type", "dapo"),
+        ("grpo", "scale_rewards", "group"),
+        ("generation", "temperature", 1.0),
+        ("generation", "max_completion_length", 512),
+        ("generation", "top_k", 0),
+    ):
+        both = [recipe.get(section, {}).get(key, of_the_format) for recipe in (silent, said)]
+        assert both[0] == both[1], key
+
+
+def test_a_minimal_configuration_of_the_newest_release_validates(tmp_path: Path) -> None:
+    one = taken(tmp_path, BASE)
+    (tmp_path / "recipe.yaml").write_text(one.text)
+    stack, _ = parse_target("trl==1.16.0,transformers==5.23.0,gpus=1xH100-80GB")
+    assert stack is not None
+    assert one.is_complete
+    assert [f for f in resolve(str(tmp_path / "recipe.yaml"), stack).findings if f.severity == "error"] == []
+
+
+def test_no_beta_in_a_file_for_0_15_means_0_04(tmp_path: Path) -> None:
+    assert recipe_of(taken(tmp_path, BASE, "trl==0.15.2"))["grpo"]["beta"] == 0.04
+    assert "beta" not in recipe_of(taken(tmp_path, BASE, "trl==0.19.1")).get("grpo", {})
+
+
+def test_a_temperature_that_the_loss_ignored_is_refused(tmp_path: Path) -> None:
+    one = taken(tmp_path, BASE, "trl==0.15.2")
+    refused = [line for line in one.rows if line.fate == "refused"]
+    assert [line.where for line in refused] == [("generation.temperature",)]
+    assert "leaves it out of the loss" in refused[0].because
+    assert taken(tmp_path, as_yaml(temperature=1.0), "trl==0.15.2").is_complete
+
+
+def test_words_of_a_release_that_mean_something_else_are_translated(tmp_path: Path) -> None:
+    assert recipe_of(taken(tmp_path, as_yaml(scale_rewards=False), "trl==0.17.0"))["grpo"]["scale_rewards"] == "none"
+    assert recipe_of(taken(tmp_path, as_yaml(scale_rewards="group"), "trl==0.22.0"))["grpo"]["scale_rewards"] == "none"
+    assert recipe_of(taken(tmp_path, as_yaml(scale_rewards="group"), "trl==0.22.2"))["grpo"]["scale_rewards"] == "group"
+
+
+def test_a_loss_of_the_micro_batch_is_refused_beyond_one(tmp_path: Path) -> None:
+    assert taken(tmp_path, as_yaml(gradient_accumulation_steps=1), "trl==0.19.1").is_complete
+    many = taken(tmp_path, as_yaml(gradient_accumulation_steps=4), "trl==0.19.1")
+    assert [line.where for line in many.rows if line.fate == "refused"] == [("grpo.loss_type",)]
+
+
+def test_trl_0_14_counts_prompts(tmp_path: Path) -> None:
+    text = as_yaml(per_device_train_batch_size=2, num_generations=4, gradient_accumulation_steps=3)
+    assert recipe_of(taken(tmp_path, text, "trl==0.14.0"))["training"]["per_device_train_batch_size"] == 8
+    assert recipe_of(taken(tmp_path, text, "trl==0.15.2"))["training"]["per_device_train_batch_size"] == 2
+
+
+def test_known_processes_make_a_global_batch(tmp_path: Path) -> None:
+    text = as_yaml(per_device_train_batch_size=16, num_generations=8, gradient_accumulation_steps=4, num_processes=2)
+    recipe = recipe_of(taken(tmp_path, text))
+    assert recipe["training"]["prompts_per_step"] == 16
+    assert recipe["launch"] == {"gpus_per_node": 2}
+    assert "trl" not in recipe
+
+
+def test_unknown_processes_leave_trls_own_fields(tmp_path: Path) -> None:
+    recipe = recipe_of(taken(tmp_path, as_yaml(gradient_accumulation_steps=4, steps_per_generation=8)))
+    assert recipe["trl"] == {"gradient_accumulation_steps": 4, "steps_per_generation": 8}
+    assert "prompts_per_step" not in recipe["training"]
+
+
+def test_one_generation_for_two_steps_is_kept(tmp_path: Path) -> None:
+    text = as_yaml(gradient_accumulation_steps=4, steps_per_generation=8, num_processes=1)
+    assert recipe_of(taken(tmp_path, text))["grpo"]["optimizer_steps_per_generation"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "section", "key", "value"),
+    [
+        pytest.param("learning_rate: 1e-5", "training", "learning_rate", 1e-5, id="1e-5 is a string to YAML 1.1"),
+        pytest.param("bf16: 'no'", "training", "bf16", False, id="a string for a boolean"),
+        pytest.param("beta: '0.1'", "grpo", "beta", 0.1, id="a quoted number"),
+        pytest.param("max_completion_length: 64.0", "generation", "max_completion_length", 64, id="a whole float"),
+        pytest.param("shuffle_dataset: off", "training", "shuffle_dataset", False, id="off"),
+        pytest.param("max_grad_norm: 1_0", "training", "max_grad_norm", 10, id="an underscore"),
+        pytest.param("lr_scheduler_kwargs: '{\"a\": 1}'", "training", "lr_scheduler_kwargs", {"a": 1}, id="JSON"),
+    ],
+)
+def test_values_are_read_as_trl_reads_them(text: str, section: str, key: str, value: object, tmp_path: Path) -> None:
+    one = taken(tmp_path, f"{BASE}{text}\n")
+    assert one.is_complete
+    found = recipe_of(one)[section][key]
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        pytest.param("beta: null", "null is passed as None", id="null for a number"),
+        pytest.param("optim: no", "YAML 1.1 reads yes, no, on and off as false", id="no for a word"),
+        pytest.param("num_generations: eight", "not 'eight'", id="a word for a number"),
+        pytest.param("num_generations: 2.5", "not 2.5", id="a fraction for a whole number"),
+        pytest.param("reward_weights: '1.0'", "1 numbers", id="a string for a list"),
+        pytest.param("num_generations: 1", "greater than or equal to 2", id="a value that no recipe has"),
+        pytest.param("hub_token: hf_abc", "no place for a token", id="a token"),
+        pytest.param("learning_rat: 1e-5", "learning_rate is near", id="a mistyped key"),
+    ],
+)
+def test_what_trl_or_a_recipe_cannot_take_is_refused(text: str, reason: str, tmp_path: Path) -> None:
+    one = taken(tmp_path, f"{BASE}{text}\n")
+    refused = [line for line in one.rows if line.fate == "refused"]
+    assert len(refused) == 1
+    assert refused[0].key == text.partition(":")[0]
+    assert reason in refused[0].because
+    assert f"#   {refused[0].key}: " in one.text
+
+
+def test_a_key_that_is_written_twice_is_told(tmp_path: Path) -> None:
+    one = taken(tmp_path, f"{BASE}beta: 0.1\nbeta: 0.2\n")
+    assert recipe_of(one)["grpo"]["beta"] == 0.2
+    assert [line.fate for line in one.rows if line.key == "beta"] == ["emulated", "mapped"]
+
+
+def test_trl_grpo_before_0_26_loads_the_model_without_its_dtype(tmp_path: Path) -> None:
+    text = as_yaml(torch_dtype="bfloat16", temperature=1.0)
+    old = taken(tmp_path, text, "trl==0.19.1")
+    assert "dtype" not in recipe_of(old)["model"]
+    assert row(old, "torch_dtype").fate == "emulated"
+    assert recipe_of(taken(tmp_path, text, "trl==0.26.2"))["model"]["dtype"] == "bfloat16"
+
+
+def test_lora_and_quantization_keep_trls_own_defaults(tmp_path: Path) -> None:
+    text = as_yaml(use_peft=True, lora_r=4, load_in_4bit=True, use_bnb_nested_quant=True, dtype="bfloat16")
+    text += "lora_target_modules: [q_proj, v_proj]\n"
+    recipe = recipe_of(taken(tmp_path, text))
+    assert recipe["lora"] == {
+        "r": 4,
+        "lora_alpha": 32,
+        "lora_dropout": 0.05,
+        "target_modules": ["q_proj", "v_proj"],
+    }
+    assert recipe["quantization"] == {
+        "load_in_4bit": True,
+        "bnb_4bit_quant_type": "nf4",
+        "bnb_4bit_use_double_quant": True,
+        "bnb_4bit_compute_dtype": "bfloat16",
+    }
+
+
+def test_modules_that_peft_would_choose_are_written_where_the_model_is_known(tmp_path: Path) -> None:
+    known = as_yaml(use_peft=True).replace("owner/model", "Qwen/Qwen2-0.5B-Instruct")
+    assert recipe_of(taken(tmp_path, known))["lora"]["target_modules"] == ["q_proj", "v_proj"]
+    unknown = taken(tmp_path, as_yaml(use_peft=True))
+    assert row(unknown, "lora_target_modules").fate == "refused"
+
+
+def test_lora_keys_without_use_peft_change_nothing(tmp_path: Path) -> None:
+    one = taken(tmp_path, as_yaml(lora_r=4))
+    assert "lora" not in recipe_of(one)
+    assert row(one, "lora_r").fate == "emulated"
+
+
+def test_model_init_kwargs_win(tmp_path: Path) -> None:
+    one = taken(tmp_path, as_yaml(dtype="float16", model_init_kwargs={"torch_dtype": "bfloat16", "device_map": "auto"}))
+    assert recipe_of(one)["model"]["dtype"] == "bfloat16"
+    assert row(one, "model_init_kwargs.device_map").fate == "refused"
+
+
+def test_stops_in_generation_kwargs_have_their_keys(tmp_path: Path) -> None:
+    one = taken(tmp_path, as_yaml(generation_kwargs={"stop_strings": "</a>", "top_p": 0.5, "typical_p": 0.2}))
+    assert recipe_of(one)["generation"] == {"stop": ["</a>"], "top_p": 0.5}
+    assert row(one, "generation_kwargs.typical_p").fate == "refused"
+
+
+def test_the_evaluation_of_the_trainer_becomes_that_of_the_recipe(tmp_path: Path) -> None:
+    one = taken(tmp_path, as_yaml(eval_strategy="steps", eval_steps=50, dataset_test_split="validation"))
+    assert recipe_of(one)["evaluation"] == {
+        "split": "validation",
+        "at_start": False,
+        "every_steps": 50,
+        "greedy": False,
+    }
+    assert "evaluation" not in recipe_of(taken(tmp_path, as_yaml(eval_steps=50)))
+
+
+def test_a_dotted_reward_is_a_function_in_a_file(tmp_path: Path) -> None:
+    text = "model_name_or_path: owner/model\ndataset_name: owner/data\nreward_funcs: [pkg.mod.f, think_format_reward]\n"
+    one = taken(tmp_path, f"{text}reward_weights: [0.5, 2]\nreward_model_name_or_path: null\n")
+    assert [line.fate for line in one.rows if line.key == "reward_funcs"] == ["emulated", "mapped"]
+    rewards = recipe_of(one)["rewards"]
+    assert (rewards[0], rewards[1]["weight"]) == ({"python": "pkg/mod.py:f", "weight": 0.5}, 2.0)
+
+
+def test_a_mixture_of_two_is_refused(tmp_path: Path) -> None:
+    text = "model_name_or_path: owner/model\nreward_funcs: [think_format_reward]\ndatasets: "
+    one = taken(tmp_path, text + json.dumps([{"path": "a/b", "name": "main", "split": "part"}]))
+    assert recipe_of(one)["dataset"] == {"path": "a/b", "name": "main", "split": "part"}
+    two = taken(tmp_path, text + json.dumps([{"path": "a/b"}, {"path": "a/c"}]))
+    assert not two.is_complete
+
+
+def test_the_newest_release_that_takes_the_keys_is_found_and_told(tmp_path: Path) -> None:
+    one = taken(tmp_path, as_yaml(max_prompt_length=256, overwrite_output_dir=True), None)
+    assert (one.release.trl, one.release.transformers) == ("0.27.2", "4.57.6")
+    assert one.moved["beta"] == "0.04 from 0.14.0, 0.0 from 0.19.0"
+    assert "beta" not in taken(tmp_path, as_yaml(max_prompt_length=256, beta=0.1), None).moved
+    assert taken(tmp_path, BASE, None).release.trl == "1.16.0"
+
+
+def test_a_release_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    for target in ("trl==0.99.0", "transformers==5.23.0", "trl>=1"):
+        with pytest.raises(Refusal):
+            taken(tmp_path, BASE, target)
+
+
+def test_aliases_cannot_make_a_file_large(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    with pytest.raises(Refusal, match="more than"):
+        taken(tmp_path, "\n".join(lines))
+
+
+def test_secrets_in_env_are_refused_and_not_shown(tmp_path: Path) -> None:
+    one = taken(tmp_path, as_yaml(env={"HF_TOKEN": "hf_secret", "TOKENIZERS_PARALLELISM": "false"}))
+    assert recipe_of(one)["launch"]["environment"] == {"TOKENIZERS_PARALLELISM": "false"}
+    assert row(one, "env.HF_TOKEN").fate == "refused"
+    assert "hf_secret" not in one.text + str(one.rows)
+
+
+def test_facts_of_a_release_are_those_of_its_pair() -> None:
+    release = declared_release("trl==0.15.2,transformers==4.49.0")
+    stack, _ = parse_target("trl==0.15.2,transformers==4.49.0")
+    assert stack is not None
+    assert release.fields == facts_for(stack).fields("GRPOConfig")
+
+
+def test_a_script_of_ones_own_loads_the_model_as_it_says(tmp_path: Path) -> None:
+    text = "model_name_or_path: owner/model\ndataset_name: owner/data\ntorch_dtype: bfloat16\n"
+    one = taken(tmp_path, text, "trl==0.15.2")
+    assert recipe_of(one)["model"]["dtype"] == "bfloat16"
+    assert row(one, "reward_funcs").fate == "refused"

@@ -1,0 +1,149 @@
+"""What the guards make of the trainer's figures, without a trainer."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import grpo_recipes
+from grpo_recipes.docs.pages import worker_pages
+from grpo_recipes.plan import Guards
+from grpo_recipes.schemas.guards import Guards as GuardsSection
+from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line
+from grpo_recipes.worker.guards.entropy_collapse import EntropyCollapse
+from grpo_recipes.worker.guards.far_from_sampler import FarFromSampler
+from grpo_recipes.worker.guards.kl_rise import KlRise
+from grpo_recipes.worker.guards.no_movement import NoMovement
+from grpo_recipes.worker.guards.no_progress import longest
+from grpo_recipes.worker.guards.truncation import Truncation
+from grpo_recipes.worker.guards.wasted_groups import WastedGroups
+from grpo_recipes.worker.guards.zero_variance import ZeroVariance
+
+DEFAULTS = Guards(**GuardsSection().model_dump())
+Figures = dict[str, float]
+CUT, LENGTH = "completions/clipped_ratio", "completions/mean_length"
+CLIPPED, APART = "clip_ratio/region_mean", "sampling/sampling_logp_difference/mean"
+
+
+def alarms(guard: Guard, figures: list[Figures], every: int = 1) -> list[tuple[int, Alarm]]:
+    """The steps at which a guard speaks. every: optimizer steps between two lines."""
+    found = []
+    for place, given in enumerate(figures, start=1):
+        share = given.get("share")
+        varied = None if share is None else share < 1
+        alarm = guard.look(Line(place * every, every, given, share, varied))
+        found += [] if alarm is None else [(place * every, alarm)]
+    return found
+
+
+def steps(guard: Guard, figures: list[Figures], every: int = 1) -> list[int]:
+    """The steps at which a guard speaks."""
+    return [step for step, _ in alarms(guard, figures, every)]
+
+
+CASES: list[tuple[str, Callable[[], Guard], list[Figures], list[int]]] = [
+    (
+        "a group varied once, then all are right",
+        lambda: ZeroVariance(DEFAULTS, 16),
+        [{"share": 0.9}] + [{"share": 1.0}] * 99,
+        [],
+    ),
+    ("no group has varied", lambda: ZeroVariance(DEFAULTS, 16), [{"share": 1.0}] * 40, [16]),
+    ("no group has varied, one prompt in a step", lambda: ZeroVariance(DEFAULTS, 1), [{"share": 1.0}] * 300, [256]),
+    ("no group has varied, hundreds in a step", lambda: ZeroVariance(DEFAULTS, 512), [{"share": 1.0}] * 40, [10]),
+    ("nothing is known of groups", lambda: ZeroVariance(DEFAULTS, 512), [{}] * 40, []),
+    ("half of the groups vary", lambda: WastedGroups(DEFAULTS), [{"share": 0.5}] * 60, []),
+    ("nearly none varies any more", lambda: WastedGroups(DEFAULTS), [{"share": 0.95}] * 45, [20, 40]),
+    ("half are cut", lambda: Truncation(DEFAULTS, 9), [{CUT: 0.5}] * 30, []),
+    ("one step is cut", lambda: Truncation(DEFAULTS, 9), [{CUT: float(n == 3)} for n in range(30)], []),
+    ("all are cut", lambda: Truncation(DEFAULTS, 9), [{CUT: 1.0}] * 25, [10, 20]),
+    ("all are as long as they may be", lambda: Truncation(DEFAULTS, 9), [{LENGTH: 9.0}] * 10, [10]),
+    ("one is shorter", lambda: Truncation(DEFAULTS, 9), [{LENGTH: 8.99}] * 10, []),
+    ("each batch is used once", FarFromSampler, [{CLIPPED: 0.0}] * 30, []),
+    ("a fourth is clipped", FarFromSampler, [{CLIPPED: 0.25}] * 10, [10]),
+    ("a fourth is clipped, by its first name", FarFromSampler, [{"clip_ratio": 0.25}] * 10, [10]),
+    ("engines agree", FarFromSampler, [{APART: 0.01}] * 30, []),
+    ("engines disagree", FarFromSampler, [{APART: 0.2}] * 30, [10, 20, 30]),
+    ("it grows with the policy", KlRise, [{"kl": 0.01 * n} for n in range(100)], []),
+    ("it multiplies and stays small", KlRise, [{"kl": 0.001}] * 30 + [{"kl": 0.5}] * 10, []),
+    ("one token is an outlier", KlRise, [{"kl": 0.01}] * 30 + [{"kl": 4.0}] + [{"kl": 0.01}] * 9, []),
+    ("it jumps", KlRise, [{"kl": 0.01}] * 30 + [{"kl": 3.0}] * 5, [35]),
+    ("it was high from the start", KlRise, [{"kl": 3.0}] * 60, []),
+]
+
+
+@pytest.mark.parametrize(("make", "figures", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_a_guard_speaks_at_its_threshold(
+    make: Callable[[], Guard], figures: list[Figures], expected: list[int]
+) -> None:
+    assert steps(make(), figures) == expected
+
+
+def entropy(reward: float) -> list[Figures]:
+    """Ten steps of the beginning, and ten with a tenth of the entropy and another reward."""
+    start = {"entropy": 1.0, "reward": 0.2, "reward_std": 0.4}
+    return [start] * 10 + [{"entropy": 0.1, "reward": reward, "reward_std": 0.4}] * 10
+
+
+@pytest.mark.parametrize(("reward", "expected"), [(0.9, []), (0.31, []), (0.25, [20]), (0.0, [20])])
+def test_entropy_may_fall_where_the_reward_rises(reward: float, expected: list[int]) -> None:
+    assert steps(EntropyCollapse(), entropy(reward)) == expected
+    assert steps(EntropyCollapse(), [{"entropy": 1.0}] * 30) == []
+
+
+def test_a_line_counts_for_the_steps_that_it_covers() -> None:
+    assert steps(Truncation(DEFAULTS, 9), [{CUT: 1.0}] * 3, every=5) == [10]
+    assert steps(ZeroVariance(DEFAULTS, 16), [{"share": 1.0}] * 3, every=10) == [20]
+
+
+@pytest.mark.parametrize(
+    ("figures", "expected", "because"),
+    [
+        pytest.param(
+            {"share": 0.5, "learning_rate": 1e-5, "grad_norm": 0.0}, [20], "gradient is zero", id="zero gradient"
+        ),
+        pytest.param({"share": 0.5, "learning_rate": 0.0}, [20], "the learning rate is 0", id="no learning rate"),
+        pytest.param(
+            {"share": 0.5, "learning_rate": 1e-5, "grad_norm": 0.5}, [20], "(gradient norm 0.5", id="lost updates"
+        ),
+        pytest.param({"share": 0.5}, [20], "changed nothing", id="nothing known"),
+        pytest.param({"share": 1.0, "learning_rate": 1e-5}, [], "", id="nothing to learn from"),
+        pytest.param({"learning_rate": 1e-5}, [], "", id="steps without a generation"),
+    ],
+)
+def test_weights_that_do_not_move_are_told_with_their_cause(
+    figures: Figures, expected: list[int], because: str
+) -> None:
+    found = alarms(NoMovement(DEFAULTS, lambda: False), [figures] * 30)
+    assert [step for step, _ in found] == expected
+    assert all(because in alarm.because for _, alarm in found)
+    assert steps(NoMovement(DEFAULTS, lambda: True), [figures] * 50) == []
+
+
+def test_a_schedule_that_has_come_down_to_zero_is_no_fault() -> None:
+    moving, still = {"share": 0.5, "learning_rate": 1e-5}, {"share": 0.5, "learning_rate": 0.0}
+    assert steps(NoMovement(DEFAULTS, lambda: False), [moving] * 5 + [still] * 50) == []
+    assert steps(NoMovement(DEFAULTS, lambda: False), [still] * 15 + [moving] * 5) == [20], "a warm-up"
+
+
+@pytest.mark.parametrize(
+    ("durations", "expected"),
+    [([100.0] * 4, None), ([1.0] * 5, 300.0), ([60.0] * 9, 600.0), ([60.0, 1e6, 60.0, 60.0, 1.0], 600.0)],
+    ids=["too few steps", "quick steps", "slow steps", "outliers"],
+)
+def test_a_step_may_take_ten_times_the_median(durations: list[float], expected: float | None) -> None:
+    assert longest(DEFAULTS, durations) == expected
+    assert longest(replace(DEFAULTS, no_progress_seconds=7), [0.1] * 5) == 7
+
+
+def test_every_guard_has_its_page_its_key_and_its_place_in_the_plan() -> None:
+    pages = {identity: page for identity, page in worker_pages().items() if identity.startswith("GRD")}
+    assert sorted(pages) == [f"GRD{number:03}" for number in range(1, 11)]
+    for page in pages.values():
+        assert all(f"\n\n{part}" in page for part in ("Threshold: ", "Action: ")) and "\nWhat to do: " in page
+    folder = Path(grpo_recipes.__file__).parent / "worker" / "guards"
+    names = {path.stem for path in folder.glob("*.py")} - {"__init__", "alarm", "catalog"}
+    section = GuardsSection().model_dump()
+    assert {name for name, value in section.items() if isinstance(value, str)} == names
+    assert list(section) == list(Guards.__dataclass_fields__)
