@@ -11,6 +11,7 @@ TRL 0.17 has no fields for the generation batch, which is that of the optimizer 
 """
 
 from collections.abc import Iterator
+from math import gcd
 
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context
@@ -86,7 +87,7 @@ def _groups(context: Context, size: int, processes: int, generations: int) -> It
     if total % generations == 0:
         return
     key = BATCH if isinstance(batch, int) else STEPS if context.given(STEPS) else ACCUMULATION
-    need = next(n for n in range(1, generations + 1) if size * processes * n % generations == 0)
+    need = generations // gcd(generations, size * processes)
     value = size * processes * need if key == BATCH else need
     yield context.finding(
         ID,

@@ -10,6 +10,7 @@ checked (see BAT002).
 """
 
 from collections.abc import Iterator
+from math import gcd
 
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context, decided
@@ -47,9 +48,12 @@ def _micro_batch(context: Context, per_process: int, processes: int) -> int | No
     if context.value("batch.in_one_piece") is True:
         return per_process
     groups = generations if context.value("batch.whole_groups") is True else 1
-    sizes = [n for n in range(1, per_process + 1) if per_process % n == 0 and n * processes % groups == 0]
+    smallest = groups // gcd(groups, processes)
+    if per_process % smallest:
+        return None
     limit = max(1, COMPLETION_TOKENS // context.whole("GRPOConfig.max_completion_length"))
-    return max((size for size in sizes if size <= limit), default=min(sizes, default=None))
+    sizes = (smallest * count for count in range(min(limit, per_process) // smallest, 0, -1))
+    return next((size for size in sizes if per_process % size == 0), smallest)
 
 
 def decide(context: Context) -> Iterator[Setting]:
@@ -135,7 +139,8 @@ def _split(context: Context) -> Iterator[Finding]:
     prompts, completions, processes = _completions(context)
     generations = completions // prompts
     if completions % processes:
-        better = next(p for p in range(prompts, prompts + processes + 1) if p * generations % processes == 0)
+        least = processes // gcd(processes, generations)
+        better = -(-prompts // least) * least
         yield context.finding(
             ID,
             f"{completions} completions per step cannot be split over {processes} processes",

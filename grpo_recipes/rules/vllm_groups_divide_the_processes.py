@@ -30,7 +30,7 @@ def check(context: Context) -> Iterator[Finding]:
         said, why = f"{size} processes cannot share {heads} attention heads", "vLLM raises ValueError for it"
     else:
         return
-    better = max(number for number in range(1, size) if whole % number == 0)
+    better = next(number for number in range(min(size - 1, whole), 0, -1) if whole % number == 0)
     yield context.finding(
         ID,
         said,

@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -143,3 +144,11 @@ def test_every_setting_has_an_origin(tmp_path: Path) -> None:
     ]
     assert strange == []
     assert pin(settings).keys() == settings.keys()
+
+
+@pytest.mark.parametrize("processes", [1, 7])
+def test_a_batch_of_billions_is_judged_as_fast_as_a_small_one(processes: int, tmp_path: Path) -> None:
+    huge = {"grpo": {"num_generations": 410_001_001_000}, "launch": {"num_processes": processes}}
+    before_s = time.process_time()
+    resolved(laid_over(BASE_RECIPE, huge), declared(), tmp_path)
+    assert time.process_time() - before_s < 2
