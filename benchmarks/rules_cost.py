@@ -60,7 +60,9 @@ def rule_files_and_copies(package: Path) -> list[Path]:
 
 def validated(one: Checkout) -> Cost:
     """The cost of one process; its output is thrown away."""
-    environment = os.environ | {"PYTHONPATH": str(one.folder), "HF_HUB_OFFLINE": "1"}
+    # A cache of facts for each, or they would overwrite one another's in turn.
+    cache = {"XDG_CACHE_HOME": str(one.folder / "cache")}
+    environment = os.environ | cache | {"PYTHONPATH": str(one.folder), "HF_HUB_OFFLINE": "1"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-c", RUN, "validate", "--target", STACK, str(RECIPE)]
     child = subprocess.Popen(command, cwd=one.folder, env=environment, stdout=subprocess.DEVNULL)
