@@ -8,6 +8,8 @@ TORCH_INDEX ?=
 PYTEST_ARGS ?=
 # Stacks of tests/stacks/stacks.json that test-stacks uses: names with commas, quick (three of them) or all.
 STACKS ?= all
+# How much test-vllm runs: quick leaves out what takes minutes.
+VLLM ?= full
 # How much test-fuzz tries: quick (some thousand inputs) or full (what is claimed, half an hour of CPU time).
 FUZZ ?= full
 
@@ -20,7 +22,7 @@ DEVELOPMENT := -e '.[train,quantization,deepspeed,dev]'
 # One retry, for downloads that broke off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup quickstart test test-fast test-stack test-distributed test-stacks test-fuzz test-quickstart test-environments lint coverage docs schemas facts benchmark clean
+.PHONY: setup quickstart test test-fast test-hostile test-stack test-distributed test-stacks test-vllm test-fuzz test-quickstart test-environments lint coverage docs schemas facts benchmark clean
 
 setup: $(VENV)/dev.stamp
 
@@ -38,10 +40,14 @@ $(VENV)/dev.stamp: $(VENV)/train.stamp
 quickstart: $(VENV)/train.stamp
 	$(BIN)/grpo-run recipes/quickstart.yaml
 
-test: test-fast test-stack
+test: test-fast test-hostile test-stack
 
 test-fast: setup
-	$(BIN)/python -m pytest --ignore=tests/stacks -m "not stack and not stacks and not fuzz" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --ignore=tests/stacks -m "not stack and not stacks and not fuzz and not vllm and not hostile" $(PYTEST_ARGS)
+
+# Recipes that try to run code, to write elsewhere, to hang or to tell secrets.
+test-hostile: setup
+	$(BIN)/python -m pytest tests/hostile -m hostile $(PYTEST_ARGS)
 
 test-stack: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "stack and not distributed" $(PYTEST_ARGS)
@@ -56,6 +62,13 @@ test-stacks: setup
 	$(BIN)/python tests/stacks/environments.py "$(STACKS)"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/stacks -m stacks --stacks "$(STACKS)" \
 	  $(if $(filter all,$(STACKS)),--stacks-table benchmarks/stacks.md) $(PYTEST_ARGS)
+
+# Generation with vLLM, on the CPU, in the environment .venv-vllm of 3 GB; 12 CPU minutes, half of that for quick.
+# All of it writes benchmarks/stop_parity.md.
+test-vllm:
+	$(if $(TORCH_INDEX),PIP_EXTRA_INDEX_URL=$(TORCH_INDEX) )$(PYTHON) tests/with_vllm/environment.py
+	OMP_NUM_THREADS=1 .venv-vllm/bin/python -m pytest tests/with_vllm -m "vllm$(if $(filter quick,$(VLLM)), and not long)" \
+	  $(if $(filter full,$(VLLM)),--stop-parity-table benchmarks/stop_parity.md) $(PYTEST_ARGS)
 
 # Random configurations against the real GRPOConfig of several releases, and mutilated recipes.
 test-fuzz: setup

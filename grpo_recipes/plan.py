@@ -56,19 +56,30 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The policy. path: absolute folder, or hub id; revision only for the hub."""
+    """The policy. path: absolute folder, or hub id; revision only for the hub.
+
+    commit: the hub's, which is loaded whatever the revision is by then; None where it was not known.
+    sha256: of a folder's files, by their names in files; None where so much was not read for a plan alone.
+    """
 
     source: Literal["hub", "folder"]
     path: str
     revision: str | None = None
+    commit: str | None = None
+    sha256: str | None = None
+    files: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
-    """What is changed of the model's own tokenizer. chat_template_path: absolute jinja file."""
+    """What is changed of the model's own tokenizer. chat_template_path: absolute jinja file.
+
+    chat_template_sha256: of the template's text, the file's or else the model's own; None where it is not known.
+    """
 
     chat_template_path: str | None = None
     add_tokens: tuple[str, ...] = ()
+    chat_template_sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +90,9 @@ class Data:
     prompt: jinja2 template over the row, or None when the rows have a `prompt` column already.
     prompt_format: TRL's words, "conversational" (messages) or "standard" (a string); only for a template.
     columns: name -> jinja2 template; added to the row and passed to the rewards.
-    max_rows: the first rows are taken, None takes all. sha256: of a local file.
+    max_rows: the first rows are taken, None takes all. sha256: of a local file, or of a folder's files as for a model.
+    rows: before max_rows, of a .jsonl file; None where they are not counted without loading them.
+    commit: of the hub, as for a model.
     """
 
     source: Literal["hub", "file", "folder"]
@@ -94,6 +107,8 @@ class Data:
     columns: dict[str, str]
     max_rows: int | None = None
     sha256: str | None = None
+    rows: int | None = None
+    commit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +117,9 @@ class Reward:
 
     kind "shipped": target is a file of grpo_recipes/rewards/ and its function of the same name.
     kind "python": target is "file.py:function", the file is in worker/user/ of the run folder, sha256 is its digest,
-    path its absolute place when the plan was made.
-    kind "model": target is what TRL takes as a reward-model id.
+    path its absolute place when the plan was made. imports: files beside it that it imports, by name with their
+    digests; they are in worker/user/ too.
+    kind "model": target is what TRL takes as a reward-model id; path and sha256 of a folder, as for the policy.
     name: what metrics call it (`rewards/<name>/mean`). kwargs: bound by keyword before TRL calls it.
     """
 
@@ -114,6 +130,7 @@ class Reward:
     kwargs: dict[str, object] = field(default_factory=dict)
     path: str | None = None
     sha256: str | None = None
+    imports: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +204,40 @@ class Expect:
 
 
 @dataclass(frozen=True, slots=True)
+class VllmServer:
+    """The vLLM server that the run starts and stops.
+
+    command: what follows the run's Python; {model} and {port} stand for what is known at the start, and the model's
+    revision is added then.
+    gpus: its GPUs, as places in the list of those that the run may see; none on a CPU.
+    port: None takes a free one at each start. startup_timeout: seconds until it must answer.
+    max_restarts: how often server and trainer are started again after the server died.
+    """
+
+    command: tuple[str, ...]
+    environment: dict[str, str]
+    gpus: tuple[int, ...]
+    port: int | None
+    startup_timeout: int
+    max_restarts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vllm:
+    """How vLLM generates.
+
+    dtype: of its weights and its computation. engine: arguments of vLLM's engine that TRL has no field for: keywords
+    of LLM in colocate mode, flags of the server otherwise.
+    server: None in colocate mode, and for a server that somebody else runs.
+    """
+
+    mode: Literal["colocate", "server"]
+    dtype: str
+    engine: dict[str, object] = field(default_factory=dict)
+    server: VllmServer | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A resolved recipe.
 
@@ -195,6 +246,12 @@ class Plan:
     findings: what was said and did not forbid it, one line each.
     smoke: a trial of two steps for the proofs; the worker leaves no model.
     expressible: the releases of TRL that can express the recipe, where it was asked; see resolve/expressible.py.
+    vllm: None where transformers generates.
+    accepted: the rules whose errors the user took for warnings, with `--accept`.
+    made_by: sha256 of what decides ("rules": rules, facts and their resolver) and of what trains ("worker").
+    recipe_file, folder: where the recipe was, and the run folder, None for a plan without one; absolute.
+    verified: what the worker must find again of what it finds before the launch, by the keys of run.json's "verified".
+    accept_drift: what of that differs is said and does not stop the run.
     """
 
     plan: int
@@ -218,6 +275,13 @@ class Plan:
     findings: tuple[str, ...] = ()
     smoke: bool = False
     expressible: dict[str, object] | None = None
+    vllm: Vllm | None = None
+    accepted: tuple[str, ...] = ()
+    made_by: dict[str, str] = field(default_factory=dict)
+    recipe_file: str | None = None
+    folder: str | None = None
+    verified: dict[str, object] = field(default_factory=dict)
+    accept_drift: bool = False
 
 
 def to_json(plan: Plan) -> str:

@@ -29,6 +29,7 @@ LAYERS = (
     "render",
     "resolve",
     "record",
+    "lock",
     "launch",
     "docs",
     "takeover",
@@ -39,6 +40,7 @@ LAYERS = (
 LEAVES = ("rewards", "worker")
 ALLOWED = {
     ("worker", "plan"): "the contract of both sides; it needs nothing else and is copied into the run folder",
+    ("worker", "trust.redact"): "hides secrets in what it writes; the standard library is all that it needs",
     ("rules", "rewards.catalog"): "reads the sources of the shipped rewards, which it does not import",
     ("schemas.export", "plan"): "exports the schema of the plan, whose layer knows nothing of schemas",
 }

@@ -1,68 +1,82 @@
-"""`grpo-run diff`: what changes between two recipes, or between two stacks of one recipe."""
+"""`grpo-run diff`: what changes between recipes, plans and runs, or between two stacks of one recipe."""
 
-import os
+from collections.abc import Sequence
 
 import click
 
-from grpo_recipes.cli.resolving import resolved
-from grpo_recipes.cli.stack_option import chosen_stack, set_option
+from grpo_recipes.cli.accept_option import accept_option
+from grpo_recipes.cli.sides import Side, is_written, sides_of
+from grpo_recipes.cli.stack_option import set_option
 from grpo_recipes.errors import EXIT_DIFFERENT, EXIT_DONE, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.report.diff_text import diff_json, diff_text, refused_json
 from grpo_recipes.report.findings_text import count_text, findings_text
 from grpo_recipes.resolve.differences import differences
-from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.trust.redact import redact
 
-Sides = tuple[tuple[str, str | None], tuple[str, str | None]]
+FORMATS = ("text", "json", "markdown")
 
 
 @click.command()
-@click.argument("recipes", nargs=-1, required=True, metavar="RECIPE [RECIPE]")
+@click.argument("recipes", nargs=-1, required=True, metavar="A [B]")
 @set_option
+@accept_option
 @click.option(
     "--target", "targets", metavar="STACK", multiple=True, help="A stack as for `plan`; twice for one recipe."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
-def diff(recipes: tuple[str, ...], overrides: tuple[str, ...], targets: tuple[str, ...], as_json: bool) -> int:
-    """Say whether two recipes, or one on two stacks, are the same experiment, and what else differs.
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="text",
+    help="Form of the answer: for people, programs, or a pull request.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+def diff(
+    recipes: tuple[str, ...],
+    overrides: tuple[str, ...],
+    accepted: tuple[str, ...],
+    targets: tuple[str, ...],
+    form: str,
+    as_json: bool,
+) -> int:
+    """Say whether two recipes, plans or runs, or one recipe on two stacks, are the same experiment.
 
+    A and B are recipes, plan.json files or run folders, in any mix; what runs measured is shown and changes nothing.
     Exits 0 for the same experiment, 1 for another one, 2 when one of the two cannot be run.
     """
-    sides = _sides(recipes, targets)
-    found = [resolved(recipe, chosen_stack(target), overrides, strict=False) for recipe, target in sides]
-    names = tuple(_name(recipe, target) for recipe, target in sides)
-    if any(resolution.refused for resolution in found):
-        _say_refused(list(zip(names, found, strict=True)), as_json)
+    a, b = sides_of(recipes, targets, overrides, accepted)
+    form = "json" if as_json else form
+    if a.plan is None or b.plan is None:
+        click.echo(_refused((a, b), form), nl=form != "text")
         return EXIT_NOT_STARTED
-    between = differences(plan_of(found[0]), plan_of(found[1]))
-    click.echo((diff_json if as_json else diff_text)((names[0], names[1]), between))
+    try:
+        between = differences(a.plan, b.plan)
+    except (ValueError, TypeError, ZeroDivisionError) as error:
+        if not any(map(is_written, recipes)):
+            raise
+        raise Refusal(f"a plan cannot be compared\n  = because: {error}") from None
+    names, measured = (a.name, b.name), (a.measured, b.measured)
+    if form == "markdown":
+        from grpo_recipes.report.diff_markdown import diff_markdown
+
+        click.echo(diff_markdown(names, between, measured))
+    else:
+        click.echo((diff_json if form == "json" else diff_text)(names, between, measured))
     return EXIT_DIFFERENT if between.experiment else EXIT_DONE
 
 
-def _sides(recipes: tuple[str, ...], targets: tuple[str, ...]) -> Sides:
-    """Recipe and target of both sides; this machine is the first where one target alone is named."""
-    for path in recipes:
-        if os.path.isdir(path) or path.endswith(".json"):
-            raise Refusal(f"{path} is no recipe; run folders and plans cannot be compared yet")
-    if len(recipes) == 2 and len(targets) <= 1:
-        target = targets[0] if targets else None
-        return (recipes[0], target), (recipes[1], target)
-    if len(recipes) == 1 and len(targets) in (1, 2):
-        first = targets[0] if len(targets) == 2 else None
-        return (recipes[0], first), (recipes[0], targets[-1])
-    raise Refusal("diff takes two recipes, with --target at most once, or one recipe with --target once or twice")
-
-
-def _name(recipe: str, target: str | None) -> str:
-    return f"{recipe} on {target or 'this machine'}"
-
-
-def _say_refused(sides: list[tuple[str, Resolution]], as_json: bool) -> None:
+def _refused(sides: Sequence[Side], form: str) -> str:
     """The findings of what cannot be run; the other side is named as one that can."""
-    if as_json:
-        click.echo(refused_json([(name, one.findings) for name, one in sides]))
-        return
-    for name, resolution in sides:
-        errors = [finding for finding in resolution.findings if finding.severity == "error"]
-        text = findings_text(errors, resolution.file)
-        click.echo(redact(f"{name}: {count_text(errors)}\n\n{text}\n" if errors else f"{name} can be run\n"))
+    found = [(side.name, side.findings) for side in sides]
+    if form == "json":
+        return refused_json(found)
+    if form == "markdown":
+        from grpo_recipes.report.diff_markdown import refused_markdown
+
+        return refused_markdown(found)
+    said = []
+    for side in sides:
+        errors = [finding for finding in side.findings if finding.severity == "error"]
+        text = findings_text(errors, side.file)
+        said.append(f"{side.name}: {count_text(errors)}\n\n{text}\n\n" if errors else f"{side.name} can be run\n\n")
+    return redact("".join(said))

@@ -1,8 +1,11 @@
 """What every command that starts processes does: it asks for trust, launches, and says what came of it."""
 
 import gc
+import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -10,13 +13,55 @@ from grpo_recipes.errors import EXIT_DONE, Refusal
 from grpo_recipes.plan import Plan
 from grpo_recipes.trust.redact import redact
 
+# The form of an answer after which nothing is launched; None launches.
+AnswerAlone = Literal["text", "json"] | None
 
-def ask_trust(plan: Plan, shas: tuple[str, ...]) -> None:
-    """Raises Refusal for code that this user has not allowed."""
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a command asks for beside a recipe or a plan: --set, --accept, --strict, --accept-drift.
+
+    begins_anew: a run that did not end is begun again in a folder of its own, --out.
+    """
+
+    overrides: tuple[str, ...] = ()
+    accepted: tuple[str, ...] = ()
+    strict: bool = False
+    accept_drift: bool = False
+    begins_anew: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A plan to launch. recipe_text: of its recipe.yaml. beside: the folder in which its run folder is made.
+
+    is_pinned: it was planned before, so what the hub has by now is not asked for.
+    """
+
+    plan: Plan
+    recipe_text: str
+    beside: str = "runs"
+    is_pinned: bool = False
+
+
+def names_a_plan(place: str) -> bool:
+    """Whether the argument of `run` is a run folder or a plan, and no recipe."""
+    return os.path.isdir(place) or place.endswith(".json")
+
+
+def ask_trust(plan: Plan, shas: tuple[str, ...], folder: str | None = None) -> None:
+    """Raises Refusal for code that this user has not allowed.
+
+    folder: a run folder that is launched as it lies there, with what is not as this grpo-run writes it.
+    """
     from grpo_recipes.trust.allowed import allow, is_allowed
-    from grpo_recipes.trust.code import code_parts, refusal, resolve_allowed
+    from grpo_recipes.trust.code import code_parts, folder_part, refusal, resolve_allowed
 
     parts = code_parts(plan)
+    if folder is not None:
+        from grpo_recipes.render.foreign_files import foreign_files
+
+        parts += folder_part(folder, foreign_files(plan, folder))
     allow(resolve_allowed(shas, parts))
     missing = [part for part in parts if not is_allowed(part.sha256)]
     if missing:

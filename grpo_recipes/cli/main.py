@@ -19,7 +19,7 @@ COMMANDS = {
     "preflight": "Try data, tokenizer and rewards; no model, no GPU.",
     "plan": "Show every value of a run with its origin.",
     "explain": "Explain a rule or a key.",
-    "diff": "Say what changes between two recipes, or two stacks.",
+    "diff": "Say what changes between recipes, plans, runs, or two stacks.",
     "init": "Write a recipe: a small one, a shipped one, or one taken over.",
     "doctor": "Show the stack of this machine and its known defects.",
     "schema": "Print the JSON Schema for editors.",
@@ -65,7 +65,9 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         code = grpo_run.main(arguments, prog_name="grpo-run", standalone_mode=False)
     except Refusal as refusal:
-        click.echo(f"error: {refusal.text}", err=True)
+        from grpo_recipes.trust.redact import redact
+
+        click.echo(redact(f"error: {refusal.text}"), err=True)
         code = refusal.exit_code
     except click.ClickException as error:
         error.show()

@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import click
 
+from grpo_recipes.cli.accept_option import accept_option
 from grpo_recipes.cli.launching import ask_trust
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option
@@ -28,6 +29,7 @@ SAID_BY_RULES = {"PFL008": ("DAT003", "RWD004"), "PFL011": ("TOK003",)}
 @click.argument("recipe")
 @set_option
 @strict_option
+@accept_option
 @click.option(
     "--rows", default=32, show_default=True, type=click.IntRange(1, 10_000), help="Rows that the rewards are tried on."
 )
@@ -51,6 +53,7 @@ def preflight(
     recipe: str,
     overrides: tuple[str, ...],
     strict: bool,
+    accepted: tuple[str, ...],
     rows: int,
     time_limit: float,
     memory_limit: float | None,
@@ -62,7 +65,7 @@ def preflight(
     Reads all rows, shows prompts as the model gets them, and calls each reward on right answers, empty completions and
     garbage, in a process of its own. Exit 0 without errors, 2 with. It is about this machine, so there is no --target.
     """
-    resolution = resolved(recipe, chosen_stack(None), overrides, strict=strict)
+    resolution = resolved(recipe, chosen_stack(None), overrides, strict=strict, accepted=accepted)
     if resolution.refused or resolution.context is None:
         return _answer(resolution.file, list(resolution.findings), "", as_json)
     plan = plan_of(resolution)

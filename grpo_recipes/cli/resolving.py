@@ -3,18 +3,28 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from grpo_recipes.cli.accept_option import accepting
 from grpo_recipes.finding import Finding
 from grpo_recipes.resolve.resolve import Resolution, resolve
 from grpo_recipes.stack.stack import Stack
 
 
-def resolved(recipe: str, stack: Stack, overrides: Sequence[str], *, strict: bool) -> Resolution:
-    """The resolution of a recipe; strict turns what was not checked into errors."""
+def resolved(
+    recipe: str, stack: Stack, overrides: Sequence[str], *, strict: bool, accepted: Sequence[str] = ()
+) -> Resolution:
+    """The resolution of a recipe; strict turns what was not checked into errors, accepted rules have warnings alone.
+
+    Raises Refusal for a rule that cannot be accepted.
+    """
     resolution = resolve(recipe, stack, overrides)
-    if not strict:
-        return resolution
-    findings = tuple(_strict(finding) for finding in resolution.findings)
-    return replace(resolution, findings=findings)
+    return judged(resolution, strict=strict, accepted=accepted)
+
+
+def judged(resolution: Resolution, *, strict: bool, accepted: Sequence[str]) -> Resolution:
+    """The resolution with the findings as the user wants them. Raises Refusal as `resolved` does."""
+    if strict:
+        resolution = replace(resolution, findings=tuple(_strict(finding) for finding in resolution.findings))
+    return accepting(resolution, accepted) if accepted else resolution
 
 
 def _strict(finding: Finding) -> Finding:

@@ -1,27 +1,44 @@
 """`grpo-run RUNDIR --resume`: goes on with an interrupted run, exactly as its plan says."""
 
-import os
+import json
+from collections.abc import Iterator
 
-from grpo_recipes.cli.launching import ask_trust, launched
+from grpo_recipes.cli.again import allowed_plan, planned_again, say
+from grpo_recipes.cli.launching import Changes, ask_trust, launched
 from grpo_recipes.errors import Refusal
-from grpo_recipes.plan import from_json
-from grpo_recipes.record.run_record import read_record
+from grpo_recipes.lock.read_lock import read_lock
+from grpo_recipes.plan import Plan, to_json
+from grpo_recipes.stack.probe import probe
 
-PLAN_FILE = "plan.json"
+STARTED_WITH = ("world", "arguments", "shims", "deepspeed", "environment")
+_SHOWN = 6
 
 
-def resume(folder: str, allowed: tuple[str, ...], *, as_json: bool) -> int:
+def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json: bool) -> int:
     """Continues from the newest whole checkpoint. Raises Refusal for a folder that cannot be continued."""
-    try:
-        with open(os.path.join(folder, PLAN_FILE), encoding="utf-8") as file:
-            plan = from_json(file.read())
-    except OSError as error:
-        raise Refusal(f"{folder} is no run folder\n  = because: {PLAN_FILE}: {error.strerror or error}") from None
-    except ValueError as error:
-        first = str(error).splitlines()[0]
-        raise Refusal(f"{os.path.join(folder, PLAN_FILE)} is no plan of this release\n  = because: {first}") from None
-    record = read_record(folder)
-    if record is not None and record.status == "completed":
-        raise Refusal(f"{folder} is finished\n  = fix: grpo-run with its recipe.yaml trains again")
-    ask_trust(plan, allowed)
+    lock = read_lock(folder)
+    if lock.record is not None and lock.record.status == "completed":
+        raise Refusal(f"{folder} is finished\n  = fix: grpo-run {folder} trains the same plan again")
+    changes = Changes(accept_drift=accept_drift)
+    again = planned_again(lock, probe(), changes)
+    say(again)
+    _refuse_another_start(folder, lock.plan, allowed_plan(again, changes))
+    ask_trust(lock.plan, allowed, folder)
     return launched(folder, as_json=as_json, resume=True)
+
+
+def _refuse_another_start(folder: str, old: Plan, new: Plan) -> None:
+    """Raises Refusal where the folder, whose files stay as they are, would start something else than is needed here."""
+    changed = list(_changed(json.loads(to_json(old)), json.loads(to_json(new))))
+    if changed:
+        raise Refusal(
+            f"{folder}: the run cannot go on with what there is now\n"
+            f"  = because: {', '.join(changed[:_SHOWN])} would not be as in its plan.json\n"
+            f"  = fix: go on where it was started, or grpo-run {folder} --out FOLDER for a new run of the same plan"
+        )
+
+
+def _changed(old: dict[str, dict[str, object]], new: dict[str, dict[str, object]]) -> Iterator[str]:
+    for part in STARTED_WITH:
+        was, now = old[part] or {}, new[part] or {}
+        yield from (f"{part}.{key}" for key in dict.fromkeys([*was, *now]) if was.get(key) != now.get(key))

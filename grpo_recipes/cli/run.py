@@ -1,13 +1,15 @@
-"""`grpo-run RECIPE`: check, plan, render, launch, and say what came of it."""
+"""`grpo-run RECIPE`: check, plan, render, launch, and say what came of it. RUNDIR: the plan of an earlier run."""
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Literal
 
 import click
 
-from grpo_recipes.cli.launching import ask_trust, launched
+from grpo_recipes.cli.accept_option import accept_option
+from grpo_recipes.cli.launching import AnswerAlone, Changes, Ready, ask_trust, launched, names_a_plan
 from grpo_recipes.cli.resolving import resolved
-from grpo_recipes.cli.resume import resume
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
 from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.finding import has_errors
@@ -17,14 +19,16 @@ from grpo_recipes.report.findings_text import count_text, findings_text
 from grpo_recipes.resolve.merged_recipe import merged_recipe_text
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.resolve.smoke import smoke_plan
+from grpo_recipes.stack.stack import Stack
 from grpo_recipes.trust.redact import redact
 
 
 @click.command()
-@click.argument("recipe")
+@click.argument("recipe", metavar="RECIPE|RUNDIR")
 @set_option
 @target_option
 @strict_option
+@accept_option
 @click.option("--validate-only", is_flag=True, help="Stop after the checks; nothing is written.")
 @click.option("--dry-run", is_flag=True, help="Write the run folder and stop; launch.sh in it starts the run.")
 @click.option("--smoke", is_flag=True, help="Train two steps on a few prompts, print the proofs, keep no model.")
@@ -32,6 +36,7 @@ from grpo_recipes.trust.redact import redact
     "--out", metavar="FOLDER", help="Run folder; it must not exist yet. Default: runs/NAME-TIME, runs/NAME-smoke-TIME."
 )
 @click.option("--resume", "resuming", is_flag=True, help="Go on with an interrupted run; RECIPE is its run folder.")
+@click.option("--accept-drift", is_flag=True, help="Launch a RUNDIR or plan.json also if it is another experiment now.")
 @click.option("--allow-code", "allowed", metavar="SHA", multiple=True, help="Allow code of the recipe by its sha256.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def run(
@@ -39,39 +44,62 @@ def run(
     overrides: tuple[str, ...],
     target: str | None,
     strict: bool,
+    accepted: tuple[str, ...],
     validate_only: bool,
     dry_run: bool,
     smoke: bool,
     out: str | None,
     resuming: bool,
+    accept_drift: bool,
     allowed: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Train a recipe (the default command)."""
+    """Train a recipe (the default command).
+
+    For a run folder or its plan.json exactly that plan, in a new folder, after it was said what is different by now.
+    """
     if resuming:
-        if overrides or target or out or validate_only or dry_run or smoke:
-            raise Refusal("--resume goes on with the plan as it is; beside it stand only --allow-code and --json")
-        return resume(recipe, allowed, as_json=as_json)
+        if overrides or accepted or target or out or validate_only or dry_run or smoke:
+            raise Refusal("--resume goes on with the plan as it is; with it go --allow-code, --accept-drift and --json")
+        from grpo_recipes.cli.resume import resume
+
+        return resume(recipe, allowed, accept_drift=accept_drift, as_json=as_json)
     if target is not None and not (validate_only or dry_run):
         raise Refusal("--target declares another machine; a run needs this one's stack\n  = fix: add --dry-run")
-    resolution = resolved(recipe, chosen_stack(target), overrides, strict=strict)
-    if validate_only:
-        return _answer(resolution, as_json)
-    _talk(resolution)
-    if resolution.refused or resolution.context is None:
-        return EXIT_NOT_STARTED
-    plan = smoke_plan(plan_of(resolution)) if smoke else plan_of(resolution)
+    changes = Changes(overrides, accepted, strict, accept_drift, begins_anew=out is not None)
+    form: Literal["text", "json"] = "json" if as_json else "text"
+    ready = _ready(recipe, chosen_stack(target), changes, form if validate_only else None)
+    if isinstance(ready, int):
+        return ready
+    plan = smoke_plan(ready.plan) if smoke and not ready.plan.smoke else ready.plan
     if not dry_run:
         ask_trust(plan, allowed)
-    folder = _write(plan, out, merged_recipe_text(resolution.context.source))
+    folder = _write(plan, out, ready)
     if dry_run:
         click.echo(folder)
         return EXIT_DONE
-    return launched(folder, as_json=as_json, smoke=smoke)
+    return launched(folder, as_json=as_json, smoke=plan.smoke)
 
 
-def _answer(resolution: Resolution, as_json: bool) -> int:
-    if as_json:
+def _ready(recipe: str, stack: Stack, changes: Changes, answer_alone: AnswerAlone) -> Ready | int:
+    """What a recipe or a plan launches, or the exit code where that is all."""
+    if names_a_plan(recipe):
+        from grpo_recipes.cli.again import ready_again  # a recipe needs nothing of it
+
+        return ready_again(recipe, stack, changes, answer_alone)
+    if changes.accept_drift:
+        raise Refusal("--accept-drift is for a plan that was made before: a run folder, or its plan.json")
+    resolution = resolved(recipe, stack, changes.overrides, strict=changes.strict, accepted=changes.accepted)
+    if answer_alone is not None:
+        return _answer(resolution, answer_alone)
+    _talk(resolution)
+    if resolution.refused or resolution.context is None:
+        return EXIT_NOT_STARTED
+    return Ready(plan_of(resolution), merged_recipe_text(resolution.context.source))
+
+
+def _answer(resolution: Resolution, form: AnswerAlone) -> int:
+    if form == "json":
         click.echo(redact(findings_json({resolution.file: resolution.findings})))
     else:
         text = findings_text(resolution.findings, resolution.file)
@@ -86,10 +114,12 @@ def _talk(resolution: Resolution) -> None:
         click.echo(f"{resolution.file}: {count_text(resolution.findings)}, nothing was started", err=True)
 
 
-def _write(plan: Plan, out: str | None, recipe_text: str) -> str:
+def _write(plan: Plan, out: str | None, ready: Ready) -> str:
+    from grpo_recipes.lock.completed import completed
     from grpo_recipes.render.run_folder import write_run_folder
 
     if out is None:
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-        out = os.path.join("runs", f"{plan.name}-{'smoke-' if plan.smoke else ''}{stamp}")
-    return write_run_folder(plan, out, recipe_text)
+        out = os.path.join(ready.beside, f"{plan.name}-{'smoke-' if plan.smoke else ''}{stamp}")
+    whole = replace(completed(plan, is_pinned=ready.is_pinned), folder=os.path.abspath(out))
+    return write_run_folder(whole, out, ready.recipe_text)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import click
 
+from grpo_recipes.cli.accept_option import accept_option
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
 from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED, Refusal
@@ -19,6 +20,7 @@ FORMATS = ("text", "json", "github", "sarif")
 @set_option
 @target_option
 @strict_option
+@accept_option
 @click.option(
     "--format",
     "form",
@@ -33,6 +35,7 @@ def validate(
     overrides: tuple[str, ...],
     target: str | None,
     strict: bool,
+    accepted: tuple[str, ...],
     form: str,
     fix: bool,
     write: bool,
@@ -43,13 +46,13 @@ def validate(
     if fix and (overrides or form != "text"):
         raise Refusal("--fix mends the file; it goes with neither --set nor --format")
     stack = chosen_stack(target)
-    resolutions = [resolved(recipe, stack, overrides, strict=strict) for recipe in recipes]
+    resolutions = [resolved(recipe, stack, overrides, strict=strict, accepted=accepted) for recipe in recipes]
     if fix:
         from grpo_recipes.cli.fix import fixed
 
         changed = [bool(fixed(resolution, write=write).fixed) for resolution in resolutions]
         if write and any(changed):
-            resolutions = [resolved(recipe, stack, overrides, strict=strict) for recipe in recipes]
+            resolutions = [resolved(recipe, stack, overrides, strict=strict, accepted=accepted) for recipe in recipes]
     else:
         _answer(resolutions, form)
     return EXIT_NOT_STARTED if any(r.refused for r in resolutions) else EXIT_DONE

@@ -4,11 +4,16 @@ import ast
 import csv
 import json
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import TextIOWrapper
+
+from grpo_recipes.facts.regular_file import open_regular, read_text
 
 DATA_FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
 LARGEST_ROW = 4 * 1024 * 1024
+MOST_COLUMNS = 10_000
 LARGEST_SOURCE = 1024 * 1024
 
 
@@ -33,32 +38,45 @@ def data_format(path: str) -> str | None:
 def columns_of(path: str) -> tuple[str, ...] | None:
     """The columns of a local data file, from the first row of .jsonl and the header of .csv; None when not known.
 
-    Raises ValueError with a reason when the first row cannot be read.
+    They go into messages, so a link to a file of another kind, which may be anything of this machine, is not read.
+    Raises ValueError with a reason when the first row cannot be read, OSError for what is no regular file.
     """
     kind = os.path.splitext(path)[1].lower()
+    if data_format(os.path.realpath(path)) != data_format(path):
+        return None
     if kind == ".jsonl":
         return _jsonl_columns(path)
     if kind == ".csv":
-        with open(path, encoding="utf-8", newline="", errors="replace") as file:
-            header = next(csv.reader([file.readline(LARGEST_ROW)]), [])
+        try:
+            header = next(csv.reader([_first_line(path)]), [])
+        except csv.Error as error:
+            raise ValueError(f"its header cannot be read: {error}") from None
         if not header:
             raise ValueError("it is empty")
+        if len(header) > MOST_COLUMNS:
+            raise ValueError(f"its header has {len(header):,} columns, and {MOST_COLUMNS:,} are the most")
         return tuple(header)
     return None
 
 
 def _jsonl_columns(path: str) -> tuple[str, ...]:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        line = file.readline(LARGEST_ROW)
+    line = _first_line(path)
     if not line.strip():
         raise ValueError("it is empty" if not line else "its first line is blank")
     try:
         row = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"its first line is no JSON: {error}") from None
     if not isinstance(row, dict):
         raise ValueError("its first line is no JSON object")
+    if len(row) > MOST_COLUMNS:
+        raise ValueError(f"its first row has {len(row):,} columns, and {MOST_COLUMNS:,} are the most")
     return tuple(str(key) for key in row)
+
+
+def _first_line(path: str) -> str:
+    with TextIOWrapper(open_regular(path), encoding="utf-8", newline="", errors="replace") as file:
+        return file.readline(LARGEST_ROW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +100,21 @@ def functions_of(path: str) -> dict[str, Function]:
 
     Raises OSError, and SyntaxError or ValueError for what is no Python source.
     """
-    with open(path, encoding="utf-8") as file:
-        source = file.read(LARGEST_SOURCE + 1)
-    if len(source) > LARGEST_SOURCE:
-        raise ValueError("it is larger than 1 MiB")
-    tree = ast.parse(source)
+    tree = source_tree(path)
     return {
         node.name: _function(node) for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
+
+
+def source_tree(path: str) -> ast.Module:
+    """The syntax tree of a Python file. Raises OSError, and SyntaxError or ValueError for what is no Python source."""
+    source = read_text(path, LARGEST_SOURCE)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the user's source, which is not ours to judge
+            return ast.parse(source)
+    except (RecursionError, MemoryError):
+        raise ValueError("it is nested too deeply") from None
 
 
 def _required(arguments: Sequence[ast.arg], defaults: int) -> list[str]:

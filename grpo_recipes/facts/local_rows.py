@@ -4,9 +4,11 @@ import csv
 import json
 import os
 from collections.abc import Mapping
+from io import TextIOWrapper
 from itertools import islice
 
 from grpo_recipes.facts.local_files import LARGEST_ROW
+from grpo_recipes.facts.regular_file import open_regular
 
 MOST_COUNTED = 10_000
 """Rows of a file that are looked at, so that a large file costs no more than a small one."""
@@ -17,7 +19,7 @@ def first_row(path: str) -> Mapping[str, object] | None:
     if os.path.splitext(path)[1].lower() != ".jsonl":
         return None
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with TextIOWrapper(open_regular(path), encoding="utf-8", errors="replace") as file:
             row = json.loads(file.readline(LARGEST_ROW))
     except (OSError, ValueError, RecursionError):
         return None
@@ -30,7 +32,9 @@ def rows_up_to(path: str, most: int) -> int | None:
         return None
     kind = os.path.splitext(path)[1].lower()
     try:
-        with open(path, encoding="utf-8", newline="" if kind == ".csv" else None, errors="replace") as file:
+        with TextIOWrapper(
+            open_regular(path), encoding="utf-8", newline="" if kind == ".csv" else None, errors="replace"
+        ) as file:
             if kind == ".jsonl":
                 return sum(1 for _ in islice((line for line in file if line.strip()), most))
             if kind == ".csv":

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grpo_recipes.facts.regular_file import open_regular
 from grpo_recipes.facts.shipped import table
 
 _LARGEST_FILE_BYTES = 1_048_576
 _MOST_LAYERS = 1000
+_COMMIT = re.compile("[0-9a-f]{40}")
 _OUTPUT = "lm_head"
 _EMBEDDING = "model.embed_tokens"
 
@@ -79,9 +81,12 @@ def read_model_config(model: str, revision: str | None = None) -> dict[str, obje
     return _well_known(model) if found is None and revision in (None, "main") else found
 
 
-def cached_snapshot(model: str, revision: str | None = None) -> Path | None:
-    """The folder in which the local hub cache has a model at a revision, None when it has not; None is main."""
-    folder = _hub_cache() / f"models--{model.replace('/', '--')}"
+def cached_snapshot(model: str, revision: str | None = None, kind: str = "models") -> Path | None:
+    """The folder in which the local hub cache has a model at a revision, None when it has not; None is main.
+
+    kind: "models", or "datasets" for one of these.
+    """
+    folder = _hub_cache() / f"{kind}--{model.replace('/', '--')}"
     wanted = revision or "main"
     try:
         commit = (folder / "refs" / wanted).read_text(encoding="utf-8").strip()
@@ -89,6 +94,14 @@ def cached_snapshot(model: str, revision: str | None = None) -> Path | None:
         commit = wanted
     snapshot = folder / "snapshots" / commit
     return snapshot if ".." not in snapshot.parts and os.path.isdir(snapshot) else None
+
+
+def cached_commit(name: str, revision: str | None = None, kind: str = "models") -> str | None:
+    """The commit that a revision of a hub id is, as far as it is known here: it is one itself, or the cache says."""
+    if revision is not None and _COMMIT.fullmatch(revision):
+        return revision
+    snapshot = cached_snapshot(name, revision, kind)
+    return snapshot.name if snapshot is not None and _COMMIT.fullmatch(snapshot.name) else None
 
 
 def _hub_cache() -> Path:
@@ -112,7 +125,7 @@ def _well_known(model: str) -> dict[str, object] | None:
 
 def _read(file_path: Path) -> dict[str, object] | None:
     try:
-        with file_path.open("rb") as file:
+        with open_regular(file_path) as file:
             content = file.read(_LARGEST_FILE_BYTES + 1)
         if len(content) > _LARGEST_FILE_BYTES:
             return None
@@ -135,6 +148,12 @@ def parameter_count(config: Mapping[str, object]) -> int | None:
     layer += 2 * sizes.hidden + (2 * sizes.head_dim if sizes.family.head_norms else 0)
     embeddings = sizes.vocabulary * sizes.hidden * (1 if sizes.is_tied else 2)
     return embeddings + sizes.layers * layer + sizes.hidden
+
+
+def cached_numbers(config: Mapping[str, object]) -> int | None:
+    """Keys and values that generation keeps for one token, of all layers; None for a config that is not covered."""
+    sizes = _sizes(config)
+    return None if sizes is None else 2 * sizes.layers * sizes.key_value_heads * sizes.head_dim
 
 
 def lora_parameter_count(config: Mapping[str, object], r: int, target_modules: str | Sequence[str]) -> int | None:

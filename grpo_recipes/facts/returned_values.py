@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from grpo_recipes.facts.local_files import LARGEST_SOURCE
+from grpo_recipes.facts.local_files import source_tree
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _NUMBERS = ("abs", "float", "int", "len", "max", "min", "round", "sum")
@@ -15,8 +15,7 @@ def returns_no_list(path: str, name: str) -> str | None:
     None where it may be one, for what is decorated, and for what cannot be read. Nothing is run.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            tree = ast.parse(file.read(LARGEST_SOURCE))
+        tree = source_tree(path)
     except (OSError, SyntaxError, ValueError):
         return None
     for node in tree.body:

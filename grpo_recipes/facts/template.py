@@ -4,6 +4,7 @@ import ast
 import functools
 import re
 import warnings
+from typing import Any
 
 
 class TemplateProblem(Exception):
@@ -25,16 +26,25 @@ def template_variables(text: str) -> frozenset[str]:
 
 def _variables(text: str) -> frozenset[str]:
     """The same as jinja2 says."""
-    from jinja2 import TemplateSyntaxError, meta
+    from jinja2 import TemplateSyntaxError, pass_context
+    from jinja2.meta import TrackingCodeGenerator
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     try:
-        tree = ImmutableSandboxedEnvironment().parse(text)
-        return frozenset(meta.find_undeclared_variables(tree))  # looks filters and tests up too
+        # Otherwise jinja2 computes what is constant while it looks, and {{ 7 ** (9 ** 9) }} would never end. A finalize
+        # that takes the context is not known before rendering, nor is what it would be called with.
+        environment = ImmutableSandboxedEnvironment(finalize=pass_context(lambda _, value: value))
+        reader: Any = TrackingCodeGenerator(environment)
+        reader.optimizer = None
+        reader.visit_EvalContextModifier = lambda node, frame: None  # {% autoescape 7 ** (9 ** 9) %}
+        reader.visit(environment.parse(text))  # looks filters and tests up too
+        return frozenset(reader.undeclared_identifiers)
     except TemplateSyntaxError as error:
         raise TemplateProblem(f"line {error.lineno}: {error.message}") from None
     except RecursionError:
         raise TemplateProblem("it is nested too deeply") from None
+    except ValueError as error:  # a number of more digits than Python reads
+        raise TemplateProblem(str(error)) from None
 
 
 _EXPRESSION = re.compile(r"\{\{([^{}\\\n]{1,500})\}\}")

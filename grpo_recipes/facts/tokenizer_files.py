@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from grpo_recipes.facts.model_config import cached_snapshot
+from grpo_recipes.facts.regular_file import read_text
 
 _LARGEST_FILE_BYTES = 16 * 1024 * 1024
 # Files that hold a template, or a tokenizer whose template is not in a file of transformers.
@@ -44,8 +45,6 @@ def _default(template: object) -> str | None:
 
 def _text(path: Path) -> str | None:
     try:
-        if path.stat().st_size > _LARGEST_FILE_BYTES:
-            return None
-        return path.read_text(encoding="utf-8")
+        return read_text(path, _LARGEST_FILE_BYTES)
     except (OSError, ValueError):
         return None

@@ -18,6 +18,7 @@ from grpo_recipes.errors import EXIT_INTERRUPTED, EXIT_TRAINER_FAILED, Refusal
 from grpo_recipes.launch import supervisor
 from grpo_recipes.launch.metrics import METRICS_FILE, number, read_new
 from grpo_recipes.launch.progress import Progress, progress
+from grpo_recipes.launch.redacted_log import redacted_log
 from grpo_recipes.record.run_record import RECORD_FILE, RunRecord, amend_record, read_record
 from grpo_recipes.trust.redact import redact
 
@@ -83,7 +84,7 @@ def _run(folder: str, log: str, shown: Progress, arguments: list[str]) -> tuple[
     offset, started = 0, time.time()
     asked: list[str] = []
     # Handlers come before the start: a Ctrl-C in between would leave a training without its watcher.
-    with _signals_noted(asked), open(log, "ab") as output:
+    with _signals_noted(asked), redacted_log(log) as output:
         child = subprocess.Popen(
             [sys.executable, "-I", "-S", supervisor.__file__, folder, str(os.getpid()), *arguments],
             env={**os.environ, "PYTHON": sys.executable, _LAUNCH_ID: launch_id},

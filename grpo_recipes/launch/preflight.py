@@ -14,6 +14,7 @@ from typing import Any
 
 from grpo_recipes.errors import EXIT_INTERNAL, Refusal
 from grpo_recipes.launch import supervisor
+from grpo_recipes.launch.redacted_log import redacted_log
 from grpo_recipes.trust.redact import redact
 
 ANSWER_FILE = "preflight-answer.json"
@@ -48,7 +49,7 @@ def answer_of(folder: str) -> dict[str, Any]:
     log = Path(folder, LOG_FILE)
     scratch = os.path.join(folder, "tmp")  # what rewards leave there goes with the folder
     os.mkdir(scratch)
-    with open(log, "ab") as output:
+    with redacted_log(str(log)) as output:
         child = subprocess.Popen(
             [sys.executable, "-I", "-S", supervisor.__file__, folder, str(os.getpid())],
             env={**os.environ, "PYTHON": sys.executable, "TMPDIR": scratch},

@@ -102,6 +102,8 @@ class PlainProgress:
             self.say(_evaluation_line(event))
         elif kind == "guard":
             self.say(_guard_line(event))
+        elif kind == "server":
+            self.say(_server_line(event))
         if kind != "step" or step is None:
             return
         now = time.monotonic()
@@ -159,6 +161,8 @@ class TerminalProgress:
             self.say(_evaluation_line(event))
         elif kind == "guard":
             self.say(_guard_line(event))
+        elif kind == "server":
+            self.say(_server_line(event))
         if kind != "step" or step is None:
             return
         left = self._estimate.seconds_left({"max_steps": self._max_steps, **event}, time.monotonic())
@@ -176,6 +180,16 @@ def _evaluation_line(event: Event) -> str:
     step = number(event, "step")
     where = f" at step {step:.0f}" if step is not None else ""
     return f"evaluation{where}  {evaluation_text(event)}"
+
+
+def _server_line(event: Event) -> str:
+    """What happened to the vLLM server of the run."""
+    state, seconds = event.get("state"), number(event, "seconds")
+    if state == "died":
+        again = f"{event.get('restart')} of {event.get('of')}"
+        return f"the vLLM server {event.get('how')}; it and the trainer are started again, {again}"
+    after = f" after {clock(seconds)}" if seconds is not None else ""
+    return f"the vLLM server is {state}{after}"
 
 
 def _guard_line(event: Event) -> str:

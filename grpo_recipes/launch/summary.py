@@ -22,6 +22,7 @@ def summary(record: RunRecord, folder: str | None = None) -> str:
     lines = [_status_line(record)]
     if record.message:
         lines += [f"  {line}" for line in record.message.splitlines()]
+    lines += _server_lines(record.vllm_server)
     lines += _proof_lines(record.proofs)
     lines += _guard_lines(record.guards)
     lines += _time_lines(record)
@@ -59,6 +60,15 @@ def _proof_lines(proofs: object) -> list[str]:
         else:
             lines.append(words)
     return [f"  {'proofs' if place == 0 else '':<11} {line}" for place, line in enumerate(lines)]
+
+
+def _server_lines(server: object) -> list[str]:
+    """How often the vLLM server of the run had to be started again, nothing when it never was."""
+    restarts = server.get("restarts") if isinstance(server, Mapping) else None
+    if not isinstance(restarts, list) or not restarts:
+        return []
+    deaths = [f"at step {death.get('step')} it {death.get('how')}" for death in restarts if isinstance(death, Mapping)]
+    return [f"  vLLM server started again: {'; '.join(deaths)}"]
 
 
 def _guard_lines(guards: object) -> list[str]:

@@ -30,6 +30,7 @@ _POLL_S = 1.0
 _LEAVE_S = 1.0
 _GIVE_UP_S = 20.0
 _TRAINER = "worker/train.py"
+_SERVING = "worker/serve.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +131,13 @@ def _kill_all(launcher: subprocess.Popen[bytes]) -> None:
 
 
 def _ask_trainers(launcher: subprocess.Popen[bytes]) -> None:
-    """Tells the ranks to save and stop, or the launcher while there are none yet."""
-    _send(trainers(descendants(os.getpid())) or [launcher.pid], signal.SIGTERM)
+    """Tells the ranks to save and stop, or the launcher while there are none yet.
+
+    Beside a vLLM server one process watches ranks and server: it is told, and passes it on.
+    """
+    below = descendants(os.getpid())
+    serving = [process.pid for process in below if any(word.endswith(_SERVING) for word in process.argv)]
+    _send(serving or trainers(below) or [launcher.pid], signal.SIGTERM)
 
 
 def _start(folder: str, arguments: list[str]) -> subprocess.Popen[bytes]:

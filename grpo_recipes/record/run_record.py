@@ -22,7 +22,9 @@ class RunRecord:
     ok (None: not seen yet) and shown, a text. guards: those that spoke, each with id, name, action,
     first_step, last_step, count and its last value; guards_not_seen: names of those that had nothing to look at.
     evaluation: {"before", "after", "examples"}.
+    vllm_server: {"restarts"}: each with time, step and how the server of the run died; None without one.
     metrics: figures of the whole run. final, checkpoint: folders, relative to the run folder or absolute.
+    verified: what the worker found of data, model and template before the launch; see worker/verified.py.
     train_cpu_s: CPU seconds of all training threads of this process; train_wall_s: seconds by the clock.
     """
 
@@ -38,12 +40,14 @@ class RunRecord:
     proofs: object = None
     guards: object = None
     guards_not_seen: object = None
+    vllm_server: object = None
     evaluation: dict[str, object] = field(default_factory=dict)
     metrics: dict[str, object] = field(default_factory=dict)
     final: str | None = None
     checkpoint: str | None = None
     train_cpu_s: float | None = None
     train_wall_s: float | None = None
+    verified: object = None
 
 
 def read_record(folder: str) -> RunRecord | None:

@@ -11,7 +11,10 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.plan import Plan, to_json
 from grpo_recipes.render.accelerate import accelerate_yaml
 from grpo_recipes.render.deepspeed import deepspeed_json
-from grpo_recipes.render.launch_script import launch_sh
+from grpo_recipes.render.launch_script import launch_sh, train_sh
+
+COPIED_FILES = ("__init__.py", "plan.py", "trust/__init__.py", "trust/environment.py", "trust/redact.py")
+COPIED_PARTS = ("worker", "rewards")
 
 
 def write_run_folder(plan: Plan, folder: str, recipe_text: str) -> str:
@@ -58,15 +61,20 @@ def _taken(target: Path) -> Refusal:
     )
 
 
-def _write_files(plan: Plan, folder: Path, recipe_text: str) -> None:
-    texts = {
+def written_texts(plan: Plan, recipe_text: str) -> dict[str, str | None]:
+    """The files of a run folder that are made of its plan, by name; None for one that this plan does not need."""
+    return {
         "recipe.yaml": recipe_text,
         "plan.json": to_json(plan),
         "accelerate.yaml": accelerate_yaml(plan),
         "deepspeed.json": deepspeed_json(plan),
         "launch.sh": launch_sh(plan),
+        "train.sh": train_sh(plan),
     }
-    for name, text in texts.items():
+
+
+def _write_files(plan: Plan, folder: Path, recipe_text: str) -> None:
+    for name, text in written_texts(plan, recipe_text).items():
         if text is not None:
             (folder / name).write_text(text, encoding="utf-8", newline="\n")
     (folder / "launch.sh").chmod(0o755)
@@ -77,14 +85,19 @@ def _copy_worker(plan: Plan, worker: Path) -> None:
     package = Path(str(files("grpo_recipes")))
     copy = worker / "grpo_recipes"
     copy.mkdir(parents=True)
-    for file in ("__init__.py", "plan.py"):
+    (copy / "trust").mkdir()
+    for file in COPIED_FILES:
         shutil.copyfile(package / file, copy / file)
-    for part in ("worker", "rewards"):
+    for part in COPIED_PARTS:
         shutil.copytree(package / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-    shutil.copyfile(package / "worker" / "train.py", worker / "train.py")
+    starts = ["train.py"] if plan.vllm is None or plan.vllm.server is None else ["train.py", "serve.py"]
+    for start in starts:
+        shutil.copyfile(package / "worker" / start, worker / start)
     for reward in plan.rewards:
         if reward.kind == "python" and reward.path is not None:
             _copy_reward(Path(reward.path), reward.sha256, worker / "user")
+            for name, sha256 in reward.imports.items():
+                _copy_reward(Path(reward.path).with_name(name), sha256, worker / "user")
 
 
 def _copy_reward(source: Path, sha256: str | None, user: Path) -> None:

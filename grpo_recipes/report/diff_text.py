@@ -3,49 +3,82 @@
 import dataclasses
 import json
 from collections.abc import Sequence
+from itertools import groupby
 
 from grpo_recipes.finding import Finding
 from grpo_recipes.report.findings_json import finding_value
+from grpo_recipes.report.measured import Measured, measured_rows
 from grpo_recipes.resolve.differences import Difference, Differences
 from grpo_recipes.trust.redact import redact
 
 DIFF_FORMAT = 1
 WIDEST = 44
 """A longer value is cut to this many characters."""
+DIGESTS = ("sha256", "commit", "chat_template")
+PARTS = (("machine", "machine"), ("passed", "passed otherwise"), ("bookkeeping", "bookkeeping"))
+"""What follows the experiment, with its title."""
+
+Names = tuple[str, str]
+Both = tuple[Measured | None, Measured | None]
 
 
-def diff_text(names: tuple[str, str], found: Differences) -> str:
+def diff_text(names: Names, found: Differences, measured: Both = (None, None)) -> str:
     """The differences for a person, without a final newline. names: what stands on each side."""
-    lines = [f"a  {names[0]}", f"b  {names[1]}", ""]
-    lines.append("another experiment" if found.experiment else "the same experiment")
-    lines += _table(found.experiment)
-    parts = (("machine", found.machine), ("passed otherwise", found.passed), ("bookkeeping", found.bookkeeping))
-    for title, rows in parts:
+    lines = [f"a  {names[0]}", f"b  {names[1]}", "", verdict(found)]
+    for group, differing in groupby(found.experiment, key=lambda row: row.group):
+        lines += [f"  {group}", *(f"  {line}" for line in _table(cells_of(tuple(differing))))]
+    for part, title in PARTS:
+        rows = getattr(found, part)
         if rows:
-            lines += ["", title, *_table(rows)]
+            lines += ["", title, *_table(cells_of(rows))]
+    figures = measured_rows(measured)
+    if figures:
+        lines += ["", "measured, for information", *_table([("", "a", "b", ""), *((*row, "") for row in figures)])]
     return redact("\n".join(lines))
 
 
-def _table(rows: Sequence[Difference]) -> list[str]:
-    cells = [(row.key, _short(row.a), _short(row.b), row.why) for row in rows]
+def verdict(found: Differences) -> str:
+    """The answer in three words."""
+    return "another experiment" if found.experiment else "the same experiment"
+
+
+def cells_of(rows: Sequence[Difference]) -> list[tuple[str, str, str, str]]:
+    """Key, both values as short texts, and the reason, of each row."""
+    return [(row.key, *_pair(row), row.why) for row in rows]
+
+
+def _table(cells: Sequence[tuple[str, str, str, str]]) -> list[str]:
     widths = [max((len(cell[column]) for cell in cells), default=0) for column in range(3)]
     return [f"  {key:<{widths[0]}}  {a:<{widths[1]}}  {b:<{widths[2]}}   {why}".rstrip() for key, a, b, why in cells]
 
 
-def _short(value: object) -> str:
-    """A value as JSON, "-" where there is none, text without quotes."""
+def _pair(row: Difference) -> tuple[str, str]:
+    """Both values, "-" where there is none, text without quotes; of long texts the part where they begin to differ."""
+    a, b = (_plain(row.key, value) for value in (row.a, row.b))
+    alike = next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    start = max(0, alike - WIDEST // 2) if alike >= WIDEST - 3 else 0
+    return _cut(a, start), _cut(b, start)
+
+
+def _plain(key: str, value: object) -> str:
     if value is None:
         return "-"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-    return text if len(text) <= WIDEST else text[: WIDEST - 3] + "..."
+    if isinstance(value, str) and key.endswith(DIGESTS):
+        return text[:12]
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def diff_json(names: tuple[str, str], found: Differences) -> str:
+def _cut(text: str, start: int) -> str:
+    shown = f"...{text[start:]}" if start else text
+    return shown if len(shown) <= WIDEST else shown[: WIDEST - 3] + "..."
+
+
+def diff_json(names: Names, found: Differences, measured: Both = (None, None)) -> str:
     """The same in the form of schemas/diff.schema.json."""
-    return _document(
-        {"a": names[0], "b": names[1], "same_experiment": not found.experiment, **dataclasses.asdict(found)}
-    )
+    value: dict[str, object] = {"a": names[0], "b": names[1], "same_experiment": not found.experiment}
+    sides = {side: one for side, one in zip("ab", measured, strict=True) if one is not None}
+    return _document({**value, **dataclasses.asdict(found), "measured": sides})
 
 
 def refused_json(sides: Sequence[tuple[str, Sequence[Finding]]]) -> str:

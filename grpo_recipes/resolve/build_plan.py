@@ -1,35 +1,36 @@
 """Phase 6, second half: the complete, checked settings become a Plan."""
 
-import hashlib
 import os
 from collections.abc import Mapping
 
 from grpo_recipes import __version__
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import Expression, Passed, Unsaid
-from grpo_recipes.facts.local_files import data_format, local_path
 from grpo_recipes.facts.model_config import lora_parameter_count, parameter_count, read_model_config
-from grpo_recipes.finding import Path
 from grpo_recipes.plan import (
     PLAN_FORMAT,
-    Data,
     Evaluation,
     Guards,
     Model,
     Plan,
     PlannedSetting,
-    Reward,
-    Tokenizer,
     World,
 )
 from grpo_recipes.resolve.arguments import arguments, expect
+from grpo_recipes.resolve.made_by import made_by
 from grpo_recipes.resolve.not_expressed import expressions
+from grpo_recipes.resolve.planned_files import planned_data, planned_model, planned_rewards, planned_tokenizer
 from grpo_recipes.resolve.schema_findings import flow
+from grpo_recipes.resolve.vllm_plan import vllm
 from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.own_server import starts_server
 from grpo_recipes.settings import Setting
 from grpo_recipes.stack.stack import to_json_value
 
-MACHINE = ("batch", "world", "launch", "distributed", "shims")
+MACHINE = ("batch", "world", "launch", "distributed", "shims", "vllm", "vllm_server")
+OF_THE_MACHINE = ("model_init_kwargs.attn_implementation", "model_init_kwargs.device_map", "generation.vllm_engine")
+# world.gpus says it in its reason.
+UNSAID = ("world.server_gpus", "world.all_gpus")
 BOOKKEEPING = ("logging", "guards", "evaluation", "name", "description", "recipe", "extends")
 
 # Names that GRPOConfig and transformers' GenerationConfig share.
@@ -39,7 +40,7 @@ SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 def build_plan(context: Context, notes: tuple[str, ...]) -> Plan:
     """The plan of checked settings. Local files are read for their sha256. notes: findings that did not forbid it."""
     passed = arguments(context)
-    model = _model(context)
+    model = planned_model(context)
     return Plan(
         plan=PLAN_FORMAT,
         grpo_recipes=__version__,
@@ -50,9 +51,9 @@ def build_plan(context: Context, notes: tuple[str, ...]) -> Plan:
         settings=planned_settings(context, passed.GRPOConfig),
         arguments=passed,
         model=model,
-        tokenizer=_tokenizer(context),
-        data=_data(context, "dataset"),
-        rewards=_rewards(context),
+        tokenizer=planned_tokenizer(context, model),
+        data=planned_data(context, "dataset"),
+        rewards=planned_rewards(context),
         evaluation=_evaluation(context),
         guards=Guards(**context.settings.under("guards")),  # type: ignore[arg-type]
         shims=dict(sorted(context.settings.under("shims").items())),
@@ -60,6 +61,9 @@ def build_plan(context: Context, notes: tuple[str, ...]) -> Plan:
         deepspeed=_deepspeed(context),
         environment=_environment(context),
         findings=notes,
+        vllm=vllm(context),
+        made_by=made_by(),
+        recipe_file=os.path.abspath(context.source.file),
     )
 
 
@@ -68,7 +72,7 @@ def kind_of(key: str) -> str:
     section, _, name = key.partition(".")
     if section == "GRPOConfig":
         return classified_fields()[name].kind
-    if key == "model_init_kwargs.attn_implementation" or key == "model_init_kwargs.device_map" or section in MACHINE:
+    if key in OF_THE_MACHINE or section in MACHINE:
         return "machine"
     return "bookkeeping" if section in BOOKKEEPING else "experiment"
 
@@ -86,6 +90,8 @@ def planned_settings(context: Context, passed: Mapping[str, object]) -> tuple[Pl
             continue
         if owner == "guards" and not setting.given:
             continue  # plan.json has them all in a section of its own
+        if key in UNSAID or (owner == "vllm_server" and not starts_server(context)):
+            continue
         if setting.value is None or (not setting.given and setting.value in ([], {}, "", "auto")):
             continue
         rows.append(_row(key, setting, said.get(name) if owner == "GRPOConfig" else None))
@@ -130,15 +136,6 @@ def _world(context: Context) -> World:
     )
 
 
-def _model(context: Context) -> Model:
-    value = context.text("model.model_name_or_path")
-    path = local_path(value, context.source.directory(("model", "model_name_or_path")))
-    if path is not None:
-        return Model("folder", path)
-    revision = context.value("model_init_kwargs.revision")
-    return Model("hub", value, str(revision) if revision is not None else None)
-
-
 def _trainable_parameters(context: Context, model: Model) -> int | None:
     config = read_model_config(model.path) if model.source == "folder" else None
     if config is None or context.value("tokenizer.add_tokens"):
@@ -153,94 +150,27 @@ def _trainable_parameters(context: Context, model: Model) -> int | None:
     return lora_parameter_count(config, lora["r"], lora["target_modules"])  # type: ignore[arg-type]
 
 
-def _tokenizer(context: Context) -> Tokenizer:
-    template = context.value("tokenizer.chat_template_path")
-    directory = context.source.directory(("tokenizer", "chat_template_path"))
-    tokens = context.value("tokenizer.add_tokens")
-    return Tokenizer(
-        chat_template_path=os.path.normpath(os.path.join(directory, str(template))) if template else None,
-        add_tokens=tuple(tokens) if isinstance(tokens, list) else (),
-    )
-
-
-def _sha256(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _data(context: Context, section: str) -> Data:
-    """The rows of `dataset`, or of `evaluation` with everything that it leaves to `dataset`."""
-    own_path = context.value(f"{section}.path") is not None
-    path_key: Path = (section, "path") if own_path else ("dataset", "path")
-    value = context.text(".".join(map(str, path_key)))
-    path = local_path(value, context.source.directory(path_key))
-    is_file = path is not None and data_format(path) is not None
-    text = _text_or_none
-    prompt_format = context.text("dataset.prompt_format")
-    return Data(
-        source="file" if is_file else "folder" if path is not None else "hub",
-        path=path or value,
-        format=data_format(path) if path is not None and is_file else None,
-        name=text(context.value(f"{section}.name")) or (None if own_path else text(context.value("dataset.name"))),
-        split=text(context.value(f"{section}.split")) or "train",
-        revision=None if section == "evaluation" and own_path else text(context.value("dataset.revision")),
-        prompt=text(context.value("dataset.prompt")),
-        prompt_format="standard" if prompt_format == "standard" else "conversational",
-        system_prompt=text(context.value("dataset.system_prompt")),
-        columns={k: str(v) for k, v in context.mapping("dataset.columns").items()},
-        max_rows=context.value(f"{section}.max_rows"),  # type: ignore[arg-type]
-        sha256=_sha256(path) if path is not None and is_file else None,
-    )
-
-
-def _text_or_none(value: object) -> str | None:
-    return None if value is None else str(value)
-
-
-def _rewards(context: Context) -> tuple[Reward, ...]:
-    rewards = context.value("rewards")
-    planned: list[Reward] = []
-    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
-        planned.append(_reward(context, index, reward, {r.name for r in planned}))
-    return tuple(planned)
-
-
-def _reward(context: Context, index: int, reward: dict[str, object], taken: set[str]) -> Reward:
-    weight, options = float(str(reward["weight"])), reward["options"]
-    kwargs = dict(options) if isinstance(options, dict) else {}
-    if reward["python"] is not None:
-        file, _, function = str(reward["python"]).rpartition(":")
-        path = os.path.normpath(os.path.join(context.source.directory(("rewards", index, "python")), file))
-        target = f"{os.path.basename(file)}:{function}"
-        return Reward("python", _free(function, taken), target, weight, kwargs, path, _sha256(path))
-    if reward["model"] is not None:
-        model = str(reward["model"])
-        path_or_id = local_path(model, context.source.directory(("rewards", index, "model"))) or model
-        return Reward("model", _free(os.path.basename(model), taken), path_or_id, weight, kwargs)
-    name = str(reward["name"])
-    return Reward("shipped", _free(name, taken), name, weight, kwargs)
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """The name, with a number when another reward has it already."""
-    number, free = 2, name
-    while free in taken:
-        free, number = f"{name}_{number}", number + 1
-    return free
-
-
 def _evaluation(context: Context) -> Evaluation | None:
     if not context.has_section("evaluation"):
         return None
     return Evaluation(
-        data=_data(context, "evaluation"),
+        data=planned_data(context, "evaluation"),
         at_start=bool(context.value("evaluation.at_start")),
         every_steps=context.whole("evaluation.every_steps"),
         greedy=bool(context.value("evaluation.greedy")),
         batch_size=context.whole("GRPOConfig.per_device_train_batch_size"),
-        sampling={name: context.value(f"GRPOConfig.{name}") for name in SAMPLING},
+        sampling=_sampling(context),
         max_prompt_length=context.value("GRPOConfig.max_prompt_length"),  # type: ignore[arg-type]
     )
+
+
+def _sampling(context: Context) -> dict[str, object]:
+    """How transformers draws held-out completions; what only vLLM knows is left out, GEN010 says so."""
+    sampling = {name: context.value(f"GRPOConfig.{name}") for name in SAMPLING}
+    if context.value("generation.min_tokens") is not None:
+        sampling["min_new_tokens"] = context.value("generation.min_tokens")
+    own = {} if context.value("GRPOConfig.use_vllm") is True else context.mapping("generation.generation_kwargs")
+    return sampling | dict(own)
 
 
 def _deepspeed(context: Context) -> dict[str, object] | None:

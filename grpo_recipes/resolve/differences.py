@@ -7,34 +7,40 @@ them, or does by itself; so what differs there is the experiment, and what diffe
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
+from grpo_recipes.facts.experiment_groups import GROUPS, group_of
 from grpo_recipes.plan import Plan, PlannedSetting
+from grpo_recipes.resolve.contents import contents
+from grpo_recipes.resolve.effective_batch import SAID_BY, effective_batch
 from grpo_recipes.stack.stack import Stack, from_json_value
 
 # Values with two spellings in one release.
 SPELLINGS: Mapping[str, Mapping[bool, str]] = {"grpo.scale_rewards": {True: "group", False: "none"}}
-# Said by plan.data, plan.rewards and plan.model, with the digests of files instead of their places.
-BY_CONTENT = ("dataset.", "rewards", "model.model_name_or_path", "model.model_revision")
-# Follow from training.prompts_per_step and the machine, unless the recipe has them.
+# Said by plan.data, plan.rewards, plan.model and plan.tokenizer, with the digests of files instead of their places.
+BY_CONTENT = ("dataset.", "rewards", "model.model_name_or_path", "model.model_revision", "tokenizer.chat_template_path")
+# Follow from training.prompts_per_step and the machine, unless the recipe has them; see effective_batch.
 GEOMETRY = ("GRPOConfig.steps_per_generation", "GRPOConfig.generation_batch_size")
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One value that differs; None on the side that does not have it. why: the reasons of either side."""
+    """One value that differs; None on the side that does not have it.
+
+    why: the reasons of either side. group: of the experiment, one of GROUPS; "" for everything else.
+    """
 
     key: str
     a: object
     b: object
     why: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """experiment: empty when both plans are the same one. machine: packages, GPUs, geometry and shims.
+    """experiment: empty when both plans are the same one, else by groups. machine: packages, GPUs, geometry and shims.
 
     passed: arguments in which the same values are said in other words, or by one of the two alone.
     """
@@ -46,16 +52,25 @@ class Differences:
 
 
 def differences(a: Plan, b: Plan) -> Differences:
-    """Everything that differs between two plans, in the order of their settings."""
-    experiment = _different(_experiment(a), _experiment(b))
+    """Everything that differs between two plans: the experiment by groups, the rest in the settings' order."""
+    experiment = _experiment(a, b)
     machine = _different(_machine(a), _machine(b), _reasons(a, b))
     told = {difference.key for difference in (*experiment, *machine)}
     return Differences(
-        experiment=tuple(one for one in experiment if not _follows(one)),
+        experiment=experiment,
         machine=machine,
         passed=_different(_passed(a, told), _passed(b, told), _reasons(a, b)),
         bookkeeping=_different(_rows(a, _is_bookkeeping), _rows(b, _is_bookkeeping)),
     )
+
+
+def _experiment(a: Plan, b: Plan) -> tuple[Difference, ...]:
+    ours, theirs = contents(a, b)
+    rows = _different({**_values(a), **ours}, {**_values(b), **theirs})
+    found = [replace(one, group=group_of(one.key)) for one in rows if not _follows(one)]
+    batch = _different(effective_batch(a), effective_batch(b))
+    found += [replace(one, group="effective batch") for one in batch]
+    return tuple(sorted(found, key=lambda one: GROUPS.index(one.group)))
 
 
 def _different(
@@ -79,29 +94,14 @@ def _follows(one: Difference) -> bool:
     return None in (one.a, one.b) and any(other != (field and field.name) for other, _, _ in conditions)
 
 
-def _experiment(plan: Plan) -> dict[str, object]:
-    return {key: _plain(key, value) for key, value in _rows(plan, _is_experiment).items()} | _content(plan)
+def _values(plan: Plan) -> dict[str, object]:
+    rows = _rows(plan, _is_experiment)
+    return {key: _plain(key, value) for key, value in rows.items() if key not in SAID_BY}
 
 
 def _plain(key: str, value: object) -> object:
     """A value in the spelling that the format has."""
     return SPELLINGS.get(key, {}).get(value, value) if isinstance(value, bool) else value
-
-
-def _content(plan: Plan) -> dict[str, object]:
-    """Model, data and rewards: files are what they contain, wherever they lie."""
-    rewards = [_said(dataclasses.asdict(reward)) for reward in plan.rewards]
-    return {
-        **{f"model.{name}": value for name, value in _said(dataclasses.asdict(plan.model)).items()},
-        **{f"dataset.{name}": value for name, value in _said(dataclasses.asdict(plan.data)).items()},
-        **{f"rewards[{place}]": reward for place, reward in enumerate(rewards)},
-    }
-
-
-def _said(section: dict[str, Any]) -> dict[str, Any]:
-    """Without what is empty, and without the place of a file whose digest is known."""
-    unsaid = {"path"} if section.get("sha256") is not None else set()
-    return {name: value for name, value in section.items() if name not in unsaid and value not in (None, {}, "")}
 
 
 def _rows(plan: Plan, chosen: Callable[[PlannedSetting], bool]) -> dict[str, object]:
@@ -126,12 +126,13 @@ def _is_geometry(row: PlannedSetting) -> bool:
 
 
 def _machine(plan: Plan) -> dict[str, object]:
-    """Packages, GPUs, geometry and shims."""
+    """Packages, GPUs, geometry, shims, and the rules that were accepted."""
     stack = from_json_value(plan.stack)
     packages = {name: version for name, version in stack.packages.items() if version is not None}
     gpus = {} if stack.gpus is None else {"gpus": _gpus_text(stack)}
     rows = _rows(plan, lambda row: row.key != "world.gpus" and (row.kind == "machine" or _is_geometry(row)))
-    return {**packages, **gpus, **rows}
+    accepted = {"accepted rules": list(plan.accepted)} if plan.accepted else {}
+    return {**packages, **gpus, **rows, **accepted}
 
 
 def _gpus_text(stack: Stack) -> str:
@@ -141,7 +142,8 @@ def _gpus_text(stack: Stack) -> str:
 
 def _passed(plan: Plan, told: Collection[str]) -> dict[str, object]:
     """The arguments as they are passed, without bookkeeping and without what was told under its recipe key."""
-    left_out = {row.key for row in plan.settings if (row.recipe_key or row.key) in told}
+    said = {*told, *SAID_BY}
+    left_out = {row.key for row in plan.settings if (row.recipe_key or row.key) in said}
     left_out |= {f"GRPOConfig.{f.name}" for f in classified_fields().values() if f.kind == "bookkeeping"}
     return {key: value for key, value in _arguments(plan) if key not in left_out}
 

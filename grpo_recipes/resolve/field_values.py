@@ -22,16 +22,21 @@ NO_EFFECT = "FCT008"
 OWNERS = ("GRPOConfig", "LoraConfig", "BitsAndBytesConfig")
 
 
-def value_findings(settings: Settings, facts: Facts, source: Source) -> list[Finding]:
-    """One finding for each value that the target's class takes without a word and chokes on later."""
+def value_findings(settings: Settings, facts: Facts, source: Source, *, left_over: bool = False) -> list[Finding]:
+    """One finding for each value that the target's class takes without a word and chokes on later.
+
+    left_over: judges each written auto that no rule decided, and nothing else.
+    """
     findings = []
     fields = {owner: facts.fields(owner) or {} for owner in OWNERS}
     expressed = expressions(settings, facts)
     for key, setting in settings.items():
         owner, _, name = key.partition(".")
         field = fields[owner].get(name) if owner in OWNERS else None
-        if field is None or setting.refused or setting.value == "auto":
+        if field is None or setting.refused or (setting.value == "auto") != left_over:
             continue
+        if left_over and not setting.given:
+            continue  # a rule had no say, since what it asked for was refused
         if owner == "GRPOConfig" and not _is_passed_as_written(expressed.get(name)):
             continue
         finding = _not_allowed(field, owner, setting, facts, source) or _wrong_type(field, setting, source)

@@ -44,7 +44,12 @@ def _reward_path(value: str, key: str, directory: str) -> str:
 def merged_recipe_text(source: Source) -> str:
     """The merged recipe as YAML that the strict reader reads back to the same values."""
     head = f"# Merged from {', '.join(source.files)}; local paths are absolute.\n"
-    return head + yaml.dump(merged_recipe(source), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return head + recipe_yaml(merged_recipe(source))
+
+
+def recipe_yaml(values: dict[str, Any]) -> str:
+    """Values as YAML that the strict reader reads back to the same values."""
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
 class _Dumper(yaml.SafeDumper):

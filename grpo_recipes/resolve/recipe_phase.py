@@ -1,14 +1,14 @@
 """Phase 1, recipe: the merged values become a checked Recipe and settings with their lines."""
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.finding import Finding, Path
-from grpo_recipes.resolve.schema_findings import schema_findings
+from grpo_recipes.finding import Finding, Mark, Path
+from grpo_recipes.resolve.schema_findings import newer_format, schema_findings
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.settings import FORMAT_ORIGIN, Setting, Settings
 from grpo_recipes.yaml.compose import Source
@@ -38,6 +38,9 @@ class Checked:
 
 def check_recipe(source: Source, facts: Facts) -> Checked:
     """Validates the merged values; what is wrong is reported, set aside, and the rest is looked at all the same."""
+    newer = newer_format(source)
+    if newer is not None:
+        return Checked(None, frozenset({("recipe",)}), [newer])
     values = source.values
     findings: list[Finding] = []
     refused: set[Path] = set()
@@ -45,7 +48,7 @@ def check_recipe(source: Source, facts: Facts) -> Checked:
         try:
             return Checked(Recipe.model_validate(values), frozenset(refused), findings)
         except ValidationError as error:
-            current = Source(source.file, source.files, values, source.marks, source.words)
+            current = replace(source, values=values)
             details: list[Any] = error.errors(include_url=False)
             found = schema_findings(details, facts, current)
         known = {path[:depth] for path in refused for depth in range(len(path) + 1)}
@@ -113,6 +116,19 @@ def _setting(path: Path, value: object, source: Source, refused: frozenset[Path]
 
 
 def written_at(source: Source, path: Path) -> str:
-    """Where a value was written: "recipes/a.yaml:12:3", or the whole override."""
-    mark = source.marks[path]
+    """Where a value was written: "recipes/a.yaml:12:3", or the whole override.
+
+    A list that was extended was written in several places: the first item of each in turn.
+    """
+    value: object = source.values
+    for part in path:
+        value = value.get(part) if isinstance(value, dict) else None
+    items = [source.marks.get((*path, index)) for index in range(len(value) if isinstance(value, list) else 0)]
+    first = {mark.file: mark for mark in reversed(items) if mark is not None}
+    if len(first) < 2:
+        return _place(source.marks[path])
+    return " + ".join(dict.fromkeys(_place(first[mark.file]) for mark in items if mark is not None))
+
+
+def _place(mark: Mark) -> str:
     return f"--set {mark.line_text}" if mark.file == "--set" else str(mark)

@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What is known of a recipe on a stack. context is None when the recipe could not be read far enough."""
+    """What is known of a recipe on a stack. context is None when the recipe could not be read far enough.
+
+    accepted: the rules whose errors the user took for warnings, as the findings have them.
+    """
 
     file: str
     context: Context | None
     findings: tuple[Finding, ...]
+    accepted: tuple[str, ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -66,6 +70,8 @@ def _phases(start: Context) -> tuple[Context, list[Finding]]:
     findings += ambiguous_words(source)
     settings = _refusing(settings, findings)
     settings = pin(decide(replace(start, settings=settings)))
+    left_over = value_findings(settings, facts, source, left_over=True)
+    settings, findings = _refusing(settings, left_over), [*findings, *left_over]
     context = replace(start, settings=settings)
     findings += not_expressed(settings, facts, source)
     findings += without_effect(settings, source)
@@ -95,4 +101,4 @@ def plan_of(resolution: Resolution) -> "Plan":
     from grpo_recipes.resolve.build_plan import build_plan  # validate does not pay for the plan's classes
 
     notes = tuple(f"{finding.severity}: {finding.message} [{finding.rule}]" for finding in resolution.findings)
-    return build_plan(resolution.context, notes)
+    return replace(build_plan(resolution.context, notes), accepted=resolution.accepted)

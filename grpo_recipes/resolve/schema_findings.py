@@ -4,12 +4,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from grpo_recipes import __version__
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.finding import Finding, Patch, Path, dotted
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.placement import unknown_key
 from grpo_recipes.yaml.compose import Source
 
+FORMAT = 1
 MISSING_KEY = "SCH001"
 WRONG_TYPE = "SCH002"
 OUT_OF_RANGE = "SCH003"
@@ -51,6 +53,25 @@ def schema_findings(errors: Sequence[Mapping[str, Any]], facts: Facts, source: S
     for path in [path for path in grouped if any(other != path and other[: len(path)] == path for other in grouped)]:
         del grouped[path]  # another branch of the union went deeper, and says more
     return {path: _finding(path, group, facts, source) for path, group in grouped.items()}
+
+
+def newer_format(source: Source) -> Finding | None:
+    """The finding for a recipe, or a parent, of a later format; nothing else of it can be judged."""
+    for value, mark in source.formats:
+        if isinstance(value, int) and not isinstance(value, bool) and value > FORMAT:
+            return Finding(
+                NOT_ONE_OF,
+                "error",
+                f"recipe format {shown(value)} is newer than this grpo-run",
+                "recipe",
+                mark,
+                because=(
+                    f"grpo-run {__version__} reads format {FORMAT}",
+                    "a later format may mean other things by the same keys",
+                ),
+                fix="pip install --upgrade grpo-recipes",
+            )
+    return None
 
 
 def _path(error: Mapping[str, Any], source: Source) -> Path:
@@ -164,8 +185,8 @@ def _not_one_of(path: Path, group: Sequence[Mapping[str, Any]], literal: Mapping
             f"recipe format {shown(value)} is not known",
             "recipe",
             source.mark(path),
-            because=("this grpo-run reads format 1",),
-            fix="recipe: 1, or upgrade grpo-recipes when a newer one wrote the file",
+            because=(f"grpo-run {__version__} reads format {FORMAT}",),
+            fix=f"recipe: {FORMAT}",
         )
     if "true or false" in others and str(value).lower() in TRUE_WORDS | FALSE_WORDS:
         return _wrong_type(path, group, source)

@@ -1,6 +1,8 @@
 """A chat template that the recipe names is a file that can be read.
 
 The training process reads it when it builds the tokenizer, after all its imports, and would end with FileNotFoundError.
+Its name ends in .jinja, .jinja2 or .j2, and so does what a link points to: the text becomes a part of the trained
+model, and a recipe that calls a private file a template would have it handed on.
 """
 
 import os
@@ -11,6 +13,7 @@ from grpo_recipes.rules.context import Context
 
 ID = "TOK001"
 KEY = "tokenizer.chat_template_path"
+SUFFIXES = (".jinja", ".jinja2", ".j2")
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -20,6 +23,9 @@ def check(context: Context) -> Iterator[Finding]:
     path: tuple[str | int, ...] = ("tokenizer", "chat_template_path")
     file = os.path.normpath(os.path.join(context.source.directory(path), value))
     if os.path.isfile(file) and os.access(file, os.R_OK):
+        wrong = next((one for one in (file, os.path.realpath(file)) if not one.endswith(SUFFIXES)), None)
+        if wrong is not None:
+            yield _no_template(context, value, wrong)
         return
     yield context.finding(
         ID,
@@ -28,4 +34,16 @@ def check(context: Context) -> Iterator[Finding]:
         because=[f"looked for {file}"],
         fix="remove chat_template_path to keep the model's own template",
         patch=[Patch(path, remove=True)],
+    )
+
+
+def _no_template(context: Context, value: str, wrong: str) -> Finding:
+    return context.finding(
+        ID,
+        f"{value} is no chat template by its name",
+        KEY,
+        because=[
+            f"{os.path.basename(wrong)} ends in none of {', '.join(SUFFIXES)}, and it would become a part of the model"
+        ],
+        fix=f"call the file {os.path.splitext(os.path.basename(value))[0]}.jinja",
     )

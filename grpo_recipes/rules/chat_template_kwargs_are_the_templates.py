@@ -9,6 +9,7 @@ word: `enable_thinking` of a template that does not know it, or a typing error.
 import os
 from collections.abc import Iterator
 
+from grpo_recipes.facts.regular_file import read_text
 from grpo_recipes.facts.template import TemplateProblem, template_variables
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context
@@ -61,8 +62,7 @@ def _variables(context: Context) -> frozenset[str] | None:
     if isinstance(file, str):
         directory = context.source.directory(("tokenizer", "chat_template_path"))
         try:
-            with open(os.path.join(directory, file), encoding="utf-8") as template:
-                text = template.read()
+            text = read_text(os.path.join(directory, file), 1 << 20)
         except (OSError, ValueError):
             return None
     try:

@@ -1,9 +1,10 @@
 """vLLM's context holds the longest completion behind its prompt.
 
-vLLM cuts prompt and completion together off at its context, which is vllm_max_model_length in colocate mode, else the
-model's own. With room for less than max_completion_length, completions are shorter than the recipe says and nothing
-says so; a prompt that fills the context ends the run with ValueError. vLLM refuses to start with a context above the
-model's own, after the model was loaded. Whether the prompts of a data set fit is seen in their tokens alone.
+vLLM cuts prompt and completion together off at its context, which is vllm_max_model_length, else the model's own; a
+server at an address has its own. With room for less than max_completion_length, completions are shorter than the
+recipe says and nothing says so; a prompt that fills the context ends the run with ValueError. vLLM refuses to start
+with a context above the model's own, after the model was loaded. Whether the prompts of a data set fit is seen in
+their tokens alone.
 """
 
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context
 from grpo_recipes.rules.loaded_model import MODEL, model_config
+from grpo_recipes.rules.own_server import USE_VLLM, VLLM_MODE, starts_server
 
 ID = "GEN009"
 LENGTH, COMPLETION = "GRPOConfig.vllm_max_model_length", "GRPOConfig.max_completion_length"
@@ -18,7 +20,8 @@ PROMPT = "GRPOConfig.max_prompt_length"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    if context.value("GRPOConfig.use_vllm") is not True or context.value("GRPOConfig.vllm_mode") != "colocate":
+    is_colocated = context.value(USE_VLLM) is True and context.value(VLLM_MODE) == "colocate"
+    if not is_colocated and not starts_server(context):
         return
     completion, prompt = context.whole(COMPLETION), context.value(PROMPT)
     length, own = context.value(LENGTH), _own_length(context)

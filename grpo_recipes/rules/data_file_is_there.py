@@ -8,11 +8,14 @@ import os
 from collections.abc import Iterator
 
 from grpo_recipes.facts.local_files import columns_of, data_format, local_path
+from grpo_recipes.facts.regular_file import open_regular
 from grpo_recipes.facts.template import TemplateProblem, template_variables
 from grpo_recipes.finding import Finding, Mark, Patch
 from grpo_recipes.rules.context import Context
 
 ID = "DAT001"
+NO_DATA = ("/", "/proc", "/sys", "/dev", "/etc", "/usr", "/var", "/home", "/root", "/tmp")
+KERNEL = ("/proc/", "/sys/", "/dev/")
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -47,9 +50,20 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
 def _unreadable(path: str) -> str | None:
     if not os.path.exists(path):
         return "there is no such file or folder"
+    if not os.path.isfile(path) and not os.path.isdir(path):
+        return "it is a device, a pipe or a socket, which may never end"
     if os.path.isfile(path) and data_format(path) is None:
         return "its suffix is none of .jsonl, .json, .csv, .parquet"
-    return None if os.access(path, os.R_OK) else "it cannot be read"
+    real = os.path.realpath(path)
+    if real in (*NO_DATA, os.path.expanduser("~")) or real.startswith(KERNEL):
+        return "it is a folder of the system, and no data"
+    if os.path.isdir(path):
+        return "a folder has no suffix of a data file" if data_format(path) else None
+    try:
+        open_regular(path).close()
+    except OSError as error:
+        return error.strerror or "it cannot be read"
+    return None
 
 
 def _split(context: Context, section: str) -> Iterator[Finding]:

@@ -141,6 +141,7 @@ def _split(context: Context) -> Iterator[Finding]:
     if completions % processes:
         least = processes // gcd(processes, generations)
         better = -(-prompts // least) * least
+        fewer = next(number for number in range(processes - 1, 0, -1) if completions % number == 0)
         yield context.finding(
             ID,
             f"{completions} completions per step cannot be split over {processes} processes",
@@ -150,7 +151,7 @@ def _split(context: Context) -> Iterator[Finding]:
                 f" x num_generations {generations} ({context.origin('GRPOConfig.num_generations')})",
                 f"{processes} processes: {context.settings['world.num_processes'].why}",
             ],
-            fix=f"prompts_per_step: {better}",
+            fix=f"prompts_per_step: {better}, or launch.num_processes: {fewer} for the same experiment",
             patch=[Patch(("training", "prompts_per_step"), better)],
         )
         return

@@ -1,9 +1,12 @@
-"""A pattern for completions reaches whatever generates.
+"""A pattern for completions reaches whatever generates, and is one that it can follow.
 
 `vllm_structured_outputs_regex` keeps completions to a regular expression. vLLM alone can do so: where transformers
-generates, TRL reads it nowhere, and the model answers as it likes.
+generates, TRL reads it nowhere, and the model answers as it likes. vLLM reads the pattern when the first completion is
+asked for, after the model was loaded, and raises for one that is none; and, as vLLM 0.31 does, for what needs memory of
+the text: back references, looking ahead or behind, and borders of words.
 """
 
+import re
 from collections.abc import Iterator
 
 from grpo_recipes.finding import Finding, Patch
@@ -11,19 +14,70 @@ from grpo_recipes.rules.context import Context
 
 ID = "GEN007"
 PATTERN, USE_VLLM = "GRPOConfig.vllm_structured_outputs_regex", "GRPOConfig.use_vllm"
+# What Python and vLLM's own engines refuse alike, as Python says it; each knows forms that the other lacks.
+NO_PATTERN = (
+    "missing ), unterminated subpattern",
+    "unbalanced parenthesis",
+    "unterminated character set",
+    "nothing to repeat",
+    "min repeat greater than max repeat",
+    "bad character range",
+)
+WITH_MEMORY = {
+    r"\\[1-9]": "a back reference",
+    r"\(\?<?[=!]": "a look ahead or behind",
+    r"\\[bB]": "a border of words",
+}
 
 
 def check(context: Context) -> Iterator[Finding]:
-    if context.value(PATTERN) is None or context.value(USE_VLLM) is True:
+    pattern = context.value(PATTERN)
+    if pattern is None:
         return
-    yield context.finding(
-        ID,
+    if context.value(USE_VLLM) is not True:
+        yield _unread(context)
+    elif isinstance(pattern, str):
+        yield from _unfollowed(context, pattern)
+
+
+def _unread(context: Context) -> Finding:
+    return _finding(
+        context,
         "vllm_structured_outputs_regex does not reach transformers' generation",
-        PATTERN,
-        because=[
+        [
             "TRL hands it to vLLM alone: completions would not keep to it, and nothing would say so",
             f"use_vllm is {str(context.value(USE_VLLM)).lower()}: {context.origin(USE_VLLM)}",
         ],
-        fix="use_vllm: true, or remove vllm_structured_outputs_regex",
+        "use_vllm: true, or remove vllm_structured_outputs_regex",
+    )
+
+
+def _unfollowed(context: Context, pattern: str) -> Iterator[Finding]:
+    fix = "another pattern, or remove vllm_structured_outputs_regex"
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        if error.msg.startswith(NO_PATTERN):
+            why = ["vLLM refuses it at the first generation"]
+            yield _finding(context, f"the pattern is none: {error.msg}", why, fix)
+            return
+    except (OverflowError, RecursionError):
+        return
+    # An escaped backslash says nothing of what follows it; brackets hold characters alone.
+    plain = re.sub(r"\[\^?\]?(?:\\.|[^\]\\])*\]", "", pattern.replace("\\\\", ""))
+    found = [what for one, what in WITH_MEMORY.items() if re.search(one, plain)]
+    if found:
+        why = ["vLLM 0.31 refuses it at the first generation; other releases may have other engines"]
+        yield _finding(context, f"the pattern has {found[0]}", why, fix, severity="warning")
+
+
+def _finding(context: Context, said: str, why: list[str], fix: str, *, severity: str = "error") -> Finding:
+    return context.finding(
+        ID,
+        said,
+        PATTERN,
+        because=why,
+        fix=fix,
         patch=[Patch(("trl", "vllm_structured_outputs_regex"), remove=True)],
+        severity="warning" if severity == "warning" else "error",
     )

@@ -3,13 +3,15 @@
 Exactly one of `name` (shipped), `python` (file.py:function) and `model` says where a reward comes from. TRL calls a
 reward function with keywords: prompts, completions, completion_ids, every column of the data set, trainer_state and
 more with each release; a function without **kwargs fails with TypeError at the first reward, after the first
-generation. Python files are read, never run, until a run is allowed to.
+generation. Python files are read, never run, until a run is allowed to; files beside one that
+it imports are read and allowed with it.
 """
 
 import os
 from collections.abc import Iterator
 
 from grpo_recipes.facts.local_files import Function, functions_of
+from grpo_recipes.facts.reward_imports import imported_beside
 from grpo_recipes.finding import Finding, Patch, Path
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rewards.catalog import Signature, shipped_rewards
@@ -123,6 +125,12 @@ def _python(context: Context, path: Path, reward: dict[str, object]) -> Iterator
         return
     if not function.is_decorated:
         yield from _signature(context, place, file, function, reward)
+    try:
+        imported_beside(absolute)
+    except (OSError, ValueError) as error:
+        text = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        because = "what a reward imports from its own folder is copied into the run folder with it"
+        yield _at(context, place, text, because=[because], fix="put what it needs into the file, or into one beside it")
 
 
 def _signature(

@@ -2,20 +2,21 @@
 
 `use_vllm: auto` uses it when it is installed, the run is on GPUs, TRL runs it in the training processes, can give it
 the policy (GEN003) and the GPU has room for it (VLL001), else transformers generates. `use_vllm: true` on a stack
-without vLLM fails in GRPOTrainer with ImportError, after the model was loaded. `vllm_mode: auto` is colocate: vLLM runs
-in the training processes.
+without vLLM fails in GRPOTrainer with ImportError, after the model was loaded. `vllm_mode: auto` is server where
+the recipe has the section `vllm_server` or names the address of one, else colocate: in the training processes.
 
 Without a GPU the usual vLLM does not start. Builds for the CPU do, and repack their weights: the
 first time that TRL hands them the policy ends in AttributeError. A server on GPUs is GEN008.
 
-TRL 0.16 and 0.17 know vLLM as a server alone, and 0.14 and 0.15 run it in the first process on a GPU of its own, or on
-the only one.
+TRL 0.16 and 0.17 know vLLM as a server alone, which the run starts for `use_vllm: true` (SRV001), and 0.14 and 0.15 run
+it in the first process on a GPU of its own, or on the only one.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context, NotJudged, decided
+from grpo_recipes.rules.own_server import is_server_alone, names_server
 from grpo_recipes.rules.vllm_is_given_the_policy import obstacles
 from grpo_recipes.rules.vllms_share_holds_the_model import sizes
 from grpo_recipes.settings import Setting
@@ -30,7 +31,16 @@ def decide(context: Context) -> Iterator[Setting]:
     if context.value(USE_VLLM) == "auto":
         yield _use_vllm(context)
     if context.value(VLLM_MODE) == "auto":
-        yield decided(VLLM_MODE, "colocate", ID, "no server is named", context.settings)
+        yield _mode(context)
+
+
+def _mode(context: Context) -> Setting:
+    if context.value(USE_VLLM) is True and is_server_alone(context):
+        return decided(VLLM_MODE, "server", ID, "this TRL knows vLLM as a server alone", context.settings)
+    if context.value(USE_VLLM) is True and names_server(context) and context.given(USE_VLLM):
+        why = "the recipe has a vllm_server" if context.has_section("vllm_server") else "the recipe names a server"
+        return decided(VLLM_MODE, "server", ID, why, context.settings)
+    return decided(VLLM_MODE, "colocate", ID, "no server is named", context.settings)
 
 
 def _use_vllm(context: Context) -> Setting:
@@ -105,16 +115,7 @@ def _misplaced(context: Context) -> Iterator[Finding]:
     """What is wrong with where an older TRL would run vLLM."""
     trl, place, gpus = context.facts.source("GRPOConfig"), _place(context), context.stack.gpus
     processes = context.whole("world.num_processes")
-    if place == "server" and not context.given(VLLM_MODE):
-        yield context.finding(
-            ID,
-            f"{trl} knows vLLM as a server alone",
-            USE_VLLM,
-            because=["GRPOTrainer waits for a server that grpo-run does not start"],
-            fix="use_vllm: false, or trl 0.18.0 or newer, which runs it in the training processes",
-            patch=[Patch(("generation", "use_vllm"), False)],
-        )
-    elif place == "device" and gpus is not None and 1 < len(gpus) <= processes:
+    if place == "device" and gpus is not None and 1 < len(gpus) <= processes:
         yield context.finding(
             ID,
             f"{trl} runs vLLM on a GPU of its own, and the {processes} processes take all {len(gpus)}",

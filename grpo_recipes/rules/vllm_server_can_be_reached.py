@@ -3,8 +3,8 @@
 TRL asks the server for its health when the trainer is built, after the model was loaded. An address that requests
 cannot call looks to it like a server that is not up yet: it waits for vllm_server_timeout, 240 s, and raises
 ConnectionError. A server that answers with anything but 200 is asked again without end: so it is with a URL that ends
-with a slash, whose health is asked for at //health. The weights go through NCCL: TRL raises NotImplementedError for a
-trainer on the CPU.
+with a slash, whose health is asked for at //health. The weights go through NCCL, which needs a GPU on the trainer's
+side, too: for a trainer on the CPU TRL raises NotImplementedError since 1.11, and before that what NCCL raises.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context
 
 ID = "GEN008"
-APPLIES_TO = {"trl": ">=0.18"}
+APPLIES_TO = {"trl": ">=0.16"}
 URL, HOST = "GRPOConfig.vllm_server_base_url", "GRPOConfig.vllm_server_host"
 PORTS = {"GRPOConfig.vllm_server_port": 8000, "GRPOConfig.vllm_group_port": 51216}
 WAITS = "TRL takes it for a server that is not up yet, waits for vllm_server_timeout and raises ConnectionError"
@@ -24,7 +24,7 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value("GRPOConfig.use_vllm") is not True or context.value("GRPOConfig.vllm_mode") != "server":
         return
     if context.value("world.device") == "cpu":
-        why = "TRL hands the weights over through NCCL and raises NotImplementedError on the CPU"
+        why = "TRL hands the weights over through NCCL and raises on the CPU, NotImplementedError from 1.11 on"
         patch = Patch(("generation", "use_vllm"), False)
         yield _finding(context, "GRPOConfig.vllm_mode", "a vLLM server needs a trainer on GPUs", why, patch)
     if context.stack.is_absent("requests"):

@@ -1,7 +1,7 @@
 """vLLM's share of each GPU holds its copy of the model, beside the one that is trained.
 
-In colocate mode vLLM keeps a copy of the weights of its own, two bytes for each parameter whatever the trainer's dtype,
-divided by vllm_tensor_parallel_size. Where vllm_gpu_memory_utilization of a GPU is less, vLLM ends in "No available
+In colocate mode vLLM keeps a copy of the weights of its own, in the data type that it computes in (VLL002), divided by
+vllm_tensor_parallel_size. Where vllm_gpu_memory_utilization of a GPU is less, vLLM ends in "No available
 memory for the cache blocks", after the model was loaded. The share must be free, too: where every process holds all of
 the trainer's weights, they lie on the GPU when vLLM starts; under ZeRO-3 an adapter is merged with the whole model
 gathered on each GPU, before each generation. All this is the least that is needed; gradients, optimizer states and the
@@ -16,12 +16,15 @@ from grpo_recipes.facts.model_config import parameter_count
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context
 from grpo_recipes.rules.loaded_model import model_config
+from grpo_recipes.rules.vllm_computes_as_the_trainer import dtype_of
 
 ID = "VLL001"
 STRATEGY = "distributed.strategy"
 SHARE = "GRPOConfig.vllm_gpu_memory_utilization"
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 GIB = 2**30
+MOST = 0.9
+"""The largest share of a GPU that is decided for vLLM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +36,21 @@ class Sizes:
     copy: float
     trainer: float
     parameters: int
+    width: int
 
 
 def sizes(context: Context) -> Sizes | None:
-    """None where the model, the GPUs or the share is not known."""
-    share, memory, config = context.value(SHARE), _smallest_gpu(context), model_config(context)
+    """None where the model, the GPUs or the share is not known. A share that is yet to be decided counts as MOST."""
+    share, memory, config = context.value(SHARE), smallest_gpu(context), model_config(context)
     if config is None or "quantization_config" in config:
         return None  # the weights of a quantized checkpoint are smaller
     parameters = parameter_count(config)
+    share = MOST if share == "auto" else share
     if memory is None or parameters is None or not isinstance(share, int | float):
         return None
-    copy = 2 * parameters / context.whole("GRPOConfig.vllm_tensor_parallel_size") / GIB
-    return Sizes(memory, share * memory, copy, _trainers_weights(context, parameters), parameters)
+    size, width = context.value("GRPOConfig.vllm_tensor_parallel_size"), BYTES.get(dtype_of(context)[0], 2)
+    copy = width * parameters / (size if isinstance(size, int) else 1) / GIB
+    return Sizes(memory, share * memory, copy, _trainers_weights(context, parameters), parameters, width)
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -56,7 +62,8 @@ def check(context: Context) -> Iterator[Finding]:
     memory, copy, own = found.memory, found.copy, found.trainer
     if copy > found.share:
         least = round(ceil(100 * copy / memory) / 100 + 0.05, 2)
-        why = f"{copy:.1f} GiB = {found.parameters / 1e9:.1f}e9 parameters in 2 bytes / vllm_tensor_parallel_size"
+        parts = f"{found.parameters / 1e9:.1f}e9 parameters in {found.width} bytes"
+        why = f"{copy:.1f} GiB = {parts} / vllm_tensor_parallel_size"
         what = f"vLLM's share of {found.share:.1f} GiB does not hold the model's {copy:.1f} GiB"
         yield _finding(context, what, why, least if own + least * memory < memory else None)
     elif own + found.share > memory:
@@ -68,7 +75,7 @@ def check(context: Context) -> Iterator[Finding]:
         yield _finding(context, what, why, most if most * memory > copy else None)
 
 
-def _smallest_gpu(context: Context) -> float | None:
+def smallest_gpu(context: Context) -> float | None:
     """GiB of the smallest GPU, None when any is not known."""
     known = [gpu.memory_gib for gpu in context.stack.gpus or ()]
     sizes = [size for size in known if size is not None]

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
+from grpo_recipes.facts.experiment_groups import GROUPS
 from grpo_recipes.plan import Plan
 from grpo_recipes.schemas.keys import sections
 from grpo_recipes.schemas.recipe import Recipe
@@ -36,7 +37,26 @@ def recipe_schema() -> dict[str, Any]:
         target = schema if model is Recipe else schema["$defs"].get(model.__name__)
         for name, text in field_docs(model).items():
             target["properties"][name]["description"] = text
+        for name, field in target["properties"].items():
+            target["properties"][name] = _extendable(field)
     return {"$schema": DIALECT, **_required_unless_extended(schema)}
+
+
+def _extendable(field: dict[str, Any]) -> dict[str, Any]:
+    """A field that takes a list takes `{extend: [...]}` too, which adds to the parent's."""
+    branches = field.get("anyOf", [field])
+    lists = [branch for branch in branches if branch.get("type") == "array"]
+    if not lists:
+        return field
+    outer = {key: value for key, value in field.items() if key in ("title", "description", "default")}
+    items = [{key: value for key, value in branch.items() if key not in outer} for branch in branches]
+    extension = {
+        "type": "object",
+        "properties": {"extend": {key: value for key, value in lists[0].items() if key not in outer}},
+        "required": ["extend"],
+        "additionalProperties": False,
+    }
+    return {"anyOf": [*items, extension], **outer}
 
 
 def _required_unless_extended(schema: dict[str, Any]) -> dict[str, Any]:
@@ -98,12 +118,29 @@ def findings_schema() -> dict[str, Any]:
 
 def diff_schema() -> dict[str, Any]:
     """The schema of `diff --json`: the differences, or the findings where one side cannot be run."""
-    properties = {"key": {"type": "string"}, "a": {}, "b": {}, "why": {"type": "string"}}
+    text = {"type": "string"}
+    properties: dict[str, Any] = {"key": text, "a": {}, "b": {}, "why": text, "group": {"enum": ["", *GROUPS]}}
     row = {"type": "object", "required": list(properties), "properties": properties}
     rows = {"type": "array", "items": row}
     found = {"type": "array", "items": _finding_schema()}
     sides = {"type": "object", "required": ["a", "b"], "properties": {"a": found, "b": found}}
-    parts = {"experiment": rows, "machine": rows, "passed": rows, "bookkeeping": rows, "findings": sides}
+    of_a_run: dict[str, Any] = {
+        "status": text,
+        "step": {"type": ["integer", "null"]},
+        "max_steps": {"type": ["integer", "null"]},
+        "before": {"type": ["object", "null"]},
+        "after": {"type": ["object", "null"]},
+    }
+    run = {"type": "object", "required": list(of_a_run), "properties": of_a_run}
+    measured = {"type": "object", "additionalProperties": False, "properties": {"a": run, "b": run}}
+    parts: dict[str, Any] = {
+        "experiment": rows,
+        "machine": rows,
+        "passed": rows,
+        "bookkeeping": rows,
+        "findings": sides,
+    }
+    parts["measured"] = measured
     document = {
         "diff_format": {"const": 1},
         "a": {"type": "string"},

@@ -22,16 +22,22 @@ class Generation(Section):
     """Generate with vLLM. auto decides by stack and machine, with the reason in the plan."""
     vllm_mode: str = "auto"
     """auto, or one of TRL's own: colocate (in the training process) or server."""
-    vllm_gpu_memory_utilization: PositiveFraction = 0.3
-    """Share of each GPU's memory that vLLM takes, colocate only."""
-    vllm_tensor_parallel_size: PositiveInt = 1
-    """GPUs that share one copy of the model in vLLM, colocate only."""
-    vllm_max_model_length: PositiveInt | None = None
-    """Longest prompt + completion in tokens. null: the model's own maximum."""
+    vllm_gpu_memory_utilization: PositiveFraction | Auto = 0.3
+    """Share of each GPU's memory that vLLM takes, colocate only. auto: by the model's size, the cache that one
+    generation needs and what the trainer leaves, where these are known, else 0.3."""
+    vllm_tensor_parallel_size: PositiveInt | Auto = 1
+    """GPUs that share one copy of the model in vLLM, colocate only. auto: as few as hold its weights."""
+    vllm_max_model_length: PositiveInt | Auto | None = None
+    """Longest prompt + completion in tokens. null: the model's own maximum. auto: max_prompt_length +
+    max_completion_length where both are known, else null."""
+    vllm_engine: dict[str, Any] = {}
+    """Further arguments of vLLM's engine by their own names, e.g. {enforce_eager: true, max_num_seqs: 64}."""
     max_prompt_length: PositiveInt | None = None
     """Prompt tokens that are kept; a longer prompt loses its beginning. null keeps whole prompts."""
     max_completion_length: PositiveInt = 512
     """Tokens after which a completion is cut off."""
+    min_tokens: PositiveInt | None = None
+    """Tokens before which a completion does not end. null: none. Not together with a stop."""
     temperature: PositiveFloat = 1.0
     """Temperature of sampling; log-probs are divided by it too."""
     top_p: PositiveFraction = 1.0
@@ -48,5 +54,7 @@ class Generation(Section):
     """The completion ends with one of these token ids."""
     include_stop_str_in_output: Literal[True] = True
     """Always true: the token that completes a stop stays, since the model is trained to produce it."""
+    generation_kwargs: dict[str, Any] = {}
+    """What the format has no key for, by the name that vLLM's SamplingParams or transformers' GenerationConfig has."""
     chat_template_kwargs: dict[str, Any] = {}
     """Variables for the chat template, e.g. {enable_thinking: false}."""

@@ -19,6 +19,7 @@ from grpo_recipes.schemas.reward import Reward
 from grpo_recipes.schemas.section import NonNegativeInt, Section, Word
 from grpo_recipes.schemas.tokenizer import Tokenizer
 from grpo_recipes.schemas.training import Training
+from grpo_recipes.schemas.vllm_server import VllmServer
 
 
 class Recipe(Section):
@@ -35,7 +36,10 @@ class Recipe(Section):
     seed: Annotated[NonNegativeInt, Field(le=2**32 - 1)] = 42
     """Seed of weights, data order and sampling."""
     extends: Word | None = None
-    """A recipe that this one is based on, relative to this file; this file's keys win."""
+    """A recipe that this one stands on: a file relative to this one, also without .yaml, or grpo-recipes:NAME.
+
+    This file's keys win: maps merge, null removes, lists replace, and `{extend: [...]}` adds to a parent's list.
+    """
     model: Model
     tokenizer: Tokenizer = Tokenizer()
     quantization: Quantization | None = None
@@ -45,6 +49,7 @@ class Recipe(Section):
     """What a completion is worth: the weighted sum of these."""
     evaluation: Evaluation | None = None
     generation: Generation = Generation()
+    vllm_server: VllmServer = VllmServer()
     grpo: Grpo = Grpo()
     training: Training
     distributed: Distributed = Distributed()

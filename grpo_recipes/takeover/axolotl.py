@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from grpo_recipes.takeover.accelerate import answer
 from grpo_recipes.takeover.draft import Draft, Given
+from grpo_recipes.takeover.fields import SERVER_ADDRESS
 from grpo_recipes.takeover.tables import table_of
 
 NO_TRANSFORM = "a python function makes the prompt: write dataset.prompt and dataset.columns as templates over the row"
@@ -159,8 +160,11 @@ def _vllm(file: Given, flat: Given) -> None:
     for name in ("gpu_memory_utilization", "tensor_parallel_size"):
         if name in inside and in_process:
             _hand_on(inside, flat, name, f"vllm_{name}", f"vllm.{name}")
-        elif name in inside:
+        elif name in inside and any(address in flat for address in SERVER_ADDRESS):
             inside.emulated(name, None, None, "of the server, which you start")
+        elif name in inside:
+            home = "gpus" if name == "tensor_parallel_size" else name
+            inside.mapped(name, f"vllm_server.{home}", inside.values[name], "of the server, which the run starts")
     for name in list(inside.values):
         said = table_of("axolotl")["vllm"].get(name)
         if said is None:

@@ -16,6 +16,9 @@ ANYWAY = "what grpo-run does anyway"
 ANNOTATIONS = {"scale_rewards": "bool | str"}
 
 
+SERVER_ADDRESS = ("vllm_server_base_url", "vllm_server_host", "vllm_server_port")
+
+
 def take_fields(situation: Situation) -> None:
     """All keys that are left: fields with a function, then the others."""
     given = situation.given
@@ -209,6 +212,15 @@ def _vllm_length(situation: Situation, name: str) -> None:
     )
 
 
+def _vllm_mode(situation: Situation, name: str) -> None:
+    given = situation.given
+    if given.values[name] == "server" and not any(address in given for address in SERVER_ADDRESS):
+        words = "the run starts the server itself; an address under trl: asks one of yours"
+        given.emulated(name, "generation.vllm_mode", "server", words)
+    else:
+        given.mapped(name, "generation.vllm_mode", given.values[name])
+
+
 def _use_cpu(situation: Situation, name: str) -> None:
     if situation.given.values[name] is True:
         situation.given.mapped(name, "launch.gpus_per_node", 0)
@@ -229,6 +241,7 @@ SPECIAL: dict[str, Callable[[Situation, str], None]] = {
     "activation_checkpointing_kwargs": _activation_checkpointing,
     "use_liger_loss": _liger,
     "vllm_max_model_len": _vllm_length,
+    "vllm_mode": _vllm_mode,
     "use_cpu": _use_cpu,
     "no_cuda": _use_cpu,
 }

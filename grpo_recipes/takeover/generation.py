@@ -9,6 +9,7 @@ NAME = "generation_kwargs"
 HOMES = {name: f"generation.{name}" for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")}
 HOMES |= {"stop": "generation.stop", "stop_strings": "generation.stop", "stop_token_ids": "generation.stop_token_ids"}
 HOMES |= {"max_new_tokens": "generation.max_completion_length", "max_tokens": "generation.max_completion_length"}
+HOMES |= {"min_new_tokens": "generation.min_tokens", "min_tokens": "generation.min_tokens"}
 
 
 def take_generation(situation: Situation) -> None:

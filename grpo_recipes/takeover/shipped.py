@@ -1,17 +1,13 @@
-"""The recipes that come with grpo-run: in a checkout they lie in recipes/, installed beside the package's data."""
+"""The recipes that come with grpo-run, with what they need beside them."""
 
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
-import grpo_recipes
 from grpo_recipes.errors import Refusal
 from grpo_recipes.facts.local_files import local_path
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.yaml.compose import compose
-
-ANCHOR = "quickstart.yaml"
-DISTRIBUTION = "grpo-recipes"
+from grpo_recipes.yaml.shipped import shipped_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +25,12 @@ class Shipped:
         return self.folder / f"{self.name}.yaml"
 
 
-def shipped_folder() -> Path:
-    """Where the recipes are. Raises Refusal where they are not."""
-    checkout = Path(grpo_recipes.__file__).parents[1] / "recipes"
-    if (checkout / ANCHOR).is_file():
-        return checkout
-    try:
-        installed = files(DISTRIBUTION) or []
-    except PackageNotFoundError:
-        installed = []
-    found = [Path(str(one.locate())) for one in installed if one.parts[-2:] == ("recipes", ANCHOR)]
+def shipped_recipes() -> tuple[Shipped, ...]:
+    """All of them, by name. Raises Refusal where they are not installed."""
+    found = shipped_files()
     if not found:
         raise Refusal("the shipped recipes are not installed\n  = fix: install the package grpo-recipes from its wheel")
-    return found[0].resolve().parent
-
-
-def shipped_recipes() -> tuple[Shipped, ...]:
-    """All of them, by name."""
-    folder = shipped_folder()
-    return tuple(_shipped(path) for path in sorted(folder.glob("*.yaml")))
+    return tuple(_shipped(path) for path in found.values())
 
 
 def shipped_recipe(name: str) -> Shipped:

@@ -1,7 +1,8 @@
 """Which code of a plan is not part of the installed packages, and how it is allowed."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,11 +10,16 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.plan import Plan
 
 SHORTEST_PREFIX = 12
+MOST_NAMES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class CodePart:
-    """One piece of foreign code: kind "python reward" or "remote code", what it is in words, its digest."""
+    """One piece of foreign code.
+
+    kind: "python reward", "file imported by a reward", "remote code", "attention kernel" or "run folder".
+    what: it is, in words.
+    """
 
     kind: str
     what: str
@@ -26,11 +32,33 @@ def code_parts(plan: Plan) -> list[CodePart]:
     for reward in plan.rewards:
         if reward.kind == "python" and reward.sha256 is not None:
             parts.setdefault(reward.sha256, CodePart("python reward", str(reward.path), reward.sha256))
+            for name, sha256 in reward.imports.items():
+                beside = os.path.join(os.path.dirname(str(reward.path)), name)
+                parts.setdefault(sha256, CodePart("file imported by a reward", beside, sha256))
     arguments = (plan.arguments.model_init_kwargs, plan.arguments.GRPOConfig)
     if any(keywords.get("trust_remote_code") for keywords in arguments):
         part = _remote_code(plan)
         parts.setdefault(part.sha256, part)
+    kernel = str(plan.arguments.model_init_kwargs.get("attn_implementation"))
+    if "/" in kernel:
+        part = CodePart(
+            "attention kernel", f"{kernel} of the hub", hashlib.sha256(f"kernel {kernel}".encode()).hexdigest()
+        )
+        parts.setdefault(part.sha256, part)
     return list(parts.values())
+
+
+def folder_part(folder: str, foreign: Mapping[str, str]) -> list[CodePart]:
+    """The programs of a run folder that this grpo-run did not write so, as one part; none where all are its own.
+
+    foreign: their digests by name.
+    """
+    if not foreign:
+        return []
+    names = list(foreign)
+    some = ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+    text = "".join(f"{digest} {name}\n" for name, digest in sorted(foreign.items()))
+    return [CodePart("run folder", f"{folder} ({some})", hashlib.sha256(text.encode()).hexdigest())]
 
 
 def _remote_code(plan: Plan) -> CodePart:
@@ -44,7 +72,8 @@ def _remote_code(plan: Plan) -> CodePart:
         return CodePart("remote code", words, hashlib.sha256(where.encode()).hexdigest())
     digest = hashlib.sha256(model.path.encode())
     folder = Path(model.path)
-    for file in sorted(folder.rglob("*.py")):
+    # auto_map in a configuration names the files, and may name another repository.
+    for file in sorted([*folder.rglob("*.py"), *folder.rglob("*config.json")]):
         content = hashlib.sha256(file.read_bytes()).hexdigest()
         digest.update(f"\n{file.relative_to(folder)} {content}".encode())
     return CodePart("remote code", model.path, digest.hexdigest())

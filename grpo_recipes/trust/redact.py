@@ -1,4 +1,4 @@
-"""Secrets hidden from everything that is printed or written."""
+"""Secrets hidden from everything that is printed or written, and a terminal from what would steer it."""
 
 import os
 import re
@@ -23,7 +23,7 @@ def _shapes() -> re.Pattern[str]:
         r"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"
         r"|(?P<named>api[_-]?key[\"']?\s*[=:,]?\s*[\"']?)[0-9a-f]{40}\b"
         r"|(?P<bearer>\bbearer\s+)[A-Za-z0-9._~+/=-]{16,}"
-        r"|(?P<url>\b[a-z][a-z0-9+.-]*://)[^\s/:@]*:[^\s/@]+(?=@)",
+        r"|(?P<url>\b[a-z][a-z0-9+.-]*:/{1,2})[^\s/:@]*:[^\s/@]+(?=@)",
         re.IGNORECASE,
     )
 
@@ -44,9 +44,26 @@ def _redact(text: str, known: tuple[str, ...]) -> str:
     return _shapes().sub(lambda found: "".join(part for part in found.groups() if part) + HIDDEN, text)
 
 
+@cache
+def _steering() -> re.Pattern[str]:
+    """Control characters but for tab and line feed, and those that turn the direction of writing."""
+    return re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
 def redact(text: str) -> str:
+    """The text for a terminal: without secrets, and a stand-in for each character that would steer it."""
+    hidden = hide_secrets(text)
+    return hidden if hidden.isprintable() else _steering().sub("\ufffd", hidden.replace("\r\n", "\n"))
+
+
+def hide_secrets(text: str) -> str:
     """The text without secrets: values of secret variables of this process, and what looks like a token."""
     return _redact(text, _known())
+
+
+def has_secret(text: str) -> bool:
+    """Whether some part of the text has the form of a token or of a password in an address."""
+    return _shapes().search(text) is not None
 
 
 def redact_value(value: object) -> object:

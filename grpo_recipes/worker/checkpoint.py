@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +58,16 @@ def put_in_place(written: Path, place: Path) -> None:
     os.replace(written, place)
 
 
-def save_final(trainer: Any, place: Path) -> None:
-    """Writes the trained model or adapter, with its tokenizer, to `place`. All ranks call it."""
+def save_final(trainer: Any, place: Path, hand_over: Callable[[Path], None]) -> None:
+    """Writes the trained model or adapter, with its tokenizer, to `place`. All ranks call it.
+
+    hand_over: adds to the written folder, on the first rank, before it is put in its place.
+    """
     writing = place.with_name(f".{place.name}.writing")
     trainer.save_model(str(writing))
     trainer.accelerator.wait_for_everyone()
     if trainer.is_world_process_zero():
+        hand_over(writing)
         put_in_place(writing, place)
     trainer.accelerator.wait_for_everyone()
 

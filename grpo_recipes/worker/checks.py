@@ -2,33 +2,21 @@
 
 import enum
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from typing import Any
 
 from accelerate.utils import gather_object
 
+from grpo_recipes.worker.check import Check
 from grpo_recipes.worker.lora_names import expected_trainable
 from grpo_recipes.worker.model import ON_OWN_DEVICE
 from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker.vllm.tokens import vllm_dtype, vllm_tokens
 
 SHOWN_NAMES = 6
 # Arguments without a meaning in one process; older releases of transformers switch them off there.
 OF_SEVERAL_PROCESSES = ("average_tokens_across_devices",)
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that the plan says and the trainer shows."""
-
-    name: str
-    plan: object
-    live: object
-
-    @property
-    def ok(self) -> bool:
-        """Whether both say the same."""
-        return self.plan == self.live
 
 
 def world(plan: Plan, trainer: Any) -> Iterable[Check]:
@@ -97,6 +85,8 @@ CHECKS: tuple[Callable[[Plan, Any], Iterable[Check]], ...] = (
     trainable_parameters,
     policy_dtype,
     devices,
+    vllm_dtype,
+    vllm_tokens,
 )
 
 
@@ -111,13 +101,13 @@ def run_checks(plan: Plan, trainer: Any) -> list[Check]:
     for other, check in gathered:
         if other != rank and check not in seen:
             seen.add(check)
-            own.append(Check(f"{check.name} (rank {other})", check.plan, check.live))
+            own.append(replace(check, name=f"{check.name} (rank {other})"))
     return own
 
 
 def as_records(checks: list[Check]) -> list[dict[str, Any]]:
-    """The checks as run.json holds them."""
-    return [{**asdict(check), "ok": check.ok} for check in checks]
+    """The checks as run.json holds them: name, plan, live, ok."""
+    return [{key: asdict(check)[key] for key in ("name", "plan", "live")} | {"ok": check.ok} for check in checks]
 
 
 def report(checks: list[Check]) -> str:
@@ -137,11 +127,11 @@ def stop_if_different(checks: list[Check]) -> None:
     differences = [check for check in checks if not check.ok]
     if differences:
         lines = [f"  {check.name}: plan {check.plan!r}, live {check.live!r}" for check in differences]
+        reasons = dict.fromkeys((check.because, check.fix) for check in differences)
         raise Stopped(
             "the live trainer is not the planned one\n"
             + "\n".join(lines)
-            + "\n  = because: training it would be another experiment than the plan's\n"
-            + "  = fix: plan again on this machine, with the packages that are installed here"
+            + "".join(f"\n  = because: {because}\n  = fix: {fix}" for because, fix in reasons)
         )
 
 

@@ -11,27 +11,30 @@ from grpo_recipes.plan import Data
 from grpo_recipes.worker.digest import sha256_of
 from grpo_recipes.worker.stopped import Stopped
 from grpo_recipes.worker.templates import row_renderer
+from grpo_recipes.worker.verified import seen_in_rows
 
 IN_MEMORY_BYTES = 256 * 1024**2
 # TRL passes these to each reward function beside the columns, so a column of that name cannot be passed.
 TAKEN_COLUMNS = ("prompts", "completions")
 
 
-def prepared_rows(data: Data, where: str, cache: Path, rank: int) -> Any:
+def prepared_rows(data: Data, where: str, cache: Path, rank: int, seen: dict[str, object] | None = None) -> Any:
     """The datasets.Dataset of `data` with a `prompt` column and the columns of its templates; others stay.
 
     where: the recipe section in messages, "dataset" or "evaluation". cache: a folder inside the run folder,
     so that nothing is left elsewhere (a hub dataset itself lies in the hub's cache). Every rank gets the same
-    rows.
+    rows. seen: what the whole data shows of itself is put there.
     Raises Stopped if the file changed since the plan was made, there are no rows, or a row cannot fill a
     template.
     """
-    return rendered_rows(loaded_rows(data, where, cache), data, where, cache, rank)
+    return rendered_rows(loaded_rows(data, where, cache, seen), data, where, cache, rank)
 
 
-def loaded_rows(data: Data, where: str, cache: Path) -> Any:
+def loaded_rows(data: Data, where: str, cache: Path, seen: dict[str, object] | None = None) -> Any:
     """The rows of `data` as they are, with the columns that a run needs. Raises Stopped as prepared_rows does."""
     rows = _loaded(data, where, cache)
+    if seen is not None and len(rows) > 0:
+        seen |= seen_in_rows(where, rows)
     if data.max_rows is not None:
         rows = rows.select(range(min(data.max_rows, len(rows))))
     if len(rows) == 0:
@@ -75,7 +78,7 @@ def _check_columns(data: Data, where: str, columns: list[str]) -> None:
 
 def _loaded(data: Data, where: str, cache: Path) -> Any:
     if data.source == "hub":
-        return load_dataset(data.path, data.name, split=data.split, revision=data.revision)
+        return load_dataset(data.path, data.name, split=data.split, revision=data.commit or data.revision)
     path = Path(data.path)
     if not path.exists():
         raise Stopped(f"{where}: {path} does not exist\n  = because: the plan was made with it")

@@ -10,7 +10,7 @@ from transformers import StoppingCriteria, StoppingCriteriaList
 
 from grpo_recipes.worker.planned import Plan
 
-# A window that begins inside a character of several bytes, or loses a leading space, still has a whole stop text.
+# A window that begins inside a character of several bytes still has a whole stop text.
 MARGIN_TOKENS = 4
 
 
@@ -37,8 +37,20 @@ class Ends:
         """Whether the text of these tokens, special ones included, has a stop text in it."""
         if not self.texts:
             return False
-        text = self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        text = self._text(ids)
         return any(each in text for each in self.texts)
+
+    def _text(self, ids: Sequence[int]) -> str:
+        """What the tokens say behind another token: some tokenizers take the space from the first word of a text."""
+        before, whole = (
+            self.tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+            for tokens in ([self.tokenizer.eos_token_id], [self.tokenizer.eos_token_id, *ids])
+        )
+        return str(whole).removeprefix(before)
+
+    def added_tokens_with_text(self) -> list[int]:
+        """The ids of added tokens, special ones included, each of which has a whole stop text in it."""
+        return sorted(token for token in self.tokenizer.get_added_vocab().values() if self.has_text([token]))
 
     def criteria(self) -> StoppingCriteriaList:
         """What ends the rows of one call of `generate` at stop texts; end tokens are in its configuration."""

@@ -22,7 +22,7 @@ def write_extended_model(plan: Plan, place: Path) -> None:
         return
     set_seed(plan.arguments.GRPOConfig["seed"])
     origin: dict[str, Any] = {
-        "revision": plan.model.revision,
+        "revision": plan.model.commit or plan.model.revision,
         "trust_remote_code": trust_remote_code(plan),
     }
     tokenizer = AutoTokenizer.from_pretrained(plan.model.path, **origin)

@@ -6,8 +6,10 @@ planner refused it.
 
 import asyncio
 import functools
+import importlib
 import inspect
 from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import Any
 
 from peft.tuners.tuners_utils import BaseTunerLayer
@@ -18,6 +20,8 @@ from trl.trainer import grpo_trainer
 
 # The modules that PEFT puts in the place of the model's own.
 ADAPTED_MODULES = (BaseTunerLayer, getattr(other, "AuxiliaryTrainingWrapper", other.ModulesToSaveWrapper))
+# Where TRL looks up vLLM's class LLM; newer releases have a module for generation.
+MODULES_WITH_ENGINE = ("trl.generation.vllm_generation", "trl.trainer.grpo_trainer")
 
 
 def taken(function: Callable[..., Any], **keywords: Any) -> dict[str, Any]:
@@ -71,6 +75,52 @@ def awaited(reward: Any) -> Any:
 def micro_batches_per_generation(arguments: Any) -> int:
     """Micro-batches that share one round of completions; those of one optimizer step in older releases."""
     return int(getattr(arguments, "steps_per_generation", None) or arguments.gradient_accumulation_steps)
+
+
+def stop_vllm_at(trainer: Any, ids: Iterable[int]) -> None:
+    """Lets each request to vLLM name these tokens too as ends of a completion.
+
+    Nothing happens where TRL sends the arguments of the training themselves, which have to stay as planned.
+    """
+    generation = getattr(trainer, "vllm_generation", None)
+    if generation is not None:
+        known = generation.generation_kwargs
+        generation.generation_kwargs = {**known, "stop_token_ids": [*known.get("stop_token_ids", ()), *ids]}
+
+
+def module_with_engine() -> ModuleType | None:
+    """The module in which this TRL looks up vLLM's class LLM, None without vLLM or where it knows servers alone."""
+    for name in MODULES_WITH_ENGINE:
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError:
+            continue
+        if hasattr(module, "LLM"):
+            return module
+    return None
+
+
+def vllm_engine(trainer: Any) -> Any:
+    """vLLM's LLM in this process, None where there is none."""
+    return getattr(getattr(trainer, "vllm_generation", trainer), "llm", None)
+
+
+def vllm_client(trainer: Any) -> Any:
+    """TRL's client of a vLLM server, None where there is none: also on other processes than the first."""
+    return getattr(getattr(trainer, "vllm_generation", trainer), "vllm_client", None)
+
+
+def sampling_of_vllm(trainer: Any) -> dict[str, Any]:
+    """The sampling parameters that every request to vLLM carries beside those with a field of their own."""
+    generation = getattr(trainer, "vllm_generation", None)
+    source = trainer.args if generation is None else generation
+    return dict(getattr(source, "generation_kwargs", None) or {})
+
+
+def generation_in_use(trainer: Any) -> int | None:
+    """The step whose weights vLLM has, another number after each hand-over; None before the first."""
+    step = getattr(trainer, "_last_loaded_step", None)
+    return None if step is None or step < 0 else int(step)
 
 
 def newest_names(logs: dict[str, Any], rewards: Iterable[str]) -> dict[str, Any]:

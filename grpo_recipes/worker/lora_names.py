@@ -8,6 +8,8 @@ from peft.tuners.lora import LoraLayer
 from transformers.pytorch_utils import Conv1D
 
 ADAPTER = "default"
+# Parts of a module of `modules_to_save`, in which PEFT puts no adapter.
+TRAINED_WHOLE = (".modules_to_save.", ".original_module.")
 # With these the plan alone does not tell the modules; then PEFT's own selection is taken.
 NARROWING = ("layers_to_transform", "layers_pattern", "target_parameters", "exclude_modules")
 
@@ -50,7 +52,9 @@ def _linear_modules(base: Any, layers: dict[str, Any]) -> set[str]:
     return {
         name
         for name, module in base.named_modules()
-        if (name in layers or isinstance(module, kinds)) and not name.startswith(parts)
+        if (name in layers or isinstance(module, kinds))
+        and not name.startswith(parts)
+        and not any(inside in f"{name}." for inside in TRAINED_WHOLE)
     }
 
 

@@ -7,19 +7,24 @@ import time
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.trust.redact import redact_value
+
 
 class MetricsLog:
-    """Appends events to metrics.jsonl: start, step, guard, evaluation, end; each is flushed, times are Unix."""
+    """Appends events to metrics.jsonl: start, step, guard, evaluation, end; each is flushed, times are Unix.
+
+    resume_step: the step that is gone on from, None for a beginning. What was measured later is trained again; what
+    was told of the vLLM server of this run stays.
+    """
 
     def __init__(self, path: Path, *, resume_step: int | None) -> None:
-        if resume_step is not None:
-            _forget_after(path, resume_step)
-        self._file = path.open("w" if resume_step is None else "a", encoding="utf-8")
+        _forget_after(path, -1 if resume_step is None else resume_step)
+        self._file = path.open("a", encoding="utf-8")
 
     def write(self, event: str, step: int, **values: Any) -> None:
         """Writes one line. A float that JSON has no word for (NaN, infinity) becomes null."""
         line = {"event": event, "step": step, "time": round(time.time(), 3), **values}
-        self._file.write(json.dumps(_plain(line), ensure_ascii=False, allow_nan=False) + "\n")
+        self._file.write(json.dumps(redact_value(_plain(line)), ensure_ascii=False, allow_nan=False) + "\n")
         self._file.flush()
 
 
@@ -47,8 +52,9 @@ def _forget_after(path: Path, step: int) -> None:
 
 
 def _is_of(line: str, step: int) -> bool:
-    """Whether a line is whole and of a step up to this one."""
+    """Whether a line is whole and of a step up to this one, or of the server."""
     try:
-        return line.endswith("\n") and bool(json.loads(line)["step"] <= step)
+        event = json.loads(line)
+        return line.endswith("\n") and bool(event["event"] == "server" or event["step"] <= step)
     except ValueError:
         return False

@@ -9,16 +9,13 @@ from transformers import AutoProcessor, BitsAndBytesConfig, PrinterCallback, Pro
 from trl import GRPOConfig, GRPOTrainer
 
 from grpo_recipes.worker.library import awaited
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.planned import Plan, model_path, model_revision
 from grpo_recipes.worker.seeds import seeded_adapter
+from grpo_recipes.worker.serving.address import server_arguments
+from grpo_recipes.worker.vllm.engine import planned_engine, seed_generations
 
 # In model_init_kwargs of a plan: each process loads the whole model onto its own device.
 ON_OWN_DEVICE = "local_rank"
-
-
-def extended_model_folder(folder: Path) -> Path:
-    """Where the model with added tokens lies in a run folder."""
-    return folder / "extended_model"
 
 
 def training_arguments(plan: Plan, folder: Path) -> Any:
@@ -26,15 +23,26 @@ def training_arguments(plan: Plan, folder: Path) -> Any:
     return GRPOConfig(
         output_dir=str(folder / "checkpoints"),
         model_init_kwargs=_model_init_kwargs(plan),
-        **plan.arguments.GRPOConfig,
+        **_with_ids_as_numbers(
+            {**plan.arguments.GRPOConfig, **server_arguments(plan, GRPOConfig.__dataclass_fields__)}
+        ),
     )
+
+
+def _with_ids_as_numbers(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with the tokens of vLLM's logit_bias as it takes them; a plan has text for the keys of a map."""
+    kwargs = arguments.get("generation_kwargs") or {}
+    if "logit_bias" not in kwargs:
+        return arguments
+    bias = {int(token): value for token, value in kwargs["logit_bias"].items()}
+    return {**arguments, "generation_kwargs": {**kwargs, "logit_bias": bias}}
 
 
 def build_trainer(plan: Plan, arguments: Any, rows: Any, rewards: list[Any], folder: Path) -> Any:
     """The GRPOTrainer of the plan, with the model loaded; it prints neither bars nor mappings."""
     lora = plan.arguments.LoraConfig
-    path = str(extended_model_folder(folder)) if plan.tokenizer.add_tokens else plan.model.path
-    with seeded_adapter(plan.arguments.GRPOConfig["seed"]):  # type: ignore[arg-type]
+    path = model_path(plan, folder)
+    with seeded_adapter(plan.arguments.GRPOConfig["seed"]), planned_engine(plan):  # type: ignore[arg-type]
         trainer = GRPOTrainer(
             model=path,
             reward_funcs=[awaited(reward) for reward in rewards],
@@ -44,6 +52,7 @@ def build_trainer(plan: Plan, arguments: Any, rows: Any, rewards: list[Any], fol
             peft_config=None if lora is None else LoraConfig(**lora),
             **_quantization(plan, arguments),
         )
+    seed_generations(trainer)
     for printing in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(printing)
     return trainer
@@ -72,8 +81,8 @@ def _model_init_kwargs(plan: Plan) -> dict[str, Any]:
         keywords["device_map"] = {"": int(os.environ.get("LOCAL_RANK", "0")) if plan.world.device == "cuda" else "cpu"}
     if plan.tokenizer.add_tokens:
         keywords.pop("revision", None)
-    elif plan.model.revision is not None:
-        keywords["revision"] = plan.model.revision
+    elif (revision := model_revision(plan)) is not None:
+        keywords["revision"] = revision
     return keywords
 
 
@@ -85,7 +94,7 @@ def _tokenizer(plan: Plan, path: str) -> Any:
     """
     processing = AutoProcessor.from_pretrained(
         path,
-        revision=None if plan.tokenizer.add_tokens else plan.model.revision,
+        revision=model_revision(plan),
         truncation_side="left",
         padding_side="left",
         trust_remote_code=trust_remote_code(plan),

@@ -16,6 +16,8 @@ from grpo_recipes.plan import (
     Model,
     Reward,
     Tokenizer,
+    Vllm,
+    VllmServer,
     World,
 )
 from grpo_recipes.worker.stopped import Stopped
@@ -38,6 +40,24 @@ class Plan:
     shims: dict[str, Any]
     expect: Expect
     smoke: bool
+    vllm: Vllm | None
+    verified: dict[str, Any]
+    accept_drift: bool
+
+
+def extended_model_folder(folder: Path) -> Path:
+    """Where the model with added tokens lies in a run folder."""
+    return folder / "extended_model"
+
+
+def model_path(plan: Plan, folder: Path) -> str:
+    """What trainer and vLLM load: the planned model, or the one of the run folder that has the added tokens."""
+    return str(extended_model_folder(folder)) if plan.tokenizer.add_tokens else plan.model.path
+
+
+def model_revision(plan: Plan) -> str | None:
+    """Of the hub's model that is loaded, None for a folder."""
+    return None if plan.tokenizer.add_tokens else plan.model.commit or plan.model.revision
 
 
 def read_plan(folder: Path) -> Plan:
@@ -63,6 +83,9 @@ def read_plan(folder: Path) -> Plan:
         shims=dict(keys["shims"]),
         expect=_section(Expect, keys["expect"], "expect"),
         smoke=bool(keys["smoke"]),
+        vllm=None if keys["vllm"] is None else _vllm(keys["vllm"]),
+        verified=dict(keys["verified"]),
+        accept_drift=bool(keys["accept_drift"]),
     )
 
 
@@ -71,6 +94,11 @@ def _evaluation(content: dict[str, Any]) -> Evaluation:
         _section(Evaluation, content, "evaluation"),
         data=_section(Data, content.get("data"), "evaluation.data"),
     )
+
+
+def _vllm(content: dict[str, Any]) -> Vllm:
+    vllm, server = _section(Vllm, content, "vllm"), content["server"]
+    return vllm if server is None else dataclasses.replace(vllm, server=_section(VllmServer, server, "vllm.server"))
 
 
 def _section(kind: type[Section], content: Any, where: str) -> Section:

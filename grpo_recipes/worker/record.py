@@ -6,7 +6,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.trust.redact import redact_value
+
 RECORD_FORMAT = 1
+# What another process said before this one began anew: how often the vLLM server was started again.
+_KEPT = ("vllm_server",)
 
 
 class Record:
@@ -24,7 +28,8 @@ class Record:
         """Says that the run is running. A resumed run keeps what the record said before."""
         if self._rank != 0:
             return
-        kept = self._read() if resumed else {}
+        before = self.read()
+        kept = before if resumed else {key: before[key] for key in _KEPT if key in before}
         self._write(
             {
                 "evaluation": {},
@@ -51,37 +56,43 @@ class Record:
 
     def update(self, **values: Any) -> None:
         """Sets keys while the run is running; does nothing on other ranks than 0 and after the end."""
-        content = self._read()
+        content = self.read()
         if self._rank == 0 and content.get("status") == "running":
             self._write({**content, **values})
 
     def update_evaluation(self, **values: Any) -> None:
         """Sets keys of the `evaluation` mapping."""
-        self.update(evaluation={**self._read().get("evaluation", {}), **values})
+        self.update(evaluation={**self.read().get("evaluation", {}), **values})
 
     def evaluation(self) -> dict[str, Any]:
         """The `evaluation` mapping as it is now."""
-        found: dict[str, Any] = self._read().get("evaluation", {})
+        found: dict[str, Any] = self.read().get("evaluation", {})
         return found
 
     def guards(self) -> list[dict[str, Any]]:
         """The guards that spoke, as they are now."""
-        found: list[dict[str, Any]] = self._read().get("guards", [])
+        found: list[dict[str, Any]] = self.read().get("guards", [])
         return found
 
-    def end(self, status: str, exit_code: int, message: str | None = None) -> bool:
+    def reopen(self, **values: Any) -> None:
+        """Says that the run goes on after all, and sets keys."""
+        self._write({**self.read(), "status": "running", "ended": None, "exit_code": None, "message": None, **values})
+
+    def end(self, status: str, exit_code: int, message: str | None = None, *, last_word: bool = False) -> bool:
         """Says how the run ended; returns false, and writes nothing, if it is not this rank's to say.
 
         A good end is rank 0's, which still has to save when the others are done; a failure is the first one's.
+        last_word: replaces what was said before, by the one who knows why it failed.
         """
-        content = self._read()
-        is_told = content.get("status", "running") != "running"
+        content = self.read()
+        is_told = content.get("status", "running") != "running" and not last_word
         if is_told or (self._rank != 0 and status not in ("failed", "stopped")):
             return False
         self._write({**content, "status": status, "exit_code": exit_code, "message": message, "ended": _now()})
         return True
 
-    def _read(self) -> dict[str, Any]:
+    def read(self) -> dict[str, Any]:
+        """What the record says now, {} when there is none."""
         try:
             content = json.loads(self._path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -90,7 +101,7 @@ class Record:
 
     def _write(self, content: dict[str, Any]) -> None:
         temporary = self._path.with_name(f".run.json.{self._rank}.{os.getpid()}")
-        temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(redact_value(content), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         os.replace(temporary, self._path)
 
 

@@ -5,6 +5,7 @@ import sys
 import traceback
 from pathlib import Path
 
+from grpo_recipes.trust.redact import hide_secrets
 from grpo_recipes.worker.planned import Plan, read_plan
 from grpo_recipes.worker.quiet import quiet_libraries
 from grpo_recipes.worker.record import Record
@@ -17,6 +18,7 @@ from grpo_recipes.worker.stopped import (
     EXIT_STOPPED,
     Stopped,
 )
+from grpo_recipes.worker.verified import check_model_files
 
 
 def train(folder: Path, *, resume: bool) -> int:
@@ -34,11 +36,11 @@ def train(folder: Path, *, resume: bool) -> int:
         return _trained(folder, record, request, resume=resume)
     except Stopped as stopped:
         if record.end("stopped", EXIT_STOPPED, str(stopped)) or rank == 0:
-            print(f"error: {stopped}", file=sys.stderr)
+            print(hide_secrets(f"error: {stopped}"), file=sys.stderr)
         return _leave(EXIT_STOPPED)
     except BaseException as problem:
         record.end("failed", EXIT_FAILED, f"{type(problem).__name__}: {problem}")
-        traceback.print_exc()
+        print(hide_secrets(traceback.format_exc()), file=sys.stderr, end="")
         return _leave(EXIT_FAILED)
 
 
@@ -47,9 +49,8 @@ def _trained(folder: Path, record: Record, request: StopRequest, *, resume: bool
     check_world(plan)
     user = folder / "worker" / "user"
     check_reward_files(plan.rewards, user)
-    checkpoints = folder / "checkpoints"
-    if not resume and any(checkpoints.glob("checkpoint-*")):
-        raise Stopped(f"{checkpoints} has checkpoints already\n  = fix: start with --resume, or use a new run folder")
+    check_model_files(plan.model)
+    stop_at_checkpoints(folder, resume=resume)
 
     quiet_libraries()
     from grpo_recipes.worker.training import run_training
@@ -61,6 +62,13 @@ def _trained(folder: Path, record: Record, request: StopRequest, *, resume: bool
         return EXIT_INTERRUPTED
     record.end("completed", EXIT_DONE)
     return EXIT_DONE
+
+
+def stop_at_checkpoints(folder: Path, *, resume: bool) -> None:
+    """Raises Stopped when a fresh start would train over the checkpoints of an earlier one."""
+    checkpoints = folder / "checkpoints"
+    if not resume and any(checkpoints.glob("checkpoint-*")):
+        raise Stopped(f"{checkpoints} has checkpoints already\n  = fix: start with --resume, or use a new run folder")
 
 
 def _end_at_once(record: Record) -> None:

@@ -3,13 +3,28 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jinja2 import StrictUndefined, Template, TemplateError
+from jinja2 import StrictUndefined, Template, pass_context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from grpo_recipes.plan import Data
+from grpo_recipes.worker.bounded import TooMuch, bounded
 from grpo_recipes.worker.stopped import Stopped
 
 Row = Mapping[str, Any]
+LONGEST_TEXT = 4 << 20
+"""Characters of a prompt or column; a context of a million tokens holds about as many."""
+LONGEST_POWER_BITS = 4096
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """A sandbox without powers of thousands of digits: while it computes one, Python looks at no clock."""
+
+    intercepted_binops = frozenset({"**"})
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        if isinstance(left, int) and isinstance(right, int) and left.bit_length() * right > LONGEST_POWER_BITS:
+            raise OverflowError(f"{left} ** {right} is too large")
+        return super().call_binop(context, operator, left, right)
 
 
 def row_renderer(data: Data, where: str) -> Callable[[Row, int], dict[str, Any]]:
@@ -18,8 +33,8 @@ def row_renderer(data: Data, where: str) -> Callable[[Row, int], dict[str, Any]]
     where: the recipe section in messages, "dataset" or "evaluation". Rows are counted from 1 in messages.
     The function raises Stopped for a template that a row cannot fill, and for a null in it.
     """
-    environment = ImmutableSandboxedEnvironment(
-        undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True, finalize=_refuse_null
+    environment = _Sandbox(
+        undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True, finalize=_refuse_null, optimized=False
     )
     sources = {f"{where}.columns.{name}": text for name, text in data.columns.items()}
     if data.prompt is not None:
@@ -53,15 +68,20 @@ def _with_system_prompt(prompt: Any, system_prompt: str | None, where: str, inde
 
 def _compiled(environment: ImmutableSandboxedEnvironment, key: str, text: str) -> Template:
     try:
-        return environment.from_string(text)
-    except TemplateError as problem:
+        with bounded():
+            return environment.from_string(text)
+    except (Exception, TooMuch) as problem:
         raise Stopped(f"{key}: not a jinja2 template\n  = template: {text}\n  = because: {problem}") from problem
 
 
 def _filled(template: Template, text: str, key: str, row: Row, index: int) -> str:
     try:
-        return template.render(dict(row))
-    except Exception as problem:  # a template may raise whatever the expressions in it raise
+        with bounded():
+            filled = template.render(dict(row))
+        if len(filled) > LONGEST_TEXT:
+            raise ValueError(f"its text has {len(filled):,} characters, and {LONGEST_TEXT:,} are the most")
+        return filled
+    except (Exception, TooMuch) as problem:  # a template may raise whatever the expressions in it raise
         raise Stopped(
             f"{key}: row {index + 1} cannot fill the template\n"
             f"  = template: {text}\n"
@@ -70,7 +90,8 @@ def _filled(template: Template, text: str, key: str, row: Row, index: int) -> st
         ) from problem
 
 
-def _refuse_null(value: object) -> object:
+@pass_context  # without it jinja2 would compute what is constant while it compiles
+def _refuse_null(_: object, value: object) -> object:
     """A null would become the word None in a prompt."""
     if value is None:
         raise ValueError("an expression of it is null in this row")

@@ -7,27 +7,33 @@ from typing import Any
 
 from accelerate.utils import gather_object
 
+from grpo_recipes.worker.chat_template import stop_at_endless_template
 from grpo_recipes.worker.checkpoint import latest_checkpoint, save_final, save_whole_checkpoints, step_of
 from grpo_recipes.worker.checks import as_records, report, run_checks, stop_if_different
 from grpo_recipes.worker.data import prepared_rows
+from grpo_recipes.worker.ended import EndedShares
 from grpo_recipes.worker.evaluation_callback import EvaluationCallback
 from grpo_recipes.worker.extended_model import write_extended_model
 from grpo_recipes.worker.extension_lock import stop_at_stale_lock
 from grpo_recipes.worker.generation_file import set_aside
 from grpo_recipes.worker.guard_callback import GuardCallback
 from grpo_recipes.worker.metrics import MetricsLog
-from grpo_recipes.worker.model import build_trainer, extended_model_folder, training_arguments
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.model import build_trainer, training_arguments
+from grpo_recipes.worker.model_card import hand_over
+from grpo_recipes.worker.planned import Plan, extended_model_folder
 from grpo_recipes.worker.progress import ProgressLines
 from grpo_recipes.worker.proof_callback import ProofCallback
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.resumed_epochs import ResumedEpochs
 from grpo_recipes.worker.reward_functions import load_rewards
 from grpo_recipes.worker.seeds import SeedEachStep
+from grpo_recipes.worker.serving.address import check_other_server
 from grpo_recipes.worker.shims.catalog import apply_before_trainer, apply_on_trainer
 from grpo_recipes.worker.stop_callback import StopCallback
 from grpo_recipes.worker.stop_request import StopRequest
 from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker.verified import seen_in_trainer, stop_if_not_found
+from grpo_recipes.worker.vllm.engine import close_engine
 
 
 def run_training(plan: Plan, folder: Path, record: Record, request: StopRequest, *, resume: bool) -> bool:
@@ -51,10 +57,12 @@ def run_training(plan: Plan, folder: Path, record: Record, request: StopRequest,
     cpu_s, wall_s = _cpu_of_all_ranks(trainer, time.process_time() - cpu), time.perf_counter() - wall
     record.update(step=trainer.state.global_step, train_cpu_s=round(cpu_s, 3), train_wall_s=round(wall_s, 3))
     if not stop.interrupted and not plan.smoke:
-        save_final(trainer, folder / "final")
+        commit = getattr(trainer.model.config, "_commit_hash", None)
+        save_final(trainer, folder / "final", lambda model: hand_over(folder, model, commit))
         record.update(final=str(folder / "final"))
     if log is not None:
         log.write("end", trainer.state.global_step, status="interrupted" if stop.interrupted else "completed")
+    close_engine(trainer)
     trainer.accelerator.end_training()
     return stop.interrupted
 
@@ -69,12 +77,17 @@ def _prepared(plan: Plan, folder: Path, record: Record) -> tuple[Any, Any]:
         write_extended_model(plan, extended_model_folder(folder))
     arguments = training_arguments(plan, folder)
     _check_live_world(plan, arguments)
-    rows = prepared_rows(plan.data, "dataset", folder / "cache", rank)
+    if rank == 0 and (other := check_other_server(plan, arguments, folder)) is not None:
+        print(other, flush=True)
+    seen: dict[str, object] = {}
+    rows = prepared_rows(plan.data, "dataset", folder / "cache", rank, seen)
     held_out = None
     if plan.evaluation is not None:
-        held_out = prepared_rows(plan.evaluation.data, "evaluation", folder / "cache", rank)
+        held_out = prepared_rows(plan.evaluation.data, "evaluation", folder / "cache", rank, seen)
     rewards = load_rewards(plan.rewards, folder / "worker" / "user")
     trainer = build_trainer(plan, arguments, rows, rewards, folder)
+    stop_if_not_found(plan, seen | seen_in_trainer(trainer, plan), record)
+    stop_at_endless_template(trainer, rows)
     ignored = set_aside(trainer)
     if ignored and trainer.is_world_process_zero():
         print(f"not used of the model's generation_config.json  {', '.join(ignored)}", flush=True)
@@ -111,6 +124,7 @@ def _add_callbacks(
     trainer.add_callback(ResumedEpochs(trainer))
     trainer.add_callback(SeedEachStep(trainer.args.seed, trainer.accelerator.process_index))
     trainer.add_callback(stop)
+    trainer.add_callback(EndedShares(trainer, plan))
     evaluation = None
     if held_out is not None:
         evaluation = EvaluationCallback(trainer, plan, held_out, folder, record, log, stop)

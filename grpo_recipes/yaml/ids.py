@@ -26,6 +26,7 @@ EXTENDS_CYCLE = "YML023"
 EXTENDS_TOO_DEEP = "YML024"
 OVERRIDE_SYNTAX = "YML025"
 OVERRIDE_PLACE = "YML026"
+EXTEND_NO_LIST = "YML027"
 
 MEANINGS: dict[str, str] = {
     UNREADABLE: "the file is missing, is not a regular file, or may not be read",
@@ -49,9 +50,10 @@ MEANINGS: dict[str, str] = {
     NUMBER_TOO_LARGE: "an integer fits in 64 bits and a float is finite unless written .inf",
     CONTROL_CHARACTER: 'a backslash in double quotes made a control character, as in "\\boxed"',
     UNQUOTED_TEMPLATE: "a jinja2 template that starts with {{ is quoted, or YAML reads a mapping",
-    EXTENDS_VALUE: "extends takes the path of one file",
+    EXTENDS_VALUE: "extends takes one recipe: the path of a .yaml file, or grpo-recipes:NAME for a shipped one",
     EXTENDS_CYCLE: "a file extends itself, directly or through others",
     EXTENDS_TOO_DEEP: "at most 8 files are chained by extends",
     OVERRIDE_SYNTAX: "an override is written key=value, as in rewards[0].weight=0.5",
     OVERRIDE_PLACE: "an override names a place that exists or can be made",
+    EXTEND_NO_LIST: "extend adds items to a list that a parent wrote",
 }

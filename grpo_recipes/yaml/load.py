@@ -42,10 +42,10 @@ class Value:
     words: set[Path]
 
 
-def load_file(path: str) -> tuple[Document | None, list[Finding]]:
-    """Reads a recipe file; None when there is nothing to go on with."""
+def load_file(path: str, name: str = "") -> tuple[Document | None, list[Finding]]:
+    """Reads a recipe file; None when there is nothing to go on with. name: the file's in marks, if not its path."""
     text = read_recipe(path)
-    return (None, [text]) if isinstance(text, Finding) else load_text(text, path)
+    return (None, [text]) if isinstance(text, Finding) else load_text(text, name or path)
 
 
 def load_text(text: str, file: str) -> tuple[Document | None, list[Finding]]:

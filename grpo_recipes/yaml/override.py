@@ -11,6 +11,7 @@ from grpo_recipes.yaml.merge import Tree, put
 from grpo_recipes.yaml.page import Page, printable, shown
 
 OVERRIDE_FILE = "--set"
+MAX_DEPTH = 32
 
 _KEY = r"[^\s.\[\]=:,{}'\"]+"
 _PATH = rf"{_KEY}(?:\.{_KEY}|\[[0-9]{{1,6}}\])*"
@@ -36,6 +37,9 @@ def read_override(text: str) -> tuple[Override | None, list[Finding]]:
         return None, [_refusal(ids.OVERRIDE_SYNTAX, what, "", whole.mark(0, 0, len(written)), _FORM, "key=value")]
     path: Path = tuple(int(found[1]) if found[1] else found[2] for found in re.finditer(_PART, written))
     mark = whole.mark(0, 0, len(text.rstrip()))
+    if len(path) > MAX_DEPTH:
+        because = f"it has {len(path):,} parts; a recipe needs fewer than ten"
+        return None, [_refusal(ids.OVERRIDE_PLACE, f"more than {MAX_DEPTH} keys in a row", "", mark, because, _FORM)]
     if path[0] == "extends":
         because = "a parent's place is relative to the file that names it"
         fix = "write extends into the recipe"

@@ -65,18 +65,26 @@ def _apply(document: Any, patch: Patch) -> None:
 
     node = document
     for part in patch.path[:-1]:
+        _check_place(node, part)
         if isinstance(part, str) and node.get(part) is None:
             if patch.remove:
                 return
             node[part] = CommentedMap()
         node = node[part]
     last = patch.path[-1]
+    _check_place(node, last)
     if not patch.remove:
         node[last] = _value(patch.value)
     elif isinstance(last, int):
         del node[last]
     else:
         node.pop(last, None)
+
+
+def _check_place(node: Any, part: str | int) -> None:
+    """Raises TypeError for an item of a map: the list has more items than this file writes with extend."""
+    if isinstance(part, int) and not isinstance(node, list):
+        raise TypeError(f"item {part} is not written here as one of a list")
 
 
 def _value(value: object) -> Any:

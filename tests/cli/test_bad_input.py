@@ -74,7 +74,7 @@ def test_what_is_no_recipe_gets_one_message(
     answer = grpo_run(*command, str(path))
     assert answer.code == 2
     text = answer.out + answer.err
-    assert text.count(" error: ") == 1
+    assert text.count("error: ") == 1
     assert kind in text.split(" error: ")[0]
     assert "Traceback" not in text
     assert sorted(tmp_path.rglob("*")) == before

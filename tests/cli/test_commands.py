@@ -156,3 +156,45 @@ def test_the_command_brings_in_nothing_heavy() -> None:
     heavy = ("torch", "transformers", "trl", "peft", "accelerate", "datasets")
     code = f"import grpo_recipes.cli, grpo_recipes.cli.main, sys; print([m for m in sys.modules if m in {heavy}])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+EXTENDED = "extends: grpo-recipes:qwen2_lora\nname: mine\n"
+
+
+@pytest.mark.parametrize("key", ["rewards", "generation.stop", "tokenizer.add_tokens", "logging.report_to"])
+def test_the_json_schema_takes_a_list_that_is_added_to(key: str) -> None:
+    validator = jsonschema.Draft202012Validator(json.loads((ROOT / "schemas/recipe.schema.json").read_text()))
+    item = {"name": "accuracy"} if key == "rewards" else "x"
+    section, _, name = key.partition(".")
+
+    def is_taken(value: object) -> bool:
+        return validator.is_valid({"extends": "base", section: {name: value} if name else value})
+
+    assert [is_taken(value) for value in ([item], {"extend": [item]})] == [True, True]
+    wrong = ({"extend": item}, {"extend": [item], "more": 1}, {"extend": [1]}, {})
+    assert [is_taken(value) for value in wrong] == [False] * 4
+
+
+def test_explain_and_plan_name_the_line_of_a_shipped_parent(tmp_path: Path, grpo_run: Callable) -> None:
+    (tmp_path / "r.yaml").write_text(EXTENDED + "rewards: {extend: [{name: exact_match}]}\n")
+    arguments = ("--recipe", str(tmp_path / "r.yaml"), "--target", _target(Path("qwen2_lora.yaml")))
+    lines = (ROOT / "recipes/qwen2_lora.yaml").read_text().splitlines()
+    beta, reward = (next(n for n, line in enumerate(lines, 1) if word in line) for word in ("beta", "name: accuracy"))
+    assert f"0.0 (grpo-recipes:qwen2_lora:{beta}:3)" in grpo_run("explain", "grpo.beta", *arguments).out
+    places = f"(grpo-recipes:qwen2_lora:{reward}:5 + {tmp_path}/r.yaml:3:20)"
+    assert places in grpo_run("explain", "rewards", *arguments).out
+    planned = grpo_run("plan", str(tmp_path / "r.yaml"), *arguments[2:]).out
+    assert f"grpo-recipes:qwen2_lora:{beta}:3" in planned
+
+
+def test_a_finding_in_a_shipped_parent_names_it_and_is_fixed_in_the_child(tmp_path: Path, grpo_run: Callable) -> None:
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text(EXTENDED)
+    target = "trl==0.16.1,transformers==4.49.0,peft==0.15.0,gpus=1xA100-40GB"
+    lines = (ROOT / "recipes/qwen2_lora.yaml").read_text().splitlines()
+    line = next(n for n, text in enumerate(lines, 1) if text.startswith("  loss_type:"))
+    answer = grpo_run("validate", str(recipe), "--target", target)
+    assert (answer.code, f"grpo-recipes:qwen2_lora:{line}:3: error" in answer.out) == (2, True)
+    grpo_run("validate", str(recipe), "--target", target, "--fix", "--write")
+    assert (ROOT / "recipes/qwen2_lora.yaml").read_text().splitlines() == lines
+    assert "loss_type: " in recipe.read_text()

@@ -8,6 +8,8 @@ import jsonschema
 import pytest
 import yaml
 
+from grpo_recipes.facts.experiment_groups import GROUPS
+
 ROOT = Path(__file__).parents[2]
 NEWEST = "trl==1.16.0,transformers==5.23.0,peft==0.21.2,gpus=2xA100-80GB"
 REWARD = "def brevity(completions, **kwargs):\n    return [-float(len(text)) for text in completions]\n"
@@ -49,7 +51,7 @@ def test_a_recipe_differs_in_nothing_from_its_copy_elsewhere(tmp_path: Path, grp
     [
         pytest.param({"grpo": RECIPE["grpo"] | {"beta": 0.0}}, REWARD, {"grpo.beta": ["0.04", "0.0"]}, id="a-value"),
         pytest.param({"lora": None}, REWARD, {"lora.r": ["8", "-"]}, id="no-adapter"),
-        pytest.param({}, REWARD + "\n", {"rewards[0]": []}, id="another-reward-of-the-same-name"),
+        pytest.param({}, REWARD + "\n", {"rewards.brevity.sha256": []}, id="another-reward-of-the-same-name"),
     ],
 )
 def test_another_experiment_is_said_first(
@@ -59,6 +61,7 @@ def test_another_experiment_is_said_first(
     answer = grpo_run("diff", a, b, "--target", NEWEST)
     assert answer.code == 1
     assert answer.out.splitlines()[3] == "another experiment"
+    assert answer.out.splitlines()[4].strip() in GROUPS
     said = lines_of(answer.out)
     assert rows.keys() <= said.keys()
     assert all(said[key][: len(cells)] == cells for key, cells in rows.items())
@@ -110,14 +113,141 @@ def test_the_json_fits_its_schema(tmp_path: Path, grpo_run: Callable) -> None:
     )
     jsonschema.Draft202012Validator(json.loads((ROOT / "schemas/diff.schema.json").read_text())).validate(found)
     assert found["same_experiment"] is True
-    assert {"key": "trl", "a": "1.16.0", "b": "0.14.0", "why": ""} in found["machine"]
+    assert {"key": "trl", "a": "1.16.0", "b": "0.14.0", "why": "", "group": ""} in found["machine"]
     assert "GRPOConfig.loss_type" in {row["key"] for row in found["passed"]}
+
+
+BETA_AND_BATCH = {
+    "grpo": dict[str, object](RECIPE["grpo"]) | {"beta": 0.1},  # type: ignore[call-overload]
+    "training": {"prompts_per_step": 2, "max_steps": 10},
+}
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path, grpo_run: Callable) -> str:
+    """A run folder, as a run that completed leaves it."""
+    folder = str(tmp_path / "run")
+    recipe = written(tmp_path / "a")
+    assert grpo_run(recipe, "--dry-run", "--out", folder, "--target", NEWEST).code == 0
+    before, after = ({"reward": reward, "count": 9} for reward in (0.25, 0.75))
+    record = {"status": "completed", "step": 10, "max_steps": 10, "evaluation": {"before": before, "after": after}}
+    (tmp_path / "run/run.json").write_text(json.dumps(record))
+    return folder
+
+
+def test_a_run_folder_its_plan_and_its_recipe_are_one_experiment(
+    tmp_path: Path, run_folder: str, grpo_run: Callable
+) -> None:
+    recipe, plan = str(tmp_path / "a/recipe.yaml"), f"{run_folder}/plan.json"
+    for pair in ((run_folder, recipe), (recipe, plan), (plan, run_folder), (run_folder, run_folder)):
+        target = ("--target", NEWEST) if recipe in pair else ()
+        answer = grpo_run("diff", *pair, *target)
+        assert (answer.code, answer.out.splitlines()[3]) == (0, "the same experiment")
+        assert ("measured" in answer.out) == (run_folder in pair)
+
+
+def test_what_a_run_measured_stands_at_the_end_and_changes_nothing(
+    tmp_path: Path, run_folder: str, grpo_run: Callable
+) -> None:
+    other = written(tmp_path / "b", BETA_AND_BATCH)
+    answer = grpo_run("diff", run_folder, other, "--target", NEWEST)
+    assert answer.code == 1
+    assert [line.split() for line in answer.out.splitlines()[-5:]] == [
+        ["measured,", "for", "information"],
+        ["a", "b"],
+        ["status", *["completed", "at", "step", "10", "of", "10"], "-"],
+        ["held", "out", "before", "reward", "0.25", "(9", "rows)", "-"],
+        ["held", "out", "after", "reward", "0.75", "(9", "rows)", "-"],
+    ]
+    found = json.loads(grpo_run("diff", run_folder, other, "--target", NEWEST, "--format", "json").out)
+    jsonschema.Draft202012Validator(json.loads((ROOT / "schemas/diff.schema.json").read_text())).validate(found)
+    assert found["measured"].keys() == {"a"}
+    assert found["measured"]["a"]["after"] == {"reward": 0.75, "count": 9}
+    assert [(row["group"], row["key"]) for row in found["experiment"]] == [
+        ("algorithm", "grpo.beta"),
+        ("effective batch", "prompts per optimizer step"),
+        ("effective batch", "completions per optimizer step"),
+    ]
+
+
+def test_one_and_two_processes_are_one_experiment(tmp_path: Path, grpo_run: Callable) -> None:
+    recipe, two = written(tmp_path / "a"), written(tmp_path / "b", {"launch": {"num_processes": 2}})
+    target = NEWEST.replace("2xA100-80GB", "0")
+    answer = grpo_run("diff", recipe, two, "--target", target)
+    assert (answer.code, answer.out.splitlines()[3]) == (0, "the same experiment")
+    assert lines_of(answer.out)["world.num_processes"][:2] == ["1", "2"]
+
+
+def test_markdown_has_the_experiment_open_and_the_rest_folded(tmp_path: Path, grpo_run: Callable) -> None:
+    a, b = written(tmp_path / "a"), written(tmp_path / "b", BETA_AND_BATCH)
+    answer = grpo_run("diff", a, b, "--target", NEWEST, "--format", "markdown")
+    assert answer.code == 1
+    lines = answer.out.splitlines()
+    assert lines[0] == "### Another experiment"
+    assert lines[2] == f"a: `{a} on {NEWEST}`<br>"
+    assert "| `prompts per optimizer step` | `4` | `2` |" in lines
+    assert lines.index("| **algorithm** | | |") < lines.index("| **effective batch** | | |")
+    opened, closed = answer.out.count("<details>"), answer.out.count("</details>")
+    assert (opened, closed) == (1, 1)
+    assert lines.index("| `grpo.beta` | `0.04` | `0.1` |") < lines.index(
+        "<details><summary>machine: 1 difference</summary>"
+    )
+
+
+def test_markdown_of_one_experiment_is_one_line_and_the_names(tmp_path: Path, grpo_run: Callable) -> None:
+    answer = grpo_run(
+        "diff", written(tmp_path / "a"), written(tmp_path / "b"), "--target", NEWEST, "--format", "markdown"
+    )
+    assert (answer.code, answer.out.splitlines()[0], len(answer.out.splitlines())) == (0, "### The same experiment", 4)
+
+
+def test_nothing_in_a_value_is_markdown(tmp_path: Path, grpo_run: Callable) -> None:
+    dataset = dict[str, object](RECIPE["dataset"])  # type: ignore[call-overload]
+    a = written(tmp_path / "a", {"dataset": dataset | {"system_prompt": "``` @you | <b>\n\n# x"}})
+    b = written(tmp_path / "b", {"dataset": dataset | {"system_prompt": "plain"}})
+    answer = grpo_run("diff", a, b, "--target", NEWEST, "--format", "markdown")
+    (row,) = [line for line in answer.out.splitlines() if "system_prompt" in line]
+    assert row == "| `dataset.system_prompt` | ```` ``` @you \\| <b>\\n\\n# x ```` | `plain` |"
+
+
+def test_markdown_of_a_refused_recipe_shows_the_errors_in_a_fence(tmp_path: Path, grpo_run: Callable) -> None:
+    a, b = written(tmp_path / "a"), written(tmp_path / "b", {"seed": "```"})
+    answer = grpo_run("diff", a, b, "--target", NEWEST, "--format", "markdown")
+    assert answer.code == 2
+    assert answer.out.splitlines()[0] == "### Nothing can be said about the experiment"
+    assert answer.out.count("\n``````\n") == 2
+    assert "[SCH002]" in answer.out
+
+
+def test_long_values_are_shown_where_they_begin_to_differ(tmp_path: Path, grpo_run: Callable) -> None:
+    dataset = dict[str, object](RECIPE["dataset"])  # type: ignore[call-overload]
+    a, b = (
+        written(tmp_path / name, {"dataset": dataset | {"prompt": f"{'word ' * 30}{name} {{{{ question }}}}"}})
+        for name in "ab"
+    )
+    said = lines_of(grpo_run("diff", a, b, "--target", NEWEST).out)["dataset.prompt"]
+    assert said.index("a") < said.index("b")
+
+
+def test_a_folder_without_a_plan_and_a_file_that_is_none_are_refused(tmp_path: Path, grpo_run: Callable) -> None:
+    recipe = written(tmp_path / "a")
+    (tmp_path / "plan.json").write_text('{"plan": 1}')
+    for place in (str(tmp_path / "a"), str(tmp_path / "plan.json"), str(tmp_path / "nothing.json")):
+        answer = grpo_run("diff", place, recipe, "--target", NEWEST)
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.startswith(f"error: {place}")
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [("a.yaml",), ("a.yaml", "b.yaml", "c.yaml"), ("a.yaml", "b.yaml", "--target", "x", "--target", "y"), (".", "b")],
-    ids=["one-alone", "three", "two-on-two", "a-run-folder"],
+    [
+        ("a.yaml",),
+        ("plan.json", "--target", NEWEST),
+        ("a.yaml", "b.yaml", "c.yaml"),
+        ("a.yaml", "b.yaml", "--target", "x", "--target", "y"),
+        ("a/plan.json", "b/plan.json", "--set", "grpo.beta=0"),
+    ],
+    ids=["one-alone", "one-plan-on-two", "three", "two-on-two", "plans-with-an-override"],
 )
 def test_what_cannot_be_compared_is_refused_in_one_line(grpo_run: Callable, arguments: tuple[str, ...]) -> None:
     answer = grpo_run("diff", *arguments)

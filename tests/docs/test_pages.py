@@ -13,7 +13,7 @@ from grpo_recipes.docs.pages import known_ids
 from grpo_recipes.facts.history import history
 
 # What a recipe file cannot show: files of a machine, command lines, and what the worker says.
-WITHOUT_EXAMPLE = {"STK001", "STK002", "STK003", "STK004", "STK005", "TRU001"}
+WITHOUT_EXAMPLE = {"STK001", "STK002", "STK003", "STK004", "STK005", "TRU001", "TRU002", "TRU003"}
 WITHOUT_EXAMPLE |= {"YML001", "YML002", "YML003", "YML012", "YML013", "YML024", "YML025", "YML026"}
 OF_THE_WORKER = ("PRF", "GRD", "PFL")
 

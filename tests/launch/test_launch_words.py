@@ -229,3 +229,21 @@ def test_what_a_guard_says_is_shown_while_the_run_goes_on(stream: type[io.String
     with progress(echo) as shown:
         shown.show(event)
     assert "warning: truncation at step 10: all cut [GRD003]\n" in echo.getvalue()
+
+
+def test_the_summary_tells_each_death_of_the_server() -> None:
+    death = {"time": 1.0, "step": 3, "how": "was killed by signal 9"}
+    record = RunRecord(status="completed", step=6, vllm_server={"restarts": [death]})
+    assert "  vLLM server started again: at step 3 it was killed by signal 9" in summary(record).splitlines()
+    assert "vLLM" not in summary(RunRecord(status="completed", step=6, vllm_server={"restarts": []}))
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal], ids=["plain", "terminal"])
+def test_what_happens_to_the_server_is_shown_while_the_run_goes_on(stream: type[io.StringIO]) -> None:
+    echo = stream()
+    with progress(echo) as shown:
+        shown.show({"event": "server", "step": 0, "state": "up", "seconds": 61.2})
+        died = {"state": "died", "how": "was killed by signal 9", "restart": 1, "of": 2}
+        shown.show({"event": "server", "step": 3, **died})
+    assert "the vLLM server is up after 0:01:01" in echo.getvalue()
+    assert "the vLLM server was killed by signal 9; it and the trainer are started again, 1 of 2" in echo.getvalue()

@@ -47,7 +47,9 @@ def test_every_path_that_is_named_exists() -> None:
         assert (ROOT / path).exists(), path
 
 
-SHOWN = re.findall(r"^\$ grpo-run ((?:diff|doctor) .*)\n((?s:.*?))^```$", README, re.MULTILINE)
+# The commands of "Sharing recipes" are run one after the other by test_sharing.py.
+ALONE = re.sub(r"(?ms)^## Sharing recipes$.*?(?=^## )", "", README)
+SHOWN = re.findall(r"^\$ grpo-run ((?:diff|doctor) .*)\n((?s:.*?))^```$", ALONE, re.MULTILINE)
 
 
 @pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[command.split()[0] for command, _ in SHOWN])
@@ -59,6 +61,18 @@ def test_a_shown_answer_is_what_the_command_prints(
         main(command.split())
     assert ended.value.code == 0
     assert capsys.readouterr().out.strip() == shown.strip()
+
+
+def test_the_shown_lines_of_a_plan_are_lines_of_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, shown = re.findall(r"^\$ grpo-run (plan .*)\n((?s:.*?))^```$", ALONE, re.MULTILINE)[0]
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(SystemExit):
+        main(command.split())
+    lines = {" ".join(line.split()) for line in capsys.readouterr().out.splitlines()}
+    assert {" ".join(line.split()) for line in shown.splitlines()} <= lines
+    assert len(shown.splitlines()) > 3
 
 
 def test_the_releases_of_the_table_are_those_that_can_express_the_value() -> None:

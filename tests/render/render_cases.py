@@ -2,7 +2,19 @@
 
 import dataclasses
 
-from grpo_recipes.plan import Arguments, Data, Expect, Guards, Model, Plan, Reward, Tokenizer, World
+from grpo_recipes.plan import (
+    Arguments,
+    Data,
+    Expect,
+    Guards,
+    Model,
+    Plan,
+    Reward,
+    Tokenizer,
+    Vllm,
+    VllmServer,
+    World,
+)
 from grpo_recipes.schemas.guards import Guards as GuardsSection
 
 ZERO2 = {"zero_stage": 2, "offload_optimizer_device": "none", "offload_param_device": "none", "extra": {}}
@@ -40,6 +52,12 @@ def plan_for(world: World, *, deepspeed: dict[str, object] | None = None, **grpo
     )
 
 
+def beside_a_server(plan: Plan, *gpus: int) -> Plan:
+    """The plan with a vLLM server of its own on these GPUs."""
+    server = VllmServer(("-m", "vllm", "serve", "{model}"), {}, gpus, None, 600, 2)
+    return dataclasses.replace(plan, vllm=Vllm("server", "bfloat16", server=server))
+
+
 CASES: dict[str, Plan] = {
     "single_cpu": plan_for(World("local", 1, 1, "cpu", "single"), bf16=False),
     "single_cuda": plan_for(World("local", 1, 1, "cuda", "single"), bf16=True),
@@ -49,4 +67,7 @@ CASES: dict[str, Plan] = {
     "zero2_autocast_cuda_8": plan_for(World("local", 1, 8, "cuda", "zero2"), deepspeed=ZERO2_AUTOCAST, bf16=True),
     "zero3_offload_cuda_8": plan_for(World("local", 1, 8, "cuda", "zero3"), deepspeed=ZERO3_OFFLOAD, bf16=True),
     "fsdp2_cuda_8": plan_for(World("local", 1, 8, "cuda", "fsdp2"), bf16=True),
+    "server_cpu": beside_a_server(plan_for(World("local", 1, 1, "cpu", "single"))),
+    "server_cuda_1_of_4": beside_a_server(plan_for(World("local", 1, 3, "cuda", "ddp"), bf16=True), 3),
+    "server_cuda_1_of_2": beside_a_server(plan_for(World("local", 1, 1, "cuda", "single"), bf16=True), 1),
 }

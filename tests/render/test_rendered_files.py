@@ -17,10 +17,15 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.plan import Plan
 from grpo_recipes.render.accelerate import accelerate_yaml
 from grpo_recipes.render.deepspeed import deepspeed_json, merged
-from grpo_recipes.render.launch_script import launch_sh
+from grpo_recipes.render.launch_script import launch_sh, train_sh
 
 GOLDEN = Path(__file__).parent / "golden"
-RENDERERS = {"accelerate.yaml": accelerate_yaml, "deepspeed.json": deepspeed_json, "launch.sh": launch_sh}
+RENDERERS = {
+    "accelerate.yaml": accelerate_yaml,
+    "deepspeed.json": deepspeed_json,
+    "launch.sh": launch_sh,
+    "train.sh": train_sh,
+}
 
 
 @pytest.mark.parametrize("file", RENDERERS)
@@ -71,9 +76,10 @@ def test_merging_leaves_both_sides_as_they_were() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_bash_can_read_launch_sh(case: str) -> None:
-    done = subprocess.run(["bash", "-n"], input=launch_sh(CASES[case]), text=True, capture_output=True)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_bash_can_read_the_scripts(case: str) -> None:
+    for script in filter(None, (launch_sh(CASES[case]), train_sh(CASES[case]))):
+        done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def run_launch_sh(plan: Plan, folder: Path, **environment: str) -> list[str]:
@@ -99,6 +105,15 @@ def test_launch_sh_starts_one_process_directly_in_its_own_folder(tmp_path: Path)
     assert "OMP_NUM_THREADS=1" in lines
     assert "NCCL_DEBUG=it's $HOME" in lines
     assert not [line for line in lines if line.startswith(("WORLD_SIZE", "RANK", "ACCELERATE"))]
+
+
+def test_beside_a_server_launch_sh_starts_what_starts_both(tmp_path: Path) -> None:
+    plan = CASES["server_cuda_1_of_4"]
+    lines = run_launch_sh(plan, tmp_path, CUDA_VISIBLE_DEVICES="4,5,6,7", GRPO_RUN_VLLM_URL="http://127.0.0.1:1")
+    assert lines[0] == "-u worker/serve.py --resume"
+    assert "CUDA_VISIBLE_DEVICES=4,5,6,7" in lines  # shared out there
+    assert not [line for line in lines if line.startswith("GRPO_RUN_VLLM_URL")]
+    assert "worker/train.py" in str(train_sh(plan))
 
 
 def test_launch_sh_starts_several_processes_through_accelerate(tmp_path: Path) -> None:

@@ -69,6 +69,9 @@ def test_accelerate_reads_its_files_as_they_were_meant(tmp_path: Path) -> None:
         "zero2_autocast_cuda_8": ("DEEPSPEED", 8, "deepspeed"),
         "zero3_offload_cuda_8": ("DEEPSPEED", 8, "deepspeed"),
         "fsdp2_cuda_8": ("FSDP", 8, "torchrun"),
+        "server_cpu": ("NO", 1, "simple"),
+        "server_cuda_1_of_2": ("NO", 1, "simple"),
+        "server_cuda_1_of_4": ("MULTI_GPU", 3, "torchrun"),
     }
     assert {case: (each["type"], each["processes"], each["launcher"]) for case, each in found.items()} == expected
     assert {found[case]["port"] for case in CASES if not case.startswith("single")} == {4711}

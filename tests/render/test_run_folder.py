@@ -53,6 +53,15 @@ def test_a_run_folder_has_all_that_a_run_needs(tmp_path: Path) -> None:
     assert [path.name for path in folder.parent.iterdir()] == ["one"]
 
 
+def test_a_run_with_a_server_has_what_starts_it_and_then_the_trainer(tmp_path: Path) -> None:
+    folder = Path(write_run_folder(CASES["server_cpu"], str(tmp_path / "run"), ""))
+    assert "worker/serve.py" in (folder / "launch.sh").read_text()
+    assert "worker/train.py" in (folder / "train.sh").read_text()
+    assert (folder / "worker" / "serve.py").exists()
+    other = Path(write_run_folder(SINGLE, str(tmp_path / "other"), ""))
+    assert not (other / "train.sh").exists() and not (other / "worker" / "serve.py").exists()
+
+
 def test_the_copied_rewards_are_those_that_are_imported(tmp_path: Path) -> None:
     folder = write_run_folder(SINGLE, str(tmp_path / "run"), "")
     program = "import grpo_recipes.rewards.exact_match as m; print(m.__file__)"

@@ -132,8 +132,8 @@ MISTAKES = [
         "recipe: 2",
         "SCH004",
         "recipe",
-        "recipe format 2 is not known",
-        "recipe: 1, or upgrade grpo-recipes when a newer one wrote the file",
+        "recipe format 2 is newer than this grpo-run",
+        "pip install --upgrade grpo-recipes",
     ),
     ("training: null", "SCH001", "training", "the recipe lacks training", "training: {prompts_per_step: 16}"),
     (
@@ -249,6 +249,13 @@ MISTAKES = [
         "FCT006",
         "trl.sapo_temperature_neg",
         "sapo_temperature_neg is '0', it must be a number",
+        None,
+    ),
+    (
+        "trl: {steps_per_generation: auto}",
+        "FCT006",
+        "trl.steps_per_generation",
+        "steps_per_generation is 'auto', it must be a whole number",
         None,
     ),
     (

@@ -144,6 +144,13 @@ def test_a_configuration_of_axolotl_is_taken_over_in_full(tmp_path: Path) -> Non
     assert (training["num_train_epochs"], training["gradient_checkpointing"]) == (1, False)
 
 
+def test_the_server_of_axolotl_is_started_by_the_run(tmp_path: Path) -> None:
+    text = AXOLOTL.replace("vllm_mode: colocate", "vllm_mode: server").replace("0.2, host: 0.0.0.0", "0.8")
+    recipe = recipe_of(taken(tmp_path, text.replace("0.8", "0.8, tensor_parallel_size: 2"), "trl==1.8.0"))
+    assert recipe["vllm_server"] == {"gpu_memory_utilization": 0.8, "gpus": 2}
+    assert recipe["generation"]["vllm_mode"] == "server"
+
+
 def test_every_key_of_axolotl_has_a_row(tmp_path: Path) -> None:
     tables = table_of("axolotl")
     names = [*tables["renamed"], *tables["same"], *tables["answers"], *tables["attention"]]

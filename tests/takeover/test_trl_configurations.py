@@ -88,6 +88,14 @@ def test_a_loss_of_the_micro_batch_is_refused_beyond_one(tmp_path: Path) -> None
     assert [line.where for line in many.rows if line.fate == "refused"] == [("grpo.loss_type",)]
 
 
+def test_a_server_without_an_address_is_the_runs_own(tmp_path: Path) -> None:
+    one = taken(tmp_path, as_yaml(use_vllm=True, vllm_mode="server"))
+    assert (row(one, "vllm_mode").fate, row(one, "vllm_mode").where) == ("emulated", ("generation.vllm_mode",))
+    named = taken(tmp_path, as_yaml(use_vllm=True, vllm_mode="server", vllm_server_port=8001))
+    assert row(named, "vllm_mode").fate == "mapped"
+    assert recipe_of(named)["trl"]["vllm_server_port"] == 8001
+
+
 def test_trl_0_14_counts_prompts(tmp_path: Path) -> None:
     text = as_yaml(per_device_train_batch_size=2, num_generations=4, gradient_accumulation_steps=3)
     assert recipe_of(taken(tmp_path, text, "trl==0.14.0"))["training"]["per_device_train_batch_size"] == 8

@@ -67,6 +67,26 @@ def test_each_file_and_the_models_own_code_is_one_part() -> None:
     ]
 
 
+def test_files_that_a_reward_imports_are_parts_of_their_own() -> None:
+    mine = Reward("python", "f", "r.py:f", 1.0, {}, "/r/r.py", ONE, {"helper.py": TWO})
+    parts = code_parts(plan_with(mine, model=HUB))
+    assert parts[1:] == [CodePart("file imported by a reward", "/r/helper.py", TWO)]
+
+
+def test_an_attention_kernel_of_the_hub_is_code() -> None:
+    (part,) = code_parts(plan_with(model=HUB, attn_implementation="someone/kernel"))
+    assert (part.kind, part.what) == ("attention kernel", "someone/kernel of the hub")
+    assert code_parts(plan_with(model=HUB, attn_implementation="sdpa")) == []
+
+
+def test_the_configuration_that_names_remote_code_is_a_part_of_it(tmp_path: Path) -> None:
+    plan = plan_with(model=Model("folder", str(tmp_path)), trust_remote_code=True)
+    (tmp_path / "config.json").write_text("{}")
+    before = code_parts(plan)
+    (tmp_path / "config.json").write_text('{"auto_map": {"AutoModel": "someone/else--model.Model"}}')
+    assert code_parts(plan) != before
+
+
 def test_code_in_a_model_folder_is_known_by_its_content(tmp_path: Path) -> None:
     plan = plan_with(model=Model("folder", str(tmp_path)), trust_remote_code=True)
     digests = []

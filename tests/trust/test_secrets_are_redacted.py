@@ -1,9 +1,12 @@
 """Secrets are hidden from what is printed, and nothing else is."""
 
+import os
 import time
+from pathlib import Path
 
 import pytest
 
+from grpo_recipes.launch.redacted_log import redacted_log
 from grpo_recipes.trust.redact import redact, redact_value
 
 
@@ -59,3 +62,17 @@ def test_a_long_log_takes_no_time() -> None:
     start = time.process_time()
     redact(text)
     assert time.process_time() - start < 2.0
+
+
+@pytest.mark.parametrize("character", ["\x1b", "\x07", "\r", "\x00", "\x9b", "\u202e", "\u2066", "\x7f"])
+def test_nothing_that_steers_a_terminal_reaches_it(character: str) -> None:
+    assert redact(f"one{character}[31mtwo\n\tthree ü 💥") == "one\ufffd[31mtwo\n\tthree ü 💥"
+
+
+def test_a_log_file_keeps_what_steers_a_terminal_and_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "correct-horse")
+    with redacted_log(str(tmp_path / "train.log")) as output:
+        for part in (b"\x1b[31m 10%\r 20%\r", b"token correct-", b"horse\n\xff end without a line"):
+            os.write(output, part)
+            time.sleep(0.02)
+    assert (tmp_path / "train.log").read_bytes() == (b"\x1b[31m 10%\r 20%\rtoken <redacted>\n\xff end without a line")

@@ -107,6 +107,7 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
             shutil.copytree(PACKAGE / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(PACKAGE / "__init__.py", copy)
         shutil.copy(PACKAGE / "plan.py", copy)
+        shutil.copytree(PACKAGE / "trust", copy / "trust", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(PACKAGE / "worker" / "train.py", folder / "worker")
         (folder / "worker" / "user").mkdir()
         for file, text in (user or {}).items():

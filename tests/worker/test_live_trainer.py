@@ -138,6 +138,19 @@ def test_only_what_the_plan_trains_is_trained(lora_run: tuple[Plan, Any, Any]) -
     assert different == {"trained but not planned", "planned but not trained", "trainable parameters"}
 
 
+def test_a_head_that_is_trained_whole_beside_adapters_is_as_planned(tiny_model: Path) -> None:
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    from grpo_recipes.worker.lora_names import expected_trainable
+
+    lora = {**LORA, "modules_to_save": ["lm_head"]}
+    model = get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_model), LoraConfig(**lora))
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert any("lm_head.modules_to_save" in name for name in trained)
+    assert expected_trainable(model, lora) == trained
+
+
 DIFFERENT = [
     pytest.param({"target_modules": ["q_proj"]}, "trained but not planned", id="fewer modules are planned"),
     pytest.param({"target_modules": r".*layers\.0.*proj"}, "trained but not planned", id="a pattern"),

@@ -16,10 +16,21 @@ from grpo_recipes.worker.proofs import (
     logits_cover_the_completion,
     mask_ends_with_the_completion,
     reference_is_not_quantized,
+    sampler_is_the_policy,
+    weights_reach_the_sampler,
     world_is_whole,
 )
 from grpo_recipes.worker.proofs.proof import WIDTH, Proof, block, holds
-from grpo_recipes.worker.proofs.seen import Completions, Forward, Gradient, Precision, Reference, Seen, completion
+from grpo_recipes.worker.proofs.seen import (
+    Completions,
+    Forward,
+    Gradient,
+    Precision,
+    Reference,
+    Sampled,
+    Seen,
+    completion,
+)
 
 EOS, PAD, STOP = 2, 0, 7
 FLOAT = ("float32",)
@@ -42,6 +53,9 @@ def planned(mode: str = "lora", device: str = "cpu", strategy: str = "single", *
         shims={},
         expect=Expect(1, 0, "full" if mode == "full" else "lora", None, {}, adapter_dtype="float32"),
         smoke=False,
+        vllm=None,
+        verified={},
+        accept_drift=False,
     )
 
 
@@ -185,3 +199,55 @@ def test_the_block_is_short_and_names_what_does_not_hold() -> None:
     long = block([holds("PRF001", "world", "w" * 40)] * 5).splitlines()
     assert len(long) == 3
     assert all(len(line) <= WIDTH for line in long)
+
+
+def sampled(mean: float, *, tokens: int = 100, moved: float = 0.0, **changes: Any) -> Sampled:
+    """What a process compared, with this mean difference, after its policy moved so far."""
+    values: dict[str, Any] = {"tokens": tokens, "apart": mean * tokens, "most": 2 * mean, "dtype": "float32"}
+    return Sampled(**{**values, "moved": moved * tokens, "moved_tokens": tokens, **changes})
+
+
+SAMPLED = [
+    pytest.param("lora", "float32", [sampled(4e-7)], True, "mean 4.0e-07", id="one policy"),
+    pytest.param("lora", "bfloat16", [sampled(9e-3)], True, "mean 9.0e-03", id="bfloat16 rounds"),
+    pytest.param("lora", "float32", [sampled(9e-3, dtype=None)], True, "9.0e-03", id="a server that names no dtype"),
+    pytest.param("lora", "float32", [sampled(1e-7), sampled(3e-7)], True, "of 200 tokens", id="two processes"),
+    pytest.param("nf4", "float32", [sampled(0.4)], None, "no bound is known", id="a quantized policy"),
+    pytest.param("lora", "float32", [Sampled(reason="no words")], None, "not compared: no words", id="not comparable"),
+    pytest.param("lora", "float32", [Sampled()], None, "no generation was seen", id="nothing is trained"),
+    pytest.param("lora", "float32", [sampled(9e-3)], False, "another dtype", id="another dtype"),
+    pytest.param("lora", "bfloat16", [sampled(0.3)], False, "vLLM has other weights", id="another model"),
+    pytest.param("lora", "float32", [sampled(1e-7), sampled(0.3)], False, "other weights", id="on one process"),
+    pytest.param(
+        "lora", "float32", [sampled(1e-7, cut=20)], False, "20 tokens the policy would", id="other truncation"
+    ),
+]
+
+
+@pytest.mark.parametrize(("mode", "compute", "found", "ok", "words"), SAMPLED)
+def test_the_sampler_is_the_policy(mode: str, compute: str, found: list[Sampled], ok: bool | None, words: str) -> None:
+    everyone = tuple(seen(sampled=one, precision=Precision(FLOAT, FLOAT, compute, ())) for one in found)
+    proof = sampler_is_the_policy.prove(planned(mode, use_vllm=True), everyone)
+    assert proof.ok is ok
+    assert words in f"{proof.shown} {proof.found} {proof.because}"
+
+
+MOVED = [
+    pytest.param(sampled(3e-7, moved=1e-4), True, "vLLM is 3.0e-07 off", id="handed over"),
+    pytest.param(sampled(3e-7, moved=1e-6), None, "less than 10 times the noise", id="hardly moved"),
+    pytest.param(sampled(1e-4, moved=1e-4), False, "did not reach vLLM", id="nothing is handed over"),
+    pytest.param(sampled(7e-5, moved=1e-4), False, "hands over a part", id="half is handed over"),
+    pytest.param(sampled(0.5, moved=0.0), False, "did not reach vLLM", id="far off before it can be told how far"),
+]
+
+
+@pytest.mark.parametrize(("now", "ok", "words"), MOVED)
+def test_moved_weights_reach_the_sampler(now: Sampled, ok: bool | None, words: str) -> None:
+    proof = weights_reach_the_sampler.prove(planned(use_vllm=True), "float32", sampled(3e-7), now, 1)
+    assert proof.ok is ok
+    assert words in f"{proof.shown} {proof.because}"
+
+
+def test_only_a_run_with_vllm_has_a_sampler_to_prove() -> None:
+    assert catalog.first_step(planned()) == catalog.FIRST_STEP
+    assert sampler_is_the_policy.prove in catalog.first_step(planned(use_vllm=True))

@@ -1,7 +1,8 @@
 """Rewards of every kind become what TRL takes, under the plan's names and with the plan's keywords."""
 
 import asyncio
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from worker_runs import planned_reward
 
 from grpo_recipes.plan import Reward
+from grpo_recipes.worker import user_modules
 from grpo_recipes.worker.reward_functions import load_rewards
 from grpo_recipes.worker.stopped import Stopped
 
@@ -81,3 +83,50 @@ def test_what_is_not_the_planned_reward_is_refused(
     keys = {"target": "mine.py:scaled", "kind": "python", "sha256": sha256_of_text(USER), **changes}
     with pytest.raises(Stopped, match=message):
         load_rewards((reward(keys.pop("target"), **keys),), user)
+
+
+def imported_reward(user: Path, sha256_of_text: Callable[[str], str], **changes: str) -> Reward:
+    texts = {"with_helper.py": "import helper_beside\ndef f(**_): return [helper_beside.VALUE]\n"}
+    texts["helper_beside.py"] = "VALUE = 1.0\n"
+    for name, text in texts.items():
+        (user / name).write_text(changes.get(name.partition(".")[0], text))
+    digests = {name: sha256_of_text(text) for name, text in texts.items()}
+    own = digests.pop("with_helper.py")
+    return reward("with_helper.py:f", kind="python", name="f", sha256=own, imports=digests)
+
+
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """Modules and finders of a test are not there for the next one."""
+    before = list(sys.meta_path)
+    yield
+    sys.meta_path[:] = before
+    for name in ("helper_beside", "grpo_run_user_with_helper"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_reward_imports_the_file_that_lay_beside_it(user: Path, sha256_of_text: Callable[[str], str]) -> None:
+    (loaded,) = load_rewards((imported_reward(user, sha256_of_text),), user)
+    assert not isinstance(loaded, str)
+    assert loaded() == [1.0]
+    assert not list(user.rglob("*.pyc"))
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_an_imported_file_that_changed_is_refused(user: Path, sha256_of_text: Callable[[str], str]) -> None:
+    changed = imported_reward(user, sha256_of_text, helper_beside="VALUE = 2.0\n")
+    with pytest.raises(Stopped, match=r"helper_beside\.py changed since the plan was made"):
+        load_rewards((changed,), user)
+    assert "helper_beside" not in sys.modules
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_what_runs_is_what_was_checked_and_not_what_lies_there_a_moment_later(
+    user: Path, sha256_of_text: Callable[[str], str]
+) -> None:
+    planned = imported_reward(user, sha256_of_text)
+    sources = user_modules.checked_sources(planned, user)
+    for file in sources:
+        file.write_text("raise SystemExit('exchanged')\n")
+    assert user_modules.user_module(sources).f() == [1.0]

@@ -94,6 +94,35 @@ def test_a_stop_ends_with_the_token_that_completes_it(tiny_model: Path) -> None:
     assert first(("12",)) is None
 
 
+def test_a_stop_has_the_space_before_the_first_word() -> None:
+    from tokenizers import Tokenizer, decoders, models
+    from transformers import PreTrainedTokenizerFast
+
+    from grpo_recipes.worker.ends import Ends
+
+    words = ["</s>", "▁so", "▁it", "▁is"]
+    tokens = Tokenizer(models.BPE(vocab={word: place for place, word in enumerate(words)}, merges=[]))
+    tokens.decoder = decoders.Metaspace()
+    tokens.add_special_tokens(["</s>"])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=tokens, eos_token="</s>")
+    assert tokenizer.decode([1, 2, 3]) == "so it is"
+    assert Ends((0,), (" so",), tokenizer).first([1, 2, 3]) == 1
+    assert Ends((0,), ("so it",), tokenizer).first([1, 2, 3]) == 2
+    assert Ends((0,), ("  so", "</s>"), tokenizer).first([1, 2, 3]) is None
+
+
+def test_added_tokens_that_hold_a_stop_are_known_by_id(tiny_model: Path) -> None:
+    from transformers import AutoTokenizer
+
+    from grpo_recipes.worker.ends import Ends
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    first = len(tokenizer)
+    tokenizer.add_tokens(["<search>", "</search>", "</search>!"])
+    assert Ends((2,), ("</search>", "7"), tokenizer).added_tokens_with_text() == [first + 1, first + 2]
+    assert Ends((2,), (), tokenizer).added_tokens_with_text() == []
+
+
 def test_the_tokens_that_trl_compares_are_plain_numbers_elsewhere(tiny_model: Path) -> None:
     import copy
 

@@ -1,6 +1,8 @@
 """Rows become prompts; what a row cannot fill is said with the row, the template and the columns."""
 
 import dataclasses
+import resource
+import time
 
 import pytest
 from worker_runs import planned_data
@@ -81,3 +83,40 @@ def test_a_template_cannot_change_the_row() -> None:
     with pytest.raises(Stopped, match="unsafe"):
         row_renderer(dataclasses.replace(data(), prompt="{{ items.append(2) }}"), "dataset")(row, 0)
     assert row == {"items": [1]}
+
+
+BOMBS = [
+    pytest.param("{{ 'a' * 10 ** 10 }}", id="long text"),
+    pytest.param("{{ question | center(10 ** 10) }}", id="wide text"),
+    pytest.param("{{ '%9999999999d' % 1 }}", id="wide number"),
+    pytest.param("{{ 7 ** (9 ** 9) }}", id="long number"),
+    pytest.param("{{ (question | length) ** (9 ** 9) }}", id="long number of the row"),
+    pytest.param("{% for a in range(10 ** 9) %}{% endfor %}", id="long loop"),
+    pytest.param("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", id="loops in loops"),
+    pytest.param(
+        "{% set n = namespace(s='a') %}{% for i in range(99) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
+        id="doubled",
+    ),
+    pytest.param("{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}", id="macro without end"),
+    pytest.param("{% for i in range(9999) %}{{ 'a' * 9999 }}{% endfor %}", id="many long texts"),
+    pytest.param("{{ [question] * 10 ** 10 }}", id="long list"),
+]
+
+
+@pytest.mark.parametrize("template", BOMBS)
+def test_a_template_that_explodes_ends_soon_and_in_little_memory(template: str) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_AS)
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    with pytest.raises(Stopped, match=r"dataset\.prompt: (row 1 cannot fill|not a jinja2)"):
+        row_renderer(data(prompt=template), "dataset")(ROW, 0)
+    assert time.process_time() - started < 15
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # KiB
+    assert resource.getrlimit(resource.RLIMIT_AS) == limit
+
+
+def test_the_limits_of_a_template_cost_little() -> None:
+    render = row_renderer(data(), "dataset")
+    started = time.process_time()
+    for index in range(2000):
+        render(ROW, index)
+    assert time.process_time() - started < 1

@@ -57,8 +57,16 @@ def planned_data(path: Path, **changes: Any) -> Changes:
         "columns": {"solution": "{{ answer }}"},
         "max_rows": None,
         "sha256": None,
+        "rows": None,
+        "commit": None,
         **changes,
     }
+
+
+def planned_model(model: Path, **changes: Any) -> Changes:
+    """The model section of a plan: a folder of which nothing more is known."""
+    known = {"revision": None, "commit": None, "sha256": None, "files": {}}
+    return {"source": "folder", "path": str(model), **known, **changes}
 
 
 def planned_reward(target: str, **changes: Any) -> Changes:
@@ -71,6 +79,7 @@ def planned_reward(target: str, **changes: Any) -> Changes:
         "kwargs": {},
         "path": None,
         "sha256": None,
+        "imports": {},
         **changes,
     }
 
@@ -119,8 +128,8 @@ def plan_of(
             "BitsAndBytesConfig": NF4 if mode == "nf4" else None,
             "quantization_config_in": "GRPOTrainer",
         },
-        "model": {"source": "folder", "path": str(model), "revision": None},
-        "tokenizer": {"chat_template_path": None, "add_tokens": []},
+        "model": planned_model(model),
+        "tokenizer": {"chat_template_path": None, "add_tokens": [], "chat_template_sha256": None},
         "data": planned_data(rows),
         "rewards": [planned_reward("regex_match", name="digits", kwargs={"pattern": r"\d\d", "full": False})],
         "evaluation": None,
@@ -138,6 +147,13 @@ def plan_of(
             "stop_token_ids": [],
         },
         "smoke": False,
+        "grpo_recipes": "0.1.0",
+        "name": "sums",
+        "recipe": {"recipe": 1, "name": "sums", "dataset": {"path": str(rows)}},
+        "stack": {"trl": "1.16.0", "gpus": []},
+        "vllm": None,
+        "verified": {},
+        "accept_drift": False,
         **sections,
     }
 

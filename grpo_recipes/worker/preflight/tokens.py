@@ -5,6 +5,7 @@ from typing import Any
 
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
+from grpo_recipes.worker.bounded import TooMuch, bounded
 from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.preflight.checks import tokenizer_loads
 from grpo_recipes.worker.preflight.seen import Ends, Seen, chat_template_kwargs, is_conversational
@@ -42,11 +43,12 @@ def rendered_text(seen: Seen, prompt: Any, *, opened: bool = True) -> str:
     """A prompt as the text that the model continues, "" for none; opened: with the beginning of the answer."""
     if not is_conversational(prompt):
         return str(prompt or "")
-    return str(
-        seen.tokenizer.apply_chat_template(
-            prompt, tokenize=False, add_generation_prompt=opened, **chat_template_kwargs(seen)
-        )
-    )
+    keywords = {"tokenize": False, "add_generation_prompt": opened, **chat_template_kwargs(seen)}
+    try:
+        with bounded():
+            return str(seen.tokenizer.apply_chat_template(prompt, **keywords))
+    except TooMuch as problem:
+        raise RuntimeError(str(problem)) from None
 
 
 def tokens_of(seen: Seen, prompt: Any) -> list[int]:

@@ -1,4 +1,4 @@
-"""The proofs of the first step, in the order in which they are shown. That of movement needs a second step."""
+"""The proofs of the first step, in the order in which they are shown. Those of movement need a second one."""
 
 from collections.abc import Callable
 
@@ -11,12 +11,15 @@ from grpo_recipes.worker.proofs import (
     memory_is_measured,
     precision_is_planned,
     reference_is_not_quantized,
+    sampler_is_the_policy,
     world_is_whole,
 )
 from grpo_recipes.worker.proofs.proof import Proof
 from grpo_recipes.worker.proofs.seen import Seen
 
-FIRST_STEP: tuple[Callable[[Plan, tuple[Seen, ...]], Proof], ...] = (
+Prove = Callable[[Plan, tuple[Seen, ...]], Proof]
+
+FIRST_STEP: tuple[Prove, ...] = (
     world_is_whole.prove,
     logits_cover_the_completion.prove,
     gradient_reaches_every_tensor.prove,
@@ -26,3 +29,9 @@ FIRST_STEP: tuple[Callable[[Plan, tuple[Seen, ...]], Proof], ...] = (
     mask_ends_with_the_completion.prove,
     memory_is_measured.prove,
 )
+WITH_VLLM: tuple[Prove, ...] = (sampler_is_the_policy.prove,)
+
+
+def first_step(plan: Plan) -> tuple[Prove, ...]:
+    """The proofs of a run's first step."""
+    return FIRST_STEP + WITH_VLLM if plan.arguments.GRPOConfig.get("use_vllm") else FIRST_STEP

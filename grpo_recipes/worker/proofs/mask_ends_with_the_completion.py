@@ -5,7 +5,6 @@ in generation_kwargs stop transformers generation and leave the mask all ones: P
 that was never generated and is counted when pad and eos are one token, a mask with holes, and a completion that is
 cut though it neither ended nor was at its longest. What the model generates is known only by its tokens: one or two
 PADs at the end of a completion of the full length may be the model's own and are shown; three are a failure.
-With vLLM, TRL's own share of truncated completions counts those that end with a stop text; the share here does not.
 Source: trl 1.16.0 grpo_trainer.py; measured on trl 0.21.0 and 1.16.0.
 """
 

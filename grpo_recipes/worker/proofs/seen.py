@@ -85,11 +85,31 @@ class Completions:
 
 
 @dataclass(frozen=True, slots=True)
+class Sampled:
+    """What vLLM says of the tokens it sampled against the policy, on some completions of one generation.
+
+    tokens: how many were compared. apart: sum of the |differences| of log-probabilities in nats; most: the largest.
+    moved: the same sum for how far the policy went from where it was at the first generation, over moved_tokens
+    tokens of that one. cut: tokens that the policy gives no probability with this sampling, which vLLM drew.
+    dtype: of vLLM where it can be seen. reason: why nothing could be compared, else "".
+    """
+
+    tokens: int = 0
+    apart: float = 0.0
+    most: float = 0.0
+    moved: float = 0.0
+    moved_tokens: int = 0
+    cut: int = 0
+    dtype: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """The first step of one process.
 
     processes: as accelerate says; reached: how many answered in a sum over all. memory_gib: resident peak;
-    gpu_gib: peak of the GPU, None without one. losses: of all backward passes.
+    gpu_gib: peak of the GPU, None without one. losses: of all backward passes. sampled: None without vLLM.
     """
 
     rank: int
@@ -106,6 +126,7 @@ class Seen:
     completions: Completions
     memory_gib: float
     gpu_gib: float | None
+    sampled: Sampled | None = None
 
 
 def completion(

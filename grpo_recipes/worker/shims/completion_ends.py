@@ -3,8 +3,9 @@
 Defect: with transformers TRL has no way to a stop. It passes no tokenizer to generate, so that stop_strings raises,
 and it takes for the end of a completion what the tokenizer calls so (from 1.14.2 also what the model declares) and
 nothing else: padding after another end is trained as if the policy had written it, lengths are too large, and the
-completion counts as truncated. With vLLM the same holds for releases that pad first and look for the end then.
-Seen: every release from trl 0.14.0 to 1.16.0; with vLLM in the source of 0.14.0 to 0.23.1.
+completion counts as truncated. vLLM ends it at the stop; TRL counts it as truncated all the same, and drops it with
+mask_truncated_completions. A vLLM whose tokenizer lacks the token never sees its text.
+Seen: every release from trl 0.14.0 to 1.16.0; with vLLM run on 1.16.0, read in the source of the others.
 Remove when: TRL takes stop texts and stop ids, and masks after them.
 """
 
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 
 from grpo_recipes.worker.ends import Ends, ends_of, tokenizer_of
+from grpo_recipes.worker.library import stop_vllm_at
 from grpo_recipes.worker.planned import Plan
 
 
@@ -26,14 +28,13 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 def end_completions(trainer: Any, ends: Ends) -> str:
     """Makes the trainer generate up to what ends a completion and take nothing after it for the policy's.
 
-    Says what ends one, "" where vLLM's own lists of tokens are taken and end where vLLM did.
+    Says what ends one.
     """
-    keeps_lists = hasattr(trainer, "_generate_single_turn")
-    if trainer.args.use_vllm and keeps_lists:
-        return ""
-    if not trainer.args.use_vllm:
+    if trainer.args.use_vllm:
+        _stop_vllm_by_id(trainer, ends)
+    else:
         _generate_until(trainer, ends)
-    if keeps_lists:
+    if hasattr(trainer, "_generate_single_turn"):
         _cut_lists(trainer, ends)
     else:
         _compare_with(trainer, EndToken(tokenizer_of(trainer).eos_token_id, ends))
@@ -53,6 +54,15 @@ def _generate_until(trainer: Any, ends: Ends) -> None:
     trainer.model.generate = generate_until
 
 
+def _stop_vllm_by_id(trainer: Any, ends: Ends) -> None:
+    """Names to vLLM the tokens that complete a stop text, since it looks for texts in what its own tokenizer knows."""
+    # vLLM refuses an id that its model has no row for, which nothing can generate either.
+    rows = trainer.model.config.get_text_config().vocab_size
+    ids = [token for token in ends.added_tokens_with_text() if token < rows and token not in ends.tokens]
+    if ids:
+        stop_vllm_at(trainer, ids)
+
+
 def _cut_lists(trainer: Any, ends: Ends) -> None:
     """For releases that keep completions as lists of tokens and take their lengths for the masks."""
     generate = trainer._generate_single_turn
@@ -63,14 +73,17 @@ def _cut_lists(trainer: Any, ends: Ends) -> None:
     @functools.wraps(generate)
     def generate_and_cut(*given: Any, **named: Any) -> Any:
         answer = list(generate(*given, **named))
-        answer[place] = [_cut(ids, ends.first(ids), end) for ids in answer[place]]
+        counts = [ends.first(ids) for ids in answer[place]]
+        answer[place] = [_cut(ids, count, end) for ids, count in zip(answer[place], counts, strict=True)]
+        if answer[place + 1] is not None:  # vLLM's log-probabilities, one for each token
+            answer[place + 1] = [row[:count] for row, count in zip(answer[place + 1], counts, strict=True)]
         return tuple(answer)
 
     trainer._generate_single_turn = generate_and_cut
 
 
 def _cut(ids: list[int], count: int | None, end: int) -> list[int]:
-    return ids if count is None else [*ids[: count - 1], LastToken(ids[count - 1], end)]
+    return list(ids) if count is None else [*ids[: count - 1], LastToken(ids[count - 1], end)]
 
 
 class _Token(int):

@@ -1,0 +1,79 @@
+"""`--accept RULE`: an error of a rule counts as a warning, for a stack that was patched and lacks the defect."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import click
+
+from grpo_recipes.errors import Refusal
+from grpo_recipes.finding import Finding
+from grpo_recipes.resolve.resolve import Resolution
+from grpo_recipes.rules.registry import rules
+
+accept_option = click.option(
+    "--accept",
+    "accepted",
+    metavar="RULE",
+    multiple=True,
+    help="Take errors of this rule, e.g. GEN001, for warnings: for a library that was patched and does not fail there.",
+)
+
+# Rules whose errors no patched library answers, with the reason.
+NEVER = {
+    "DAT001": "without its data there is nothing to plan",
+    "MDL001": "without its model there is nothing to plan",
+    "RWD001": "without its reward there is nothing to plan",
+    "STK010": "a package that is not there cannot be patched",
+    "TOK001": "without its chat template there is nothing to plan",
+}
+TRUST = "TRU"
+"""What the ids of rules begin with that judge what a recipe may do to a machine."""
+
+
+def accepting(resolution: Resolution, accepted: Sequence[str]) -> Resolution:
+    """The resolution with the errors of these rules as warnings. Raises Refusal for an id that cannot be accepted."""
+    ids = tuple(dict.fromkeys(one.upper() for one in accepted))
+    for one in ids:
+        if (why := _why_not(one)) is not None:
+            raise Refusal(f"--accept {one}: {why}")
+    findings = tuple(_accepted(f) if _is_error_of(f, ids) else f for f in resolution.findings)
+    used = tuple(one for one in ids if any(_is_error_of(finding, (one,)) for finding in resolution.findings))
+    return replace(resolution, findings=findings, accepted=used)
+
+
+def _is_error_of(finding: Finding, ids: Sequence[str]) -> bool:
+    return finding.severity == "error" and finding.rule in ids
+
+
+def _accepted(finding: Finding) -> Finding:
+    """The finding as a warning without a fix: it was accepted as it is."""
+    return replace(
+        finding,
+        severity="warning",
+        message=f"accepted: {finding.message}",
+        because=(*finding.because, f"--accept {finding.rule}: without it this is an error"),
+        fix=None,
+        patch=(),
+    )
+
+
+def _why_not(one: str) -> str | None:
+    """Why a rule's errors cannot be accepted, None when they can."""
+    if one.startswith(TRUST):
+        return "what a recipe may do to this machine is not about a library, so it stays an error"
+    if one in NEVER:
+        return f"{NEVER[one]}, so it stays an error"
+    rule = next((rule for rule in rules() if rule.id == one), None)
+    if rule is not None and rule.check is not None:
+        return None
+    if rule is not None:
+        return "this rule decides a value and makes no errors"
+    from grpo_recipes.docs.pages import known_ids, worker_pages  # only a mistake pays for reading the pages
+    from grpo_recipes.nearest import nearest_words
+
+    if one in worker_pages():
+        return "this is checked in a running process, and only rules that judge the recipe can be accepted"
+    if one in known_ids():
+        return "this is how the recipe or the stack is read, which no patched library changes"
+    near = nearest_words(one, [rule.id for rule in rules() if rule.check], cutoff=0.6)
+    return "there is no such rule" + (f"; the nearest is {near[0]}" if near else "")

@@ -1,0 +1,122 @@
+"""`grpo-run RUNDIR` and `grpo-run plan.json`: launch exactly that plan, and say first what is different now."""
+
+import os
+from dataclasses import dataclass
+
+import click
+
+from grpo_recipes.cli.launching import AnswerAlone, Changes, Ready
+from grpo_recipes.cli.resolving import judged
+from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED, Refusal
+from grpo_recipes.lock.drift import Line, changes_the_experiment, drift
+from grpo_recipes.lock.places import found_places
+from grpo_recipes.lock.read_lock import Lock, read_lock
+from grpo_recipes.lock.resolved_again import resolved_again, same_but_now
+from grpo_recipes.plan import Plan
+from grpo_recipes.report.drift_text import drift_json, drift_text
+from grpo_recipes.report.findings_text import findings_text
+from grpo_recipes.resolve.merged_recipe import merged_recipe_text
+from grpo_recipes.resolve.resolve import Resolution, plan_of
+from grpo_recipes.resolve.smoke import smoke_plan
+from grpo_recipes.stack.stack import Stack
+from grpo_recipes.trust.redact import redact
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A plan made again. plan, recipe_text: None where the recipe is refused now. lines: the drift."""
+
+    lock: Lock
+    plan: Plan | None
+    recipe_text: str | None
+    lines: tuple[Line, ...]
+    resolution: Resolution
+
+    @property
+    def text(self) -> str:
+        """The drift, and what forbids the plan on this stack."""
+        errors = [finding for finding in self.resolution.findings if finding.severity == "error"]
+        refused = f"\n\n{findings_text(errors, self.resolution.file)}" if errors else ""
+        return redact(drift_text(shown_path(self.lock), self.lines) + refused)
+
+    @property
+    def json(self) -> str:
+        """The drift for programs."""
+        return drift_json(shown_path(self.lock), self.lines)
+
+
+def shown_path(lock: Lock) -> str:
+    """The plan's path as a user would write it."""
+    short = os.path.relpath(lock.path)
+    return lock.path if short.startswith("..") else short
+
+
+def ready_again(place: str, stack: Stack, changes: Changes, answer_alone: AnswerAlone) -> Ready | int:
+    """What a run folder or a plan launches, its drift said; or the exit code where that is all.
+
+    Raises Refusal as read_lock, planned_again, allowed_plan and for a run that did not end.
+    """
+    lock = read_lock(place)
+    again = planned_again(lock, stack, changes)
+    if answer_alone is not None:
+        click.echo(again.json if answer_alone == "json" else again.text)
+        is_changed = again.plan is None or (changes_the_experiment(again.lines) and not changes.accept_drift)
+        return EXIT_NOT_STARTED if is_changed else EXIT_DONE
+    say(again)
+    plan = allowed_plan(again, changes)
+    if not changes.begins_anew:
+        _refuse_unfinished(lock)
+    beside = os.path.dirname(lock.folder) if lock.is_run_folder else "runs"
+    return Ready(plan, str(again.recipe_text), beside, is_pinned=True)
+
+
+def planned_again(lock: Lock, stack: Stack, changes: Changes) -> Again:
+    """The plan on this stack with the files of today, and its drift. Raises Refusal for a plan that has no recipe."""
+    places = found_places(lock)
+    resolution = resolved_again(lock, places, stack, changes.overrides)
+    resolution = judged(resolution, strict=changes.strict, accepted=(*lock.plan.accepted, *changes.accepted))
+    if resolution.refused or resolution.context is None:
+        return Again(lock, None, None, tuple(drift(lock, None, places)), resolution)
+    made = plan_of(resolution)
+    is_changed = bool(changes.overrides)
+    new = same_but_now(
+        lock, smoke_plan(made) if lock.plan.smoke else made, is_changed=is_changed, accept_drift=changes.accept_drift
+    )
+    text = merged_recipe_text(resolution.context.source)
+    return Again(lock, new, text, tuple(drift(lock, new, places)), resolution)
+
+
+def allowed_plan(again: Again, changes: Changes) -> Plan:
+    """The plan to launch. Raises Refusal for what cannot run here, and for another experiment that is not accepted."""
+    where = shown_path(again.lock)
+    if again.plan is None:
+        raise Refusal(f"{where}: its recipe is refused here, nothing was started")
+    if changes_the_experiment(again.lines) and not changes.accept_drift:
+        changed = [line.what for line in again.lines if line.state == "differs" and line.kind == "experiment"]
+        raise Refusal(
+            f"{where}: this would be another experiment, nothing was started\n"
+            f"  = because: {', '.join(changed)} of it {'is' if len(changed) == 1 else 'are'} not as planned\n"
+            f"  = fix: bring back what was planned, or --accept-drift"
+        )
+    return again.plan
+
+
+def _refuse_unfinished(lock: Lock) -> None:
+    """Raises Refusal for a run that was interrupted."""
+    status = None if lock.record is None else lock.record.status
+    if status not in ("interrupted", "running"):
+        return
+    from grpo_recipes.launch.local import is_running
+
+    is_live = is_running(lock.folder)
+    because = "it is being trained now" if is_live else f"its run.json says {status}"
+    fix = "--resume goes on with it, " if not is_live else ""
+    raise Refusal(
+        f"{lock.folder}: the run did not end\n  = because: {because}\n"
+        f"  = fix: {fix}--out FOLDER trains the same plan from its beginning"
+    )
+
+
+def say(again: Again) -> None:
+    """Prints the drift as talk, before the launch."""
+    click.echo(f"{again.text}\n", err=True)

@@ -1,0 +1,49 @@
+"""Files that a recipe names, opened so that reading them ends: no device, no pipe, nothing of /proc."""
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+_HOLES = 64 << 30
+"""Bytes from which on a file is looked at for holes, which cost nothing to make and days to read."""
+
+
+class NotRegular(OSError):
+    """What a path names may never end. The text says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(None, reason)
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """The file of a path, open for reading. Raises OSError, and its NotRegular for what is no ordinary file.
+
+    What was opened is looked at, not the path again, which may name something else by then; opening a pipe does not
+    wait for its other end. An empty file is one of /proc too, which says that it is empty and may wait for ever.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise NotRegular("it is a folder")
+        if not stat.S_ISREG(status.st_mode):
+            raise NotRegular("it is a device, a pipe or a socket, which may never end")
+        if status.st_size > _HOLES and status.st_blocks * 512 < status.st_size // 2:
+            raise NotRegular("it is larger than 64 GiB and mostly holes")
+        if status.st_size == 0:
+            os.close(descriptor)
+            descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        return open(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_text(path: str | Path, most: int) -> str:
+    """The UTF-8 text of a regular file. Raises OSError, ValueError when it is larger than `most` bytes or no text."""
+    with open_regular(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"it is larger than {most >> 20} MiB")
+    return content.decode("utf-8")

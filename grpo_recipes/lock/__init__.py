@@ -1,0 +1,1 @@
+"""plan.json as a lock: read again, compared with what there is now, and launched as it is."""

@@ -1,0 +1,60 @@
+"""A plan that was written, with the run that it belongs to."""
+
+import os
+from dataclasses import dataclass
+
+from grpo_recipes.errors import Refusal
+from grpo_recipes.facts.regular_file import read_text
+from grpo_recipes.plan import Plan, from_json
+from grpo_recipes.record.run_record import RunRecord, read_record
+
+PLAN_FILE = "plan.json"
+LARGEST_PLAN_BYTES = 32 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """path: of the plan, absolute. folder: that it lies in. record: of the run there, None without one.
+
+    is_run_folder: the folder has what a run needs beside the plan, its own copies of reward files too.
+    """
+
+    plan: Plan
+    path: str
+    folder: str
+    record: RunRecord | None
+    is_run_folder: bool
+
+    @property
+    def verified(self) -> dict[str, object]:
+        """What the worker of that run found, which it has to find again; else what the plan itself asks for."""
+        found = None if self.record is None else self.record.verified
+        return {**self.plan.verified, **(found if isinstance(found, dict) else {})}
+
+
+def read_lock(place: str) -> Lock:
+    """The plan of a run folder, or of a file. Raises Refusal for what is no plan of this release."""
+    path = os.path.join(place, PLAN_FILE) if os.path.isdir(place) else place
+    try:
+        plan = from_json(read_text(path, LARGEST_PLAN_BYTES))
+    except OSError as error:
+        if path == place:
+            raise Refusal(f"{path} cannot be read\n  = because: {error.strerror or error}") from None
+        raise Refusal(f"{place} is no run folder\n  = because: {PLAN_FILE}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise Refusal(f"{path} is no plan of this release\n  = because: {_reason(error)}") from None
+    folder = os.path.dirname(os.path.abspath(path))
+    is_run_folder = os.path.isfile(os.path.join(folder, "launch.sh"))
+    return Lock(plan, os.path.abspath(path), folder, read_record(folder) if is_run_folder else None, is_run_folder)
+
+
+def _reason(error: Exception) -> str:
+    """One line for what is wrong; of several mistakes the first."""
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return str(error).splitlines()[0]
+    first, count = error.errors()[0], error.error_count()
+    more = f", and {count - 1} more of the kind" if count > 1 else ""
+    where = ".".join(map(str, first["loc"]))
+    return f"{where + ': ' if where else ''}{first['msg'][:1].lower()}{first['msg'][1:]}{more}"

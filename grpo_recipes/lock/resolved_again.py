@@ -1,0 +1,115 @@
+"""The recipe of a plan, resolved again on the stack that there is now."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from grpo_recipes.errors import Refusal
+from grpo_recipes.facts.regular_file import read_text
+from grpo_recipes.lock.completed import completed, expected
+from grpo_recipes.lock.places import Places
+from grpo_recipes.lock.read_lock import Lock
+from grpo_recipes.plan import Data, Plan, PlannedSetting
+from grpo_recipes.resolve.merged_recipe import merged_recipe_text
+from grpo_recipes.resolve.resolve import Resolution, resolve_source
+from grpo_recipes.stack.stack import Stack
+from grpo_recipes.yaml.compose import Source
+from grpo_recipes.yaml.load import load_text
+from grpo_recipes.yaml.merge import Tree
+from grpo_recipes.yaml.override import apply_override, read_override
+
+LONGEST_HEAD = 65536
+"""Bytes of the comment on top of recipe.yaml, which names the files it was merged from."""
+
+
+def resolved_again(lock: Lock, places: Places, stack: Stack, overrides: Sequence[str]) -> Resolution:
+    """The resolution of the plan's recipe with the places of today. Nothing else of the plan is believed.
+
+    Raises Refusal for a plan without a recipe that can be read.
+    """
+    text = merged_recipe_text(Source(lock.path, (lock.path,), places.values, {}, frozenset()))
+    file = _shown_file(lock, text)
+    document, findings = load_text(text, file)
+    if document is None:
+        raise Refusal(f"{lock.path} has no recipe that can be read\n  = because: {findings[0].message}")
+    tree = Tree(document.values, document.marks, set(document.words))
+    for text in overrides:
+        override, found = read_override(text)
+        refused = apply_override(tree, override) if override is not None else None
+        findings += [*found, *([refused] if refused is not None else [])]
+    source = Source(file, (file,), tree.values, tree.marks, frozenset(tree.words))
+    return resolve_source(source, stack, findings)
+
+
+def _shown_file(lock: Lock, text: str) -> str:
+    """The file that findings name: the recipe.yaml of the run folder where it says the same, else plan.json."""
+    file = os.path.join(lock.folder, "recipe.yaml")
+    try:
+        written = read_text(file, len(text.encode()) + LONGEST_HEAD)
+    except (OSError, ValueError):
+        return lock.path
+    return file if written.partition("\n")[2] == text.partition("\n")[2] else lock.path
+
+
+def same_but_now(lock: Lock, plan: Plan, *, is_changed: bool, accept_drift: bool) -> Plan:
+    """The new plan with what it has of the old one: commits, origins, places of the recipe, and what must be found.
+
+    is_changed: overrides were laid over the recipe.
+    """
+    old = lock.plan
+    pinned = completed(_pinned(plan, lock), is_pinned=True)
+    known = expected(pinned)
+    return replace(
+        pinned,
+        recipe=pinned.recipe if is_changed else old.recipe,
+        settings=_with_origins(pinned.settings, old.settings),
+        recipe_file=old.recipe_file,
+        verified={**known, **_found_before(lock, pinned, known if accept_drift else {})},
+        accept_drift=accept_drift,
+    )
+
+
+def _found_before(lock: Lock, plan: Plan, left_out: Mapping[str, object]) -> dict[str, object]:
+    """What the worker found and must find again; of held-out rows, which may be others, only where they are the same.
+
+    left_out: keys that the new plan knows by itself.
+    """
+    sections = [None if one.evaluation is None else _rows_of(one.evaluation.data) for one in (lock.plan, plan)]
+    is_other = sections[0] != sections[1]
+    return {
+        key: value
+        for key, value in lock.verified.items()
+        if key not in left_out and not (is_other and key.startswith("evaluation."))
+    }
+
+
+def _rows_of(data: Data) -> tuple[str | None, ...]:
+    """What says which rows these are, wherever they lie."""
+    place = data.path if data.source == "hub" else None
+    return (data.sha256, data.commit, data.name, data.split, data.revision, place)
+
+
+def _pinned(plan: Plan, lock: Lock) -> Plan:
+    """The plan with the commits that the old one was trained with, where it is the same model and data."""
+    old, loaded = lock.plan, lock.verified.get("model.commit")
+    model, evaluation = plan.model, plan.evaluation
+    if model.source == "hub" and (model.path, model.revision) == (old.model.path, old.model.revision):
+        model = replace(model, commit=old.model.commit or (loaded if isinstance(loaded, str) else None))
+    if evaluation is not None and old.evaluation is not None:
+        evaluation = replace(evaluation, data=_pinned_data(evaluation.data, old.evaluation.data))
+    return replace(plan, model=model, data=_pinned_data(plan.data, old.data), evaluation=evaluation)
+
+
+def _pinned_data(data: Data, old: Data) -> Data:
+    is_same = data.source == "hub" and (data.path, data.revision) == (old.path, old.revision)
+    return replace(data, commit=old.commit) if is_same else data
+
+
+def _with_origins(new: Sequence[PlannedSetting], old: Sequence[PlannedSetting]) -> tuple[PlannedSetting, ...]:
+    """The settings, each as it was where it has the same value: its origin is the recipe, not its copy in a plan."""
+    known = {row.key: row for row in old}
+    places = {"model.model_name_or_path", "dataset.path", "evaluation.path", "tokenizer.chat_template_path", "rewards"}
+    return tuple(
+        known[row.key] if row.key in known and (known[row.key].value == row.value or row.key in places) else row
+        for row in new
+    )

@@ -1,0 +1,53 @@
+"""The drift of a plan as text and as JSON."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+
+from grpo_recipes.lock.drift import Line, changes_the_experiment
+from grpo_recipes.trust.redact import redact
+
+DRIFT_FORMAT = 1
+WIDEST = 44
+"""A longer value is cut to this many characters."""
+
+
+def drift_text(path: str, lines: Sequence[Line]) -> str:
+    """One line for each thing that was compared, without a final newline. path: of the plan."""
+    cells = [(_state(line), line.what, _values(line)) for line in lines]
+    widths = [max((len(cell[column]) for cell in cells), default=0) for column in range(2)]
+    rows = [f"  {state:<{widths[0]}}  {what:<{widths[1]}}  {values}".rstrip() for state, what, values in cells]
+    return redact("\n".join([f"since {path} was written", *rows]))
+
+
+def _state(line: Line) -> str:
+    return f"differs ({line.kind})" if line.state == "differs" else line.state
+
+
+def _values(line: Line) -> str:
+    values = ""
+    if line.state == "differs":
+        values = f"{_short(line.old)} -> {_short(line.new)}"
+    elif line.old is not None:
+        values = _short(line.old)
+    return f"{values}   {line.why}".strip() if line.why else values
+
+
+def _short(value: object) -> str:
+    """Text without quotes, else JSON, "-" for nothing; of a digest or a commit its first 12 digits."""
+    text = "-" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if len(text) in (40, 64) and set(text) <= set("0123456789abcdef"):
+        return text[:12]
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return text if len(text) <= WIDEST else text[: WIDEST - 3] + "..."
+
+
+def drift_json(path: str, lines: Sequence[Line]) -> str:
+    """The same for programs, values whole."""
+    document = {
+        "drift_format": DRIFT_FORMAT,
+        "plan": path,
+        "same_experiment": not changes_the_experiment(lines),
+        "lines": [dataclasses.asdict(line) for line in lines],
+    }
+    return redact(json.dumps(document, indent=2, ensure_ascii=False, default=str))

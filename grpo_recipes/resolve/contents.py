@@ -1,0 +1,100 @@
+"""Model, data and rewards of two plans as what they contain, wherever they lie, as far as both plans know it.
+
+A file or folder is its digest and a hub repository its commit where both plans have one; else it is its name.
+"""
+
+import dataclasses
+from typing import Any
+
+from grpo_recipes.plan import Plan, Reward
+
+Values = dict[str, Any]
+# What a digest stands for, and what a plan knows only of files that it could read.
+FOLLOWS = ("files", "rows", "chat_template_sha256")
+
+
+def contents(a: Plan, b: Plan) -> tuple[Values, Values]:
+    """The values of both plans by their keys, in which equal contents are equal values."""
+    found: tuple[Values, Values] = ({}, {})
+    _enter(found, "model", _alike(dataclasses.asdict(a.model), dataclasses.asdict(b.model)))
+    _enter(found, "dataset", _alike(dataclasses.asdict(a.data), dataclasses.asdict(b.data)))
+    _enter(found, "tokenizer", _templates(a, b))
+    rewards = [{reward.name: reward for reward in plan.rewards} for plan in (a, b)]
+    for name in dict.fromkeys([*rewards[0], *rewards[1]]):
+        ours, theirs = rewards[0].get(name), rewards[1].get(name)
+        if ours is None or theirs is None:
+            found[ours is None][f"rewards.{name}"] = _in_words(ours or theirs)
+        else:
+            _enter(found, f"rewards.{name}", _rewards(ours, theirs))
+    return found
+
+
+def _enter(found: tuple[Values, Values], section: str, pair: tuple[Values, Values]) -> None:
+    for values, own in zip(found, pair, strict=True):
+        for name, value in own.items():
+            if name not in FOLLOWS and value not in (None, {}, ""):
+                values |= _flat(f"{section}.{name}", value)
+
+
+def _flat(key: str, value: object) -> Values:
+    """A map as its entries, so that what differs in it is named."""
+    if not isinstance(value, dict):
+        return {key: value}
+    return {name: one for below, item in value.items() for name, one in _flat(f"{key}.{below}", item).items()}
+
+
+def _alike(ours: Values, theirs: Values) -> tuple[Values, Values]:
+    """Both without what says the same in another way, or is known on one side alone."""
+    unsaid: set[str] = set()
+    if _both("sha256", ours, theirs):
+        unsaid.add("path")
+    else:
+        unsaid.add("sha256")
+    if _both("commit", ours, theirs):
+        unsaid.add("revision")
+    else:
+        unsaid.add("commit")
+        if ours.get("revision") != theirs.get("revision") and _pinned(ours, theirs):
+            unsaid.add("revision")
+    return _without(ours, unsaid), _without(theirs, unsaid)
+
+
+def _both(name: str, ours: Values, theirs: Values) -> bool:
+    return ours.get(name) is not None and theirs.get(name) is not None
+
+
+def _pinned(ours: Values, theirs: Values) -> bool:
+    """Whether one side's revision is the commit that the other one's led to."""
+    return any(
+        one.get("commit") is not None and one["commit"] == other.get("revision")
+        for one, other in ((ours, theirs), (theirs, ours))
+    )
+
+
+def _without(values: Values, names: set[str]) -> Values:
+    return {name: value for name, value in values.items() if name not in names}
+
+
+def _templates(a: Plan, b: Plan) -> tuple[Values, Values]:
+    """The chat templates by their texts, or by the files that the recipes name."""
+    digests = [plan.tokenizer.chat_template_sha256 for plan in (a, b)]
+    if None in digests:
+        files = [plan.tokenizer.chat_template_path for plan in (a, b)]
+        return {"chat_template_path": files[0]}, {"chat_template_path": files[1]}
+    return {"chat_template": digests[0]}, {"chat_template": digests[1]}
+
+
+def _in_words(reward: Reward | None) -> str:
+    """A reward that the other side does not have."""
+    assert reward is not None
+    return f"{reward.kind} {reward.target}, weight {reward.weight}"
+
+
+def _rewards(ours: Reward, theirs: Reward) -> tuple[Values, Values]:
+    """Both as what they compute; their one name is in the key."""
+    mine, others = dataclasses.asdict(ours), dataclasses.asdict(theirs)
+    known = _both("sha256", mine, others)
+    unsaid = {"name", "path"} if known else {"name", "sha256"}
+    if known and ours.kind == theirs.kind == "model":
+        unsaid.add("target")
+    return _without(mine, unsaid), _without(others, unsaid)

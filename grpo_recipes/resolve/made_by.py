@@ -1,0 +1,28 @@
+"""Which grpo-recipes made a plan: digests of what decides it and of what carries it out."""
+
+import hashlib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1]
+RULES = ("facts", "resolve", "rules", "schemas")
+WORKER = ("__init__.py", "plan.py", "rewards", "trust", "worker")
+
+
+@cache
+def made_by() -> dict[str, str]:
+    """The digests of this grpo-recipes: of its rules, facts and schemas, and of its worker and rewards."""
+    return {"rules": sources_sha256(PACKAGE, RULES), "worker": sources_sha256(PACKAGE, WORKER)}
+
+
+def sources_sha256(package: Path, parts: Iterable[str]) -> str:
+    """sha256 over names and content of the .py and .json files of these parts of a package."""
+    digest = hashlib.sha256()
+    for part in parts:
+        place = package / part
+        for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
+            if file.suffix in (".py", ".json"):
+                content = hashlib.sha256(file.read_bytes()).hexdigest()
+                digest.update(f"{content} {file.relative_to(package).as_posix()}\n".encode())
+    return digest.hexdigest()

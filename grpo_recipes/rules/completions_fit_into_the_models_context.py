@@ -1,0 +1,54 @@
+"""The model has a position for each token of a prompt and its completion.
+
+A model with learned positions (GPT-2, OPT, GPT-Neo, GPT-BigCode) ends in IndexError when a completion goes beyond them,
+in mid-run, whenever the first one gets that long. A model with rotary positions goes on beyond its context, measured
+with Qwen2, Llama and Mistral: transformers say so once in the log, and the model writes there what it was never trained
+to write. vLLM's context is GEN009.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.loaded_model import MODEL, model_config
+
+ID = "GEN013"
+COMPLETION, PROMPT = "GRPOConfig.max_completion_length", "GRPOConfig.max_prompt_length"
+# Families whose positions are rows of a table, and what their config.json calls its length.
+LEARNED = {
+    "gpt2": "n_positions",
+    "gpt_bigcode": "n_positions",
+    "gpt_neo": "max_position_embeddings",
+    "opt": "max_position_embeddings",
+}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value("GRPOConfig.use_vllm") is True:
+        return
+    config = model_config(context)
+    if config is None:
+        return
+    name = LEARNED.get(str(config.get("model_type")))
+    positions = config.get(name or "max_position_embeddings")
+    if not isinstance(positions, int) or config.get("rope_scaling") or config.get("rope_parameters"):
+        return
+    completion, prompt = context.whole(COMPLETION), context.value(PROMPT)
+    rest = prompt if isinstance(prompt, int) else 1
+    if completion + rest <= positions:
+        return
+    ends = "a completion that goes beyond them ends the run with IndexError"
+    goes_on = "the model goes on beyond them, where it was not trained; transformers say so once in the log"
+    better = positions - rest
+    yield context.finding(
+        ID,
+        f"{context.text(MODEL)} has {positions} positions, fewer than the longest prompt and completion",
+        COMPLETION,
+        because=[
+            f"{completion + rest} = max_completion_length {completion} + {rest} of the prompt",
+            ends if name else goes_on,
+        ],
+        fix=f"max_completion_length: {better}" if better > 0 else f"max_prompt_length below {positions}",
+        patch=[Patch(("generation", "max_completion_length"), better)] if better > 0 else [],
+        severity="error" if name else "warning",
+    )

@@ -1,0 +1,57 @@
+"""No field makes a library import a module that a recipe names, or write where a recipe says.
+
+PEFT imports the module in megatron_core and the one in auto_mapping; DeepSpeed's monitors and profilers make files and
+folders at any path. Code comes from rewards and from the model alone, where it is listed by its sha256 and allowed, and
+a run writes into its run folder. The one path of the machine that DeepSpeed needs is nvme_path.
+"""
+
+import os
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch, Path
+from grpo_recipes.rules.context import Context
+
+ID = "TRU003"
+IMPORTING = ("megatron_core", "auto_mapping")
+DEEPSPEED: Path = ("distributed", "deepspeed")
+NEEDED = "nvme_path"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    for name in IMPORTING:
+        if context.value(f"LoraConfig.{name}") not in (None, "megatron.core"):
+            because = "PEFT imports the module that it names"
+            yield _refused(context, ("lora", name), f"lora.{name} is refused", because)
+    for path in _outside(context.mapping("distributed.deepspeed"), DEEPSPEED):
+        name = ".".join(map(str, path[len(DEEPSPEED) :]))
+        because = "DeepSpeed writes there, and a run writes into its run folder alone; a relative path is inside of it"
+        yield _refused(context, path, f"the path of {name} is outside of the run folder", because)
+    if context.mapping("distributed.deepspeed").get("compile"):
+        because = "releases of DeepSpeed import the module that its backend names"
+        yield _refused(context, (*DEEPSPEED, "compile"), "the DeepSpeed key compile is refused", because)
+
+
+def _outside(value: object, path: Path) -> Iterator[Path]:
+    """Texts that name a place outside of the folder that a run is started in."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key != NEEDED:
+                yield from _outside(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _outside(item, (*path, index))
+    elif isinstance(value, str) and (value.startswith(("/", "~")) or ".." in value.split(os.sep) or "$" in value):
+        yield path
+
+
+def _refused(context: Context, path: Path, message: str, because: str) -> Finding:
+    return Finding(
+        rule=ID,
+        severity="error",
+        message=message,
+        key=".".join(map(str, path)),
+        mark=context.source.mark(path),
+        because=(because,),
+        fix=f"remove {path[-1]}",
+        patch=(Patch(path, remove=True),),
+    )

@@ -1,0 +1,23 @@
+"""A vLLM server samples from the policy from the first step on, whatever weights another run left on it.
+
+TRL hands the weights to a server before it generates, unless it takes them for those that the server has. TRL 0.16
+takes them for such at the first step: a server that an earlier run trained with, or that was started from another
+checkpoint, then samples from weights of its own until the first optimizer step. The shim `first_weights` hands them
+over before the first generation, as later releases do.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules.own_server import is_server_mode
+from grpo_recipes.settings import Setting
+
+ID = "SHM020"
+APPLIES_TO = {"trl": ">=0.16,<0.17"}
+OWNS = ("shims.first_weights",)
+ORDER = 40
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    if is_server_mode(context):
+        yield decided(OWNS[0], True, ID, "this TRL takes the server's weights for the policy's", context.settings)

@@ -1,0 +1,51 @@
+"""Every argument under generation.vllm_engine reaches the vLLM server.
+
+The server that a run starts is vLLM's own from TRL 1.11 on, which takes any argument of the engine. Up to 1.10 it is
+TRL's, with a flag for some of them; the others, and trust_remote_code before 0.19, cannot be said to it. A server at an
+address was started by somebody else: nothing reads the arguments.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.facts.vllm_server import server_program
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.own_server import address, is_server_mode
+
+ID = "SRV003"
+HOME = ("generation", "vllm_engine")
+KEY = "generation.vllm_engine"
+TRUST = "GRPOConfig.trust_remote_code"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if not is_server_mode(context):
+        return
+    written, program = context.mapping(KEY), server_program(context.facts.versions)
+    if (other := address(context)) is not None:
+        if written:
+            why = f"trl.{other.partition('.')[2]} ({context.origin(other)}) is somebody else's server"
+            yield _finding(context, "vllm_engine has no effect", why, HOME, severity="warning")
+        return
+    if program is None or program.takes is None:
+        return
+    trl = f"trl {context.stack.version('trl')}"
+    why = f"up to trl 1.10 the server is TRL's own; this one takes {', '.join(sorted(program.takes))}"
+    for name in sorted(set(written) - program.takes):
+        yield _finding(context, f"the server of {trl} has no flag for {name}", why, (*HOME, name))
+    if context.value(TRUST) is True and "trust_remote_code" not in program.takes:
+        what = f"the server of {trl} cannot be told to trust the model's own code"
+        yield _finding(context, what, why, ("model", "trust_remote_code"))
+
+
+def _finding(context: Context, what: str, why: str, path: tuple[str, ...], *, severity: str = "error") -> Finding:
+    return context.finding(
+        ID,
+        what,
+        ".".join(path[:2]),
+        because=[why],
+        fix=f"remove {path[-1]}",
+        patch=[Patch(path, remove=True)],
+        severity="error" if severity == "error" else "warning",
+        mark=context.source.mark(path),
+    )

@@ -1,0 +1,54 @@
+"""The shortest completion that is asked for means the same on every backend.
+
+`generation.min_tokens` keeps the model's end tokens out of the first tokens of a completion: vLLM calls it min_tokens,
+transformers min_new_tokens, and TRL hands either on from release 0.19. With a stop the two differ: vLLM neither looks
+for a stop text before that many tokens nor looks back at it later, so that a completion goes on behind its stop, and it
+keeps stop ids from being sampled at all; with transformers a completion ends at its stop, however short. vLLM refuses
+more than max_completion_length with an error, and transformers then never lets a completion end.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "GEN011"
+LEAST = "generation.min_tokens"
+LONGEST = "GRPOConfig.max_completion_length"
+STOPS = ("generation.stop", "generation.stop_token_ids")
+
+
+def asked(context: Context) -> dict[str, object]:
+    """generation_kwargs of a recipe and the shortest completion, by the names of the generator of this run."""
+    kwargs = dict(context.mapping("generation.generation_kwargs"))
+    least = context.value(LEAST)
+    if least is not None:
+        kwargs["min_tokens" if context.value("GRPOConfig.use_vllm") is True else "min_new_tokens"] = least
+    return kwargs
+
+
+def check(context: Context) -> Iterator[Finding]:
+    least = context.value(LEAST)
+    if not isinstance(least, int):
+        return
+    fields, stop = context.facts.fields("GRPOConfig"), next((key for key in STOPS if context.value(key)), None)
+    if fields is not None and "generation_kwargs" not in fields:
+        said = f"{context.facts.source('GRPOConfig')} hands no min_tokens on"
+        yield _finding(context, said, "trl 0.19.0 is the first that has generation_kwargs", None)
+    elif stop is not None:
+        why = "vLLM goes on behind a stop that came before, and transformers ends there: two experiments"
+        yield _finding(context, f"min_tokens and {stop.partition('.')[2]} exclude each other", why, None)
+    elif least > context.whole(LONGEST):
+        why = f"max_completion_length is {context.whole(LONGEST)}: {context.origin(LONGEST)}"
+        yield _finding(context, f"min_tokens {least} is above the longest completion", why, context.whole(LONGEST))
+
+
+def _finding(context: Context, said: str, why: str, better: int | None) -> Finding:
+    return context.finding(
+        ID,
+        said,
+        LEAST,
+        because=[why],
+        fix="remove min_tokens" if better is None else f"min_tokens: {better}",
+        patch=[Patch(("generation", "min_tokens"), better, remove=better is None)],
+    )

@@ -1,0 +1,32 @@
+"""vLLM samples at the recipe's temperature.
+
+vLLM takes temperatures up to 2 and raises VLLMValidationError above at the first generation, after the model was
+loaded; transformers takes any.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "GEN012"
+APPLIES_TO = {"vllm": ">=0.31"}
+TEMPERATURE, USE_VLLM = "GRPOConfig.temperature", "GRPOConfig.use_vllm"
+MOST = 2.0
+
+
+def check(context: Context) -> Iterator[Finding]:
+    temperature = context.value(TEMPERATURE)
+    if context.value(USE_VLLM) is not True or not isinstance(temperature, int | float) or temperature <= MOST:
+        return
+    yield context.finding(
+        ID,
+        f"vLLM does not sample at temperature {temperature:g}",
+        TEMPERATURE,
+        because=[
+            f"its SamplingParams raise VLLMValidationError above {MOST:g}, at the first generation",
+            f"use_vllm is true: {context.origin(USE_VLLM)}",
+        ],
+        fix=f"temperature: {MOST:g}, or use_vllm: false",
+        patch=[Patch(("generation", "use_vllm"), False)],
+    )

@@ -1,0 +1,52 @@
+"""vLLM computes in the data type in which the trainer does.
+
+TRL's colocate mode names no data type, so vLLM takes `auto`: the checkpoint's own, and bfloat16 or float16 for one in
+float32. The sampler then differs from the trainer by far more than it has to: measured between a float32 trainer and
+vLLM on the CPU, 1e-3 for each token with `auto` and 2e-7 with float32. So vLLM gets the type of autocast where that is
+on, else that of the weights; the reason stands in the plan. On GPUs older than Ampere (capability 8.0) vLLM refuses
+bfloat16 with ValueError when it starts, after the model was loaded, where torch would only be slow.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.settings import Setting
+
+ID = "VLL002"
+DTYPE, WEIGHTS = "vllm.dtype", "model_init_kwargs.dtype"
+OWNS = (DTYPE,)
+ORDER = 35
+AUTOCAST = {"GRPOConfig.bf16": "bfloat16", "GRPOConfig.fp16": "float16"}
+
+
+def dtype_of(context: Context) -> tuple[str, str]:
+    """What the trainer computes in, and why."""
+    for key, dtype in AUTOCAST.items():
+        if context.value(key) is True:
+            return dtype, f"the trainer computes in it under {key.partition('.')[2]}"
+    return str(context.value(WEIGHTS) or "float32"), "the trainer computes in the data type of its weights"
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    if context.value("GRPOConfig.use_vllm") is True:
+        dtype, why = dtype_of(context)
+        yield decided(DTYPE, dtype, ID, why, context.settings)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value("GRPOConfig.use_vllm") is not True or context.value("GRPOConfig.bf16") is True:
+        return  # PRE001 speaks of autocast
+    if context.value(DTYPE) != "bfloat16" or context.value("world.device") != "cuda":
+        return
+    for gpu in context.stack.gpus or ():
+        if gpu.capability is not None and gpu.capability < (8, 0):
+            yield context.finding(
+                ID,
+                f"vLLM's bfloat16 needs capability 8.0, {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}",
+                WEIGHTS,
+                because=["vLLM raises ValueError when it starts, after the model was loaded"],
+                fix="use_vllm: false, or dtype: float32",
+                patch=[Patch(("generation", "use_vllm"), False)],
+            )
+            return

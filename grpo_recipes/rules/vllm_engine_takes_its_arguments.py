@@ -1,0 +1,99 @@
+"""Every key under generation.vllm_engine is an argument of vLLM's engine, and said nowhere else.
+
+`vllm_engine` hands any field of vLLM's EngineArgs to the engine, in both modes: `enforce_eager`, `max_num_seqs`,
+`kv_cache_memory_bytes` and so on, by vLLM's own names. An unknown one ends the run with TypeError in colocate mode, or
+keeps the server from starting, after the model was loaded. What TRL, the recipe or grpo-run says already has one place,
+and a second value would overrule it without a word. The fields are read from the installed vLLM, or are known for the
+release that this was tested with; for others only the names that are said elsewhere are looked at.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.facts.field import Field
+from grpo_recipes.facts.vllm_engine import engine_fields, engine_owners
+from grpo_recipes.finding import Finding, Patch, Path
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.plain_types import needed
+
+ID = "VLL003"
+KEY, HOME = "generation.vllm_engine", ("generation", "vllm_engine")
+USE_VLLM = "GRPOConfig.use_vllm"
+WRITE = "write "
+# Where a recipe says of a server what it says of vLLM in the training processes elsewhere.
+OF_A_SERVER = {
+    "gpu_memory_utilization": "write vllm_server.gpu_memory_utilization",
+    "tensor_parallel_size": "write vllm_server.gpus",
+}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    written = context.mapping(KEY)
+    if not written:
+        return
+    if context.value(USE_VLLM) is not True:
+        yield _finding(context, HOME, "vllm_engine has no effect", "transformers generates", None, severity="warning")
+        return
+    known, owners = engine_fields(context.facts), {**engine_owners()}
+    if context.value("GRPOConfig.vllm_mode") == "server":
+        owners |= OF_A_SERVER
+    for name, value in written.items():
+        path = (*HOME, name)
+        if name in owners:
+            yield _owned(context, path, owners[name], value)
+        elif known is not None and name not in known[0]:
+            yield _unknown(context, path, value, set(known[0]) - set(owners), known[1])
+        elif known is not None:
+            yield from _of_another_type(context, path, value, known[0][name])
+    if known is None:
+        yield context.finding(
+            ID,
+            "whether this vLLM's engine takes these arguments is not known",
+            KEY,
+            because=["they are read from the installed vllm, and known for 0.31.0"],
+            severity="not-checked",
+        )
+
+
+def _finding(
+    context: Context, path: Path, said: str, why: str, fix: str | None, *, severity: str = "error", value: object = None
+) -> Finding:
+    """fix: a key in dots that takes the value, other text, or None to remove the key."""
+    patch = [Patch(path, remove=True)]
+    if fix is not None and fix.startswith(WRITE):
+        place: Path = tuple(fix.removeprefix(WRITE).split("."))
+        patch += [] if place in context.source.marks else [Patch(place, value)]
+    return context.finding(
+        ID,
+        said,
+        KEY,
+        because=[why],
+        fix=fix or f"remove {path[-1]}",
+        patch=patch,
+        severity="warning" if severity == "warning" else "error",
+        mark=context.source.mark(path),
+    )
+
+
+def _owned(context: Context, path: Path, home: str, value: object) -> Finding:
+    said = f"{path[-1]} is not written under vllm_engine"
+    if home.startswith(WRITE):
+        return _finding(
+            context, path, said, "one value has one place, else two of them could disagree", home, value=value
+        )
+    return _finding(context, path, said, home, None)
+
+
+def _unknown(context: Context, path: Path, value: object, names: set[str], source: str) -> Finding:
+    said, why = f"vLLM's engine takes no {path[-1]}", f"{source} has no such field in EngineArgs and does not start"
+    near = nearest_words(str(path[-1]), sorted(names), cutoff=0.7)
+    fix = f"{WRITE}{'.'.join((*HOME, near[0]))}" if near else None
+    return _finding(context, path, said, why, fix, value=value)
+
+
+def _of_another_type(context: Context, path: Path, value: object, field: Field) -> Iterator[Finding]:
+    must = needed(field.annotation, value)
+    if must is None:
+        return
+    said = f"{path[-1]} is {value!r}, it must be {must}"
+    yield _finding(context, path, said, f"vLLM declares it {field.annotation}", None)

@@ -1,0 +1,53 @@
+"""The vLLM server of the run has GPUs of its own, and the trainer has some left.
+
+A server that the run starts (`vllm_mode: server` without an address under `trl:`) takes the last `vllm_server.gpus` of
+the machine's GPUs, and the training processes get the others, one each. Weights go from trainer to server over NCCL,
+which refuses a GPU that belongs to both. The server spreads one copy of the model over its GPUs, and vLLM raises
+ValueError when their number does not divide the attention heads of the model.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.loaded_model import model_config
+from grpo_recipes.rules.own_server import GPUS, starts_server
+
+ID = "SRV001"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    gpus = context.whole("world.server_gpus")
+    if not starts_server(context) or not gpus:
+        return
+    yield from _none_left(context, gpus)
+    heads = (model_config(context) or {}).get("num_attention_heads")
+    if isinstance(heads, int) and heads > 0 and heads % gpus:
+        better = next(number for number in range(gpus, 0, -1) if heads % number == 0)
+        yield context.finding(
+            ID,
+            f"the vLLM server's {gpus} GPUs cannot share {heads} attention heads",
+            GPUS,
+            because=["vLLM raises ValueError for it when it starts"],
+            fix=f"vllm_server.gpus: {better}",
+            patch=[Patch(("vllm_server", "gpus"), better)],
+        )
+
+
+def _none_left(context: Context, gpus: int) -> Iterator[Finding]:
+    all_gpus = context.whole("world.all_gpus")
+    if gpus < all_gpus:
+        return
+    takes = f"the vLLM server takes {gpus} of {all_gpus} GPU{'' if all_gpus == 1 else 's'}, none is left to train on"
+    if all_gpus > 1:
+        fix, patch = "vllm_server.gpus: 1", Patch(("vllm_server", "gpus"), 1)
+    else:
+        fix, patch = "vllm_mode: colocate", Patch(("generation", "vllm_mode"), "colocate")
+    yield context.finding(
+        ID,
+        takes,
+        GPUS if context.given(GPUS) else "GRPOConfig.vllm_mode",
+        because=[f"{context.origin(GPUS)}: vllm_server.gpus {gpus}", context.settings["world.gpus"].why],
+        fix=fix,
+        patch=[patch],
+    )

@@ -1,0 +1,46 @@
+"""The section vllm_server describes a server that the run starts.
+
+It starts one when `generation.use_vllm` is true, `generation.vllm_mode` is server, and no address is written under
+`trl:` (vllm_server_base_url, vllm_server_host or vllm_server_port). A server at an address is somebody else's: it is
+asked whether it serves the recipe's model, and neither started, watched nor stopped; nothing would read the section.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.own_server import ADDRESS, USE_VLLM, VLLM_MODE, address, is_server_mode
+
+ID = "SRV002"
+SECTION = "vllm_server"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if not context.has_section(SECTION):
+        return
+    if not is_server_mode(context):
+        mode = f"use_vllm: {str(context.value(USE_VLLM)).lower()}, vllm_mode: {context.value(VLLM_MODE)}"
+        yield _finding(context, "the run starts no vLLM server", f"here {mode}", "use_vllm: true and vllm_mode: server")
+        return
+    written = address(context)
+    if written is not None:
+        names = [key.partition(".")[2] for key in ADDRESS if context.given(key)]
+        yield _finding(
+            context,
+            "the recipe names the address of a server, and describes one that the run would start",
+            f"trl.{names[0]} ({context.origin(written)}) is somebody else's server, which is not started here",
+            f"remove {SECTION}, or {' and '.join(f'trl.{name}' for name in names)}",
+            severity="error",
+        )
+
+
+def _finding(context: Context, what: str, why: str, fix: str, *, severity: str = "warning") -> Finding:
+    return context.finding(
+        ID,
+        what,
+        SECTION,
+        because=[why],
+        fix=fix if severity == "error" else f"remove {SECTION}, or write {fix}",
+        patch=[Patch((SECTION,), remove=True)],
+        severity="error" if severity == "error" else "warning",
+    )

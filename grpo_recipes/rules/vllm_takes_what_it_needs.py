@@ -1,0 +1,131 @@
+"""vLLM's share of the GPUs and its context are as large as the recipe needs, where the recipe says auto.
+
+`vllm_tensor_parallel_size: auto` is 1 where the weights fit into vLLM's share, else the smallest number of processes
+of a node that divides them and the attention heads, and makes them fit; more than one node never share a model.
+`vllm_max_model_length: auto` is max_prompt_length + max_completion_length: the model's own context is often much
+longer, and vLLM does not start without a cache that holds one request of that length; without max_prompt_length it
+stays the model's own. `vllm_gpu_memory_utilization: auto` is what vLLM needs by its parts: its copy of the weights, the
+cache of the keys and values of one generation at full length, and 4 GiB for itself, where public measurements say 1.5
+to 4; at most what the trainer's weights, gradients and optimizer states leave free. Where the model or the GPU is not
+known, and where it would not fit, all three keep the values that TRL has.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import ceil
+
+from grpo_recipes.facts.model_config import cached_numbers
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules.loaded_model import model_config
+from grpo_recipes.rules.vllms_share_holds_the_model import BYTES, GIB, MOST, Sizes, sizes
+from grpo_recipes.settings import Setting
+
+ID = "VLL004"
+TENSOR_PARALLEL = "GRPOConfig.vllm_tensor_parallel_size"
+LENGTH = "GRPOConfig.vllm_max_model_length"
+SHARE = "GRPOConfig.vllm_gpu_memory_utilization"
+OWNS = (TENSOR_PARALLEL, LENGTH, SHARE)
+ORDER = 36
+OWN_SHARE = 0.3
+"""TRL's default."""
+OVERHEAD, LEAST_OVERHEAD = 4.0, 1.5
+"""GiB that vLLM takes beside weights and cache, at most and at least."""
+COMPLETION, STEPS = "GRPOConfig.max_completion_length", "GRPOConfig.steps_per_generation"
+UNREAD: dict[str, object] = {TENSOR_PARALLEL: 1, LENGTH: None, SHARE: OWN_SHARE}
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """GiB of keys and values: of the longest request, without which vLLM does not start; and of all of a generation.
+
+    A prompt of unknown length counts as much as its completion.
+    """
+
+    least: float
+    wanted: float
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    chosen = {TENSOR_PARALLEL: _size, LENGTH: _length, SHARE: _share}
+    settings = context.settings
+    for key, decision in chosen.items():
+        if context.value(key) != "auto":
+            continue
+        now = replace(context, settings=settings)
+        value, why = decision(now) if _is_read(context, key) else (UNREAD[key], "nothing reads it")
+        setting = decided(key, value, ID, why, settings)
+        settings = settings.having([setting])
+        yield setting
+
+
+def _is_read(context: Context, key: str) -> bool:
+    """A server of the run has its GPUs and its share of them for itself, and the same context."""
+    mode = context.value("GRPOConfig.vllm_mode")
+    return context.value("GRPOConfig.use_vllm") is True and (mode == "colocate" or key == LENGTH)
+
+
+def _size(context: Context) -> tuple[int, str]:
+    found = sizes(context)
+    if found is None:
+        return 1, "the model or the GPUs are not known"
+    room = found.share - LEAST_OVERHEAD if context.value(SHARE) != "auto" else (found.memory - found.trainer) / 2
+    weights = found.width * found.parameters / GIB
+    if weights <= room:
+        return 1, f"{weights:.1f} GiB of weights fit into {room:.1f} GiB of one GPU"
+    processes, config = context.whole("world.num_processes"), model_config(context) or {}
+    heads = config.get("num_attention_heads")
+    for size in range(2, processes + 1):
+        divides = processes % size == 0 and isinstance(heads, int) and heads % size == 0
+        if divides and weights / size <= room:
+            return size, f"{weights:.1f} GiB of weights do not fit into {room:.1f} GiB of one GPU, of {size} they do"
+    return 1, f"no number of the {processes} processes makes {weights:.1f} GiB of weights fit"
+
+
+def _length(context: Context) -> tuple[int | None, str]:
+    prompt, completion = context.value("GRPOConfig.max_prompt_length"), context.whole(COMPLETION)
+    if not isinstance(prompt, int):
+        return None, "max_prompt_length is not set, so prompts may be as long as the model's context"
+    own = (model_config(context) or {}).get("max_position_embeddings")
+    if isinstance(own, int) and own < prompt + completion:
+        return None, f"the model's own {own} tokens are fewer than {prompt} + {completion}"
+    return prompt + completion, f"max_prompt_length {prompt} + max_completion_length {completion}"
+
+
+def _share(context: Context) -> tuple[float, str]:
+    found = sizes(context)
+    cache = _cache(context, found) if found is not None else None
+    if found is None or cache is None:
+        return OWN_SHARE, "TRL's default: the model or the GPUs are not known"
+    needed = found.copy + cache.wanted + OVERHEAD
+    free = found.memory - _trainer(context, found)
+    share = min(needed, free, MOST * found.memory)
+    if share < found.copy + cache.least + LEAST_OVERHEAD:
+        return OWN_SHARE, f"TRL's default: {needed:.1f} GiB are needed and {free:.1f} are free beside the trainer"
+    parts = f"{found.copy:.1f} GiB of weights + {cache.wanted:.1f} of keys and values + {OVERHEAD:g}"
+    return ceil(100 * share / found.memory) / 100, f"{parts}, of {found.memory:g} GiB"
+
+
+def _cache(context: Context, found: Sizes) -> Cache | None:
+    """None where the model's context, its sizes or the batch is not known."""
+    config = model_config(context) or {}
+    numbers, own = cached_numbers(config), config.get("max_position_embeddings")
+    length, completion = context.value(LENGTH), context.whole(COMPLETION)
+    batch, steps = context.value("GRPOConfig.per_device_train_batch_size"), context.value(STEPS)
+    longest = length if isinstance(length, int) else own
+    if numbers is None or not isinstance(batch, int) or not isinstance(longest, int):
+        return None
+    of_a_token = numbers * found.width / GIB
+    tokens = longest if isinstance(length, int) else min(longest, 2 * completion)
+    at_once = batch * (steps if isinstance(steps, int) else 1)
+    least = of_a_token * longest
+    return Cache(least, max(least, of_a_token * tokens * at_once))
+
+
+def _trainer(context: Context, found: Sizes) -> float:
+    """GiB of weights, gradients and optimizer states on each GPU; of a sharded model this process' part."""
+    if context.has_section("lora"):
+        return found.trainer
+    width = BYTES.get(str(context.value("model_init_kwargs.dtype") or "float32"), 4)
+    whole = 4 * width * found.parameters / GIB
+    is_whole = context.value("distributed.strategy") in ("single", "ddp")
+    return whole if is_whole else whole / context.whole("world.num_processes")

@@ -1,0 +1,45 @@
+"""What goes into each loss, for all that want to see it: prompts, completions and masks of a micro-batch."""
+
+from collections.abc import Callable
+from typing import Any
+
+Listener = Callable[[dict[str, Any]], None]
+
+
+def watch_inputs(trainer: Any, listener: Listener) -> Callable[[], None]:
+    """Calls `listener` with the inputs of each micro-batch that is trained; gives what makes it stop.
+
+    They come as TRL has prepared them, (B, ...) on the device, before the loss. The last one that stops leaves the
+    trainer as it was. Nothing is seen of trl 0.14, which makes its completions inside the loss.
+    """
+    watched = trainer.__dict__.get("_prepare_inputs")
+    if not isinstance(watched, _Watched):
+        watched = _Watched(trainer)
+    watched.listeners.append(listener)
+    return lambda: watched.forget(listener)
+
+
+class _Watched:
+    """Stands in for `trainer._prepare_inputs` as long as somebody listens."""
+
+    def __init__(self, trainer: Any) -> None:
+        self.listeners: list[Listener] = []
+        self._trainer = trainer
+        self._own = trainer.__dict__.get("_prepare_inputs")
+        self._prepare = trainer._prepare_inputs
+        trainer._prepare_inputs = self
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        inputs = self._prepare(*given, **named)
+        if self._trainer.model.training and isinstance(inputs, dict) and "completion_mask" in inputs:
+            for listener in tuple(self.listeners):
+                listener(inputs)
+        return inputs
+
+    def forget(self, listener: Listener) -> None:
+        if listener in self.listeners:
+            self.listeners.remove(listener)
+        if not self.listeners and self._trainer.__dict__.get("_prepare_inputs") is self:
+            del self._trainer._prepare_inputs
+            if self._own is not None:
+                self._trainer._prepare_inputs = self._own

@@ -1,0 +1,94 @@
+"""The tokens that vLLM sampled have, in its own words, the probability that the policy gives them.
+
+vLLM is a second copy of the model in another program. It returns the log-probability of each token it samples; a plain
+forward pass of the live policy over the same tokens, with the same temperature and truncation, gives the policy's.
+Catches: a server with another model, weights that an earlier run left there, a hand-over of weights that does nothing
+while the trainer starts from others than the base model, another dtype than planned, sampling settings that one side
+ignores. Training goes on without a word then, on completions of a stranger.
+
+Bounds on the mean |difference|, by the lower precision of both sides. Measured with vllm 0.31.0 on a CPU, models of 0.1
+to 0.4 million parameters, also with temperature, top_k, top_p, min_p and repetition_penalty: float32 0 to 7e-7,
+bfloat16 3e-4 to 1.1e-2; other weights of the same shape 0.27 and more, an output layer that was not handed over 0.03.
+On real models in bfloat16 about 1e-2 is reported. A dtype that was not planned can hide below the bound: the checks
+before the first step compare it by name. A quantized policy has no bound.
+"""
+
+from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.proofs.proof import Proof, holds
+from grpo_recipes.worker.proofs.seen import Sampled, Seen
+
+ID = "PRF010"
+NAME = "sampler"
+BOUNDS = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 5e-2}
+# Up to here a difference is of the size that a lower precision makes, beyond it of other weights.
+OF_PRECISION = 5e-2
+MOST_CUT = 0.05
+
+
+def prove(plan: Plan, seen: tuple[Seen, ...]) -> Proof:
+    """The difference over all processes in the first generation."""
+    every = [one.sampled for one in seen if one.sampled is not None]
+    found = together(every)
+    if found is None or not found.tokens + found.cut:
+        reason = next((one.reason for one in every if one.reason), "no generation was seen")
+        return Proof(ID, NAME, None, f"vLLM's samples not compared: {reason}")
+    most = bound(plan, seen[0].precision.compute, found.dtype)
+    if most is None:
+        return Proof(ID, NAME, None, f"{shown(found)}, of a quantized policy: no bound is known")
+    if mean(found) <= most and found.cut <= MOST_CUT * (found.tokens + found.cut):
+        return holds(ID, NAME, shown(found))
+    return failed(ID, NAME, found, most, "vLLM computes in another dtype, or samples with other settings")
+
+
+def together(found: list[Sampled]) -> Sampled | None:
+    """What all processes found, None where one could not compare or there is none."""
+    if not found or any(one.reason for one in found):
+        return None
+    return Sampled(
+        tokens=sum(one.tokens for one in found),
+        apart=sum(one.apart for one in found),
+        most=max(one.most for one in found),
+        moved=sum(one.moved for one in found),
+        moved_tokens=sum(one.moved_tokens for one in found),
+        cut=sum(one.cut for one in found),
+        dtype=found[0].dtype,
+    )
+
+
+def mean(found: Sampled) -> float:
+    """The mean |difference| in nats."""
+    return found.apart / found.tokens if found.tokens else float("inf")
+
+
+def bound(plan: Plan, compute: str | None, dtype: str | None) -> float | None:
+    """How large the mean may be, None where nothing is known. compute, dtype: of the policy and of vLLM."""
+    if plan.arguments.BitsAndBytesConfig is not None:
+        return None
+    of_vllm = dtype or (None if plan.vllm is None else plan.vllm.dtype)
+    # What computes in a dtype that is not known may do so in the coarsest.
+    return max(BOUNDS.get(one or "", BOUNDS["bfloat16"]) for one in (compute, of_vllm))
+
+
+def shown(found: Sampled) -> str:
+    """A few words for the block of proofs."""
+    cut = f", {found.cut} more are cut off for the policy" if found.cut else ""
+    figures = f"|log-prob difference| mean {mean(found):.1e}, max {found.most:.1e} of {found.tokens} tokens"
+    return f"vLLM samples the policy: {figures}{cut}"
+
+
+def failed(identity: str, name: str, found: Sampled, most: float, because: str) -> Proof:
+    """The proof that failed. because: the cause of a small difference; a large one is of other weights."""
+    if mean(found) > OF_PRECISION:
+        because = "vLLM has other weights: another model on the server, or a hand-over that did not reach it"
+    return Proof(
+        identity,
+        name,
+        False,
+        f"|log-prob difference| mean {mean(found):.1e}",
+        found=f"log-probabilities of vLLM and of the policy differ by {mean(found):.2g} on average and"
+        f" {found.most:.2g} at most, over {found.tokens} tokens; {found.cut} tokens the policy would not have drawn",
+        planned=f"at most {most:g} on average",
+        because=because,
+        fix="the recipe's model on the server (its /v1/models names it), the same dtype on both sides, versions of trl"
+        " and vllm that fit together: grpo-run doctor",
+    )

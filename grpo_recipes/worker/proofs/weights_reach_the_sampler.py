@@ -1,0 +1,58 @@
+"""After the policy has moved, vLLM samples from the moved one.
+
+Catches: a hand-over that does nothing, or hands over a part (an adapter that was not merged, names that vLLM does not
+know). The first generation cannot show it: base and policy are still one. How far the policy moved is measured on
+tokens of the first generation; until that is ten times the difference that both had there from the start, which is
+the noise of two programs, nothing can be told, and the proof is postponed to a later generation: the second, fourth,
+eighth and so on. A difference of half that way is a sampler that stayed behind, however small it is: with a small
+learning rate long before it has a size that any bound could know.
+"""
+
+from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.proofs import sampler_is_the_policy as first
+from grpo_recipes.worker.proofs.proof import Proof, holds
+from grpo_recipes.worker.proofs.seen import Sampled
+
+ID = "PRF011"
+NAME = "hand-over"
+CLEAR = 10
+LEAST = 1e-6
+STAYED = 0.5
+
+
+def prove(plan: Plan, compute: str | None, at_first: Sampled, now: Sampled, steps: int) -> Proof:
+    """The difference at a later generation. steps: optimizer steps before it; ok is None while nothing can be told."""
+    moved = now.moved / now.moved_tokens if now.moved_tokens else 0.0
+    most = first.bound(plan, compute, now.dtype)
+    if most is not None and first.mean(now) > most:
+        return _stayed_behind(now, moved, most, steps)
+    if moved < max(LEAST, CLEAR * first.mean(at_first)):
+        noise = f"less than {CLEAR} times the noise between trainer and vLLM"
+        return Proof(ID, NAME, None, f"hand-over not seen: the policy moved by {moved:.1e} in {steps} steps, {noise}")
+    if first.mean(now) >= STAYED * moved:
+        return _stayed_behind(now, moved, STAYED * moved, steps)
+    return holds(
+        ID,
+        NAME,
+        f"weights reach vLLM: the policy moved by {moved:.1e} in {steps} steps, vLLM is {first.mean(now):.1e} off",
+    )
+
+
+def not_seen(steps: int, reason: str) -> Proof:
+    """The proof that a run was too short for."""
+    return Proof(ID, NAME, None, f"hand-over not seen after {steps} step{'' if steps == 1 else 's'}: {reason}")
+
+
+def _stayed_behind(now: Sampled, moved: float, most: float, steps: int) -> Proof:
+    return Proof(
+        ID,
+        NAME,
+        False,
+        f"vLLM {first.mean(now):.1e} behind",
+        found=f"after {steps} steps the policy has moved by {moved:.2g} in log-probability, and vLLM's differ from it"
+        f" by {first.mean(now):.2g} on average",
+        planned=f"less than {most:.2g}: vLLM samples from the weights that are trained",
+        because="the weights did not reach vLLM: the hand-over does nothing, or hands over a part of them",
+        fix="versions of trl and vllm that fit together: grpo-run doctor; nothing that replaces TRL's sync_weights;"
+        " generation.use_vllm: false trains without vLLM",
+    )

@@ -1,0 +1,165 @@
+"""A run with a vLLM server of its own, from the first start to the last process. train.sh starts the trainer."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+from grpo_recipes.plan import VllmServer
+from grpo_recipes.worker.planned import Plan, model_path, model_revision, read_plan
+from grpo_recipes.worker.record import Record
+from grpo_recipes.worker.run import stop_at_checkpoints
+from grpo_recipes.worker.serving import answers, processes, server
+from grpo_recipes.worker.serving.address import URL
+from grpo_recipes.worker.serving.devices import visible
+from grpo_recipes.worker.serving.problem import ServerProblem
+from grpo_recipes.worker.serving.stopping import Wishes
+from grpo_recipes.worker.serving.story import Story
+from grpo_recipes.worker.stopped import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_STOPPED, Stopped
+
+_POLL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What stays the same however often the server is started."""
+
+    folder: Path
+    plan: Plan
+    planned: VllmServer
+    story: Story
+    wishes: Wishes
+
+
+def serve(folder: Path, *, resume: bool) -> int:
+    """Starts the server, trains beside it and returns the exit code of the run; no process is left behind.
+
+    0 done; 1 the trainer failed, or the server does not come up or died too often; 3 a check stopped it; 75
+    interrupted by a signal. All of it is said in run.json, as the worker does.
+    """
+    parent = os.getppid() if processes.ask_before_dying() else None
+    processes.adopt_orphans()
+    wishes = Wishes(parent)
+    record = Record(folder, 0)
+    record.start(resumed=resume)
+    story = Story(folder, record, resumed=resume)
+    try:
+        plan = read_plan(folder)
+        stop_at_checkpoints(folder, resume=resume)
+        if plan.vllm is None or plan.vllm.server is None:
+            raise Stopped("plan.json has no vLLM server\n  = fix: start with launch.sh of the run folder")
+        code = _served(Run(folder, plan, plan.vllm.server, story, wishes), resume=resume)
+    except Stopped as problem:
+        code = _ended(record, "stopped", EXIT_STOPPED, problem)
+    except ServerProblem as problem:
+        code = _ended(record, "failed", EXIT_FAILED, problem)
+    except BaseException as problem:
+        traceback.print_exc()
+        code = _ended(record, "failed", EXIT_FAILED, f"{type(problem).__name__}: {problem}")
+    finally:
+        processes.kill_all_below()
+    if code is None:
+        record.end("interrupted", EXIT_INTERRUPTED, "ended by a signal before the worker had saved")
+    return EXIT_INTERRUPTED if code is None else code
+
+
+def _ended(record: Record, status: str, code: int, problem: object) -> int:
+    record.end(status, code, str(problem), last_word=True)
+    print(f"error: {problem}", file=sys.stderr, flush=True)
+    return code
+
+
+def _served(run: Run, *, resume: bool) -> int | None:
+    """The exit code of the training, None when it was asked to stop while it could not save."""
+    if run.plan.tokenizer.add_tokens and not _extended(run):
+        return None
+    restarts = 0
+    while True:
+        code, death = _attempt(run, resume=resume)
+        if death is None or run.wishes.count or run.wishes.orphaned:
+            return code
+        if restarts == run.planned.max_restarts:
+            times = "" if restarts == 0 else f" {restarts + 1} times"
+            raise ServerProblem(
+                f"the vLLM server died{times}: it {death}\n"
+                f"  = because: vllm_server.max_restarts is {restarts}\n"
+                f"  = more: {server.LOG_FILE} in the run folder"
+            )
+        restarts += 1
+        resume = any((run.folder / "checkpoints").glob("checkpoint-*"))
+        run.story.died(death, restarts, run.planned.max_restarts)
+
+
+def _attempt(run: Run, *, resume: bool) -> tuple[int | None, str | None]:
+    """One server and one training beside it: the exit code, and how the server died if it did."""
+    model = model_path(run.plan, run.folder)
+    began = time.monotonic()
+    started = server.start(run.planned, model, model_revision(run.plan), run.folder)
+    run.story.starting()
+    try:
+        if not server.wait_until_up(started, model, run.planned.startup_timeout, run.wishes):
+            return None, None
+        run.story.up(started.url, time.monotonic() - began)
+        return _train(run, started, resume=resume)
+    except ServerProblem:
+        print(started.last_lines(), file=sys.stderr, flush=True)
+        raise
+    finally:
+        server.stop(started)
+
+
+def _train(run: Run, started: server.Server, *, resume: bool) -> tuple[int | None, str | None]:
+    trainer = _trainer(run, started.url, ["--resume"] if resume else [])
+    while trainer.poll() is None:
+        asked = run.wishes.wait(_POLL_S)
+        if run.wishes.orphaned or (asked and run.wishes.count > 1):
+            processes.kill(trainer, spared=started.process.pid)
+            return None, None
+        if asked:
+            # torchrun gives its ranks 30 seconds at a SIGTERM; told directly they save as long as they need.
+            below = processes.ranks(processes.descendants(os.getpid()))
+            processes.send(below or [trainer.pid], signal.SIGTERM)
+        if started.has_ended() and not run.wishes.count:  # one that was asked to stop may still be saving
+            processes.kill(trainer, spared=started.process.pid)
+            return None, started.death()
+        processes.reap(trainer, started.process, started.keeper)
+    code = trainer.returncode if trainer.returncode >= 0 else 128 - trainer.returncode
+    if code and run.story.is_failure() and not answers.is_healthy(started.url):
+        return code, started.death() if started.has_ended() else "did not answer any more"
+    return code, None
+
+
+def _trainer(run: Run, url: str, arguments: list[str]) -> subprocess.Popen[bytes]:
+    """The trainer, told where the server is and which GPUs are left to it."""
+    on_gpus = run.plan.world.device == "cuda"
+    gpus = visible(range(run.plan.world.num_processes)) if on_gpus else {}
+    # A proxy of the site would be asked for the server of this machine, too.
+    direct = {name: ",".join(filter(None, (os.environ.get(name), "127.0.0.1"))) for name in ("NO_PROXY", "no_proxy")}
+    return subprocess.Popen(
+        ["bash", "train.sh", *arguments],
+        cwd=run.folder,
+        env={**os.environ, **direct, **gpus, URL: url},
+        stdin=subprocess.DEVNULL,
+        preexec_fn=processes.die_with_parent,
+    )
+
+
+def _extended(run: Run) -> bool:
+    """Writes the model with the new tokens, which trainer and server start from; false when asked to stop."""
+    helper = subprocess.Popen(
+        [sys.executable, "-u", "-m", "grpo_recipes.worker.serving.extend", str(run.folder)],
+        cwd=run.folder / "worker",
+        stdin=subprocess.DEVNULL,
+        preexec_fn=processes.die_with_parent,
+    )
+    while helper.poll() is None:
+        if run.wishes.wait(_POLL_S) or run.wishes.orphaned:
+            processes.kill(helper)
+            return False
+    if helper.returncode:
+        raise ServerProblem("the model with the tokens of tokenizer.add_tokens could not be written; train.log has why")
+    return True

@@ -1,0 +1,150 @@
+"""One vLLM server: started in a process group of its own, waited for, and stopped without a rest."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from grpo_recipes.plan import VllmServer
+from grpo_recipes.worker.serving import answers, keep
+from grpo_recipes.worker.serving.devices import visible
+from grpo_recipes.worker.serving.port import HOST, free_port, holder, is_free
+from grpo_recipes.worker.serving.problem import ServerProblem
+from grpo_recipes.worker.serving.processes import die_with_parent, kill
+from grpo_recipes.worker.serving.stopping import Wishes
+
+LOG_FILE = "vllm_server.log"
+_POLL_S = 0.2
+_LEAVE_S = 5.0
+_PORT_S = 5.0
+_SHOWN_LINES = 25
+_LONGEST_TAIL = 1_000_000
+_LONGEST_CAUSE = 300
+# vLLM's processes end one after the other: the last exceptions only say that another process has the root cause.
+_RAISED = re.compile(r"\b\w*(Error|Exception): .+|^  Value error, .+")
+_NO_CAUSE = ("root cause", "WARNING")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that was started: its process leads its group. log_start: where its output begins in the log."""
+
+    process: subprocess.Popen[bytes]
+    keeper: subprocess.Popen[bytes]
+    url: str
+    log: Path
+    log_start: int
+
+    def has_ended(self) -> bool:
+        """Whether its process is gone."""
+        return self.process.poll() is not None
+
+    def death(self) -> str:
+        """How its process ended, in words."""
+        code = self.process.wait()
+        return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+    def output(self) -> str:
+        """What it said, without the beginning of a very long story."""
+        with self.log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(self.log_start, size - _LONGEST_TAIL))
+            return file.read().decode(errors="replace").rstrip()
+
+    def last_lines(self) -> str:
+        """The end of it."""
+        return "\n".join(self.output().splitlines()[-_SHOWN_LINES:])
+
+
+def start(planned: VllmServer, model: str, revision: str | None, folder: Path) -> Server:
+    """Starts the server of a run folder, listening on this machine alone. Raises ServerProblem if its port is taken."""
+    port = _port(planned)
+    words = [word.format(model=model, port=port) if word in ("{model}", "{port}") else word for word in planned.command]
+    words += [] if revision is None else ["--revision", revision]
+    path = folder / LOG_FILE
+    with path.open("ab") as log:
+        log_start = log.tell()
+        process = subprocess.Popen(
+            [sys.executable, *words],
+            cwd=folder,
+            env={**os.environ, **planned.environment, **visible(planned.gpus)},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=die_with_parent,
+        )
+    keeper = subprocess.Popen(
+        [sys.executable, "-I", "-S", keep.__file__, str(process.pid)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    return Server(process, keeper, f"http://{HOST}:{port}", path, log_start)
+
+
+def wait_until_up(server: Server, model: str, timeout_s: float, wishes: Wishes) -> bool:
+    """Waits until the server can work; returns whether it can, which it cannot when the run is asked to stop.
+
+    Raises ServerProblem when it ends, takes too long or has another model.
+    """
+    give_up = time.monotonic() + timeout_s
+    while not answers.is_healthy(server.url):
+        if server.has_ended():
+            raise ServerProblem(f"the vLLM server {server.death()} before it could work{_see(server)}")
+        if time.monotonic() > give_up:
+            raise ServerProblem(
+                f"the vLLM server was not up after {timeout_s:g} seconds{_see(server)}\n"
+                f"  = fix: more vllm_server.startup_timeout if it was still loading"
+            )
+        if wishes.wait(_POLL_S) or wishes.orphaned:
+            return False
+    listed = answers.models(server.url)
+    names = [name for one in listed or () for name in (one.get("id"), one.get("root"))]
+    if listed is not None and model not in names:
+        raise ServerProblem(f"the vLLM server serves {', '.join(map(str, dict.fromkeys(names)))}, not {model}")
+    return True
+
+
+def stop(server: Server) -> None:
+    """Ends the server and all that belongs to it: a moment to leave by itself, then it is killed."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(server.process.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        server.process.wait(_LEAVE_S)
+    kill(server.process)
+    with contextlib.suppress(OSError):  # the keeper itself may have been killed
+        server.keeper.communicate(b".", timeout=_LEAVE_S)
+
+
+def _port(planned: VllmServer) -> int:
+    """A free port, or the planned one, for which a server that was just killed is waited out."""
+    if planned.port is None:
+        return free_port()
+    give_up = time.monotonic() + _PORT_S
+    while not is_free(planned.port):
+        who = holder(planned.port)
+        if who is not None or time.monotonic() > give_up:
+            raise ServerProblem(
+                f"port {planned.port} of the vLLM server is taken\n"
+                f"  = because: {who or 'another program'} listens on it\n"
+                f"  = fix: vllm_server.port: auto, or another number"
+            )
+        time.sleep(_POLL_S)
+    return planned.port
+
+
+def _see(server: Server) -> str:
+    """What went wrong by its output, and where the rest is."""
+    lines = server.output().splitlines()
+    found = [
+        match[0] for line in lines if (match := _RAISED.search(line)) and not any(words in line for words in _NO_CAUSE)
+    ]
+    cause = (found or lines)[-1:]
+    because = f"\n  = because: {cause[0].strip()[:_LONGEST_CAUSE]}" if cause else ""
+    return f"{because}\n  = more: {server.log.name} in the run folder"

@@ -1,0 +1,47 @@
+"""What happened to the server, told in run.json and metrics.jsonl and on the log."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from grpo_recipes.worker.record import Record
+
+
+class Story:
+    """Tells it while no trainer writes, or in whole lines beside it."""
+
+    def __init__(self, folder: Path, record: Record, *, resumed: bool) -> None:
+        self._metrics = folder / "metrics.jsonl"
+        self._record = record
+        if not resumed:
+            self._metrics.unlink(missing_ok=True)  # of an attempt that came to nothing
+            record.update(vllm_server={"restarts": []})
+        self._deaths: list[dict[str, Any]] = (record.read().get("vllm_server") or {}).get("restarts", [])
+
+    def starting(self) -> None:
+        """The server was started."""
+        self._tell("starting", "the vLLM server is starting")
+
+    def up(self, url: str, seconds: float) -> None:
+        """It can work."""
+        self._tell("up", f"the vLLM server is up at {url} after {seconds:.0f} s", url=url, seconds=round(seconds, 1))
+
+    def died(self, how: str, restart: int, of: int) -> None:
+        """It died, and is started again; restart: which of how many."""
+        death = {"time": round(time.time(), 3), "step": self._record.read().get("step"), "how": how}
+        self._deaths.append(death)
+        self._record.reopen(vllm_server={"restarts": list(self._deaths)})
+        line = f"the vLLM server {how}; server and trainer are started again, {restart} of {of}"
+        self._tell("died", line, how=how, restart=restart, of=of)
+
+    def is_failure(self) -> bool:
+        """Whether the trainer ended without a reason of its own to stop."""
+        return self._record.read().get("status") in ("running", "failed")
+
+    def _tell(self, state: str, line: str, **values: Any) -> None:
+        print(line, flush=True)
+        step = self._record.read().get("step") or 0
+        event = {"event": "server", "step": step, "time": round(time.time(), 3), "state": state, **values}
+        with self._metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(event, ensure_ascii=False) + "\n")

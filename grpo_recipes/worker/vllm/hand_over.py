@@ -1,0 +1,55 @@
+"""The proof that trained weights reach vLLM: begun in the first step, made as soon as something can be told."""
+
+from collections.abc import Callable
+from typing import Any
+
+from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.proofs import weights_reach_the_sampler as reach
+from grpo_recipes.worker.proofs.proof import Proof
+from grpo_recipes.worker.proofs.sampler_is_the_policy import together
+from grpo_recipes.worker.proofs.seen import Sampled, Seen
+from grpo_recipes.worker.vllm.sampled import SamplerWitness
+
+
+class HandOver:
+    """Watches generations until one shows whether vLLM has the trained weights. stop() takes it off the trainer."""
+
+    def __init__(self, trainer: Any, plan: Plan) -> None:
+        self._plan = plan
+        self._witness = SamplerWitness(trainer)
+        self._compute: str | None = None
+        self._at_first: Sampled | None = None
+        self._reason = "vLLM generated once"
+        self._proof: Proof | None = None
+
+    def stop(self) -> None:
+        """Watches no longer."""
+        self._witness.stop()
+
+    def found(self) -> Sampled | None:
+        """What the last generation that was looked at showed on this process, None where it was taken before."""
+        return self._witness.take()
+
+    def begin(self, seen: tuple[Seen, ...]) -> None:
+        """Keeps what all processes saw of the first generation, from which the policy moves."""
+        every = [one.sampled for one in seen if one.sampled is not None]
+        self._compute, self._at_first = seen[0].precision.compute, together(every)
+        if self._at_first is None:
+            self._reason = next((one.reason for one in every if one.reason), "no generation was seen")
+
+    def look(self, gathered: Callable[[list[Any]], list[Any]], steps: int) -> bool:
+        """Whether nothing more is to come: it was proved, or failed, or cannot be seen here. All processes call it."""
+        if self._at_first is None:
+            return True
+        found = self._witness.take()
+        if found is None:  # on all processes alike
+            return False
+        now = together(gathered([found]))
+        if now is None or not now.tokens + now.cut:
+            return False
+        self._proof = reach.prove(self._plan, self._compute, self._at_first, now, steps)
+        return self._proof.ok is not None
+
+    def proof(self, steps: int) -> Proof:
+        """What is known by now."""
+        return self._proof or reach.not_seen(steps, self._reason)

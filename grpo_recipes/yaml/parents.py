@@ -1,0 +1,146 @@
+"""The file that `extends` names: a recipe beside this one, one of a folder of presets, or a shipped one."""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from grpo_recipes.finding import Finding, Mark
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.yaml import ids
+from grpo_recipes.yaml.page import shown
+from grpo_recipes.yaml.shipped import PREFIX, shipped_files
+
+SUFFIXES = (".yaml", ".yml")
+MAX_PARENTS = 8
+MOST_NAMES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a recipe lies. name: what marks and messages call it, its path or "grpo-recipes:NAME"."""
+
+    name: str
+    path: str
+
+
+def parent_place(chain: Sequence[Place], written: object, mark: Mark) -> Place | Finding:
+    """The place that the `extends` of the last of a chain names, or why it cannot be had. chain: nearest first."""
+    place = _place(chain[-1], written, mark)
+    return place if isinstance(place, Finding) else _refused(place, chain, mark) or place
+
+
+def _place(child: Place, written: object, mark: Mark) -> Place | Finding:
+    """A path is relative to the child and may leave out .yaml.
+
+    Nothing but YAML files is read, also behind a link: what a recipe says of a file is printed, and another file may
+    hold secrets.
+    """
+    if not isinstance(written, str) or not written or "\0" in written:
+        return _no_name(written, mark)
+    if written.startswith(PREFIX):
+        return _shipped(written, mark)
+    beside = Place(_beside(child.name, written), _beside(child.path, written))
+    for suffix in ("",) if written.endswith(SUFFIXES) else SUFFIXES:
+        if os.path.exists(beside.path + suffix):
+            found = Place(beside.name + suffix, beside.path + suffix)
+            return _named(found, child) if _leads_to_yaml(found) else _no_yaml(found, mark)
+    if os.path.isdir(beside.path):
+        return beside  # which the reader refuses as a directory
+    return _missing(written, beside, child, mark)
+
+
+def _refused(place: Place, chain: Sequence[Place], mark: Mark) -> Finding | None:
+    """Why a chain cannot have one more parent: a circle, or too many."""
+    real = os.path.realpath(place.path)
+    paths = [os.path.realpath(one.path) for one in chain]
+    if real in paths:
+        names = [one.name for one in chain[paths.index(real) :]]
+        circle = " -> ".join(shown(os.path.basename(name), 20) for name in [*names[:4], names[0]])
+        message = "the files extend each other in a circle" if len(names) > 1 else "the file extends itself"
+        return _finding(ids.EXTENDS_CYCLE, message, mark, f"the circle is {circle}", "remove one extends of the circle")
+    if len(chain) > MAX_PARENTS:
+        message = f"more than {MAX_PARENTS} files are chained by extends"
+        because = f"{shown(chain[0].name)} reaches this file after {MAX_PARENTS} others"
+        return _finding(ids.EXTENDS_TOO_DEEP, message, mark, because, "put some of them into one file")
+    return None
+
+
+def _beside(file: str, written: str) -> str:
+    return os.path.join(os.path.dirname(file), written)
+
+
+def _named(place: Place, child: Place) -> Place:
+    """A recipe beside a shipped one is a shipped one, and has its name."""
+    if not child.name.startswith(PREFIX):
+        return place
+    shipped = os.path.dirname(os.path.realpath(child.path)) == os.path.dirname(os.path.realpath(place.path))
+    stem = os.path.splitext(os.path.basename(place.path))[0]
+    return Place(f"{PREFIX}{stem}" if shipped else place.path, place.path)
+
+
+def _leads_to_yaml(place: Place) -> bool:
+    return os.path.isdir(place.path) or os.path.realpath(place.path).endswith(SUFFIXES)
+
+
+def _shipped(written: str, mark: Mark) -> Place | Finding:
+    name = written.removeprefix(PREFIX).removesuffix(".yaml")
+    known = shipped_files()
+    if name in known:
+        return Place(PREFIX + name, str(known[name]))
+    message = f"no shipped recipe is named {shown(name)}"
+    if not known:
+        because, fix = "the shipped recipes are not installed", "install the package grpo-recipes from its wheel"
+        return _finding(ids.EXTENDS_VALUE, message, mark, because, fix)
+    near = nearest_words(name[:100], known, cutoff=0.5)
+    fix = f"extends: {PREFIX}{near[0]}" if near else "grpo-run init --list shows them"
+    return _finding(ids.EXTENDS_VALUE, message, mark, f"there are {', '.join(known)}", fix)
+
+
+def _no_name(written: object, mark: Mark) -> Finding:
+    because, fix = "it takes the path of one file, or grpo-recipes:NAME", "extends: base.yaml"
+    if isinstance(written, list):
+        because = "it takes one file, so that the order of the values is that of a chain"
+        fix = "extend the first, and let that one extend the next"
+    return _finding(ids.EXTENDS_VALUE, "extends does not name a file", mark, because, fix)
+
+
+def _no_yaml(place: Place, mark: Mark) -> Finding:
+    message = f"{shown(place.name, 80)} is a link to a file that is no .yaml"
+    because = "extends reads nothing but .yaml and .yml files"
+    return _finding(ids.EXTENDS_VALUE, message, mark, because, "put the recipe itself there")
+
+
+def _missing(written: str, beside: Place, child: Place, mark: Mark) -> Finding:
+    whole = "" if written.endswith(SUFFIXES) else SUFFIXES[0]
+    there = _recipes_of(os.path.dirname(beside.path) or ".", child)
+    stem = os.path.basename(written).removesuffix(SUFFIXES[0])
+    near = nearest_words(stem[:100], there, cutoff=0.5)
+    fix = f"extends: {os.path.join(os.path.dirname(written), near[0] + ('' if whole else SUFFIXES[0]))}" if near else ""
+    if not fix and stem in shipped_files():
+        fix = f"extends: {PREFIX}{stem}"
+    because = f"its folder has {_listed(there)}" if there else "its folder has no recipe, or is not there"
+    message = f"{shown(beside.name + whole, 80)} does not exist"
+    return _finding(ids.UNREADABLE, message, mark, because, shown(fix, 100) or "check the path")
+
+
+def _recipes_of(folder: str, child: Place) -> list[str]:
+    """The names of the other .yaml files of a folder, without the suffix."""
+    own = os.path.basename(child.path) if _same_folder(folder, child) else None
+    try:
+        names = sorted(os.listdir(folder)[:1000])
+    except OSError:
+        return []
+    return [name.removesuffix(SUFFIXES[0]) for name in names if name.endswith(SUFFIXES[0]) and name != own]
+
+
+def _same_folder(folder: str, child: Place) -> bool:
+    return os.path.realpath(folder) == os.path.realpath(os.path.dirname(child.path))
+
+
+def _listed(names: Iterable[str]) -> str:
+    some = [shown(name, 40) for name in names]
+    return ", ".join(some[:MOST_NAMES]) + (f" and {len(some) - MOST_NAMES} more" if len(some) > MOST_NAMES else "")
+
+
+def _finding(rule: str, message: str, mark: Mark, because: str, fix: str) -> Finding:
+    return Finding(rule, "error", message, "extends", mark, (because,), fix)

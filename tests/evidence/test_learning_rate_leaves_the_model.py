@@ -1,0 +1,53 @@
+"""TRN007: at a rate that is warned of the quickstart's model forgets everything, and only the reward says so."""
+
+import json
+import math
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from library import Answer, Library
+
+from grpo_recipes.rules.learning_rate_leaves_the_model import TOO_LARGE
+
+pytestmark = pytest.mark.stack
+
+QUICKSTART = Path(__file__).parents[2] / "recipes" / "quickstart"
+RIGHT = """
+def right(completions, answer, **_):
+    return [float(said[0]["content"].strip() == known) for said, known in zip(completions, answer)]
+"""
+
+
+def _trained(library: Library, rate: float, optim: str, lora: dict[str, object] | None) -> Answer:
+    with (QUICKSTART / "train.jsonl").open() as file:
+        rows = [json.loads(line) for line in islice(file, 32)]
+    sizes = {"max_steps": 6, "per_device_train_batch_size": 32, "num_generations": 8, "max_completion_length": 6}
+    return library.call(
+        "train",
+        arguments={**sizes, "learning_rate": rate, "optim": optim, "beta": 0.0},
+        model=str(QUICKSTART / "model"),
+        rows=[{"prompt": [{"role": "user", "content": row["question"]}], "answer": str(row["answer"])} for row in rows],
+        rewards=RIGHT,
+        lora=lora,
+    )
+
+
+def _rewards(answer: Answer) -> list[float]:
+    assert answer.raised == "", answer.text
+    return [step["rewards/right/mean"] for step in answer.result["logs"] if "rewards/right/mean" in step]
+
+
+@pytest.mark.parametrize("lora", [None, {"r": 16, "target_modules": "all-linear"}], ids=["full", "lora"])
+def test_a_rate_that_is_warned_of_leaves_nothing(library: Library, lora: dict[str, object] | None) -> None:
+    answer = _trained(library, TOO_LARGE, "adamw_torch", lora)
+    first, *_, last = _rewards(answer)
+    assert first > 0.2
+    assert last == 0
+    logged = [step[name] for step in answer.result["logs"] for name in ("loss", "grad_norm") if name in step]
+    assert all(math.isfinite(value) for value in logged)
+
+
+def test_the_same_rate_is_small_for_sgd(library: Library) -> None:
+    first, *_, last = _rewards(_trained(library, TOO_LARGE, "sgd", None))
+    assert min(first, last) > 0.2

@@ -1,0 +1,47 @@
+"""The files beside a reward file that it imports are found without running any of them."""
+
+from pathlib import Path
+
+import pytest
+
+from grpo_recipes.facts.reward_imports import imported_beside
+
+
+def written(folder: Path, **files: str) -> str:
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    return str(folder / "reward.py")
+
+
+def test_a_file_alone_imports_nothing_beside_it(tmp_path: Path) -> None:
+    assert imported_beside(written(tmp_path, reward="import json, torch\nfrom os import path\n", other="")) == {}
+
+
+def test_imports_are_followed_wherever_they_stand(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        reward="def f(**_):\n    import words.more\n    return []\n",
+        words="from deep import thing\n",
+        deep="import reward\n",
+        unused="raise SystemExit",
+    )
+    assert imported_beside(path) == {name: str(tmp_path / name) for name in ("deep.py", "reward.py", "words.py")}
+
+
+def test_a_file_beside_does_not_stand_for_pythons_own_library(tmp_path: Path) -> None:
+    assert imported_beside(written(tmp_path, reward="import random\n", random="")) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("from . import helper", "reward.py:1: a relative import"),
+        ("import package", "reward.py imports the package package beside it"),
+        ("import broken", "broken.py:1: "),
+    ],
+)
+def test_what_cannot_travel_is_refused_by_its_name(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    with pytest.raises(ValueError, match=said):
+        imported_beside(written(tmp_path, reward=text, broken="def"))

@@ -1,0 +1,117 @@
+"""A run that did not end is gone on with, and only with what it was started with."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from project import RECIPE, REWARD, STACK, make_project
+
+
+def _ended(project: Path, grpo_run: Callable, status: str, *options: str) -> Path:
+    """The run folder of a run on this machine, with a record of how it ended."""
+    run = project / "runs" / "first"
+    answer = grpo_run(str(project / "recipe.yaml"), "--dry-run", "--out", str(run), *options)
+    assert answer.code == 0, answer.err
+    (run / "run.json").write_text(json.dumps({"run": 1, "status": status}))
+    return run
+
+
+def test_an_interrupted_run_is_not_begun_again_beside_itself(tmp_path: Path, grpo_run: Callable) -> None:
+    run = _ended(make_project(tmp_path / "a"), grpo_run, "interrupted")
+    refused = grpo_run(str(run), "--dry-run")
+    assert refused.code == 2
+    assert "= fix: --resume goes on with it, --out FOLDER" in refused.err
+    assert [path.name for path in run.parent.iterdir()] == ["first"]
+    assert grpo_run(str(run), "--dry-run", "--out", str(tmp_path / "again")).code == 0
+
+
+@pytest.mark.parametrize("status", ["completed", "failed", "stopped"])
+def test_a_run_that_ended_gets_a_new_folder_beside_it(tmp_path: Path, grpo_run: Callable, status: str) -> None:
+    run = _ended(make_project(tmp_path / "a"), grpo_run, status)
+    answer = grpo_run(str(run), "--dry-run")
+    assert answer.code == 0, answer.err
+    new = Path(answer.out.strip())
+    assert (new.parent, new.name.startswith("small-")) == (run.parent, True)
+
+
+def test_a_finished_run_is_not_resumed(tmp_path: Path, grpo_run: Callable) -> None:
+    run = _ended(make_project(tmp_path / "a"), grpo_run, "completed")
+    refused = grpo_run(str(run), "--resume")
+    assert refused.code == 2
+    assert f"= fix: grpo-run {run} trains the same plan again" in refused.err
+
+
+def test_a_changed_experiment_is_not_resumed_and_said(tmp_path: Path, grpo_run: Callable) -> None:
+    project = make_project(tmp_path / "a")
+    run = _ended(project, grpo_run, "interrupted")
+    (project / "rows.jsonl").write_text('{"question": "9+9="}\n' * 8)
+    refused = grpo_run(str(run), "--resume")
+    assert refused.code == 2
+    assert "differs (experiment)  dataset" in refused.err
+    assert "dataset of it is not as planned" in refused.err
+
+
+def test_a_run_of_another_machine_is_not_resumed(tmp_path: Path, grpo_run: Callable) -> None:
+    """Its launch.sh starts what that machine needed."""
+    target = ("--target", STACK.replace("gpus=0", "gpus=16xH100-80GB"))
+    run = _ended(make_project(tmp_path / "a"), grpo_run, "interrupted", *target)
+    refused = grpo_run(str(run), "--resume")
+    assert refused.code == 2
+    assert "differs (machine)" in refused.err
+    assert "= because: world.num_processes, world.device, world.strategy" in refused.err
+    assert "for a new run of the same plan" in refused.err
+
+
+def test_resuming_asks_for_the_code_as_a_run_does(
+    tmp_path: Path, grpo_run: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    run = _ended(make_project(tmp_path / "a"), grpo_run, "interrupted")
+    refused = grpo_run(str(run), "--resume")
+    assert refused.code == 2
+    assert "--allow-code" in refused.err
+    assert (run / "worker" / "user" / "rewards.py").read_text() == REWARD
+
+
+@pytest.mark.parametrize(
+    ("content", "because"),
+    [
+        (None, "No such file or directory"),
+        ("{}", "= because: plan: field required, and "),
+        ("[" * 100_000, "no plan of this release"),
+        ('{"plan": 1', "no plan of this release"),
+    ],
+    ids=["none", "empty", "nested", "cut"],
+)
+def test_what_is_no_plan_is_refused_in_a_few_lines(
+    tmp_path: Path, grpo_run: Callable, content: str | None, because: str
+) -> None:
+    if content is not None:
+        (tmp_path / "plan.json").write_text(content)
+    for place in (tmp_path, tmp_path / "plan.json"):
+        answer = grpo_run(str(place), "--validate-only")
+        assert (answer.code, answer.out) == (2, "")
+        assert because in answer.err
+        assert answer.err.count("\n") <= 3
+
+
+def test_a_plan_of_a_newer_format_says_which_one_is_read(tmp_path: Path, grpo_run: Callable) -> None:
+    run = _ended(make_project(tmp_path / "a"), grpo_run, "completed")
+    plan = json.loads((run / "plan.json").read_text()) | {"plan": 2}
+    (run / "plan.json").write_text(json.dumps(plan))
+    answer = grpo_run(str(run), "--validate-only")
+    assert answer.code == 2
+    assert "plan format 2, this grpo-run reads 1" in answer.err
+
+
+def test_a_smoke_run_folder_is_a_smoke_run_again(tmp_path: Path, grpo_run: Callable) -> None:
+    project = make_project(tmp_path / "a")
+    (project / "recipe.yaml").write_text(yaml.safe_dump(RECIPE | {"training": {"prompts_per_step": 4, "max_steps": 9}}))
+    run = tmp_path / "smoke"
+    assert grpo_run(str(project / "recipe.yaml"), "--smoke", "--dry-run", "--out", str(run)).code == 0
+    again = tmp_path / "again"
+    assert grpo_run(str(run), "--dry-run", "--out", str(again)).code == 0
+    plan = json.loads((again / "plan.json").read_text())
+    assert (plan["smoke"], plan["arguments"]["GRPOConfig"]["max_steps"]) == (True, 2)

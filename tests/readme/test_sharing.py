@@ -1,0 +1,102 @@
+"""README, "Sharing recipes": its files are written and its commands are run as they stand there."""
+
+import glob
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+SECTION = re.search(r"(?ms)^## Sharing recipes$(.*?)(?=^## )", README)[1]  # type: ignore[index]
+FILES = dict(re.findall(r"(?ms)`(team/[^`\n]+)`:\n\n```\w+\n(.*?)^```$", SECTION))
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A command with what README shows of its answer; a line of dots stands for any lines, dots in a line for text."""
+
+    command: str
+    answer: str
+
+    @property
+    def code(self) -> int:
+        """How it ends, as the answer tells."""
+        return 2 if self.answer.startswith("error:") else 1 if "another experiment" in self.answer else 0
+
+    @property
+    def trains(self) -> bool:
+        return not re.match(r"grpo-run (validate|plan|explain|diff team)", self.command)
+
+    def fits(self, text: str) -> bool:
+        lines = [r"(?s:.*\n)?" if line == "..." else _with_dots(line) + r"\n" for line in _plain(self.answer)]
+        return re.fullmatch("".join(lines), "".join(f"{line}\n" for line in _plain(text))) is not None
+
+
+def _plain(text: str) -> list[str]:
+    """The lines without what a machine decides: measured figures, and the widths of columns."""
+    lines = [re.sub(r"(?<= )[\d.]+", "N", line) if "held out" in line else line for line in text.rstrip().splitlines()]
+    return [re.sub(r"(?<=\S) {2,}", "  ", line.rstrip()) for line in lines]
+
+
+def _with_dots(line: str) -> str:
+    return ".*".join(re.escape(part) for part in line.split("..."))
+
+
+COMMANDS = [
+    Shown(command, answer)
+    for block in re.findall(r"(?ms)^```console\n(.*?)^```$", SECTION)
+    for command, answer in re.findall(r"(?m)^\$ (.*)\n((?:(?!\$ ).*\n)*)", block)
+]
+
+
+@pytest.fixture
+def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    return tmp_path
+
+
+def test_the_section_shows_a_base_three_children_a_shared_reward_and_every_command() -> None:
+    assert {"team/presets/base.yaml", "team/rewards.py", "team/hard_sums.jsonl"} < FILES.keys()
+    assert sum(name.startswith("team/") and name.count("/") == 1 and name.endswith(".yaml") for name in FILES) == 3
+    assert {shown.command.split()[1] for shown in COMMANDS} >= {"validate", "plan", "explain", "diff", "team/kl.yaml"}
+    assert sum(shown.trains for shown in COMMANDS) == 3
+
+
+@pytest.mark.parametrize(
+    "shown", [one for one in COMMANDS if not one.trains], ids=lambda one: " ".join(one.command.split()[1:3])
+)
+def test_a_command_that_trains_nothing_answers_as_shown(shown: Shown, team: Path, grpo_run: Callable) -> None:
+    words = [found for word in shlex.split(shown.command)[1:] for found in sorted(glob.glob(word)) or [word]]
+    answer = grpo_run(*words)
+    assert answer.code == shown.code
+    assert shown.fits(answer.out), answer.out
+    assert not (team / "runs").exists()
+
+
+@pytest.mark.stack
+def test_all_commands_answer_as_shown_one_after_the_other(team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+    for shown in COMMANDS:
+        ran = subprocess.run(
+            ["bash", "-c", shown.command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300
+        )
+        assert ran.returncode == shown.code, ran.stdout
+        assert shown.fits(ran.stdout), f"{shown.command}\n{ran.stdout}"
+
+
+def test_an_answer_that_is_not_the_shown_one_does_not_fit() -> None:
+    shown = Shown("x", "a\n...\nb ... d\n")
+    assert shown.fits("a\n1\n2\nb c d\n")
+    assert shown.fits("a\nb  d")
+    assert not shown.fits("a\nb c\n")
+    assert not shown.fits("a\nb c d\ne\n")

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Trains "addition": 1 process on cuda, strategy single. Written by grpo-run from plan.json.
+# Started by launch.sh beside the vLLM server, which says in GRPO_RUN_VLLM_URL where it is.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+# The world of this run is in accelerate.yaml; that of an outer job must not leak in.
+unset RANK LOCAL_RANK GROUP_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT "${!ACCELERATE_@}" "${!FSDP_@}"
+
+# Environment of the plan.
+export OMP_NUM_THREADS=1
+export NCCL_DEBUG='it'"'"'s $HOME'
+
+# One process takes one GPU, the first it may see; with more, the trainer would split batches over all of them.
+visible=${CUDA_VISIBLE_DEVICES-0}
+export CUDA_VISIBLE_DEVICES="${visible%%,*}"
+
+exec "${PYTHON:-python}" -u worker/train.py "$@"

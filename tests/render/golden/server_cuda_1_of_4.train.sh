@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Trains "addition": 3 processes on cuda, strategy ddp. Written by grpo-run from plan.json.
+# Started by launch.sh beside the vLLM server, which says in GRPO_RUN_VLLM_URL where it is.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+# The world of this run is in accelerate.yaml; that of an outer job must not leak in.
+unset RANK LOCAL_RANK GROUP_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT "${!ACCELERATE_@}" "${!FSDP_@}"
+
+# Environment of the plan.
+export OMP_NUM_THREADS=1
+export NCCL_DEBUG='it'"'"'s $HOME'
+
+# Seconds that the other processes have to save after one was told to stop; torch's own 30 are short for a big model.
+export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-120}"
+
+# A free port, so that two runs on one machine do not meet.
+port=$("${PYTHON:-python}" -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])')
+
+# The same as `accelerate launch`, with the right Python.
+exec "${PYTHON:-python}" -m accelerate.commands.launch --config_file accelerate.yaml --main_process_port "$port" \
+  worker/train.py "$@"

@@ -1,0 +1,159 @@
+"""What two plans differ in: contents and not places, the effective batch and not its fields."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_recipe import STACK, resolved
+
+from grpo_recipes.facts.classified import classified_fields
+from grpo_recipes.facts.experiment_groups import GROUPS, group_of
+from grpo_recipes.plan import Plan, Reward
+from grpo_recipes.resolve.build_plan import kind_of
+from grpo_recipes.resolve.differences import Difference, Differences, differences
+from grpo_recipes.resolve.effective_batch import effective_batch
+from grpo_recipes.resolve.resolve import plan_of
+from grpo_recipes.schemas.keys import sections
+
+TWO_GPUS = STACK.replace("gpus=0", "gpus=2xA100-80GB")
+OLD = TWO_GPUS.replace("trl==1.16.0,transformers==5.23.0,peft==0.21.2", "trl==0.14.0,transformers==4.48.3,peft==0.14.0")
+AS_OLD = "\ngrpo: {loss_type: grpo, beta: 0.04, use_bias_correction_kl: false}\ngeneration: {top_k: 50}"
+
+
+def plan(folder: Path, text: str = "", stack: str = STACK) -> Plan:
+    resolution = resolved(folder, text, stack)
+    assert not resolution.refused, [one.message for one in resolution.findings]
+    return plan_of(resolution)
+
+
+def said(found: Differences) -> list[tuple[str, str, Any, Any]]:
+    return [(one.group, one.key, one.a, one.b) for one in found.experiment]
+
+
+@pytest.mark.parametrize("stack", [STACK, TWO_GPUS, OLD], ids=["one", "two", "trl-0.14-which-counts-prompts"])
+def test_the_effective_batch_is_that_of_the_recipe_on_every_machine(tmp_path: Path, stack: str) -> None:
+    assert effective_batch(plan(tmp_path, AS_OLD.strip(), stack)) == {
+        "prompts per optimizer step": 4,
+        "completions per optimizer step": 32,
+        "completions per prompt": 8,
+        "optimizer steps per generation": 1,
+    }
+
+
+def test_a_batch_is_said_as_prompts_and_completions(tmp_path: Path) -> None:
+    other = plan(
+        tmp_path, "training: {prompts_per_step: 8}\ngrpo: {num_generations: 4, optimizer_steps_per_generation: 2}"
+    )
+    assert said(differences(plan(tmp_path), other)) == [
+        ("effective batch", "prompts per optimizer step", 4, 8),
+        ("effective batch", "completions per prompt", 8, 4),
+        ("effective batch", "optimizer steps per generation", 1, 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "rows"),
+    [
+        (4, []),
+        (
+            8,
+            [
+                ("effective batch", "prompts per optimizer step", 4, 8),
+                ("effective batch", "completions per optimizer step", 32, 64),
+            ],
+        ),
+    ],
+    ids=["the-same-batch", "twice-the-batch"],
+)
+def test_trls_own_fields_are_compared_as_the_batch_they_make(
+    tmp_path: Path, steps: int, rows: list[tuple[str, str, int, int]]
+) -> None:
+    fields = "training: {prompts_per_step: null, per_device_train_batch_size: 8}"
+    text = f"{fields}\ntrl: {{gradient_accumulation_steps: {steps}}}"
+    assert said(differences(plan(tmp_path), plan(tmp_path, text))) == rows
+
+
+def test_the_groups_come_in_their_order(tmp_path: Path) -> None:
+    other = plan(
+        tmp_path,
+        "seed: 7\nlora: {r: 4}\ntraining: {learning_rate: 1e-3, prompts_per_step: 2}\nmodel: {dtype: bfloat16}\n"
+        "generation: {temperature: 0.5}\nrewards: {extend: [{name: tag_format, options: {tags: [a]}}]}\n"
+        "dataset: {split: test}\ngrpo: {beta: 0.1}",
+    )
+    groups = [one.group for one in differences(plan(tmp_path), other).experiment]
+    assert list(dict.fromkeys(groups)) == [group for group in GROUPS if group != "other"]
+
+
+def test_every_value_of_an_experiment_belongs_to_a_group() -> None:
+    keys = [f"trl.{name}" for name, field in classified_fields().items() if field.kind == "experiment"]
+    keys += [f"{section}.{name}" for section, model in sections().items() if section for name in model.model_fields]
+    keys = [key for key in keys if key.startswith("trl.") or kind_of(key) == "experiment"]
+    assert {key: group_of(key) for key in keys if group_of(key) == "other"} == {}
+
+
+def content(one: Plan, **model: object) -> Plan:
+    return replace(one, model=replace(one.model, **model))  # type: ignore[arg-type]
+
+
+def test_a_model_folder_is_its_digest_wherever_it_lies(tmp_path: Path) -> None:
+    one = content(plan(tmp_path), source="folder", path="/a/model", sha256="1" * 64, files={"config.json": "2"})
+    moved = content(one, path="/b/model", files={})
+    assert said(differences(one, moved)) == []
+    changed = content(moved, sha256="3" * 64)
+    assert said(differences(one, changed)) == [("model", "model.sha256", "1" * 64, "3" * 64)]
+    assert said(differences(one, content(moved, sha256=None))) == [("model", "model.path", "/a/model", "/b/model")]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "keys"),
+    [
+        ({"commit": "c1"}, {}, []),
+        ({"commit": "c1"}, {"commit": "c1", "revision": "main"}, []),
+        ({"commit": "c1"}, {"revision": "c1"}, []),
+        ({"commit": "c1"}, {"commit": "c2"}, ["model.commit"]),
+        ({}, {"revision": "main"}, ["model.revision"]),
+        ({"commit": "c1"}, {"revision": "main"}, ["model.revision"]),
+    ],
+)
+def test_a_hub_model_is_its_commit_where_both_know_it(
+    tmp_path: Path, a: dict[str, str], b: dict[str, str], keys: list[str]
+) -> None:
+    one = plan(tmp_path)
+    assert [row[1] for row in said(differences(content(one, **a), content(one, **b)))] == keys
+
+
+def test_a_reward_that_one_side_lacks_is_one_row(tmp_path: Path) -> None:
+    one = plan(tmp_path)
+    more = replace(one, rewards=(*one.rewards, Reward("model", "judge", "owner/judge", 0.5)))
+    assert said(differences(one, more)) == [("reward", "rewards.judge", None, "model owner/judge, weight 0.5")]
+
+
+def test_a_chat_template_is_its_text(tmp_path: Path) -> None:
+    one = plan(tmp_path)
+    a, b = (
+        replace(one.tokenizer, chat_template_path=p, chat_template_sha256="1") for p in ("/a/c.jinja", "/b/c.jinja")
+    )
+    assert said(differences(replace(one, tokenizer=a), replace(one, tokenizer=b))) == []
+    c = replace(b, chat_template_sha256="2")
+    found = differences(replace(one, tokenizer=a), replace(one, tokenizer=c)).experiment
+    assert found == (Difference("tokenizer.chat_template", "1", "2", group="model"),)
+
+
+def test_two_checkouts_in_different_folders_are_one_experiment(tmp_path: Path) -> None:
+    plans = []
+    for name in ("alice", "bob"):
+        folder = tmp_path / name
+        (folder / "model").mkdir(parents=True)
+        for part in ("config.json", "tokenizer_config.json", "tokenizer.json"):
+            os.symlink(Path(__file__).parents[2] / "recipes/quickstart/model" / part, folder / "model" / part)
+        (folder / "rows.jsonl").write_text('{"question": "1+1=", "answer": "2"}\n' * 8)
+        (folder / "chat.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+        (folder / "rewards.py").write_text("def short(completions, **kwargs):\n    return [0.0 for _ in completions]\n")
+        text = (
+            "model: {model_name_or_path: ./model}\ndataset: {path: ./rows.jsonl}\n"
+            "rewards: [{python: rewards.py:short}]\ntokenizer: {chat_template_path: ./chat.jinja}"
+        )
+        plans.append(plan(folder, text))
+    assert said(differences(plans[0], plans[1])) == []

@@ -1,0 +1,150 @@
+"""Run folders whose vLLM server and trainer are small programs, to see how any two are started, watched and ended."""
+
+import contextlib
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from grpo_recipes.plan import (
+    Arguments,
+    Data,
+    Expect,
+    Guards,
+    Model,
+    Plan,
+    Reward,
+    Tokenizer,
+    Vllm,
+    VllmServer,
+    World,
+)
+from grpo_recipes.render.run_folder import write_run_folder
+from grpo_recipes.schemas.guards import Guards as GuardsSection
+from grpo_recipes.worker.serving.processes import all_processes
+
+MARK = "GRPO_RECIPES_TEST"
+MODEL = "/models/small"
+# Answers as vLLM does once it is up; --after seconds. What it starts itself stands for vLLM's engine.
+SERVER = """
+import argparse, http.server, json, os, subprocess, sys, time
+options = argparse.ArgumentParser()
+for name in ("--model", "--port", "--after", "--serves", "--says"):
+    options.add_argument(name)
+given = options.parse_args()
+if given.says: sys.exit(given.says)
+engine = subprocess.Popen([sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"])
+if os.path.exists("sick"): os.remove("sick")
+print("server", os.getpid(), "engine", engine.pid, "GPUs", os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
+with open("server.pids", "a") as file: file.write(f"{os.getpid()} {engine.pid}" + chr(10))
+time.sleep(float(given.after or 0))
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        models = {"data": [{"id": given.serves or given.model, "root": given.serves or given.model}]}
+        known = {"/health": b"", "/v1/models": json.dumps(models).encode()}
+        is_sick = self.path == "/health" and os.path.exists("sick")
+        self.send_response(503 if is_sick else 200 if self.path in known else 404)
+        self.end_headers()
+        self.wfile.write(known.get(self.path, b""))
+    def log_message(self, *_): pass
+http.server.HTTPServer(("127.0.0.1", int(given.port)), Answer).serve_forever()
+"""
+# What trainers of these tests share: a run.json, and how often each was started with what.
+TRAINER = """
+import json, os, signal, sys, time, urllib.request
+sys.path.insert(0, "worker")
+from pathlib import Path
+from grpo_recipes.worker.record import Record
+resume = "--resume" in sys.argv
+record = Record(Path("."), 0)
+record.start(resumed=resume)
+with open("trainers", "a") as file:
+    words = {key: os.environ.get(key) for key in ("GRPO_RUN_VLLM_URL", "CUDA_VISIBLE_DEVICES", "NO_PROXY")}
+    file.write(json.dumps({"resume": resume, "pid": os.getpid(), **words}) + chr(10))
+url = os.environ["GRPO_RUN_VLLM_URL"]
+starts = len(open("trainers").readlines())
+def end(status, code):
+    record.end(status, code)
+    sys.exit(code)
+"""
+TRAIN_SH = """#!/usr/bin/env bash
+exec "${PYTHON:-python}" -u worker/train.py "$@"
+"""
+
+
+def plan_with_server(world: World, server: VllmServer, **changes: object) -> Plan:
+    """A plan that trains on this world beside a server."""
+    data = Data("file", "/data/train.jsonl", "json", None, "train", None, "{{ q }}", "standard", None, {})
+    plan = Plan(
+        plan=1,
+        grpo_recipes="0.1.0",
+        name="addition",
+        recipe={},
+        stack={},
+        world=world,
+        settings=(),
+        arguments=Arguments(GRPOConfig={"max_steps": 2}, model_init_kwargs={"dtype": "float32"}),
+        model=Model("folder", MODEL),
+        tokenizer=Tokenizer(),
+        data=data,
+        rewards=(Reward("shipped", "exact_match", "exact_match", 1.0),),
+        evaluation=None,
+        guards=Guards(**GuardsSection().model_dump()),
+        shims={},
+        expect=Expect(world.num_processes, 0, "full", None, {}),
+        deepspeed=None,
+        environment={},
+        vllm=Vllm("server", "float32", server=server),
+    )
+    return dataclasses.replace(plan, **changes)  # type: ignore[arg-type]
+
+
+def planned_server(*command: str, **changes: object) -> VllmServer:
+    """A server of small patience."""
+    return VllmServer(command, {}, (), **{"port": None, "startup_timeout": 5, "max_restarts": 2, **changes})  # type: ignore[arg-type]
+
+
+def served_run(folder: Path, trainer: str, *words: str, world: World | None = None, **server: object) -> Path:
+    """A run folder whose trainer is a program after TRAINER; words are more options of SERVER."""
+    (folder.parent / "server.py").write_text(SERVER)
+    program = ("-I", "-S", str(folder.parent / "server.py"), "--model", "{model}", "--port", "{port}")
+    planned = dataclasses.replace(planned_server(*program, *words), **server)  # type: ignore[arg-type]
+    write_run_folder(plan_with_server(world or World("local", 1, 1, "cpu", "single"), planned), str(folder), "")
+    (folder / "worker" / "train.py").write_text(TRAINER + trainer)
+    (folder / "train.sh").write_text(TRAIN_SH)
+    return folder
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    """The JSON lines of a file, none when it is not there."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def server_pids(folder: Path) -> list[tuple[int, int]]:
+    """Process ids of each server that was started, and of its engine."""
+    path = folder / "server.pids"
+    written = path.read_text().splitlines() if path.exists() else []
+    return [(int(line.split()[0]), int(line.split()[1])) for line in written]
+
+
+def marked(mark: str) -> list[int]:
+    """Living processes that were started with this mark in their environment."""
+    found = []
+    for process in all_processes():
+        with contextlib.suppress(OSError):
+            environment = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
+            if not process.is_zombie and f"{MARK}={mark}".encode() in environment:
+                found.append(process.pid)
+    return found
+
+
+def wait_until(condition: Callable[[], object], timeout_s: float = 8.0) -> None:
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+PYTHON = sys.executable

@@ -1,0 +1,117 @@
+"""What is handed over with a trained model says what it is, and nothing of the machine that trained it."""
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from worker_runs import Trained, plan_of, planned_data, planned_reward
+
+from grpo_recipes.worker.model_card import hand_over
+
+Changes = dict[str, Any]
+HUB = {"source": "hub", "path": "Qwen/Qwen2-0.5B-Instruct", "revision": "main"}
+EVALUATION = {
+    "before": {"step": 0, "reward": 0.25, "rewards": {"digits": 0.25}, "count": 11, "greedy": True, "seconds": 1.0},
+    "after": {"step": 6, "reward": 0.5, "rewards": {"digits": 0.5}, "count": 11, "greedy": True, "seconds": 1.0},
+    "examples": [{"prompt": "a row of private data", "before": "", "after": ""}],
+}
+
+
+def handed_over(tmp_path: Path, commit: str | None = None, evaluation: Any = None, **sections: Any) -> Path:
+    """The folder of a model after it was handed over, of a plan with changes to its sections."""
+    plan = {**plan_of(Path("/home/someone/models/tiny"), Path("/home/someone/rows.jsonl"), "lora"), **sections}
+    record = {"step": 6, "metrics": {"reward": 0.5, "loss": 0.1}, "evaluation": evaluation or {}, "train_wall_s": 1.0}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    model = tmp_path / "final"
+    model.mkdir()
+    (model / "README.md").write_text("the card of somebody else")
+    hand_over(tmp_path, model, commit)
+    return model
+
+
+def front_matter(model: Path) -> Changes:
+    found: Changes = yaml.safe_load((model / "README.md").read_text().split("---\n")[1])
+    return found
+
+
+def test_the_card_of_hub_parts_names_them_with_their_commits(tmp_path: Path) -> None:
+    data = planned_data("openai/gsm8k", source="hub", format=None, name="main", revision="abc")  # type: ignore[arg-type]
+    model = handed_over(tmp_path, "c" * 40, model=HUB, data=data)
+    assert front_matter(model) == {
+        "base_model": "Qwen/Qwen2-0.5B-Instruct",
+        "base_model_relation": "adapter",
+        "library_name": "peft",
+        "pipeline_tag": "text-generation",
+        "tags": ["grpo", "trl", "reinforcement-learning", "lora", "grpo-recipes"],
+        "datasets": ["openai/gsm8k"],
+    }
+    card = (model / "README.md").read_text()
+    assert f"base model: `Qwen/Qwen2-0.5B-Instruct`, revision `main`, commit `{'c' * 40}`" in card
+    assert "data: `openai/gsm8k`, name `main`, split `train`, revision `abc`" in card
+
+
+def test_local_parts_are_called_by_their_names_alone(tmp_path: Path) -> None:
+    rewards = [planned_reward("mine.py:short", kind="python", path="/home/someone/mine.py", sha256="a" * 64)]
+    recipe = {"rewards": [{"python": "/home/someone/mine.py:short"}], "description": f"in {Path.home()}/x", "seed": 1}
+    model = handed_over(tmp_path, rewards=rewards, recipe=recipe)
+    for file in ("README.md", "run.json"):
+        text = (model / file).read_text()
+        assert "/home/someone" not in text
+        assert str(Path.home()) not in text
+        assert str(tmp_path) not in text
+    assert "base_model" not in front_matter(model)
+    card = (model / "README.md").read_text()
+    assert "base model: `tiny` (a local folder)" in card
+    assert f"| mine.py:short | 1 | python | `mine.py:short` | {'a' * 64} |" in card
+    assert "- python: mine.py:short" in card
+
+
+def test_the_card_has_the_measures_and_no_rows_of_the_data(tmp_path: Path) -> None:
+    model = handed_over(tmp_path, evaluation=EVALUATION)
+    card, summary = (model / "README.md").read_text(), json.loads((model / "run.json").read_text())
+    assert "| digits | 0.2500 | 0.5000 |" in card
+    assert summary["evaluation"]["after"]["reward"] == 0.5
+    assert "private" not in card + json.dumps(summary)
+
+
+def test_what_a_recipe_says_stays_text_in_the_card(tmp_path: Path) -> None:
+    recipe = {"name": "x", "description": "---\nlicense: mit\n---\n# owned\n", "dataset": {"prompt": "````\n# owned"}}
+    model = handed_over(tmp_path, recipe=recipe, name="x | y")
+    assert "license" not in front_matter(model)
+    card = (model / "README.md").read_text()
+    assert "\n# owned" not in card.split("`````yaml\n")[0]
+    assert yaml.safe_load(card.split("`````yaml\n")[1].split("`````")[0]) == recipe
+
+
+def test_a_card_that_cannot_be_written_costs_nobody_the_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "final").mkdir()
+    (tmp_path / "final" / "model.safetensors").write_text("")
+    hand_over(tmp_path, tmp_path / "final", None)
+    assert "no model card: FileNotFoundError" in capsys.readouterr().out
+    assert (tmp_path / "final" / "model.safetensors").exists()
+
+
+@pytest.mark.stack
+def test_a_trained_adapter_is_ready_for_the_hub(
+    trained: Callable[..., Trained], make_plan: Callable[..., Changes], held_out: Callable[..., Changes]
+) -> None:
+    from huggingface_hub import ModelCard
+
+    run = trained(make_plan("lora", evaluation=copy.deepcopy(held_out()), arguments={"max_steps": 2}))
+    assert run.exit_code == 0, run.output
+    final = run.folder / "final"
+    assert "no model card" not in run.output
+    card = ModelCard.load(final / "README.md", ignore_metadata_errors=False)
+    assert card.data.library_name == "peft"
+    assert {"grpo", "trl"} <= set(card.data.tags)
+    assert card.data.to_yaml() == yaml.safe_dump(front_matter(final), sort_keys=False).strip()
+    assert "Mean rewards on 11 held-out rows" in card.text
+    assert str(run.folder) not in (final / "README.md").read_text() + (final / "run.json").read_text()
+    assert not (final / "training_args.bin").exists()

@@ -1,0 +1,96 @@
+"""What the loaded data, model and tokenizer say of themselves is what the plan was made with, or nothing trains."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from worker_runs import Changes, Trained, planned_data, planned_model
+
+from grpo_recipes.facts.digests import file_content, folder_content
+from grpo_recipes.facts.tokenizer_files import chat_template_of
+from grpo_recipes.plan import Data, Model
+from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker.verified import LARGEST_CHECKED_BYTES, check_model_files
+
+ROWS = [{"question": f"{number}+1=", "answer": str(number + 1)} for number in range(40)]
+
+
+def _lines(rows: list[dict[str, str]], end: str = "\n") -> str:
+    return "".join(json.dumps(row) + end for row in rows)
+
+
+def test_a_models_files_are_the_planned_ones(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "weights").write_bytes(b"w" * (LARGEST_CHECKED_BYTES + 1))
+    content = folder_content(str(tmp_path))
+    assert content is not None
+    model = Model(**planned_model(tmp_path, files=content.files))
+    check_model_files(model)
+    with (tmp_path / "weights").open("r+b") as file:
+        file.write(b"x")
+    check_model_files(model)  # weights are read by who writes the run folder
+    (tmp_path / "config.json").write_text("[]")
+    with pytest.raises(Stopped, match=r"config\.json changed since the plan was made"):
+        check_model_files(model)
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(Stopped, match=r"config\.json does not exist"):
+        check_model_files(model)
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize(
+    "text",
+    [_lines(ROWS), _lines(ROWS).rstrip(), _lines(ROWS, "\r\n"), "\n" + _lines(ROWS, "\n\n") + "\n"],
+    ids=["lines", "no-last-end", "windows", "blank-lines"],
+)
+def test_the_planned_rows_of_a_file_are_those_that_are_loaded(tmp_path: Path, text: str) -> None:
+    from grpo_recipes.worker.data import loaded_rows
+
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(text.encode())
+    seen: dict[str, object] = {}
+    loaded_rows(Data(**planned_data(path, max_rows=3)), "dataset", tmp_path / "cache", seen)
+    assert seen["dataset.rows"] == file_content(str(path), count_rows=True).rows == len(ROWS)
+
+
+@pytest.mark.stack
+def test_the_fingerprint_is_of_the_rows_and_not_of_their_file(tmp_path: Path) -> None:
+    from datasets import Dataset
+
+    from grpo_recipes.worker.verified import seen_in_rows
+
+    rows = Dataset.from_list(ROWS)
+    rows.to_parquet(tmp_path / "rows.parquet")
+    again = Dataset.from_parquet(str(tmp_path / "rows.parquet"), cache_dir=str(tmp_path / "cache"))
+    first = seen_in_rows("dataset", rows)
+    assert seen_in_rows("dataset", again) == first
+    assert (
+        seen_in_rows("dataset", rows.select(range(39, -1, -1)))["dataset.fingerprint"] != first["dataset.fingerprint"]
+    )
+    other = Dataset.from_list([*ROWS[:-1], {"question": "39+1=", "answer": "41"}])
+    assert seen_in_rows("dataset", other)["dataset.fingerprint"] != first["dataset.fingerprint"]
+    many = Dataset.from_list([{"n": number} for number in range(5000)])
+    assert seen_in_rows("dataset", many)["dataset.rows"] == 5000
+    cut = seen_in_rows("dataset", many.select(range(4999)))
+    assert cut["dataset.fingerprint"] != seen_in_rows("dataset", many)["dataset.fingerprint"]
+    assert seen_in_rows("dataset", many.select([7]))["dataset.rows"] == 1
+
+
+@pytest.mark.stack
+def test_what_was_found_is_kept_and_a_difference_stops_the_run(
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained], sums: Path, tiny_model: Path
+) -> None:
+    arguments = {"max_steps": 2}
+    planned = {"dataset.rows": 3, "model.commit": "x"}
+    stopped = trained(make_plan(arguments=arguments, verified=planned))
+    assert (stopped.exit_code, stopped.record["status"]) == (3, "stopped")
+    count = len(sums.read_text().splitlines())
+    assert f"dataset.rows: plan 3, found {count}" in stopped.record["message"]
+    assert "model.commit" not in stopped.record["message"], "what cannot be found is not compared"
+    found = stopped.record["verified"]
+    assert found["dataset.rows"] == count
+    assert found["chat_template"] == hashlib.sha256(str(chat_template_of(str(tiny_model))).encode()).hexdigest()
+    assert trained(make_plan(arguments=arguments, verified=planned, accept_drift=True)).exit_code == 0
+    assert trained(make_plan(arguments=arguments, verified=found)).exit_code == 0
