@@ -23,7 +23,7 @@ EVALUATION = {
 
 def handed_over(tmp_path: Path, commit: str | None = None, evaluation: Any = None, **sections: Any) -> Path:
     """The folder of a model after it was handed over, of a plan with changes to its sections."""
-    plan = {**plan_of(Path("/home/someone/models/tiny"), Path("/home/someone/rows.jsonl"), "lora"), **sections}
+    plan = {**plan_of(Path("/data/someone/models/tiny"), Path("/data/someone/rows.jsonl"), "lora"), **sections}
     record = {"step": 6, "metrics": {"reward": 0.5, "loss": 0.1}, "evaluation": evaluation or {}, "train_wall_s": 1.0}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     (tmp_path / "run.json").write_text(json.dumps(record))
@@ -56,12 +56,12 @@ def test_the_card_of_hub_parts_names_them_with_their_commits(tmp_path: Path) -> 
 
 
 def test_local_parts_are_called_by_their_names_alone(tmp_path: Path) -> None:
-    rewards = [planned_reward("mine.py:short", kind="python", path="/home/someone/mine.py", sha256="a" * 64)]
-    recipe = {"rewards": [{"python": "/home/someone/mine.py:short"}], "description": f"in {Path.home()}/x", "seed": 1}
+    rewards = [planned_reward("mine.py:short", kind="python", path="/data/someone/mine.py", sha256="a" * 64)]
+    recipe = {"rewards": [{"python": "/data/someone/mine.py:short"}], "description": f"in {Path.home()}/x", "seed": 1}
     model = handed_over(tmp_path, rewards=rewards, recipe=recipe)
     for file in ("README.md", "run.json"):
         text = (model / file).read_text()
-        assert "/home/someone" not in text
+        assert "/data/someone" not in text
         assert str(Path.home()) not in text
         assert str(tmp_path) not in text
     assert "base_model" not in front_matter(model)
