@@ -12,6 +12,10 @@ STACKS ?= all
 VLLM ?= full
 # How much test-fuzz tries: quick (some thousand inputs) or full (what is claimed, half an hour of CPU time).
 FUZZ ?= full
+# How much test-slurm runs: quick (some minutes) or full.
+SLURM ?= full
+# How much test-survival does to a run: quick (some minutes) or full (twenty kills of each kind of run).
+SURVIVAL ?= full
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -22,7 +26,7 @@ DEVELOPMENT := -e '.[train,quantization,deepspeed,dev]'
 # One retry, for downloads that broke off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup quickstart test test-fast test-hostile test-stack test-distributed test-stacks test-vllm test-fuzz test-quickstart test-environments lint coverage docs schemas facts benchmark clean
+.PHONY: setup quickstart test test-fast test-hostile test-stack test-distributed test-stacks test-vllm test-fuzz test-survival test-slurm test-quickstart test-environments lint coverage docs schemas facts benchmark clean
 
 setup: $(VENV)/dev.stamp
 
@@ -43,7 +47,7 @@ quickstart: $(VENV)/train.stamp
 test: test-fast test-hostile test-stack
 
 test-fast: setup
-	$(BIN)/python -m pytest --ignore=tests/stacks -m "not stack and not stacks and not fuzz and not vllm and not hostile" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --ignore=tests/stacks -m "not stack and not stacks and not fuzz and not vllm and not survival and not slurm and not hostile" $(PYTEST_ARGS)
 
 # Recipes that try to run code, to write elsewhere, to hang or to tell secrets.
 test-hostile: setup
@@ -74,6 +78,17 @@ test-vllm:
 test-fuzz: setup
 	$(BIN)/python tests/stacks/environments.py $(if $(filter full,$(FUZZ)),0.15.2/4.48.3 0.23.1/4.57.6 0.29.1/4.57.6) quick
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/fuzz -m fuzz --fuzz $(FUZZ) -rP $(PYTEST_ARGS)
+
+# Runs that are killed, cut off from each other or out of room, and resumed to the same weights.
+test-survival: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/survival -m survival --survival $(SURVIVAL) -rP $(PYTEST_ARGS)
+
+# Runs on a throw-away Slurm cluster of this machine, which installs Slurm from the packages of Debian where it is missing.
+# quick: one run is interrupted and goes on; full: by every way in which a job can lose its machines.
+test-slurm: setup
+	$(BIN)/python tests/slurm/install_slurm.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/slurm -m "slurm$(if $(filter quick,$(SLURM)), and not long)" -rs \
+	  --durations=3 $(PYTEST_ARGS)
 
 test-quickstart: setup
 	$(BIN)/python benchmarks/quickstart_accuracy.py

@@ -29,13 +29,20 @@ class PlannedSetting:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The processes of the run. num_processes counts all nodes; device is "cpu" or "cuda"."""
+    """The processes of the run.
 
-    engine: Literal["local"]
+    engine: what starts them. num_nodes: machines that train; num_processes counts those of all of them.
+    main_process_ip: name or address of the first machine where the recipe says it; an engine that shares machines out
+    knows it by itself. main_process_port: where its processes find each other.
+    """
+
+    engine: Literal["local", "slurm"]
     num_nodes: int
     num_processes: int
     device: Literal["cpu", "cuda"]
     strategy: Strategy
+    main_process_ip: str | None = None
+    main_process_port: int = 29500
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,11 +214,12 @@ class Expect:
 class VllmServer:
     """The vLLM server that the run starts and stops.
 
-    command: what follows the run's Python; {model} and {port} stand for what is known at the start, and the model's
-    revision is added then.
+    command: what follows the run's Python; {model}, {host} and {port} stand for what is known at the start, and the
+    model's revision is added then. {host} is the address that it listens on: 127.0.0.1 beside its trainer.
     gpus: its GPUs, as places in the list of those that the run may see; none on a CPU.
     port: None takes a free one at each start. startup_timeout: seconds until it must answer.
     max_restarts: how often server and trainer are started again after the server died.
+    own_node: it has a machine of its own, the one after those that train; gpus are places on that one.
     """
 
     command: tuple[str, ...]
@@ -220,6 +228,7 @@ class VllmServer:
     port: int | None
     startup_timeout: int
     max_restarts: int
+    own_node: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +247,29 @@ class Vllm:
 
 
 @dataclass(frozen=True, slots=True)
+class Slurm:
+    """How the run is submitted to Slurm, in the words of sbatch.
+
+    gpus_per_node: of each machine; 0 asks for none. gpu_type: of them, None takes any.
+    cpus_per_task: processors of each machine's task, None leaves it to the cluster. time: the limit as sbatch takes
+    it, None the partition's. signal_seconds: so long before the limit the run saves and stops.
+    max_requeues: how often the job puts itself back into the queue. options: more of sbatch's long options, without
+    their dashes; true for one that takes no value.
+    """
+
+    partition: str | None
+    account: str | None
+    qos: str | None
+    time: str | None
+    gpus_per_node: int
+    gpu_type: str | None
+    cpus_per_task: int | None
+    signal_seconds: int
+    max_requeues: int
+    options: dict[str, str | bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A resolved recipe.
 
@@ -247,6 +279,7 @@ class Plan:
     smoke: a trial of two steps for the proofs; the worker leaves no model.
     expressible: the releases of TRL that can express the recipe, where it was asked; see resolve/expressible.py.
     vllm: None where transformers generates.
+    slurm: None where the engine is another one.
     accepted: the rules whose errors the user took for warnings, with `--accept`.
     made_by: sha256 of what decides ("rules": rules, facts and their resolver) and of what trains ("worker").
     recipe_file, folder: where the recipe was, and the run folder, None for a plan without one; absolute.
@@ -282,6 +315,7 @@ class Plan:
     folder: str | None = None
     verified: dict[str, object] = field(default_factory=dict)
     accept_drift: bool = False
+    slurm: Slurm | None = None
 
 
 def to_json(plan: Plan) -> str:

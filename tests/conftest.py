@@ -1,10 +1,13 @@
 """What holds for all tests."""
 
 import signal
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+import small_disks
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,3 +42,34 @@ def grpo_run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
         return Answer(int(ended.value.code or 0), captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
+    """Mounts a file system of so many KiB for the test alone; skips it where that is not allowed."""
+    reason = small_disks.why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    place = tmp_path / "disk"
+
+    def make(kib: int) -> Path:
+        small_disks.mount(place, kib)
+        return place
+
+    yield make
+    small_disks.unmount(place)
+
+
+@pytest.fixture
+def failing_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk that small_disks.fail makes fail; skips the test where no loop device can be mounted."""
+    reason = small_disks.why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    place = tmp_path / "disk"
+    try:
+        small_disks.mount_failing(place, tmp_path / "disk.img")
+    except (OSError, subprocess.CalledProcessError) as problem:
+        pytest.skip(f"no loop device: {problem}")
+    yield place
+    small_disks.unmount(place)

@@ -25,6 +25,9 @@ LAYERS = (
     "trust.redact",
     "rules",
     "plan",
+    "processes",
+    "folder_lock",
+    "whole_file",
     "trust",
     "render",
     "resolve",
@@ -40,6 +43,10 @@ LAYERS = (
 LEAVES = ("rewards", "worker")
 ALLOWED = {
     ("worker", "plan"): "the contract of both sides; it needs nothing else and is copied into the run folder",
+    ("worker", "processes"): "watches and ends processes; the standard library is all that it needs, copied, too",
+    ("worker", "folder_lock"): "seen from both sides; the standard library is all that it needs, and it is copied, too",
+    ("worker", "trust.redacted_file"): "what a job prints goes through it into train.log; copied, too",
+    ("worker", "whole_file"): "the standard library is all that it needs, and it is copied, too",
     ("worker", "trust.redact"): "hides secrets in what it writes; the standard library is all that it needs",
     ("rules", "rewards.catalog"): "reads the sources of the shipped rewards, which it does not import",
     ("schemas.export", "plan"): "exports the schema of the plan, whose layer knows nothing of schemas",

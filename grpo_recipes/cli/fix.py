@@ -38,17 +38,24 @@ def fixed(resolution: Resolution, *, write: bool) -> Fixes:
 
 
 def _replace(path: str, before: str, after: str) -> None:
-    """Writes the file at once or not at all. Raises Refusal when somebody else wrote it meanwhile."""
+    """Writes the file at once or not at all. Raises Refusal when it cannot, or somebody else wrote it."""
     place = os.path.realpath(path)
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", newline="", dir=os.path.dirname(place), prefix=".grpo-run-", delete=False
-    ) as temporary:
-        temporary.write(after)
+    temporary = None
     try:
-        os.chmod(temporary.name, stat.S_IMODE(os.stat(place).st_mode))
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", newline="", dir=os.path.dirname(place), prefix=".grpo-run-", delete=False
+        ) as file:
+            temporary = file.name
+            file.write(after)
+        os.chmod(temporary, stat.S_IMODE(os.stat(place).st_mode))
         if read_recipe(path) != before:
             raise Refusal(f"{path} changed while it was being checked\n  = fix: check it again")
-        os.replace(temporary.name, place)
+        os.replace(temporary, place)
+    except OSError as problem:
+        raise Refusal(
+            f"{path} cannot be written, and is as it was\n  = because: {problem.strerror or problem}\n"
+            f"  = fix: make room and let this user write there"
+        ) from problem
     finally:
-        if os.path.exists(temporary.name):
-            os.unlink(temporary.name)
+        if temporary is not None and os.path.exists(temporary):
+            os.unlink(temporary)

@@ -94,15 +94,25 @@ def _write_shipped(name: str, output: str | None) -> int:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A file or folder that a recipe needs; what is there already stays."""
+    """A file or folder that a recipe needs, whole or not at all; what is there already stays."""
     if target.exists():
         click.echo(f"kept {target}, which was there", err=True)
         return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if source.is_dir():
-        shutil.copytree(source, target)
-    else:
-        shutil.copy2(source, target)
+    building = target.with_name(f".init-{os.getpid()}-{target.name}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, building)
+        else:
+            shutil.copy2(source, building)
+        os.rename(building, target)
+    except OSError as problem:
+        raise _unwritable(str(target), problem) from problem
+    finally:
+        if building.is_dir():
+            shutil.rmtree(building, ignore_errors=True)
+        else:
+            building.unlink(missing_ok=True)
     click.echo(f"wrote {target}", err=True)
 
 
@@ -156,19 +166,28 @@ def _write(texts: Mapping[str, str]) -> None:
 
 def _write_one(path: str, text: str) -> None:
     folder = os.path.dirname(os.path.abspath(path))
+    building = None
     try:
         os.makedirs(folder, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, prefix=".init-", delete=False) as building:
-            building.write(text)
-        try:
-            os.chmod(building.name, 0o644)
-            os.link(building.name, path)  # unlike a rename it does not replace what is there
-        finally:
-            os.unlink(building.name)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, prefix=".init-", delete=False) as file:
+            building = file.name
+            file.write(text)
+        os.chmod(building, 0o644)
+        os.link(building, path)  # unlike a rename it does not replace what is there
     except FileExistsError as problem:
         raise _taken(path) from problem
     except OSError as problem:
-        raise Refusal(f"{path}: it cannot be written\n  = because: {problem.strerror or problem}") from problem
+        raise _unwritable(path, problem) from problem
+    finally:
+        if building is not None:
+            os.unlink(building)
+
+
+def _unwritable(path: str, problem: OSError) -> Refusal:
+    """The first reason alone: copying a folder tells of each of its files."""
+    is_of_many = isinstance(problem, shutil.Error) and problem.args and isinstance(problem.args[0], list)
+    because = problem.args[0][0][2] if is_of_many else problem.strerror or problem
+    return Refusal(f"{path} cannot be written\n  = because: {because}\n  = fix: make room, or -o with another place")
 
 
 def _taken(path: str) -> Refusal:

@@ -73,13 +73,12 @@ def launched(folder: str, *, as_json: bool, resume: bool = False, smoke: bool = 
 
     smoke: the run is a trial, and it is said whether it passed.
     """
-    from grpo_recipes.launch.local import launch
     from grpo_recipes.launch.summary import summary
     from grpo_recipes.record.run_record import read_record
 
     gc.enable()
     click.echo(f"run folder {folder}", err=True)
-    code = launch(folder, resume=resume, echo=sys.stderr)
+    code = _launch(folder, resume=resume)
     record = read_record(folder)
     if record is not None:
         text = Path(folder, "run.json").read_text(encoding="utf-8") if as_json else summary(record, folder)
@@ -87,6 +86,17 @@ def launched(folder: str, *, as_json: bool, resume: bool = False, smoke: bool = 
     if smoke:
         click.echo(_verdict(code, None if record is None else record.proofs), err=as_json)
     return code
+
+
+def _launch(folder: str, *, resume: bool) -> int:
+    """Launches a run folder through the engine that it was written for."""
+    if os.path.exists(os.path.join(folder, "job.sbatch")):
+        from grpo_recipes.launch.slurm import launch_job
+
+        return launch_job(folder, resume=resume, echo=sys.stderr)
+    from grpo_recipes.launch.local import launch
+
+    return launch(folder, resume=resume, echo=sys.stderr)
 
 
 def _verdict(code: int, proofs: object) -> str:

@@ -1,11 +1,14 @@
 """`grpo-run RUNDIR --resume`: goes on with an interrupted run, exactly as its plan says."""
 
 import json
+import os
 from collections.abc import Iterator
 
 from grpo_recipes.cli.again import allowed_plan, planned_again, say
 from grpo_recipes.cli.launching import Changes, ask_trust, launched
-from grpo_recipes.errors import Refusal
+from grpo_recipes.cli.node_commands import is_by_hand, print_commands
+from grpo_recipes.errors import EXIT_DONE, Refusal
+from grpo_recipes.launch.slurm_job import is_queued
 from grpo_recipes.lock.read_lock import read_lock
 from grpo_recipes.plan import Plan, to_json
 from grpo_recipes.stack.probe import probe
@@ -19,11 +22,16 @@ def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json
     lock = read_lock(folder)
     if lock.record is not None and lock.record.status == "completed":
         raise Refusal(f"{folder} is finished\n  = fix: grpo-run {folder} trains the same plan again")
+    if lock.plan.slurm is not None and is_queued(lock.folder):
+        return launched(lock.folder, as_json=as_json, resume=True)  # nothing is started, its job is followed
     changes = Changes(accept_drift=accept_drift)
     again = planned_again(lock, probe(), changes)
     say(again)
     _refuse_another_start(folder, lock.plan, allowed_plan(again, changes))
     ask_trust(lock.plan, allowed, folder)
+    if is_by_hand(lock.plan):
+        print_commands(lock.plan, os.path.abspath(lock.folder), as_json=as_json, resume=True)
+        return EXIT_DONE
     return launched(folder, as_json=as_json, resume=True)
 
 

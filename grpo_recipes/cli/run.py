@@ -9,6 +9,7 @@ import click
 
 from grpo_recipes.cli.accept_option import accept_option
 from grpo_recipes.cli.launching import AnswerAlone, Changes, Ready, ask_trust, launched, names_a_plan
+from grpo_recipes.cli.node_commands import is_by_hand, print_commands
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
 from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED, Refusal
@@ -77,6 +78,9 @@ def run(
     folder = _write(plan, out, ready)
     if dry_run:
         click.echo(folder)
+        return EXIT_DONE
+    if is_by_hand(plan):
+        print_commands(plan, folder, as_json=as_json)
         return EXIT_DONE
     return launched(folder, as_json=as_json, smoke=plan.smoke)
 

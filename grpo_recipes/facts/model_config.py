@@ -12,6 +12,7 @@ from grpo_recipes.facts.shipped import table
 
 _LARGEST_FILE_BYTES = 1_048_576
 _MOST_LAYERS = 1000
+_LONGEST_REFERENCE = 256  # bytes; a commit has 40
 _COMMIT = re.compile("[0-9a-f]{40}")
 _OUTPUT = "lm_head"
 _EMBEDDING = "model.embed_tokens"
@@ -88,8 +89,11 @@ def cached_snapshot(model: str, revision: str | None = None, kind: str = "models
     """
     folder = _hub_cache() / f"{kind}--{model.replace('/', '--')}"
     wanted = revision or "main"
+    if Path(wanted).is_absolute() or ".." in Path(wanted).parts:
+        return None  # a recipe may say anything, and no revision leads out of the cache
     try:
-        commit = (folder / "refs" / wanted).read_text(encoding="utf-8").strip()
+        with open_regular(folder / "refs" / wanted) as file:
+            commit = file.read(_LONGEST_REFERENCE).decode().strip()
     except (OSError, ValueError):
         commit = wanted
     snapshot = folder / "snapshots" / commit

@@ -17,7 +17,7 @@ from grpo_recipes.facts.windows import is_within
 
 @dataclass(frozen=True, slots=True)
 class ServerProgram:
-    """What starts a server. command: after the Python, with {model} and {port}; words come last.
+    """What starts a server. command: after the Python, with {model}, {host} and {port}; words come last.
 
     takes: the engine's arguments that it has a flag for, None for all of them.
     """

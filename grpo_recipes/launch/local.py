@@ -1,7 +1,6 @@
 """Trains a run folder on this machine and returns how it ended."""
 
 import contextlib
-import fcntl
 import os
 import re
 import signal
@@ -14,18 +13,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
-from grpo_recipes.errors import EXIT_INTERRUPTED, EXIT_TRAINER_FAILED, Refusal
+from grpo_recipes import processes
+from grpo_recipes.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_TRAINER_FAILED, Refusal
+from grpo_recipes.folder_lock import LAUNCHING, Busy, Lock, held, holder
 from grpo_recipes.launch import supervisor
 from grpo_recipes.launch.metrics import METRICS_FILE, number, read_new
 from grpo_recipes.launch.progress import Progress, progress
 from grpo_recipes.launch.redacted_log import redacted_log
 from grpo_recipes.record.run_record import RECORD_FILE, RunRecord, amend_record, read_record
 from grpo_recipes.trust.redact import redact
+from grpo_recipes.trust.redacted_file import RedactedFile
 
 LOG_FILE = "train.log"
-_LOCK_FILE = ".lock"
 _LAUNCH_ID = "GRPO_RUN_LAUNCH"
-_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_FORWARDED = processes.ASKING
 _POLL_S = 0.1
 _SHOWN_LINES = 30
 # torch.distributed.elastic names the rank that failed first, before it stops the others.
@@ -37,48 +38,66 @@ def launch(folder: str, *, resume: bool = False, echo: TextIO = sys.stderr) -> i
 
     The first SIGINT, SIGTERM or SIGHUP lets the trainers save and stop, the second kills them. All output
     goes to train.log; run.json has how the run ended, also when the worker could not say so itself.
-    Call from the main thread. Raises Refusal if the folder is already being trained or has no launch.sh.
+    Call from the main thread. Raises Refusal if the folder is already being trained, has no launch.sh or cannot be
+    written, and, with the exit code of the run, if it was removed or run.json cannot say how the run ended.
     """
     folder = os.path.abspath(folder)
     if not os.path.isfile(os.path.join(folder, "launch.sh")):
-        raise Refusal(f"{folder}: not a run folder\n  = because: it has no launch.sh")
+        raise Refusal(
+            f"{folder}: not a run folder\n  = because: it has no launch.sh\n"
+            f"  = fix: grpo-run RECIPE --dry-run writes one"
+        )
     log = os.path.join(folder, LOG_FILE)
-    with _locked(folder), progress(echo) as shown:
+    with _taken(folder) as lock, progress(echo) as shown:
         before = _fingerprint(folder)
-        log_start = os.path.getsize(log) if os.path.exists(log) else 0
+        log_start = os.path.getsize(log)
         shown.say(f"training in {folder}; the whole output is in {LOG_FILE} there")
-        code, asked = _run(folder, log, shown, ["--resume"] if resume else [])
-        record = read_record(folder) if _fingerprint(folder) != before else None
-        exit_code = _conclude(folder, record, code, asked, _text_after(log, log_start))
-        if exit_code == EXIT_TRAINER_FAILED:
-            _show_end_of_log(log, log_start, shown)
+        code, asked, copied = _run(folder, log, shown, ["--resume"] if resume else [])
+        output = _text_after(log, log_start) + copied.last_lost.decode(errors="replace")
+        if copied.problem is not None:
+            shown.say(f"{LOG_FILE} lacks {copied.lost} bytes of the output: {copied.problem.strerror}")
+        if code != EXIT_DONE and lock.is_in_place() and (other := holder(Path(folder))) is not None:
+            raise Refusal(str(other))  # it came before the worker of this launch, and run.json is its own
+        exit_code = EXIT_TRAINER_FAILED
+        try:
+            _stop_if_gone(folder, lock)
+            record = read_record(folder) if _fingerprint(folder) != before else None
+            exit_code = _conclude(folder, record, code, asked, output)
+        finally:
+            if exit_code == EXIT_TRAINER_FAILED:
+                _show_end(output, log, shown)
     return exit_code
 
 
 def is_running(folder: str) -> bool:
-    """Whether a process of grpo-run trains this folder now; one that is gone leaves run.json at "running"."""
-    try:
-        with _locked(folder):
-            return False
-    except Refusal:
-        return True
+    """Whether a process trains this folder now; one that is gone leaves run.json at "running"."""
+    return holder(Path(folder)) is not None
 
 
 @contextlib.contextmanager
-def _locked(folder: str) -> Iterator[None]:
-    """Holds the folder for one training; the kernel lets it go when this process ends in any way."""
-    with open(os.path.join(folder, _LOCK_FILE), "a") as file:
+def _taken(folder: str) -> Iterator[Lock]:
+    """Holds the folder for one training, whose worker holds it too. Raises Refusal where another one has it."""
+    place = Path(folder)
+    with contextlib.ExitStack() as stack:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as problem:
+            lock = stack.enter_context(held(place, LAUNCHING))
+            with open(os.path.join(folder, LOG_FILE), "ab"):
+                pass  # nothing is started where its output could not be written
+        except Busy as busy:
+            raise Refusal(str(busy)) from None
+        except OSError as problem:
             raise Refusal(
-                f"{folder}: the run is being trained now\n  = because: another grpo-run holds {_LOCK_FILE}"
-            ) from problem
-        yield
+                f"{folder}: the run folder cannot be written\n  = because: {problem.strerror or problem}\n"
+                f"  = fix: make it writable for this user, with room for checkpoints, or train a copy elsewhere"
+            ) from None
+        other = holder(place)
+        if other is not None:
+            raise Refusal(str(other))
+        yield lock
 
 
-def _run(folder: str, log: str, shown: Progress, arguments: list[str]) -> tuple[int, list[str]]:
-    """Runs the supervisor to its end; returns its exit code and the names of the signals passed on."""
+def _run(folder: str, log: str, shown: Progress, arguments: list[str]) -> tuple[int, list[str], RedactedFile]:
+    """Runs the supervisor to its end; its exit code, the names of the signals passed on, and what the log lacks."""
     launch_id = uuid.uuid4().hex
     metrics = os.path.join(folder, METRICS_FILE)
     offset, started = 0, time.time()
@@ -86,10 +105,10 @@ def _run(folder: str, log: str, shown: Progress, arguments: list[str]) -> tuple[
     # Handlers come before the start: a Ctrl-C in between would leave a training without its watcher.
     with _signals_noted(asked), redacted_log(log) as output:
         child = subprocess.Popen(
-            [sys.executable, "-I", "-S", supervisor.__file__, folder, str(os.getpid()), *arguments],
+            [*supervisor.COMMAND, folder, str(os.getpid()), *arguments],
             env={**os.environ, "PYTHON": sys.executable, _LAUNCH_ID: launch_id},
             stdin=subprocess.DEVNULL,
-            stdout=output,
+            stdout=output.writing,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
@@ -104,7 +123,7 @@ def _run(folder: str, log: str, shown: Progress, arguments: list[str]) -> tuple[
                     if (number(event, "time") or started) >= started:
                         shown.show(event)
                 if code is not None:
-                    return code, asked
+                    return code, asked, output.file
                 time.sleep(_POLL_S)
         finally:
             if child.returncode != 0:
@@ -157,13 +176,26 @@ def _fingerprint(folder: str) -> tuple[int, int] | None:
     """Changes with each writing of run.json, so that an earlier attempt's record is not taken for it."""
     try:
         status = os.stat(os.path.join(folder, RECORD_FILE))
-    except FileNotFoundError:
+    except OSError:
         return None
     return status.st_ino, status.st_mtime_ns
 
 
+def _stop_if_gone(folder: str, lock: Lock) -> None:
+    if not lock.is_in_place():
+        raise Refusal(
+            f"{folder}: the run folder is gone or another one\n"
+            f"  = because: it was removed, renamed or replaced while the run was going on\n"
+            f"  = fix: start the run again; a renamed folder can be resumed where it is now",
+            exit_code=EXIT_TRAINER_FAILED,
+        )
+
+
 def _conclude(folder: str, record: RunRecord | None, code: int, asked: list[str], log: str) -> int:
-    """The exit code of the run, after run.json was corrected where the worker could not write its end."""
+    """The exit code of the run, after run.json was corrected where the worker could not write its end.
+
+    Raises Refusal, with that exit code, where run.json cannot be corrected.
+    """
     rank_failure = _RANK_FAILURE.search(log)
     if record is not None and record.status != "running" and record.exit_code is not None:
         # When one rank crashes, torch stops the others with SIGTERM; those believe they were interrupted.
@@ -178,7 +210,15 @@ def _conclude(folder: str, record: RunRecord | None, code: int, asked: list[str]
         how = f"rank {rank_failure[2]} {_death(int(rank_failure[1]))}" if rank_failure else f"it {_death(code)}"
         message = f"the worker ended without a word: {how}"
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    amend_record(folder, {"status": status, "exit_code": exit_code, "message": message, "ended": now})
+    try:
+        amend_record(folder, {"status": status, "exit_code": exit_code, "message": message, "ended": now})
+    except OSError as problem:
+        raise Refusal(
+            f"{folder}: {message}\n"
+            f"  = because: {RECORD_FILE} cannot be written, and says as before that it runs: {problem.strerror}\n"
+            f"  = fix: when the folder can be written again, --resume goes on with the run",
+            exit_code=exit_code,
+        ) from None
     return exit_code
 
 
@@ -193,14 +233,17 @@ def _death(code: int) -> str:
 
 
 def _text_after(path: str, offset: int) -> str:
-    """A file's text from a byte on, at most its last megabyte."""
-    with open(path, "rb") as file:
-        file.seek(max(offset, file.seek(0, os.SEEK_END) - (1 << 20)))
-        return file.read().decode(errors="replace")
+    """A file's text from a byte on, at most its last megabyte; nothing where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(offset, file.seek(0, os.SEEK_END) - (1 << 20)))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
 
 
-def _show_end_of_log(log: str, start: int, shown: Progress) -> None:
-    lines = redact(_text_after(log, start)).splitlines()[-_SHOWN_LINES:]
+def _show_end(output: str, log: str, shown: Progress) -> None:
+    lines = redact(output).splitlines()[-_SHOWN_LINES:]
     shown.say(f"the last {len(lines)} lines of {log}:" if lines else f"{log} is empty")
     for line in lines:
         shown.say(f"  {line}")

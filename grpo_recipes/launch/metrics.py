@@ -23,6 +23,8 @@ def read_new(path: str, offset: int) -> tuple[list[Event], int]:
             content = file.read()
     except FileNotFoundError:
         return [], 0
+    except OSError:
+        return [], offset  # of a disk that fails; how the run ended says more
     complete = content[: content.rfind(b"\n") + 1]
     return [event for event in map(_event, complete.splitlines()) if event is not None], offset + len(complete)
 

@@ -51,10 +51,10 @@ def answer_of(folder: str) -> dict[str, Any]:
     os.mkdir(scratch)
     with redacted_log(str(log)) as output:
         child = subprocess.Popen(
-            [sys.executable, "-I", "-S", supervisor.__file__, folder, str(os.getpid())],
+            [*supervisor.COMMAND, folder, str(os.getpid())],
             env={**os.environ, "PYTHON": sys.executable, "TMPDIR": scratch},
             stdin=subprocess.DEVNULL,
-            stdout=output,
+            stdout=output.writing,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )

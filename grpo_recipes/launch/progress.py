@@ -104,6 +104,8 @@ class PlainProgress:
             self.say(_guard_line(event))
         elif kind == "server":
             self.say(_server_line(event))
+        for line in _resumed_lines(event):
+            self.say(line)
         if kind != "step" or step is None:
             return
         now = time.monotonic()
@@ -163,6 +165,8 @@ class TerminalProgress:
             self.say(_guard_line(event))
         elif kind == "server":
             self.say(_server_line(event))
+        for line in _resumed_lines(event):
+            self.say(line)
         if kind != "step" or step is None:
             return
         left = self._estimate.seconds_left({"max_steps": self._max_steps, **event}, time.monotonic())
@@ -180,6 +184,12 @@ def _evaluation_line(event: Event) -> str:
     step = number(event, "step")
     where = f" at step {step:.0f}" if step is not None else ""
     return f"evaluation{where}  {evaluation_text(event)}"
+
+
+def _resumed_lines(event: Event) -> list[str]:
+    """From which checkpoint the run goes on, and which were skipped."""
+    lines = event.get("resumed")
+    return [str(line) for line in lines] if isinstance(lines, list) else []
 
 
 def _server_line(event: Event) -> str:

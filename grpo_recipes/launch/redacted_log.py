@@ -4,42 +4,33 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from grpo_recipes.trust.redact import hide_secrets
+from grpo_recipes.trust.redacted_file import RedactedFile
 
-_LONGEST_LINE = 1 << 20
 _LAST_WORDS_S = 5.0
 
 
-@contextlib.contextmanager
-def redacted_log(path: str) -> Iterator[int]:
-    """A descriptor whose lines are appended to the file without secrets; all are there when the block is left.
+@dataclass(frozen=True, slots=True)
+class RedactedLog:
+    """Where a child writes: the descriptor `writing`. file: the log that it comes to, with what it had to leave out."""
 
-    Whatever a child still holds of it afterwards goes nowhere.
+    writing: int
+    file: RedactedFile
+
+
+@contextlib.contextmanager
+def redacted_log(path: str) -> Iterator[RedactedLog]:
+    """A log to whose end everything is copied without secrets; all is there when the block is left.
+
+    Whatever a child still holds of it afterwards goes nowhere. Raises OSError where the file cannot be opened.
     """
+    file = RedactedFile(path)
     reading, writing = os.pipe()
-    copying = threading.Thread(target=_copy, args=(reading, path), daemon=True)
+    copying = threading.Thread(target=file.copy, args=(reading,), daemon=True)
     copying.start()
     try:
-        yield writing
+        yield RedactedLog(writing, file)
     finally:
         os.close(writing)
         copying.join(_LAST_WORDS_S)
-
-
-def _copy(reading: int, path: str) -> None:
-    with open(reading, "rb", buffering=0) as source, open(path, "ab", buffering=0) as log:
-        rest = b""
-        while content := source.read(1 << 16):
-            rest += content
-            # A bar that moves ends its lines with \r. A secret that is cut in two would be seen.
-            whole = max(rest.rfind(b"\n"), rest.rfind(b"\r")) + 1
-            if whole == 0 and len(rest) > _LONGEST_LINE:
-                whole = len(rest) - (_LONGEST_LINE >> 1)
-            log.write(_hidden(rest[:whole]))
-            rest = rest[whole:]
-        log.write(_hidden(rest))
-
-
-def _hidden(content: bytes) -> bytes:
-    return hide_secrets(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")

@@ -39,13 +39,28 @@ def read_lock(place: str) -> Lock:
         plan = from_json(read_text(path, LARGEST_PLAN_BYTES))
     except OSError as error:
         if path == place:
-            raise Refusal(f"{path} cannot be read\n  = because: {error.strerror or error}") from None
-        raise Refusal(f"{place} is no run folder\n  = because: {PLAN_FILE}: {error.strerror or error}") from None
+            raise Refusal(
+                f"{path} cannot be read\n  = because: {error.strerror or error}\n"
+                f"  = fix: name a recipe, a run folder or its {PLAN_FILE}"
+            ) from None
+        raise Refusal(
+            f"{place} is no run folder\n  = because: {PLAN_FILE}: {error.strerror or error}\n"
+            f"  = fix: name a recipe, or the folder of a run; without --out they are in runs/"
+        ) from None
     except (ValueError, RecursionError) as error:
-        raise Refusal(f"{path} is no plan of this release\n  = because: {_reason(error)}") from None
+        raise Refusal(
+            f"{path} is no plan of this release\n  = because: {_reason(error)}\n  = fix: {_fix(path)}"
+        ) from None
     folder = os.path.dirname(os.path.abspath(path))
     is_run_folder = os.path.isfile(os.path.join(folder, "launch.sh"))
     return Lock(plan, os.path.abspath(path), folder, read_record(folder) if is_run_folder else None, is_run_folder)
+
+
+def _fix(path: str) -> str:
+    """The way back to a plan: its run folder has the recipe that it was made of."""
+    recipe = os.path.join(os.path.dirname(path), "recipe.yaml")
+    anew = f", or plan again: grpo-run {recipe} --out FOLDER" if os.path.isfile(recipe) else ""
+    return f"bring it back from a copy{anew}"
 
 
 def _reason(error: Exception) -> str:

@@ -1,13 +1,12 @@
 """run.json: how far a run came, how it ended and what it measured. The worker writes the same keys."""
 
-import contextlib
 import dataclasses
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from grpo_recipes.whole_file import write_whole
 
 RECORD_FORMAT = 1
 RECORD_FILE = "run.json"
@@ -64,12 +63,15 @@ def read_record(folder: str) -> RunRecord | None:
 
 
 def write_record(folder: str, record: RunRecord) -> None:
-    """Writes run.json at once: a reader sees the old file or the new one, never a part."""
+    """Writes run.json at once: a reader sees the old file or the new one, never a part. Raises OSError."""
     _write_keys(folder, dataclasses.asdict(record))
 
 
 def amend_record(folder: str, changes: Mapping[str, object]) -> RunRecord:
-    """Sets some keys of run.json, keeps all others, also those unknown here, and returns the new record."""
+    """Sets some keys of run.json, keeps all others, also those unknown here, and returns the new record.
+
+    Raises OSError.
+    """
     content = {**dataclasses.asdict(RunRecord()), **(_read_keys(folder) or {}), **changes}
     _write_keys(folder, content)
     return read_record(folder) or RunRecord()
@@ -84,14 +86,4 @@ def _read_keys(folder: str) -> dict[str, object] | None:
 
 
 def _write_keys(folder: str, content: Mapping[str, object]) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".run.json.")
-    try:
-        with open(descriptor, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=2, ensure_ascii=False)
-            file.write("\n")
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, Path(folder, RECORD_FILE))
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    write_whole(Path(folder, RECORD_FILE), json.dumps(content, indent=2, ensure_ascii=False) + "\n")

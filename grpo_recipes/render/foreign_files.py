@@ -8,7 +8,7 @@ from pathlib import Path
 from grpo_recipes.plan import Plan
 from grpo_recipes.render.run_folder import COPIED_FILES, COPIED_PARTS, written_texts
 
-_STARTED = ("launch.sh", "train.sh", "accelerate.yaml", "deepspeed.json")
+_STARTED = ("launch.sh", "train.sh", "job.sbatch", "accelerate.yaml", "deepspeed.json")
 
 
 def foreign_files(plan: Plan, folder: str) -> dict[str, str]:
@@ -35,7 +35,7 @@ def foreign_files(plan: Plan, folder: str) -> dict[str, str]:
 def _own(name: str) -> Path | None:
     """The file of this package that a file below worker/ is a copy of, None for one that is copied from nowhere."""
     package = Path(str(files("grpo_recipes")))
-    if name in ("train.py", "serve.py"):
+    if name in ("train.py", "serve.py", "meet.py"):
         return package / "worker" / name
     inside = name.removeprefix("grpo_recipes/")
     is_copied = inside in COPIED_FILES or inside.split("/")[0] in COPIED_PARTS

@@ -1,11 +1,13 @@
 """launch.sh: starts the training of a run folder wherever the stack is installed, also without grpo-run.
 
-With a vLLM server of the run it starts what starts both, the server and then train.sh.
+With a vLLM server of the run it starts what starts both, the server and then train.sh. Of several machines each starts
+it with its number; a server with a machine of its own is started apart from it.
 """
 
 from grpo_recipes.errors import Refusal
 from grpo_recipes.plan import Plan, VllmServer
-from grpo_recipes.render.accelerate import starts_one_process
+from grpo_recipes.render.accelerate import DEEPSPEED_STAGES, starts_one_process
+from grpo_recipes.render.job import job_of
 from grpo_recipes.render.template import fill
 from grpo_recipes.trust.environment import refused
 
@@ -22,7 +24,9 @@ def train_sh(plan: Plan) -> str | None:
 
 
 def _server(plan: Plan) -> VllmServer | None:
-    return None if plan.vllm is None else plan.vllm.server
+    """The server that launch.sh starts."""
+    server = None if plan.vllm is None else plan.vllm.server
+    return None if server is None or server.own_node else server
 
 
 def _script(plan: Plan, template: str = "launch.sh.j2", **values: object) -> str:
@@ -30,10 +34,14 @@ def _script(plan: Plan, template: str = "launch.sh.j2", **values: object) -> str
         reason = refused(name, value)
         if reason is not None:
             raise Refusal(f"environment variable {name!r} is refused\n  = because: {reason}")
+    job = job_of(plan)
     return fill(
         template,
         name=" ".join(plan.name.split()),
         world=plan.world,
+        job=job,
+        several=job.all_nodes > 1,
+        is_deepspeed=plan.world.strategy in DEEPSPEED_STAGES,
         environment=plan.environment,
         one_process=starts_one_process(plan),
         has_server=_server(plan) is not None,

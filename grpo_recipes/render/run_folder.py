@@ -1,7 +1,9 @@
 """The run folder: everything a run needs, put in place at once or not at all."""
 
+import errno
 import hashlib
 import os
+import re
 import shutil
 import uuid
 from importlib.resources import files
@@ -12,9 +14,25 @@ from grpo_recipes.plan import Plan, to_json
 from grpo_recipes.render.accelerate import accelerate_yaml
 from grpo_recipes.render.deepspeed import deepspeed_json
 from grpo_recipes.render.launch_script import launch_sh, train_sh
+from grpo_recipes.render.slurm import job_sbatch
 
-COPIED_FILES = ("__init__.py", "plan.py", "trust/__init__.py", "trust/environment.py", "trust/redact.py")
+COPIED_FILES = (
+    "__init__.py",
+    "folder_lock.py",
+    "plan.py",
+    "processes.py",
+    "whole_file.py",
+    "trust/__init__.py",
+    "trust/environment.py",
+    "trust/redact.py",
+    "trust/redacted_file.py",
+)
 COPIED_PARTS = ("worker", "rewards")
+_FIX: dict[int | None, str] = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "remove files or raise the quota",
+    errno.EROFS: "make it writable",
+}
 
 
 def write_run_folder(plan: Plan, folder: str, recipe_text: str) -> str:
@@ -35,8 +53,12 @@ def write_run_folder(plan: Plan, folder: str, recipe_text: str) -> str:
         _copy_worker(plan, building / "worker")
         _put_in_place(building, target)
     except OSError as problem:
+        number = _number(problem)
+        because = str(problem) if number is None else os.strerror(number)
+        fix = _FIX.get(number, "a folder that this user may write")
         raise Refusal(
-            f"{target}: the run folder cannot be written\n  = because: {problem.strerror or problem}"
+            f"{target}: the run folder cannot be written\n  = because: {because}\n"
+            f"  = fix: {fix}, or --out with a folder elsewhere"
         ) from problem
     finally:
         shutil.rmtree(building, ignore_errors=True)
@@ -51,6 +73,12 @@ def _put_in_place(building: Path, target: Path) -> None:
         if target.exists():
             raise _taken(target) from problem
         raise
+
+
+def _number(problem: OSError) -> int | None:
+    """Why nothing could be written; copying a tree tells it of each of its files, in words."""
+    told = re.search(r"\[Errno (\d+)\]", str(problem))
+    return problem.errno if told is None else int(told[1])
 
 
 def _taken(target: Path) -> Refusal:
@@ -70,6 +98,7 @@ def written_texts(plan: Plan, recipe_text: str) -> dict[str, str | None]:
         "deepspeed.json": deepspeed_json(plan),
         "launch.sh": launch_sh(plan),
         "train.sh": train_sh(plan),
+        "job.sbatch": job_sbatch(plan),
     }
 
 
@@ -91,6 +120,7 @@ def _copy_worker(plan: Plan, worker: Path) -> None:
     for part in COPIED_PARTS:
         shutil.copytree(package / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
     starts = ["train.py"] if plan.vllm is None or plan.vllm.server is None else ["train.py", "serve.py"]
+    starts += ["meet.py"] if plan.world.num_nodes > 1 else []
     for start in starts:
         shutil.copyfile(package / "worker" / start, worker / start)
     for reward in plan.rewards:

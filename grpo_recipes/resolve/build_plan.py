@@ -14,6 +14,7 @@ from grpo_recipes.plan import (
     Model,
     Plan,
     PlannedSetting,
+    Slurm,
     World,
 )
 from grpo_recipes.resolve.arguments import arguments, expect
@@ -23,14 +24,16 @@ from grpo_recipes.resolve.planned_files import planned_data, planned_model, plan
 from grpo_recipes.resolve.schema_findings import flow
 from grpo_recipes.resolve.vllm_plan import vllm
 from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.machines import is_slurm
 from grpo_recipes.rules.own_server import starts_server
 from grpo_recipes.settings import Setting
 from grpo_recipes.stack.stack import to_json_value
 
-MACHINE = ("batch", "world", "launch", "distributed", "shims", "vllm", "vllm_server")
+MACHINE = ("batch", "world", "launch", "slurm", "distributed", "shims", "vllm", "vllm_server")
 OF_THE_MACHINE = ("model_init_kwargs.attn_implementation", "model_init_kwargs.device_map", "generation.vllm_engine")
 # world.gpus says it in its reason.
-UNSAID = ("world.server_gpus", "world.all_gpus")
+UNSAID = ("world.num_nodes", "world.server_gpus", "world.all_gpus")
+_ADDRESS = ("launch.main_process_ip", "launch.main_process_port")
 BOOKKEEPING = ("logging", "guards", "evaluation", "name", "description", "recipe", "extends")
 
 # Names that GRPOConfig and transformers' GenerationConfig share.
@@ -64,6 +67,7 @@ def build_plan(context: Context, notes: tuple[str, ...]) -> Plan:
         vllm=vllm(context),
         made_by=made_by(),
         recipe_file=os.path.abspath(context.source.file),
+        slurm=_slurm(context),
     )
 
 
@@ -91,6 +95,8 @@ def planned_settings(context: Context, passed: Mapping[str, object]) -> tuple[Pl
         if owner == "guards" and not setting.given:
             continue  # plan.json has them all in a section of its own
         if key in UNSAID or (owner == "vllm_server" and not starts_server(context)):
+            continue
+        if (owner == "slurm" and not is_slurm(context)) or (key in _ADDRESS and not setting.given):
             continue
         if setting.value is None or (not setting.given and setting.value in ([], {}, "", "auto")):
             continue
@@ -128,11 +134,29 @@ def _row(key: str, setting: Setting, said: Expression | None) -> PlannedSetting:
 
 def _world(context: Context) -> World:
     return World(
-        engine="local",
-        num_nodes=1,
+        engine=context.text("launch.engine"),  # type: ignore[arg-type]
+        num_nodes=context.whole("world.num_nodes"),
         num_processes=context.whole("world.num_processes"),
         device=context.text("world.device"),  # type: ignore[arg-type]
         strategy=context.text("distributed.strategy"),  # type: ignore[arg-type]
+        main_process_ip=context.value("launch.main_process_ip"),  # type: ignore[arg-type]
+        main_process_port=context.whole("launch.main_process_port"),
+    )
+
+
+def _slurm(context: Context) -> Slurm | None:
+    if not is_slurm(context):
+        return None
+    said = context.settings.under("slurm")
+    options = context.mapping("slurm.options")
+    time = said["time"]
+    return Slurm(
+        **{name: said[name] for name in ("partition", "account", "qos", "gpu_type", "cpus_per_task")},  # type: ignore[arg-type]
+        time=None if time is None else str(time),
+        gpus_per_node=context.whole("world.all_gpus"),
+        signal_seconds=context.whole("slurm.signal_seconds"),
+        max_requeues=context.whole("slurm.max_requeues"),
+        options={name: True if value is True else str(value) for name, value in options.items()},
     )
 
 

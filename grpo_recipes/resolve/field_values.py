@@ -41,8 +41,14 @@ def value_findings(settings: Settings, facts: Facts, source: Source, *, left_ove
             continue
         finding = _not_allowed(field, owner, setting, facts, source) or _wrong_type(field, setting, source)
         if finding is not None:
-            findings.append(finding)
+            findings.append(_without_auto(finding, setting) if left_over and finding.fix is None else finding)
     return findings
+
+
+def _without_auto(finding: Finding, setting: Setting) -> Finding:
+    """The finding for an auto that nothing decides, with the way out: the field's own default."""
+    path = setting.path or ()
+    return replace(finding, fix=f"remove {dotted(path[-1:])}", patch=(Patch(path, remove=True),))
 
 
 def _is_passed_as_written(said: Expression | None) -> bool:

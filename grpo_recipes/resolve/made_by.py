@@ -7,7 +7,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
 RULES = ("facts", "resolve", "rules", "schemas")
-WORKER = ("__init__.py", "plan.py", "rewards", "trust", "worker")
+WORKER = ("__init__.py", "plan.py", "processes.py", "rewards", "trust", "worker")
 
 
 @cache

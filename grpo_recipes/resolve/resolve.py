@@ -50,6 +50,7 @@ def resolve(file: str, stack: Stack, overrides: Sequence[str] = ()) -> Resolutio
 
 def resolve_source(source: Source, stack: Stack, findings: Sequence[Finding] = ()) -> Resolution:
     """The same for a recipe that was read already, with the findings of reading it."""
+    stack = _of_the_nodes(stack, source)
     file, facts = source.file, facts_for(stack)
     findings = [*findings, *stack_findings(stack, facts)]
     checked = check_recipe(source, facts)
@@ -60,6 +61,14 @@ def resolve_source(source: Source, stack: Stack, findings: Sequence[Finding] = (
     settings = recipe_settings(checked.recipe, source, checked.refused)
     context, more = _phases(Context(settings, stack, facts, source, checked.refused))
     return Resolution(file, context, tuple(by_place([*findings, *more])))
+
+
+def _of_the_nodes(stack: Stack, source: Source) -> Stack:
+    """The stack where the run trains: of this machine, the hardware says nothing about the nodes of a cluster."""
+    launch = source.values.get("launch")
+    if stack.declared or not isinstance(launch, dict) or launch.get("engine") != "slurm":
+        return stack
+    return replace(stack, gpus=None, avx512_bf16=None, origin="the cluster")
 
 
 def _phases(start: Context) -> tuple[Context, list[Finding]]:

@@ -10,6 +10,7 @@ from grpo_recipes.finding import Finding, Patch, Path, dotted
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.placement import unknown_key
 from grpo_recipes.yaml.compose import Source
+from grpo_recipes.yaml.merge import EXTEND
 
 FORMAT = 1
 MISSING_KEY = "SCH001"
@@ -40,6 +41,10 @@ RANGES = {
 FORMS = {
     "name": "made of small letters, digits, dots, dashes and underscores, 64 at most, the first a letter or digit",
     "python": "of the form file.py:function",
+    "time": 'minutes, or in quotes "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS"',
+    "main_process_ip": "a name or an address of a machine",
+    **dict.fromkeys(("partition", "account", "qos"), "a name of the cluster's, without spaces"),
+    "gpu_type": "a type of GPU by the cluster's name, without spaces",
 }
 TRUE_WORDS = {"yes", "on", "y", "true"}
 FALSE_WORDS = {"no", "off", "n", "false"}
@@ -208,10 +213,15 @@ def _wrong_type(path: Path, group: Sequence[Mapping[str, Any]], source: Source) 
     expected += [_words(e["ctx"]["expected"]) for e in group if e["type"] == "literal_error"]
     expected = list(dict.fromkeys(expected))
     right = _longhand(path, value)
+    is_extension = expected == ["a list"] and isinstance(value, dict) and value.keys() == {EXTEND}
+    if is_extension and (item := value[EXTEND]) is not None:
+        right = [_longhand((*path, 0), item) or item]
     if right is None:
         right = _converted(value, expected)
     because: tuple[str, ...] = ()
-    if path in source.words:
+    if is_extension:
+        because = ("extend adds to a list that a file named by extends has; it has none there",)
+    elif path in source.words:
         because = (f"{value} is a word in YAML 1.2, not true or false",)
     elif isinstance(value, str) and right is not None and not isinstance(right, list | dict):
         because = ("in quotes it is text",)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from grpo_recipes.facts.vllm_server import server_program
 from grpo_recipes.plan import VllmServer
 from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.machines import has_server_node
 from grpo_recipes.rules.own_server import starts_server
 
 
@@ -17,16 +18,18 @@ def server(context: Context, engine: Mapping[str, object]) -> VllmServer | None:
     program = server_program(context.facts.versions)
     if not starts_server(context) or program is None:
         return None
-    trainer, gpus = context.whole("world.num_processes"), context.whole("world.server_gpus")
+    own_node, gpus = has_server_node(context), context.whole("world.server_gpus")
+    first = 0 if own_node else context.whole("world.num_processes")
     port = context.value("vllm_server.port")
     arguments = {**_arguments(context, device), **engine}
     return VllmServer(
         command=(*program.command, *program.flags(arguments), *program.words),
         environment=dict(program.environment),
-        gpus=tuple(range(trainer, trainer + gpus)),
+        gpus=tuple(range(first, first + gpus)),
         port=port if isinstance(port, int) else None,
         startup_timeout=context.whole("vllm_server.startup_timeout"),
         max_restarts=context.whole("vllm_server.max_restarts"),
+        own_node=own_node,
     )
 
 

@@ -56,6 +56,9 @@ def _flash(context: Context, word: str) -> Iterator[Finding]:
         because = f"{old.name} has {old.capability[0]}.{old.capability[1]}, and the kernel refuses it"
         yield _finding(context, f"{word} needs a GPU of capability 8.0", because)
         return
+    if context.stack.gpus is None:
+        message = f"whether the GPUs of {context.stack.origin} run {word} is not known"
+        yield context.finding(ID, message, KEY, severity="not-checked")
     if word == "flash_attention_2":
         yield from _package(context, word)
     is_whole = context.value(DTYPE) == "float32" and context.value("GRPOConfig.bf16") is not True

@@ -1,37 +1,27 @@
-"""A run asks for no more GPUs, and no more processes on them, than the machine has.
+"""A run asks for no more GPUs, and no more processes on them, than its machines have.
 
 torch starts one process per GPU; a process whose rank has no GPU dies with "invalid device ordinal" when it sets its
-device, after every import.
+device, after every import. With `launch.engine: slurm` the machine that submits is another than those that train: its
+GPUs say nothing, so `launch.gpus_per_node` is written.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.machines import ENGINE, is_slurm
 
 ID = "WLD002"
+GPUS = "launch.gpus_per_node"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    gpus = context.stack.gpus
-    asked = context.value("launch.gpus_per_node")
-    processes = context.whole("world.num_processes")
-    used = context.whole("world.gpus")
-    if gpus is not None and isinstance(asked, int) and asked > len(gpus):
-        yield context.finding(
-            ID,
-            f"{asked} GPUs are asked for, {context.stack.origin} has {len(gpus)}",
-            "launch.gpus_per_node",
-            fix=f"gpus_per_node: {len(gpus)}",
-            patch=[Patch(("launch", "gpus_per_node"), len(gpus))],
-        )
-    elif gpus is None and isinstance(asked, int) and asked:
-        yield context.finding(
-            ID,
-            f"whether {context.stack.origin} has {asked} GPUs is not known",
-            "launch.gpus_per_node",
-            severity="not-checked",
-        )
+    asked = context.value(GPUS)
+    if is_slurm(context) and asked == "auto":
+        yield _not_written(context)
+        return
+    yield from _too_many(context, asked)
+    processes, used = context.whole("world.num_processes"), context.whole("world.gpus")
     if used and processes != used:
         yield context.finding(
             ID,
@@ -41,3 +31,32 @@ def check(context: Context) -> Iterator[Finding]:
             fix=f"num_processes: {used}",
             patch=[Patch(("launch", "num_processes"), used)],
         )
+
+
+def _too_many(context: Context, asked: object) -> Iterator[Finding]:
+    gpus = context.stack.gpus
+    if gpus is not None and isinstance(asked, int) and asked > len(gpus):
+        yield context.finding(
+            ID,
+            f"{asked} GPUs are asked for, {context.stack.origin} has {len(gpus)}",
+            GPUS,
+            fix=f"gpus_per_node: {len(gpus)}",
+            patch=[Patch(("launch", "gpus_per_node"), len(gpus))],
+        )
+    elif gpus is None and isinstance(asked, int) and asked and not is_slurm(context):
+        yield context.finding(
+            ID,
+            f"whether {context.stack.origin} has {asked} GPUs is not known",
+            GPUS,
+            severity="not-checked",
+        )
+
+
+def _not_written(context: Context) -> Finding:
+    return context.finding(
+        ID,
+        "launch.gpus_per_node is auto, and the GPUs of the cluster are not known",
+        GPUS if context.given(GPUS) else ENGINE,
+        because=["Slurm gives a job the GPUs that it asks for; this machine's say nothing about them"],
+        fix="launch.gpus_per_node: 8, or how many each machine has; 0 trains on the CPU",
+    )

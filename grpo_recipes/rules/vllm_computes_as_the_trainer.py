@@ -39,6 +39,9 @@ def check(context: Context) -> Iterator[Finding]:
         return  # PRE001 speaks of autocast
     if context.value(DTYPE) != "bfloat16" or context.value("world.device") != "cuda":
         return
+    if context.stack.gpus is None:
+        message = f"whether the GPUs of {context.stack.origin} compute in vLLM's bfloat16 is not known"
+        yield context.finding(ID, message, WEIGHTS, severity="not-checked")
     for gpu in context.stack.gpus or ():
         if gpu.capability is not None and gpu.capability < (8, 0):
             yield context.finding(

@@ -2,7 +2,8 @@
 
 With `vllm_tensor_parallel_size` N in colocate mode, N neighbouring processes hold one model of vLLM together. TRL
 raises ValueError when N does not divide the number of processes, after the model was loaded; and vLLM when it does not
-divide the attention heads of the model.
+divide the attention heads of the model. Ranks are numbered machine by machine, so on several machines N divides the
+processes of one: a group that lies on two would send every layer of every token over the network.
 """
 
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from grpo_recipes.rules.context import Context
 from grpo_recipes.rules.loaded_model import model_config
 
 ID = "GEN004"
+RAISED = "{} raises ValueError for it, after the model was loaded"
 SIZE = "GRPOConfig.vllm_tensor_parallel_size"
 
 
@@ -23,11 +25,16 @@ def check(context: Context) -> Iterator[Finding]:
     if size == 1:
         return
     heads = (model_config(context) or {}).get("num_attention_heads")
-    whole = gcd(processes, heads) if isinstance(heads, int) and heads > 0 else processes
+    nodes = context.whole("world.num_nodes")
+    each = processes if processes % nodes else processes // nodes
+    whole = gcd(each, heads) if isinstance(heads, int) and heads > 0 else each
     if processes % size:
-        said, why = f"{processes} processes do not fall into groups of {size}", "TRL raises ValueError for it"
+        said, why = f"{processes} processes do not fall into groups of {size}", RAISED.format("TRL")
+    elif each % size:
+        said = f"groups of {size} processes do not lie within machines of {each}"
+        why = "TRL groups neighbouring ranks, and vLLM shares each layer of the model out to a group"
     elif whole % size:
-        said, why = f"{size} processes cannot share {heads} attention heads", "vLLM raises ValueError for it"
+        said, why = f"{size} processes cannot share {heads} attention heads", RAISED.format("vLLM")
     else:
         return
     better = next(number for number in range(min(size - 1, whole), 0, -1) if whole % number == 0)
@@ -36,7 +43,7 @@ def check(context: Context) -> Iterator[Finding]:
         said,
         SIZE,
         because=[
-            f"{why}, after the model was loaded",
+            why,
             f"{processes} processes: {context.origin('launch.num_processes')}",
         ],
         fix=f"vllm_tensor_parallel_size: {better}",

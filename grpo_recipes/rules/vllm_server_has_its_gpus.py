@@ -2,8 +2,9 @@
 
 A server that the run starts (`vllm_mode: server` without an address under `trl:`) takes the last `vllm_server.gpus` of
 the machine's GPUs, and the training processes get the others, one each. Weights go from trainer to server over NCCL,
-which refuses a GPU that belongs to both. The server spreads one copy of the model over its GPUs, and vLLM raises
-ValueError when their number does not divide the attention heads of the model.
+which refuses a GPU that belongs to both. With `launch.num_nodes` above 1 it has the last machine for itself, and no
+more GPUs than there are in one. The server spreads one copy of the model over its GPUs, and vLLM raises ValueError when
+their number does not divide the attention heads of the model.
 """
 
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context
 from grpo_recipes.rules.loaded_model import model_config
+from grpo_recipes.rules.machines import has_server_node
 from grpo_recipes.rules.own_server import GPUS, starts_server
 
 ID = "SRV001"
@@ -20,7 +22,7 @@ def check(context: Context) -> Iterator[Finding]:
     gpus = context.whole("world.server_gpus")
     if not starts_server(context) or not gpus:
         return
-    yield from _none_left(context, gpus)
+    yield from _too_many(context, gpus) if has_server_node(context) else _none_left(context, gpus)
     heads = (model_config(context) or {}).get("num_attention_heads")
     if isinstance(heads, int) and heads > 0 and heads % gpus:
         better = next(number for number in range(gpus, 0, -1) if heads % number == 0)
@@ -31,6 +33,20 @@ def check(context: Context) -> Iterator[Finding]:
             because=["vLLM raises ValueError for it when it starts"],
             fix=f"vllm_server.gpus: {better}",
             patch=[Patch(("vllm_server", "gpus"), better)],
+        )
+
+
+def _too_many(context: Context, gpus: int) -> Iterator[Finding]:
+    """A server on a machine of its own is on no other one."""
+    all_gpus = context.whole("world.all_gpus")
+    if gpus > all_gpus:
+        yield context.finding(
+            ID,
+            f"the vLLM server takes {gpus} GPUs, its machine has {all_gpus}",
+            GPUS,
+            because=["the server is on one machine", context.settings["world.gpus"].why],
+            fix=f"vllm_server.gpus: {all_gpus}",
+            patch=[Patch(("vllm_server", "gpus"), all_gpus)],
         )
 
 

@@ -3,16 +3,20 @@
 It starts one when `generation.use_vllm` is true, `generation.vllm_mode` is server, and no address is written under
 `trl:` (vllm_server_base_url, vllm_server_host or vllm_server_port). A server at an address is somebody else's: it is
 asked whether it serves the recipe's model, and neither started, watched nor stopped; nothing would read the section.
+
+Of several machines the server has the last one to itself. When it dies there, nothing is started again beside it: the
+run ends as interrupted, exit code 75, and is resumed with another server, under Slurm by slurm.max_requeues.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.machines import has_server_node
 from grpo_recipes.rules.own_server import ADDRESS, USE_VLLM, VLLM_MODE, address, is_server_mode
 
 ID = "SRV002"
-SECTION = "vllm_server"
+SECTION, RESTARTS = "vllm_server", "vllm_server.max_restarts"
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -31,6 +35,16 @@ def check(context: Context) -> Iterator[Finding]:
             f"trl.{names[0]} ({context.origin(written)}) is somebody else's server, which is not started here",
             f"remove {SECTION}, or {' and '.join(f'trl.{name}' for name in names)}",
             severity="error",
+        )
+    elif has_server_node(context) and context.given(RESTARTS):
+        yield context.finding(
+            ID,
+            "max_restarts has no effect on a server with a machine of its own",
+            RESTARTS,
+            because=[f"launch.num_nodes ({context.origin('launch.num_nodes')}) gives it the last of several machines"],
+            severity="warning",
+            fix="remove max_restarts; slurm.max_requeues is for several machines",
+            patch=[Patch((SECTION, "max_restarts"), remove=True)],
         )
 
 

@@ -1,48 +1,71 @@
-"""The number of processes and the device are fixed before anything else is derived from them.
+"""The machines, the number of processes and the device are fixed before anything else is derived from them.
 
-`launch.gpus_per_node` says how many GPUs to use, `launch.num_processes` how many training processes. With both on
-auto there is one process per GPU, or one process on a machine without. Where the GPUs of a declared target are not
-said, one GPU is planned for. A vLLM server of the run takes its GPUs first: the last ones, `vllm_server.gpus` of them.
+`launch.num_nodes` says how many machines there are, `launch.gpus_per_node` how many GPUs to use on each, and
+`launch.num_processes` how many training processes in all. With both of the latter on auto there is one process per GPU,
+or one on each machine without. This machine's GPUs are counted for all; where those of a declared target are not said,
+one is planned for.
+
+A vLLM server of the run takes its GPUs first: the last `vllm_server.gpus` of the only machine, and of several machines
+the whole last one.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules.machines import NODES, has_server_node, machines
 from grpo_recipes.rules.own_server import GPUS, starts_server
 from grpo_recipes.settings import Setting
 
 ID = "WLD001"
-OWNS = ("world.device", "world.num_processes", "world.gpus", "world.server_gpus", "world.all_gpus")
+OWNS = (
+    "world.num_nodes",
+    "world.device",
+    "world.num_processes",
+    "world.gpus",
+    "world.server_gpus",
+    "world.all_gpus",
+)
 ORDER = 0
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    all_gpus, gpus_why = _gpus(context)
+    all_gpus, why = _gpus(context)
+    nodes, nodes_why = _training_nodes(context)
     gpus, server_gpus = _shared(context, all_gpus)
-    if server_gpus:
-        gpus_why += f", the vLLM server takes {server_gpus}"
+    if machines(context) > 1:
+        gpus, why = gpus * nodes, f"{why}, {nodes_why}"
+    elif server_gpus:
+        why += f", the vLLM server takes {server_gpus}"
+    yield decided("world.num_nodes", nodes, ID, nodes_why, context.settings)
+    yield decided("world.gpus", gpus, ID, why, context.settings)
+    yield decided("world.server_gpus", server_gpus, ID, why, context.settings)
+    yield decided("world.all_gpus", all_gpus, ID, why, context.settings)
+    yield decided("world.device", "cuda" if gpus else "cpu", ID, why, context.settings)
     asked = context.value("launch.num_processes")
-    device = "cuda" if gpus else "cpu"
-    yield decided("world.gpus", gpus, ID, gpus_why, context.settings)
-    yield decided("world.server_gpus", server_gpus, ID, gpus_why, context.settings)
-    yield decided("world.all_gpus", all_gpus, ID, gpus_why, context.settings)
-    yield decided("world.device", device, ID, gpus_why, context.settings)
     if isinstance(asked, int):
         yield decided("world.num_processes", asked, ID, "launch.num_processes says so", context.settings)
     else:
-        why = f"one process per GPU, {gpus_why}" if gpus else f"one process, {gpus_why}"
-        yield decided("world.num_processes", max(gpus, 1), ID, why, context.settings)
+        one = "one process per GPU" if gpus else "one process" if nodes == 1 else "one process on each machine"
+        yield decided("world.num_processes", gpus or nodes, ID, f"{one}, {why}", context.settings)
+
+
+def _training_nodes(context: Context) -> tuple[int, str]:
+    """Machines that train."""
+    nodes = machines(context)
+    why = f"{NODES} is {nodes}"
+    return (nodes - 1, f"{why}, the vLLM server has the last") if has_server_node(context) else (nodes, why)
 
 
 def _shared(context: Context, gpus: int) -> tuple[int, int]:
-    """GPUs of the trainer and of its vLLM server; the trainer plans for one also where none is left (SRV001)."""
+    """GPUs of each machine's trainers and of their vLLM server; trainers plan for one where none is left (SRV001)."""
     wanted = context.settings.get(GPUS)
     if not gpus or not starts_server(context) or wanted is None or not isinstance(wanted.value, int):
         return gpus, 0
-    return max(gpus - wanted.value, 1), wanted.value
+    return (gpus if has_server_node(context) else max(gpus - wanted.value, 1)), wanted.value
 
 
 def _gpus(context: Context) -> tuple[int, str]:
+    """GPUs of each machine."""
     asked = context.value("launch.gpus_per_node")
     if isinstance(asked, int):
         return asked, f"launch.gpus_per_node is {asked}"
@@ -58,4 +81,4 @@ def _assumed(context: Context) -> tuple[int, str]:
     wanted = context.settings.get(GPUS)
     if not starts_server(context) or wanted is None or not isinstance(wanted.value, int):
         return 1, why
-    return 1 + wanted.value, f"{why} to train on"
+    return (wanted.value if has_server_node(context) else 1 + wanted.value), f"{why} to train on"

@@ -32,11 +32,13 @@ class Guards(Section):
     no_movement_steps: PositiveInt = 20
     """Optimizer steps with varying rewards and unchanged weights until no_movement acts."""
     no_progress: Action = "stop"
-    """A step takes far longer than the others did. The stacks of all threads are written to the run folder."""
+    """A step, a batch of an evaluation or a save takes far longer than it should. The stacks of all threads are written
+    to the run folder."""
     no_progress_factor: PositiveInt = 10
     """Acts when a step takes so many times the median step. With stop the run ends at four times that."""
     no_progress_seconds: PositiveInt = 300
-    """Seconds that a step may take in any case. Not counted: the first steps, evaluation, saving."""
+    """Seconds that a step may take in any case. Six times that: each of the first steps, a batch of an evaluation, a
+    save."""
     far_from_sampler: Action = "warn"
     """The policy that is trained is far from the one that wrote the completions: clipped or wrong ratios."""
     kl_rise: Action = "warn"

@@ -1,20 +1,30 @@
 """`launch`: where the processes run."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from grpo_recipes.schemas.section import Auto, NonNegativeInt, PositiveInt, Section
+
+Address = Annotated[str, Field(pattern=r"^[A-Za-z0-9:][A-Za-z0-9.:_-]{0,252}$")]
 
 
 class Launch(Section):
     """Where the processes run."""
 
-    engine: Literal["local"] = "local"
-    """local starts them on this machine."""
-    num_nodes: Literal[1] = 1
-    """Machines. The local engine has one."""
+    engine: Literal["local", "slurm"] = "local"
+    """local starts them on this machine, and of several machines prints the command for each. slurm submits a job."""
+    num_nodes: PositiveInt = 1
+    """Machines in all. With more than one, a vLLM server of the run takes the last one, and the others train."""
     gpus_per_node: NonNegativeInt | Auto = "auto"
-    """GPUs to use on each machine. auto takes all, 0 trains on the CPU."""
+    """GPUs to use on each machine. auto takes all of this one; slurm needs a number. 0 trains on the CPU."""
     num_processes: PositiveInt | Auto = "auto"
-    """Training processes in all. auto: one per GPU, or one on a machine without."""
+    """Training processes in all, the same number on each machine. auto: one per GPU, or one on a machine without."""
+    main_process_ip: Address | None = None
+    """Name or address of the first machine, as the others reach it, for the commands that are printed. slurm knows it
+    by itself."""
+    main_process_port: Annotated[int, Field(ge=1, le=65535)] = 29500
+    """Port of the first machine where the processes of several machines find each other. slurm takes one that goes with
+    the job."""
     environment: dict[str, str] = {}
     """Environment variables of the training processes. Ones that load code or carry secrets are refused."""

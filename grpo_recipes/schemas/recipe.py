@@ -17,6 +17,7 @@ from grpo_recipes.schemas.model import Model
 from grpo_recipes.schemas.quantization import Quantization
 from grpo_recipes.schemas.reward import Reward
 from grpo_recipes.schemas.section import NonNegativeInt, Section, Word
+from grpo_recipes.schemas.slurm import Slurm
 from grpo_recipes.schemas.tokenizer import Tokenizer
 from grpo_recipes.schemas.training import Training
 from grpo_recipes.schemas.vllm_server import VllmServer
@@ -54,6 +55,7 @@ class Recipe(Section):
     training: Training
     distributed: Distributed = Distributed()
     launch: Launch = Launch()
+    slurm: Slurm = Slurm()
     logging: Logging = Logging()
     guards: Guards = Guards()
     trl: dict[str, Any] = {}

@@ -14,7 +14,7 @@ PROCESSES = "launch.num_processes"
 GPUS = "launch.gpus_per_node"
 TYPES = {"NO": "single", "MULTI_GPU": "ddp", "MULTI_CPU": "ddp", "FSDP": "fsdp2", "DEEPSPEED": ""}
 UNREAD = "accelerate reads no such key and passes it on to nobody; write it under distributed.deepspeed if you want it"
-ONE_MACHINE = "grpo-run starts processes on one machine"
+MACHINES = "launch.num_nodes"
 
 
 def take_accelerate(situation: Situation, file: Given, folder: str) -> None:
@@ -43,14 +43,13 @@ def answer(given: Given, name: str, said: Mapping[str, Any] | None, anyway: str 
 
 
 def _machine(situation: Situation, file: Given) -> None:
-    machines = file.values.get("num_machines", 1)
-    if "num_machines" in file:
-        if machines in (1, "1"):
-            file.mapped("num_machines", None)
-        else:
-            file.refused("num_machines", ONE_MACHINE, "launch.num_nodes")
+    machines = _machines(situation, file)
+    for name in ("main_process_ip", "main_process_port"):
+        said = file.values.get(name)
+        if machines > 1 and isinstance(said, int if name == "main_process_port" else str):
+            file.mapped(name, f"launch.{name}", said)
     if "num_processes" in file:
-        _processes(situation, file)
+        _processes(situation, file, machines)
     if file.values.get("use_cpu") is True:
         file.mapped("use_cpu", GPUS, 0)
     elif "use_cpu" in file:
@@ -63,7 +62,24 @@ def _machine(situation: Situation, file: Given) -> None:
             file.emulated("gpu_ids", None, None, f"the machine's: start grpo-run with CUDA_VISIBLE_DEVICES={ids}")
 
 
-def _processes(situation: Situation, file: Given) -> None:
+def _machines(situation: Situation, file: Given) -> int:
+    """Machines that train. Where the run starts a vLLM server, a recipe counts the one that this has for itself."""
+    said = file.values.get("num_machines", 1)
+    if said in (1, "1") and not isinstance(said, bool):
+        if "num_machines" in file:
+            file.mapped("num_machines", None)
+        return 1
+    if not isinstance(said, int) or isinstance(said, bool) or said < 1:
+        file.refused("num_machines", "it is a number of machines", MACHINES)
+        return 1
+    if situation.starts_server:
+        file.emulated("num_machines", MACHINES, said + 1, "one more, which the vLLM server has for itself")
+    else:
+        file.mapped("num_machines", MACHINES, said)
+    return said
+
+
+def _processes(situation: Situation, file: Given, machines: int) -> None:
     """One process on each GPU; on a machine without, their number alone."""
     processes = file.values["num_processes"]
     on_cpu = file.values.get("use_cpu") is True or file.values.get("distributed_type") == "MULTI_CPU"
@@ -71,10 +87,15 @@ def _processes(situation: Situation, file: Given) -> None:
         file.emulated("num_processes", None, None, "it is said already")
     elif not isinstance(processes, int) or processes < 1:
         file.refused("num_processes", "it is a number of processes", PROCESSES)
+    elif processes % machines:
+        file.refused("num_processes", f"{machines} machines cannot have the same number of them", PROCESSES)
     elif on_cpu:
         file.mapped("num_processes", PROCESSES, processes)
-    else:
+    elif machines == 1:
         file.mapped("num_processes", GPUS, processes, "one process on each GPU")
+    else:
+        each = f"one process on each GPU of {machines} machines"
+        file.mapped("num_processes", GPUS, processes // machines, each)
 
 
 def _strategy(situation: Situation, file: Given, folder: str) -> None:

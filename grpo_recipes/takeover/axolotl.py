@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from grpo_recipes.takeover.accelerate import answer
 from grpo_recipes.takeover.draft import Draft, Given
-from grpo_recipes.takeover.fields import SERVER_ADDRESS
+from grpo_recipes.takeover.situation import SERVER_ADDRESS
 from grpo_recipes.takeover.tables import table_of
 
 NO_TRANSFORM = "a python function makes the prompt: write dataset.prompt and dataset.columns as templates over the row"

@@ -8,15 +8,12 @@ from grpo_recipes.facts.releases import Removed, removal
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.takeover.coercion import Unreadable, as_trl_reads
 from grpo_recipes.takeover.release import in_format_words
-from grpo_recipes.takeover.situation import Situation
+from grpo_recipes.takeover.situation import SERVER_ADDRESS, Situation
 from grpo_recipes.takeover.tables import table_of
 
 ANYWAY = "what grpo-run does anyway"
 # Fields that take more than they say.
 ANNOTATIONS = {"scale_rewards": "bool | str"}
-
-
-SERVER_ADDRESS = ("vllm_server_base_url", "vllm_server_host", "vllm_server_port")
 
 
 def take_fields(situation: Situation) -> None:

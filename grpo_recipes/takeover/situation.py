@@ -10,6 +10,7 @@ from grpo_recipes.schemas.keys import sections
 from grpo_recipes.takeover.draft import Draft, Given
 from grpo_recipes.takeover.release import Release
 
+SERVER_ADDRESS = ("vllm_server_base_url", "vllm_server_host", "vllm_server_port")
 Dialect = Literal["trl", "open_r1", "axolotl"]
 
 
@@ -33,8 +34,18 @@ class Situation:
     def processes(self) -> int | None:
         """Training processes in all, None where nothing says it."""
         values = self.draft.values
-        said = values.get("launch.num_processes") or values.get("launch.gpus_per_node")
-        return said if isinstance(said, int) and said > 0 else None
+        if isinstance(in_all := values.get("launch.num_processes"), int) and in_all > 0:
+            return in_all
+        each, machines = values.get("launch.gpus_per_node"), values.get("launch.num_nodes", 1)
+        if not isinstance(each, int) or not isinstance(machines, int) or each < 1:
+            return None
+        return each * (machines - 1 if self.starts_server and machines > 1 else machines)
+
+    @property
+    def starts_server(self) -> bool:
+        """Whether the run will start a vLLM server, which of several machines has one for itself."""
+        said = {**self.given.taken, **self.given.values}
+        return said.get("vllm_mode") == "server" and not any(name in said for name in SERVER_ADDRESS)
 
     def value(self, name: str) -> object:
         """What a GRPOConfig field will be: as the recipe has it, as the input has it, else the release's default."""

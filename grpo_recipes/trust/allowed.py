@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from grpo_recipes.errors import Refusal
+from grpo_recipes.whole_file import write_whole
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -42,7 +43,7 @@ def is_allowed(sha256: str) -> bool:
 def allow(sha256s: Iterable[str]) -> None:
     """Remembers digests for this user; the file is replaced at once and only its owner can read it.
 
-    Raises ValueError for anything but 64 lower-case hexadecimal digits.
+    Raises ValueError for anything but 64 lower-case hexadecimal digits, Refusal where nothing can be remembered.
     """
     new = set(sha256s)
     for sha in new:
@@ -52,10 +53,12 @@ def allow(sha256s: Iterable[str]) -> None:
     if new <= known:
         return
     path = allowed_file()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        json.dump({"allowed": sorted(known | new)}, file, indent=2)
-        file.write("\n")
-    os.replace(temporary, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps({"allowed": sorted(known | new)}, indent=2) + "\n", 0o600)
+    except OSError as problem:
+        raise Refusal(
+            f"{path}: the list of allowed code cannot be written\n"
+            f"  = because: {problem.strerror or problem}\n"
+            f"  = fix: make room for it and let this user write there; XDG_CONFIG_HOME names another place"
+        ) from problem

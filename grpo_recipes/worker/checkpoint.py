@@ -1,15 +1,36 @@
-"""Checkpoints and models that are whole or not there."""
+"""Checkpoints and models that are whole or not there.
 
+A checkpoint is written beside its place and gets a manifest when all ranks have written; then it is renamed. What is
+replaced or removed is renamed away first. So a folder named checkpoint-<step> is whole whenever the machine stops.
+"""
+
+import contextlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.worker.manifest import NotWhole, read_manifest, sync_files, sync_folder, write_manifest
+
+WRITING = "writing"
+_REMOVED = ".removed-"
+
 
 def latest_checkpoint(checkpoints: Path) -> Path | None:
-    """The checkpoint of the highest step, None if there is none."""
-    return max(_all(checkpoints), key=step_of, default=None)
+    """The whole checkpoint of the highest step, None if there is none."""
+    return next((checkpoint for checkpoint, reason in judged_checkpoints(checkpoints) if reason is None), None)
+
+
+def judged_checkpoints(checkpoints: Path) -> Iterator[tuple[Path, str | None]]:
+    """All folders named as checkpoints, those of the highest steps first, with why one is not whole or None."""
+    for checkpoint in sorted(_all(checkpoints), key=step_of, reverse=True):
+        try:
+            read_manifest(checkpoint)
+        except NotWhole as problem:
+            yield checkpoint, str(problem)
+        else:
+            yield checkpoint, None
 
 
 def step_of(checkpoint: Path) -> int:
@@ -17,9 +38,10 @@ def step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.partition("-")[2])
 
 
-def save_whole_checkpoints(trainer: Any) -> None:
+def save_whole_checkpoints(trainer: Any, experiment: dict[str, Any], add: Callable[[Path], None]) -> None:
     """Lets the trainer write each checkpoint beside its place and renames it when all ranks have written.
 
+    experiment: what defines the run, for the manifest. add: writes more into the folder, called on all ranks.
     Source: transformers 5.23.0 trainer.py `_save_checkpoint`, which writes in place and then removes old
     checkpoints.
     """
@@ -27,15 +49,17 @@ def save_whole_checkpoints(trainer: Any) -> None:
     write = trainer._save_checkpoint
 
     def save(model: Any, trial: Any) -> None:
-        writing = checkpoints / "writing"
+        writing = checkpoints / WRITING
+        name = f"checkpoint-{trainer.state.global_step}"
         trainer.args.output_dir = str(writing)
         try:
             write(model, trial)
         finally:
             trainer.args.output_dir = str(checkpoints)
-        name = f"checkpoint-{trainer.state.global_step}"
+        add(writing / name)
         trainer.accelerator.wait_for_everyone()
         if trainer.is_world_process_zero():
+            write_manifest(writing / name, trainer.state.global_step, trainer.accelerator.num_processes, experiment)
             put_in_place(writing / name, checkpoints / name)
             shutil.rmtree(writing, ignore_errors=True)
             remove_old(checkpoints, trainer.args.save_total_limit)
@@ -45,17 +69,22 @@ def save_whole_checkpoints(trainer: Any) -> None:
 
 
 def remove_old(checkpoints: Path, limit: int | None) -> None:
-    """Removes all but the `limit` checkpoints of the highest steps; None keeps all, 0 and less too."""
-    if limit is not None and limit > 0:
-        for checkpoint in sorted(_all(checkpoints), key=step_of)[:-limit]:
-            shutil.rmtree(checkpoint, ignore_errors=True)
+    """Removes all but the `limit` whole checkpoints of the highest steps; None keeps all, 0 and less too."""
+    if limit is None or limit <= 0:
+        return
+    whole = [checkpoint for checkpoint, reason in judged_checkpoints(checkpoints) if reason is None]
+    for checkpoint in whole[limit:]:
+        with contextlib.suppress(OSError):
+            shutil.rmtree(_renamed_away(checkpoint))
 
 
 def put_in_place(written: Path, place: Path) -> None:
     """Renames a written folder to its place; one of an earlier attempt that lies there is replaced."""
-    if place.exists():
-        shutil.rmtree(place)
+    old = _renamed_away(place) if place.exists() else None
     os.replace(written, place)
+    sync_folder(place.parent)
+    if old is not None:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def save_final(trainer: Any, place: Path, hand_over: Callable[[Path], None]) -> None:
@@ -63,13 +92,38 @@ def save_final(trainer: Any, place: Path, hand_over: Callable[[Path], None]) -> 
 
     hand_over: adds to the written folder, on the first rank, before it is put in its place.
     """
-    writing = place.with_name(f".{place.name}.writing")
+    writing = _writing(place)
     trainer.save_model(str(writing))
     trainer.accelerator.wait_for_everyone()
     if trainer.is_world_process_zero():
         hand_over(writing)
+        sync_files(writing)
         put_in_place(writing, place)
     trainer.accelerator.wait_for_everyone()
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Removes from a run folder what a process that was killed had half written or half removed."""
+    checkpoints, final = folder / "checkpoints", folder / "final"
+    for left in (
+        checkpoints / WRITING,
+        *checkpoints.glob(f"{_REMOVED}*"),
+        _writing(final),
+        *folder.glob(f"{_REMOVED}*"),
+    ):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _writing(place: Path) -> Path:
+    return place.with_name(f".{place.name}.writing")
+
+
+def _renamed_away(place: Path) -> Path:
+    """The place that a folder has now, under a name that nobody takes for it."""
+    away = place.with_name(f"{_REMOVED}{place.name}")
+    shutil.rmtree(away, ignore_errors=True)
+    os.replace(place, away)
+    return away
 
 
 def _all(checkpoints: Path) -> list[Path]:

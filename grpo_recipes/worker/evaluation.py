@@ -1,6 +1,7 @@
 """The held-out measure: the policy answers rows it is not trained on, and the rewards judge them."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,10 +27,11 @@ class Judged:
     columns: dict[str, str]
 
 
-def evaluate(trainer: Any, plan: Plan, rows: Any) -> list[Judged]:
+def evaluate(trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None]) -> list[Judged]:
     """All held-out rows judged, in their order, on every rank. All ranks call it; each answers its share.
 
     Nothing that the training depends on changes: modes of modules and all random states are restored.
+    on_batch: called before each batch of prompts, and before the rewards judge the answers.
     """
     assert plan.evaluation is not None
     share = _share(len(rows), trainer.accelerator.process_index, trainer.accelerator.num_processes)
@@ -40,7 +42,9 @@ def evaluate(trainer: Any, plan: Plan, rows: Any) -> list[Judged]:
             [row["prompt"] for row in given],
             plan.evaluation,
             ends_of(trainer, plan),
+            on_batch,
         )
+        on_batch()
         names = [reward.name for reward in plan.rewards]
         columns = judge(trainer, given, completions, tokens)
     judged = [

@@ -2,12 +2,14 @@
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback
 
+from grpo_recipes.whole_file import write_whole
 from grpo_recipes.worker.evaluation import Judged, changes, evaluate, summary
 from grpo_recipes.worker.metrics import MetricsLog
 from grpo_recipes.worker.planned import Plan
@@ -19,7 +21,7 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
     """Evaluates at the start, every so many steps, and after the last step unless the run was interrupted.
 
     Each row with its answer goes to evaluation/step-<step>.jsonl of the run folder, the means to
-    metrics.jsonl and run.json. seconds: how long all evaluations took so far.
+    metrics.jsonl and run.json. seconds: how long all evaluations took so far. on_batch: called before each batch.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         stop: StopCallback,
     ) -> None:
         self.seconds = 0.0
+        self.on_batch: Callable[[], None] = lambda: None
         self._trainer, self._plan, self._rows = trainer, plan, rows
         self._folder, self._record, self._log, self._stop = folder / "evaluation", record, log, stop
 
@@ -56,7 +59,7 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
 
     def _take(self, moment: str, step: int) -> None:
         started = time.perf_counter()
-        judged = evaluate(self._trainer, self._plan, self._rows)
+        judged = evaluate(self._trainer, self._plan, self._rows, self.on_batch)
         seconds = time.perf_counter() - started
         self.seconds += seconds
         if self._log is None:
@@ -66,9 +69,9 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         figures = {"step": step, **summary(judged, self._plan), "seconds": round(seconds, 3)}
         self._log.write("evaluation", **figures)
         _print(figures)
-        before = self._folder / "step-0.jsonl"
-        if moment == "after" and self._plan.evaluation is not None and self._plan.evaluation.at_start:
-            self._record.update_evaluation(after=figures, **changes(_read_rows(before), judged, self._plan))
+        before = _read_rows(self._folder / "step-0.jsonl") if moment == "after" else None
+        if before is not None and len(before) == len(judged):
+            self._record.update_evaluation(after=figures, **changes(before, judged, self._plan))
         else:
             self._record.update_evaluation(**{moment: figures})
 
@@ -85,9 +88,13 @@ def _print(figures: dict[str, Any]) -> None:
 
 def _write_rows(path: Path, judged: list[Judged]) -> None:
     lines = [json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in judged]
-    path.write_text("".join(lines), encoding="utf-8")
+    write_whole(path, "".join(lines))
 
 
-def _read_rows(path: Path) -> list[Judged]:
-    with path.open(encoding="utf-8") as lines:
-        return [Judged(**json.loads(line)) for line in lines]
+def _read_rows(path: Path) -> list[Judged] | None:
+    """The rows of an evaluation, None where there was none or somebody removed or damaged them."""
+    try:
+        with path.open(encoding="utf-8") as lines:
+            return [Judged(**json.loads(line)) for line in lines]
+    except (OSError, ValueError, TypeError):
+        return None

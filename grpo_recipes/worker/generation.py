@@ -1,6 +1,6 @@
 """The policy answers prompts, in evaluation mode, without leaving a trace in the training."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,17 +29,21 @@ def undisturbed(trainer: Any) -> Iterator[None]:
                 module.training = mode
 
 
-def answers(trainer: Any, prompts: list[Any], how: Evaluation, ends: Ends) -> tuple[list[Any], list[list[int]]]:
+def answers(
+    trainer: Any, prompts: list[Any], how: Evaluation, ends: Ends, on_batch: Callable[[], None]
+) -> tuple[list[Any], list[list[int]]]:
     """One completion for each prompt, and its tokens with the one that ends it.
 
     A completion has the shape that TRL gives to rewards: a string, or a list of one message.
     prompts: all strings or all conversations. Ranks must pass equally many, since weights may be gathered.
+    on_batch: called before each batch.
     """
     ids: list[list[int]] = []
     tokens: list[list[int]] = []
     configuration = _configuration(trainer, how.sampling, ends, greedy=how.greedy)
     with model_for_generation(trainer) as model:
         for start in range(0, len(prompts), how.batch_size):
+            on_batch()
             whole = _prompt_ids(trainer, prompts[start : start + how.batch_size])
             prompt_ids = [list(row[-(how.max_prompt_length or 0) :]) for row in whole]
             ids += prompt_ids

@@ -14,6 +14,7 @@ from grpo_recipes.worker.guard_lines import Lines, groups_per_step
 from grpo_recipes.worker.guards import catalog, no_movement, no_progress, not_finite
 from grpo_recipes.worker.guards.alarm import Alarm, one_line, refusal
 from grpo_recipes.worker.guards.catalog import Training, of_lines
+from grpo_recipes.worker.looked_on import LookedOn
 from grpo_recipes.worker.metrics import MetricsLog
 from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.real_losses import RealLosses
@@ -43,8 +44,16 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
     is over, however it ended.
     """
 
-    def __init__(self, trainer: Any, plan: Plan, folder: Path, record: Record, log: MetricsLog | None) -> None:
-        self._trainer, self._plan, self._record, self._log = trainer, plan, record, log
+    def __init__(
+        self,
+        trainer: Any,
+        plan: Plan,
+        folder: Path,
+        record: Record,
+        log: MetricsLog | None,
+        looked_on: LookedOn,
+    ) -> None:
+        self._trainer, self._plan, self._record, self._log, self._looked_on = trainer, plan, record, log, looked_on
         self._stacks = folder / "stalled" / f"rank-{trainer.accelerator.process_index}.txt"
         self._spoken: dict[str, Spoken] = {}
         self._before: dict[str, int] = {}
@@ -52,6 +61,15 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         self._guards: list[tuple[ModuleType, Any]] = []
         self._losses: RealLosses | None = None
         self._watchdog: Watchdog | None = None
+        if self._action(no_progress) != "off":
+            several = trainer.accelerator.num_processes > 1
+            waits_s = float(trainer.args.ddp_timeout) if several else None
+            self._watchdog = Watchdog(plan.guards, self._stacks, self._on_late, looked_on, waits_s)
+
+    def still(self, what: str) -> None:
+        """Something that is no step goes on: "an evaluation"."""
+        if self._watchdog is not None:
+            self._watchdog.still(what)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begins to watch. What a resumed run logged before is looked at again, without a word."""
@@ -65,11 +83,9 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
             if line is not None:
                 for guard in (guard for module, guard in self._guards if module.LOOKS_BACK):
                     guard.look(line)
-        self._lines = Lines(args, [reward.name for reward in self._plan.rewards], state.global_step)
+        self._lines = lines
         if self._action(not_finite) != "off":
             self._losses = RealLosses(self._trainer, self._on_broken)
-        if self._action(no_progress) != "off":
-            self._watchdog = Watchdog(self._plan.guards, self._stacks, self._on_late)
         if any(module is no_movement for module, _ in self._guards):
             self._before = fingerprints(self._trainer.model)
 
@@ -110,10 +126,21 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         if unseen and self._trainer.is_world_process_zero():
             print(f"guards not seen  {', '.join(unseen)}: nothing was logged for them", flush=True)
 
+    def memory(self) -> dict[str, Any]:
+        """What no log tells of what the guards have seen, for a checkpoint."""
+        guard = next((guard for module, guard in self._guards if module is no_movement), None)
+        return {} if guard is None else {"no_movement": guard.memory(), "before": self._before}
+
+    def remember(self, memory: dict[str, Any]) -> None:
+        """Takes what memory() told; after on_train_begin."""
+        guard = next((guard for module, guard in self._guards if module is no_movement), None)
+        if guard is not None and memory:
+            guard.remember(memory["no_movement"])
+            self._before = memory["before"]
+
     def close(self) -> None:
-        """Watches no longer."""
-        if self._watchdog is not None:
-            self._watchdog.close()
+        """Watches no losses any more; what is saved at the end may still take too long."""
+        self.still("the end of the training")
         if self._losses is not None:
             self._losses.stop()
 
@@ -186,5 +213,6 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         message = refusal(no_progress.NAME, no_progress.ID, step, alarm)
         self._record.end("stopped", EXIT_STOPPED, message)
         print(f"error: {message}", file=sys.stderr, flush=True)
+        self._looked_on.bye()
         sys.stdout.flush()
         os._exit(EXIT_STOPPED)

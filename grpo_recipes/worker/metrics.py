@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.trust.redact import redact_value
+from grpo_recipes.whole_file import write_whole
 
 
 class MetricsLog:
-    """Appends events to metrics.jsonl: start, step, guard, evaluation, end; each is flushed, times are Unix.
+    """Appends events to metrics.jsonl: start, step, guard, evaluation, end; each at once, times are Unix.
 
     resume_step: the step that is gone on from, None for a beginning. What was measured later is trained again; what
     was told of the vLLM server of this run stays.
@@ -19,13 +20,35 @@ class MetricsLog:
 
     def __init__(self, path: Path, *, resume_step: int | None) -> None:
         _forget_after(path, -1 if resume_step is None else resume_step)
-        self._file = path.open("a", encoding="utf-8")
+        self._path = path
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def write(self, event: str, step: int, **values: Any) -> None:
-        """Writes one line. A float that JSON has no word for (NaN, infinity) becomes null."""
+        """Writes one line, or raises OSError. A float that JSON has no word for (NaN, infinity) becomes null."""
         line = {"event": event, "step": step, "time": round(time.time(), 3), **values}
-        self._file.write(json.dumps(redact_value(_plain(line)), ensure_ascii=False, allow_nan=False) + "\n")
-        self._file.flush()
+        try:
+            append_line(self._file, json.dumps(redact_value(_plain(line)), ensure_ascii=False, allow_nan=False))
+        except OSError as problem:
+            problem.filename = str(self._path)
+            raise
+
+    def sync(self) -> None:
+        """Puts all lines on the disk, before a checkpoint that belongs to them counts."""
+        os.fsync(self._file)
+
+
+def append_line(file: int, line: str) -> None:
+    """Writes a line whole or not at all, also beside another process that appends. Raises OSError."""
+    rest = f"{line}\n".encode()
+    written = 0
+    try:
+        while rest:
+            count = os.write(file, rest)
+            written, rest = written + count, rest[count:]
+    except OSError:
+        if written:
+            os.ftruncate(file, os.fstat(file).st_size - written)
+        raise
 
 
 def _plain(value: Any) -> Any:
@@ -39,22 +62,27 @@ def _plain(value: Any) -> Any:
 
 
 def _forget_after(path: Path, step: int) -> None:
-    """Removes the lines of steps that are trained again, and a last line that was cut off."""
+    """Removes the lines of steps that are trained again, and with a word those that are no events."""
     if not path.exists():
         return
-    text = path.read_text(encoding="utf-8")
-    kept = "".join(line for line in text.splitlines(keepends=True) if _is_of(line, step))
-    if kept == text:
-        return  # someone may be reading on from its end
-    temporary = path.with_name(f".{path.name}")
-    temporary.write_text(kept, encoding="utf-8")
-    os.replace(temporary, path)
+    content = path.read_bytes()
+    lines = content.splitlines(keepends=True)
+    steps = [_step(line) for line in lines]
+    damaged = sum(of is None for of in steps)
+    if damaged:
+        print(f"{path.name}: {damaged} damaged line{'s' if damaged != 1 else ''} left out", flush=True)
+    kept = b"".join(line for line, of in zip(lines, steps, strict=True) if of is not None and of <= step)
+    if kept != content:  # else someone may be reading on from its end
+        write_whole(path, kept.decode())
 
 
-def _is_of(line: str, step: int) -> bool:
-    """Whether a line is whole and of a step up to this one, or of the server."""
+def _step(line: bytes) -> float | None:
+    """The step of a line, None for one that is cut off or no event; what is told of the server counts for all steps.
+
+    An evaluation is taken after the checkpoint of its step, so a run that is resumed there takes it again.
+    """
     try:
-        event = json.loads(line)
-        return line.endswith("\n") and bool(event["event"] == "server" or event["step"] <= step)
-    except ValueError:
-        return False
+        event = json.loads(line if line.endswith(b"\n") else b"")
+        return -math.inf if event["event"] == "server" else event["step"] + 0.5 * (event["event"] == "evaluation")
+    except (ValueError, KeyError, TypeError):
+        return None

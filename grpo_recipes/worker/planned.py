@@ -66,7 +66,10 @@ def read_plan(folder: Path) -> Plan:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
-        raise Stopped(f"{path}: the plan cannot be read\n  = because: {problem}") from problem
+        raise Stopped(
+            f"{path}: the plan cannot be read\n  = because: {problem}\n"
+            f"  = fix: bring it back from a copy; recipe.yaml beside it trains anew, in another folder"
+        ) from problem
     if not isinstance(content, dict) or content.get("plan") != PLAN_FORMAT:
         raise Stopped(f"{path}: not a plan of format {PLAN_FORMAT}, the only one that this worker carries out")
     keys = _only(content, [field.name for field in dataclasses.fields(Plan)], "")

@@ -33,7 +33,9 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
         """Starts the clock."""
         self._started, self._first_step = time.perf_counter(), state.global_step
         self._record.update(step=state.global_step, max_steps=state.max_steps)
-        self._log.write("start", state.global_step, max_steps=state.max_steps)
+        said = self._record.read().get("resumed")
+        more = {"resumed": said} if said else {}
+        self._log.write("start", state.global_step, max_steps=state.max_steps, **more)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **kwargs: Any) -> None:
         """Writes a step; what the trainer logs when it ends has no loss and is not one."""

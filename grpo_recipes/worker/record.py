@@ -1,14 +1,25 @@
 """run.json: how the run stands and how it ended. It is replaced whole, so a reader never sees half of it."""
 
+import contextlib
+import errno
 import json
 import os
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.trust.redact import redact_value
+from grpo_recipes.folder_lock import holder, this_launch
+from grpo_recipes.trust.redact import hide_secrets, redact_value
+from grpo_recipes.whole_file import remove_unfinished, write_whole
+from grpo_recipes.worker.same_folder import FolderGone, SameFolder
 
 RECORD_FORMAT = 1
+DAMAGED_FILE = "run.json.damaged"
+# Room on the disk that is given back when a full one leaves none for saying how the run ended.
+RESERVE_FILE = ".reserve"
+_RESERVE_BYTES = 1 << 16
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 # What another process said before this one began anew: how often the vLLM server was started again.
 _KEPT = ("vllm_server",)
 
@@ -17,17 +28,21 @@ class Record:
     """The run.json of a run folder. Rank 0 keeps it; another rank writes only its own failure.
 
     A status that ends the run is never overwritten by another rank: the first failure is the cause of the
-    rest.
+    rest. same: whether the run folder is still that of this run; nothing is written where it is not.
     """
 
     def __init__(self, folder: Path, rank: int) -> None:
+        self.same = SameFolder(folder)
         self._path = folder / "run.json"
         self._rank = rank
 
     def start(self, *, resumed: bool) -> None:
-        """Says that the run is running. A resumed run keeps what the record said before."""
+        """Says that the run is running. A resumed run keeps what the record said before, where it can be read."""
         if self._rank != 0:
             return
+        remove_unfinished(self._path)
+        if resumed:
+            self._set_aside_damaged()
         before = self.read()
         kept = before if resumed else {key: before[key] for key in _KEPT if key in before}
         self._write(
@@ -53,11 +68,15 @@ class Record:
                 "train_wall_s": None,
             }
         )
+        self._reserve()
 
     def update(self, **values: Any) -> None:
         """Sets keys while the run is running; does nothing on other ranks than 0 and after the end."""
+        if self._rank != 0:
+            return
+        self.same.check()  # without its folder there is no run.json that could say that the run is running
         content = self.read()
-        if self._rank == 0 and content.get("status") == "running":
+        if content.get("status") == "running":
             self._write({**content, **values})
 
     def update_evaluation(self, **values: Any) -> None:
@@ -78,17 +97,35 @@ class Record:
         """Says that the run goes on after all, and sets keys."""
         self._write({**self.read(), "status": "running", "ended": None, "exit_code": None, "message": None, **values})
 
-    def end(self, status: str, exit_code: int, message: str | None = None, *, last_word: bool = False) -> bool:
+    def end(
+        self,
+        status: str,
+        exit_code: int,
+        message: str | None = None,
+        *,
+        last_word: bool = False,
+        for_all: bool = False,
+    ) -> bool:
         """Says how the run ended; returns false, and writes nothing, if it is not this rank's to say.
 
         A good end is rank 0's, which still has to save when the others are done; a failure is the first one's.
-        last_word: replaces what was said before, by the one who knows why it failed.
+        last_word: replaces what was said before, by the one who knows why it failed. for_all: any rank may say this,
+        since rank 0 may be gone. Raises nothing: where run.json
+        cannot be written, stderr says so.
         """
         content = self.read()
         is_told = content.get("status", "running") != "running" and not last_word
-        if is_told or (self._rank != 0 and status not in ("failed", "stopped")):
+        may_say = for_all or status in ("failed", "stopped")
+        if is_told or (self._rank != 0 and (not may_say or self._is_of_another_launch())):
             return False
-        self._write({**content, "status": status, "exit_code": exit_code, "message": message, "ended": _now()})
+        content = {**content, "status": status, "exit_code": exit_code, "message": message, "ended": _now()}
+        try:
+            self._write_at_last(content)
+        except FolderGone:
+            return False
+        except OSError as problem:
+            print(hide_secrets(f"run.json does not say how the run ended: {problem}"), file=sys.stderr, flush=True)
+            return False
         return True
 
     def read(self) -> dict[str, Any]:
@@ -100,9 +137,46 @@ class Record:
         return content if isinstance(content, dict) else {}
 
     def _write(self, content: dict[str, Any]) -> None:
-        temporary = self._path.with_name(f".run.json.{self._rank}.{os.getpid()}")
-        temporary.write_text(json.dumps(redact_value(content), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(temporary, self._path)
+        self.same.check()
+        text = json.dumps(redact_value(content), indent=2, ensure_ascii=False) + "\n"
+        write_whole(self._path, text, check=self.same.check)
+
+    def _write_at_last(self, content: dict[str, Any]) -> None:
+        """Writes the end, on a full disk into the room that was kept for it."""
+        try:
+            self._write(content)
+        except OSError as problem:
+            if problem.errno not in _FULL:
+                raise
+            self._path.with_name(RESERVE_FILE).unlink(missing_ok=True)
+            self._write(content)
+        with contextlib.suppress(OSError):
+            self._path.with_name(RESERVE_FILE).unlink(missing_ok=True)
+
+    def _reserve(self) -> None:
+        self._path.with_name(RESERVE_FILE).write_bytes(os.urandom(_RESERVE_BYTES))
+
+    def _is_of_another_launch(self) -> bool:
+        """Whether other processes than those of this launch train here, whose rank 0 was refused the folder."""
+        other = holder(self._path.parent)
+        return other is not None and other.launch is not None and other.launch != this_launch()
+
+    def _set_aside_damaged(self) -> None:
+        """Keeps a record that cannot be read under another name, and leaves out of one what is not of its kind."""
+        with contextlib.suppress(FileNotFoundError):
+            content = self.read()
+            kinds = {"evaluation": dict, "metrics": dict, "guards": list, "step": int}
+            wrong = [key for key, kind in kinds.items() if not isinstance(content.get(key, kind()), kind)]
+            if content and not wrong:
+                return
+            os.replace(self._path, self._path.with_name(DAMAGED_FILE))
+            print(
+                f"run.json is damaged and begun anew, without what it said before of evaluations and guards; "
+                f"the damaged one is {DAMAGED_FILE}",
+                flush=True,
+            )
+            if content:
+                self._write({key: value for key, value in content.items() if key not in wrong})
 
 
 def _now() -> str:

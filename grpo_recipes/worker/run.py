@@ -2,14 +2,25 @@
 
 import os
 import sys
+import time
 import traceback
 from pathlib import Path
 
+from grpo_recipes.folder_lock import TRAINING
+from grpo_recipes.processes import die_with_parent
 from grpo_recipes.trust.redact import hide_secrets
+from grpo_recipes.worker.begin import begin
+from grpo_recipes.worker.checkpoint import remove_leftovers
+from grpo_recipes.worker.folder_faults import explained, make_room
+from grpo_recipes.worker.looked_on import LookedOn
+from grpo_recipes.worker.lost_peer import lost_peer
 from grpo_recipes.worker.planned import Plan, read_plan
 from grpo_recipes.worker.quiet import quiet_libraries
 from grpo_recipes.worker.record import Record
+from grpo_recipes.worker.resuming import checkpoint_to_resume
 from grpo_recipes.worker.reward_functions import check_reward_files
+from grpo_recipes.worker.serving.other_machine import loss_of_server, wait_for_server
+from grpo_recipes.worker.serving.problem import ServerProblem
 from grpo_recipes.worker.stop_request import StopRequest
 from grpo_recipes.worker.stopped import (
     EXIT_DONE,
@@ -20,48 +31,96 @@ from grpo_recipes.worker.stopped import (
 )
 from grpo_recipes.worker.verified import check_model_files
 
+# One that failed writes it down before its connections close; a folder of several machines shows that a moment later.
+OTHERS_SAY_WHY_S = 5.0
+
 
 def train(folder: Path, *, resume: bool) -> int:
     """Trains a run folder and returns the exit code of this process.
 
-    0 done; 1 the trainer failed, with its traceback on stderr; 3 a check stopped it; 75 interrupted by a
-    signal.
+    0 done; 1 the trainer failed, with its traceback on stderr; 2 another run has this folder; 3 a check stopped it;
+    75 interrupted by a signal, or because it lost the other processes of the run or its vLLM server.
     """
     rank = int(os.environ.get("RANK", "0"))
-    record = Record(folder, rank)
-    record.start(resumed=resume)
-    request = StopRequest(lambda: _end_at_once(record))
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        die_with_parent()  # torchrun puts this process into a session of its own: nobody else would end it then
+    request = StopRequest()
     request.listen()
+    record = Record(folder, rank)
+    refused = begin(folder, record, TRAINING if rank == 0 else None, resumed=resume)
+    if refused is not None:
+        return _leave(refused)
+    looked_on = LookedOn(folder, rank, int(os.environ.get("WORLD_SIZE", "1")))
+    request.on_first, request.on_end = looked_on.asked, lambda: _end_at_once(record, looked_on)
     try:
-        return _trained(folder, record, request, resume=resume)
+        code = _trained(folder, record, request, looked_on, resume=resume)
+        looked_on.bye()
+        return code
     except Stopped as stopped:
         if record.end("stopped", EXIT_STOPPED, str(stopped)) or rank == 0:
             print(hide_secrets(f"error: {stopped}"), file=sys.stderr)
-        return _leave(EXIT_STOPPED)
+        return _leave(EXIT_STOPPED, looked_on)
     except BaseException as problem:
-        record.end("failed", EXIT_FAILED, f"{type(problem).__name__}: {problem}")
-        print(hide_secrets(traceback.format_exc()), file=sys.stderr, end="")
-        return _leave(EXIT_FAILED)
+        lost = lost_peer(problem)
+        if lost is not None:
+            return _leave(_interrupted(record, lost), looked_on)
+        if (gone := loss_of_server(folder, problem)) is not None:
+            print(hide_secrets(f"error: {gone}"), file=sys.stderr)
+            record.end("interrupted", EXIT_INTERRUPTED, gone, for_all=True)
+            return _leave(EXIT_INTERRUPTED, looked_on)
+        message = str(problem) if isinstance(problem, ServerProblem) else explained(problem, record.same)
+        make_room(folder, problem)
+        record.end("failed", EXIT_FAILED, message or f"{type(problem).__name__}: {problem}")
+        said = traceback.format_exc() if message is None else f"error: {message}\n"
+        print(hide_secrets(said), file=sys.stderr, end="")
+        return _leave(EXIT_FAILED, looked_on)
 
 
-def _trained(folder: Path, record: Record, request: StopRequest, *, resume: bool) -> int:
+def _trained(folder: Path, record: Record, request: StopRequest, looked_on: LookedOn, *, resume: bool) -> int:
     plan = read_plan(folder)
     check_world(plan)
     user = folder / "worker" / "user"
     check_reward_files(plan.rewards, user)
     check_model_files(plan.model)
-    stop_at_checkpoints(folder, resume=resume)
+    checkpoint = _first_step(plan, folder, record, resume=resume)
+    wait_for_server(plan, folder)
 
     quiet_libraries()
     from grpo_recipes.worker.training import run_training
 
-    interrupted = run_training(plan, folder, record, request, resume=resume)
+    interrupted = run_training(plan, folder, record, request, looked_on, checkpoint)
     if interrupted:
-        record.end("interrupted", EXIT_INTERRUPTED, "stopped by a signal after a whole step")
+        why = loss_of_server(folder)
+        stopped = "stopped by a signal after a whole step"
+        record.end("interrupted", EXIT_INTERRUPTED, stopped if why is None else f"{why}; {stopped}")
         print("interrupted; the checkpoint is whole and the run can be resumed", flush=True)
         return EXIT_INTERRUPTED
     record.end("completed", EXIT_DONE)
     return EXIT_DONE
+
+
+def _interrupted(record: Record, lost: str) -> int:
+    """Says that this process lost the others, unless one of them says within a moment that it failed."""
+    print(hide_secrets(f"{traceback.format_exc()}error: {lost}"), file=sys.stderr, flush=True)
+    give_up = time.monotonic() + OTHERS_SAY_WHY_S
+    while time.monotonic() < give_up and record.read().get("status") == "running":
+        time.sleep(0.2)
+    record.end("interrupted", EXIT_INTERRUPTED, lost, for_all=True)
+    return EXIT_INTERRUPTED
+
+
+def _first_step(plan: Plan, folder: Path, record: Record, *, resume: bool) -> Path | None:
+    """The checkpoint to go on from, None for a beginning. The first rank says so, and what was left half done goes."""
+    stop_at_checkpoints(folder, resume=resume)
+    checkpoint, said = checkpoint_to_resume(folder, plan) if resume else (None, [])
+    if os.environ.get("RANK", "0") == "0":
+        remove_leftovers(folder)
+        for line in said:
+            print(line, flush=True)
+    record.update(resumed=said)
+    if checkpoint is None:
+        record.update(step=0, checkpoint=None, guards=[], evaluation={}, metrics={})
+    return checkpoint
 
 
 def stop_at_checkpoints(folder: Path, *, resume: bool) -> None:
@@ -71,23 +130,37 @@ def stop_at_checkpoints(folder: Path, *, resume: bool) -> None:
         raise Stopped(f"{checkpoints} has checkpoints already\n  = fix: start with --resume, or use a new run folder")
 
 
-def _end_at_once(record: Record) -> None:
+def _end_at_once(record: Record, looked_on: LookedOn) -> None:
     record.end("interrupted", EXIT_INTERRUPTED, "ended at once by a signal")
+    looked_on.bye()
 
 
 def check_world(plan: Plan) -> None:
-    """Raises Stopped if the launcher started another number of processes than planned. Costs no import."""
-    started = int(os.environ.get("WORLD_SIZE", "1"))
-    if started != plan.expect.world_size:
-        raise Stopped(
-            f"processes started: {started}, planned: {plan.expect.world_size}\n"
-            f"  = because: the global batch and so the experiment depend on the number of processes\n"
-            f"  = fix: start with launch.sh of the run folder, or plan again for this machine"
-        )
+    """Raises Stopped if the launcher started other processes than planned, or on other machines. Costs no import.
+
+    GROUP_WORLD_SIZE, machines, and LOCAL_WORLD_SIZE, processes on this one, are known where torchrun starts them.
+    """
+    machines = plan.world.num_nodes
+    planned = {
+        "WORLD_SIZE": ("processes started", plan.expect.world_size),
+        "GROUP_WORLD_SIZE": ("machines that started", machines),
+        "LOCAL_WORLD_SIZE": ("processes started on this machine", plan.expect.world_size // machines),
+    }
+    for name, (what, count) in planned.items():
+        started = int(os.environ.get(name, "1" if name == "WORLD_SIZE" else count))
+        if started != count:
+            raise Stopped(
+                f"{what}: {started}, planned: {count}\n"
+                f"  = because: the global batch and so the experiment depend on the number of processes\n"
+                f"  = fix: start with launch.sh of the run folder{' on each machine' if machines > 1 else ''}, "
+                f"or plan again for {'these machines' if machines > 1 else 'this machine'}"
+            )
 
 
-def _leave(exit_code: int) -> int:
+def _leave(exit_code: int, looked_on: LookedOn | None = None) -> int:
     """Ends a process of several at once: a regular end would wait for ranks that wait for this one."""
+    if looked_on is not None:
+        looked_on.bye()
     sys.stdout.flush()
     sys.stderr.flush()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:

@@ -1,9 +1,22 @@
-"""Serves and trains the run folder that holds worker/serve.py. `--resume`: from its last checkpoint."""
+"""Serves and trains the run folder that holds worker/serve.py. `--resume`: from its last checkpoint.
 
+`--alone ADDRESS`: serves alone, for trainers on other machines. ADDRESS: name or address of the one with rank 0; the
+server listens where this machine faces it.
+"""
+
+import argparse
 import sys
 from pathlib import Path
 
+from grpo_recipes.worker.serving.alone import serve_alone
 from grpo_recipes.worker.serving.run import serve
 
 if __name__ == "__main__":
-    sys.exit(serve(Path(__file__).resolve().parent.parent, resume="--resume" in sys.argv[1:]))
+    options = argparse.ArgumentParser()
+    options.add_argument("--resume", action="store_true")
+    options.add_argument("--alone", metavar="ADDRESS")
+    given = options.parse_args()
+    folder = Path(__file__).resolve().parent.parent
+    if given.alone is not None:
+        sys.exit(serve_alone(folder, address=given.alone))
+    sys.exit(serve(folder, resume=given.resume))

@@ -1,32 +1,44 @@
-"""The training ends with a checkpoint when any rank was asked to stop."""
+"""The training ends with a checkpoint when any rank was asked to stop, and checkpoints come where they are exact."""
 
 from typing import Any
 
 import torch
 from transformers import TrainerCallback
 
+from grpo_recipes.worker.generation_window import is_used_up
 from grpo_recipes.worker.stop_request import StopRequest
 
 
 class StopCallback(TrainerCallback):  # type: ignore[misc]
-    """Ends the training with a checkpoint after the step in which any rank was asked to stop."""
+    """Ends the training with a checkpoint where a generation is used up after any rank was asked to stop.
 
-    def __init__(self, request: StopRequest, accelerator: Any) -> None:
+    A checkpoint that is due between is written there, too. It comes before callbacks that look at what is saved.
+    """
+
+    def __init__(self, request: StopRequest, trainer: Any) -> None:
         self.interrupted = False
         self._request = request
-        self._accelerator = accelerator
+        self._trainer = trainer
+        self._is_due = False
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
-        """Asks all ranks; a signal that comes in the very last step changes nothing."""
-        if self._any_rank_asked() and state.global_step < state.max_steps:
-            self.interrupted = True
-            control.should_save = True
-            control.should_training_stop = True
+        """Asks all ranks; a signal that comes in the last steps changes nothing, since the run then just ends."""
+        if state.global_step >= state.max_steps:
+            return control
+        self._is_due |= control.should_save
+        control.should_save = is_used_up(self._trainer) and self._is_due
+        if is_used_up(self._trainer):
+            self._is_due = False
+            if self._any_rank_asked():
+                self.interrupted = True
+                control.should_save = True
+                control.should_training_stop = True
         return control
 
     def _any_rank_asked(self) -> bool:
-        if self._accelerator.num_processes == 1:
+        accelerator = self._trainer.accelerator
+        if accelerator.num_processes == 1:
             return self._request.requested
-        asked = torch.tensor([int(self._request.requested)], device=self._accelerator.device)
+        asked = torch.tensor([int(self._request.requested)], device=accelerator.device)
         torch.distributed.all_reduce(asked, op=torch.distributed.ReduceOp.MAX)
         return bool(asked.item())

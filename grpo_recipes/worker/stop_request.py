@@ -8,31 +8,35 @@ import threading
 import time
 from collections.abc import Callable
 
+from grpo_recipes.processes import ASKING
 from grpo_recipes.worker.stopped import EXIT_INTERRUPTED
-
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopRequest:
-    """Whether SIGTERM or SIGINT has come.
+    """Whether a signal has come that asks to stop.
 
-    on_end: called before the process ends at once. grace_s: a launcher and a terminal may both pass the same
-    wish on, so signals within this time after the first are the same signal.
+    on_first: called when it has; on_end: before the process ends at once. grace_s: a launcher and a terminal may both
+    pass the same wish on, so signals within this time after the first are the same signal.
     """
 
-    def __init__(self, on_end: Callable[[], None], grace_s: float = 3.0) -> None:
+    def __init__(self, on_end: Callable[[], None] = lambda: None, grace_s: float = 3.0) -> None:
         self.requested = False
         self.can_wait = False
-        self._on_end = on_end
+        self.on_end = on_end
+        self.on_first: Callable[[], None] = lambda: None
         self._grace_s = grace_s
         self._first: float | None = None
 
     def listen(self) -> None:
-        """Takes the signals over. A thread sees them even while the main thread waits inside a collective."""
+        """Takes the signals over. A thread sees them even while the main thread waits inside a collective.
+
+        An ignored hangup stays ignored, as nohup wants it.
+        """
         reader, writer = socket.socketpair()
         writer.setblocking(False)
-        for number in SIGNALS:
-            signal.signal(number, lambda *_: None)
+        for number in ASKING:
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, lambda *_: None)
         signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
         threading.Thread(target=self._watch, args=(reader, writer), name="signals", daemon=True).start()
 
@@ -40,14 +44,15 @@ class StopRequest:
         # `writer` is only held, so that it is not closed: signals are written to its number.
         while numbers := reader.recv(64):
             for number in numbers:
-                if number in SIGNALS:
+                if number in ASKING:
                     self._receive()
 
     def _receive(self) -> None:
         now = time.monotonic()
         if self.can_wait and self._first is None:
             self._first, self.requested = now, True
+            self.on_first()
         elif self._first is None or now - self._first > self._grace_s:
-            self._on_end()
+            self.on_end()
             sys.stdout.flush()
             os._exit(EXIT_INTERRUPTED)

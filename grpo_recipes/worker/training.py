@@ -8,7 +8,7 @@ from typing import Any
 from accelerate.utils import gather_object
 
 from grpo_recipes.worker.chat_template import stop_at_endless_template
-from grpo_recipes.worker.checkpoint import latest_checkpoint, save_final, save_whole_checkpoints, step_of
+from grpo_recipes.worker.checkpoint import save_final, save_whole_checkpoints, step_of
 from grpo_recipes.worker.checks import as_records, report, run_checks, stop_if_different
 from grpo_recipes.worker.data import prepared_rows
 from grpo_recipes.worker.ended import EndedShares
@@ -17,6 +17,7 @@ from grpo_recipes.worker.extended_model import write_extended_model
 from grpo_recipes.worker.extension_lock import stop_at_stale_lock
 from grpo_recipes.worker.generation_file import set_aside
 from grpo_recipes.worker.guard_callback import GuardCallback
+from grpo_recipes.worker.looked_on import LookedOn
 from grpo_recipes.worker.metrics import MetricsLog
 from grpo_recipes.worker.model import build_trainer, training_arguments
 from grpo_recipes.worker.model_card import hand_over
@@ -26,6 +27,9 @@ from grpo_recipes.worker.proof_callback import ProofCallback
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.resumed_epochs import ResumedEpochs
 from grpo_recipes.worker.reward_functions import load_rewards
+from grpo_recipes.worker.run_state import RunState, Trained, told_until
+from grpo_recipes.worker.same_folder import check_before_saving
+from grpo_recipes.worker.same_run import experiment
 from grpo_recipes.worker.seeds import SeedEachStep
 from grpo_recipes.worker.serving.address import check_other_server
 from grpo_recipes.worker.shims.catalog import apply_before_trainer, apply_on_trainer
@@ -34,10 +38,21 @@ from grpo_recipes.worker.stop_request import StopRequest
 from grpo_recipes.worker.stopped import Stopped
 from grpo_recipes.worker.verified import seen_in_trainer, stop_if_not_found
 from grpo_recipes.worker.vllm.engine import close_engine
+from grpo_recipes.worker.waiting import wait_as_planned
 
 
-def run_training(plan: Plan, folder: Path, record: Record, request: StopRequest, *, resume: bool) -> bool:
-    """Trains, and returns whether a signal interrupted it. Raises Stopped if a check forbids it."""
+def run_training(
+    plan: Plan,
+    folder: Path,
+    record: Record,
+    request: StopRequest,
+    looked_on: LookedOn,
+    checkpoint: Path | None,
+) -> bool:
+    """Trains, and returns whether a signal interrupted it. Raises Stopped if a check forbids it.
+
+    checkpoint: the one that is gone on from, None for a beginning.
+    """
     trainer, held_out = _prepared(plan, folder, record)
     checks = run_checks(plan, trainer)
     record.update(checks=as_records(checks))
@@ -45,13 +60,17 @@ def run_training(plan: Plan, folder: Path, record: Record, request: StopRequest,
     if trainer.is_world_process_zero():
         print(report(checks), flush=True)
 
-    checkpoint = latest_checkpoint(folder / "checkpoints") if resume else None
-    stop = StopCallback(request, trainer.accelerator)
-    log, guards = _add_callbacks(trainer, plan, held_out, folder, record, stop, checkpoint)
+    if checkpoint is not None:
+        record.update(step=step_of(checkpoint), checkpoint=str(checkpoint), **told_until(checkpoint))
+    stop = StopCallback(request, trainer)
+    log, guards = _add_callbacks(trainer, plan, held_out, folder, record, stop, looked_on, checkpoint)
     request.can_wait = True
     cpu, wall = time.process_time(), time.perf_counter()
     try:
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    except Trained:
+        # transformers would train one step more than max_steps.
+        trainer.callback_handler.on_train_end(trainer.args, trainer.state, trainer.control)
     finally:
         guards.close()
     cpu_s, wall_s = _cpu_of_all_ranks(trainer, time.process_time() - cpu), time.perf_counter() - wall
@@ -70,6 +89,7 @@ def run_training(plan: Plan, folder: Path, record: Record, request: StopRequest,
 def _prepared(plan: Plan, folder: Path, record: Record) -> tuple[Any, Any]:
     """The trainer, its shims applied, and the held-out rows, None without an evaluation."""
     apply_before_trainer(plan)
+    wait_as_planned(plan.arguments.GRPOConfig)
     stop_at_stale_lock(folder)
     rank = int(os.environ.get("RANK", "0"))
     if plan.tokenizer.add_tokens and rank == 0:
@@ -92,7 +112,6 @@ def _prepared(plan: Plan, folder: Path, record: Record) -> tuple[Any, Any]:
     if ignored and trainer.is_world_process_zero():
         print(f"not used of the model's generation_config.json  {', '.join(ignored)}", flush=True)
     record.update(generation_config_ignored=ignored, shims=apply_on_trainer(trainer, plan))
-    save_whole_checkpoints(trainer)
     return trainer, held_out
 
 
@@ -115,6 +134,7 @@ def _add_callbacks(
     folder: Path,
     record: Record,
     stop: StopCallback,
+    looked_on: LookedOn,
     checkpoint: Path | None,
 ) -> tuple[MetricsLog | None, GuardCallback]:
     """Adds what watches the training; returns the metrics log, None on other ranks than 0, and the guards."""
@@ -134,8 +154,14 @@ def _add_callbacks(
         trainer.add_callback(lines)
     if evaluation is not None:
         trainer.add_callback(evaluation)
-    guards = GuardCallback(trainer, plan, folder, record, log)
+    guards = GuardCallback(trainer, plan, folder, record, log, looked_on)
+    if evaluation is not None:
+        evaluation.on_batch = lambda: guards.still("a batch of an evaluation")
     trainer.add_callback(guards)
+    state = RunState(trainer, record, guards, log, checkpoint)
+    save_whole_checkpoints(trainer, experiment(folder), state.save)
+    check_before_saving(trainer, record.same)
+    trainer.add_callback(state)
     trainer.add_callback(ProofCallback(trainer, plan, record))  # the last one, since it leaves when it is done
     return log, guards
 

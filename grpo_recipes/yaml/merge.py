@@ -6,7 +6,7 @@ from typing import Any
 
 from grpo_recipes.finding import Finding, Mark, Path, dotted
 from grpo_recipes.yaml import ids
-from grpo_recipes.yaml.page import shown
+from grpo_recipes.yaml.page import shown, single_quoted
 
 EXTEND = "extend"
 
@@ -114,7 +114,9 @@ def _no_list(path: Path, old: object, mark: Mark) -> Finding:
 def _not_items(path: Path, items: object, mark: Mark) -> Finding:
     message = f"{shown(dotted(path), 80)} is extended with something else than a list"
     because = (f"extend takes the items to add; there stands {shown(str(items))}",)
-    fix = f"{shown(str(path[-1]), 80)}: {{extend: [...]}}"
+    is_open = items is None or isinstance(items, dict)
+    item = "..." if is_open else single_quoted(shown(items)) if isinstance(items, str) else str(items)
+    fix = f"{shown(str(path[-1]), 80)}: {{extend: [{item}]}}"
     return Finding(ids.EXTEND_NO_LIST, "error", message, dotted(path), mark, because, fix)
 
 

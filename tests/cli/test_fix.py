@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import small_disks
 
 TARGET = (
     "trl==1.16.0,transformers==5.23.0,peft==0.21.2,accelerate==1.15.0,datasets==5.2.0,torch==2.13.0,gpus=1xRTX-4090"
@@ -86,3 +87,15 @@ def test_a_file_that_is_no_yaml_is_left_alone(grpo_run: Callable, recipe: Path) 
     recipe.write_text("recipe: [1\n")
     answer = grpo_run("validate", str(recipe), "--fix", "--write")
     assert (answer.code, recipe.read_text()) == (2, "recipe: [1\n")
+
+
+def test_a_recipe_that_cannot_be_written_stays_as_it_was(small_disk: Callable, grpo_run: Callable) -> None:
+    disk = small_disk(16)
+    recipe = disk / "case.yaml"
+    recipe.write_text(RECIPE)
+    small_disks.fill(disk)
+    answer = grpo_run("validate", str(recipe), "--target", TARGET, "--fix", "--write")
+    assert answer.code == 2
+    assert f"error: {recipe} cannot be written, and is as it was\n  = because: No space left on device" in answer.err
+    assert recipe.read_text() == RECIPE
+    assert sorted(path.name for path in disk.iterdir()) == ["ballast", "case.yaml"]

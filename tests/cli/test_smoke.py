@@ -60,7 +60,7 @@ def test_a_trial_differs_from_its_run_in_steps_rows_and_what_it_leaves(
         ([], 32),
         (["dataset.max_rows=20"], 20),
         (["grpo.optimizer_steps_per_generation=2"], 32),
-        (["grpo.optimizer_steps_per_generation=4"], 64),
+        (["grpo.optimizer_steps_per_generation=4", "training.save_steps=52"], 64),
         (["training.per_device_train_batch_size=32"], 32),
     ],
     ids=["two steps", "fewer are planned", "one generation for both", "one for four", "four parts of a step"],

@@ -1,7 +1,8 @@
 """Put in the place of worker/train.py: trains as that does, and writes what each rank holds when the steps are done.
 
-parameters-<rank>.json of the run folder: for each parameter how many numbers it has, how many of them lie in this
-process outside of a shard, and how many are in its shard.
+timeouts-<rank>.json of the run folder: the seconds that each process group waits. parameters-<rank>.json: for each
+parameter how many numbers it has, how many of them lie in this process outside of a shard, and how many are in its
+shard.
 """
 
 import json
@@ -9,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch.distributed import distributed_c10d
 from transformers import TrainerCallback, trainer
 
 from grpo_recipes.worker.run import train
@@ -31,6 +34,9 @@ class Looking(TrainerCallback):  # type: ignore[misc]
             for name, parameter in kwargs["model"].named_parameters()
         }
         (FOLDER / f"parameters-{args.process_index}.json").write_text(json.dumps(held))
+        groups = [group._get_backend(torch.device("cpu")) for group in distributed_c10d._world.pg_map]
+        seconds = [group.options._timeout.total_seconds() for group in groups]
+        (FOLDER / f"timeouts-{args.process_index}.json").write_text(json.dumps(seconds))
 
 
 if __name__ == "__main__":

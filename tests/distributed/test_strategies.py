@@ -66,10 +66,13 @@ def test_zero3_is_ddp_with_shards_and_saves_the_adapter_whole(run_of: RunOf, tmp
     moved = [name for name, tensor in loaded_weights(reference).items() if "lora_B" in name and tensor.any()]
     assert len(moved) == 14
 
-    sharded = looked_at("zero3", "LoRA", tmp_path)
+    sharded = looked_at("zero3", "LoRA", tmp_path, trl__ddp_timeout=333)
 
     _assert_same(sharded, reference)
     _assert_sharded(sharded)
+    for rank in range(2):
+        seconds = json.loads((sharded.folder / f"timeouts-{rank}.json").read_text())
+        assert len(seconds) > 1 and set(seconds) == {333}, "DeepSpeed makes groups of its own"
 
 
 def test_a_stale_extension_lock_holds_nobody_up(run_of: RunOf, tmp_path: Path) -> None:

@@ -21,3 +21,23 @@ def beyond(family: str, positions: int, length: int) -> int:
     with torch.no_grad():
         model(out)  # what the loss is computed of
     return int(out.shape[1]) - 2
+
+
+def ended_by(stop: str, token: str) -> bool:
+    """Whether a stop text ends a completion in which an added token is said again and again, before its last one."""
+    from in_library import FOLDER
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(FOLDER / "model")
+    tokenizer.add_tokens([*"</>S", token])
+    model = AutoModelForCausalLM.from_pretrained(FOLDER / "model")
+    model.resize_token_embeddings(len(tokenizer))
+    said = [*tokenizer("a")["input_ids"], tokenizer.convert_tokens_to_ids(token)]
+    out = model.generate(
+        **tokenizer("1+1=", return_tensors="pt"),
+        tokenizer=tokenizer,
+        stop_strings=[stop],
+        max_new_tokens=8,
+        prefix_allowed_tokens_fn=lambda _, ids: [said[len(ids) % 2]],
+    )
+    return int(out.shape[1]) - 4 < 8

@@ -138,3 +138,26 @@ def fsdp_plugin(torch_release: str) -> int:
     real = versions.compare_versions
     dataclasses.is_torch_version = lambda operation, wanted: real(versions.parse(torch_release), operation, wanted)
     return int(dataclasses.FullyShardedDataParallelPlugin(fsdp_version=2).fsdp_version)
+
+
+def steps_of_exact_resumes(accumulation: int, feeds: int, iterations: int, steps: int) -> list[int]:
+    """The steps after which a run can be interrupted and comes to the weights of one that was not, bit for bit."""
+    import hashlib
+
+    from transformers import set_seed
+
+    arguments = {"gradient_accumulation_steps": accumulation, "steps_per_generation": feeds, "learning_rate": 0.01}
+    arguments |= {"num_iterations": iterations, "max_steps": steps}
+    parts = {"rows": [{"prompt": f"{n}+1="} for n in range(64)]}
+
+    def weights(checkpoint: str | None) -> tuple[str, str]:
+        set_seed(0)
+        # A resumed run must not write over the checkpoints of the whole one.
+        saves = {"save_strategy": "steps", "save_steps": 1} if checkpoint is None else {}
+        trainer = in_library._trainer(arguments | saves, **parts)
+        trainer.train(resume_from_checkpoint=checkpoint)
+        numbers = b"".join(parameter.detach().numpy().tobytes() for parameter in trainer.model.parameters())
+        return hashlib.sha256(numbers).hexdigest(), trainer.args.output_dir
+
+    whole, folder = weights(None)
+    return [step for step in range(1, steps) if weights(f"{folder}/checkpoint-{step}")[0] == whole]

@@ -25,6 +25,9 @@ STRICTER = {
     "TRU002": "the libraries take any text; whoever gets the recipe gets the token",
     "TRU003": "the libraries import and write what they are told; nobody has allowed it",
     "WLD001": "decides the world and refuses nothing",
+    "WLD005": "a warning alone: nobody reads it",
+    "WLD006": "sbatch takes the last of two equal options: the job would be another than the one that is followed",
+    "WLD007": "Slurm gives the signal at once; each start of the job would save and stop, as tests/slurm has it",
 }
 # Evidence files that are not named by a rule file.
 PROVEN_IN = {

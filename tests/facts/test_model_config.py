@@ -106,6 +106,11 @@ def test_a_hub_id_is_no_local_folder() -> None:
     assert read_model_config("no-such-owner/no-such-model") is None
 
 
+@pytest.mark.parametrize("revision", ["/dev/zero", "../../../../../../../../dev/zero", "/"])
+def test_a_revision_does_not_lead_out_of_the_cache(revision: str) -> None:
+    assert cached_snapshot("owner/model", revision) is None
+
+
 @pytest.mark.parametrize("model", ["a" * 300, "owner/" + "a" * 300, "./" + "b/" * 3000, "a\0b"], ids=len)
 @pytest.mark.parametrize("revision", [None, "c" * 300])
 def test_a_name_that_no_file_system_takes_has_no_config(model: str, revision: str | None) -> None:

@@ -37,9 +37,12 @@ def _errors(file: Path, target: str) -> list[str]:
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
 def test_a_shipped_recipe_has_no_error(recipe: Path) -> None:
-    gpus = {"qwen2_5_7b_zero3": "8xH100-80GB", "quickstart": "0", "quickstart_qlora": "0"}.get(
-        recipe.stem, "1xH100-80GB"
-    )
+    gpus = {
+        "qwen2_5_7b_zero3": "8xH100-80GB",
+        "qwen2_5_7b_two_nodes": "8xH100-80GB",
+        "quickstart": "0",
+        "quickstart_qlora": "0",
+    }.get(recipe.stem, "1xH100-80GB")
     assert _errors(recipe, f"{STACK},vllm==0.30.0,gpus={gpus}") == []
 
 

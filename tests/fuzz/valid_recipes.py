@@ -75,7 +75,7 @@ def _training(draw: random.Random, autocast: bool | None) -> dict[str, Any]:
         "adam_beta2": (0.999, 0.95),
         "max_grad_norm": (1.0, 0.2, 0),
         "gradient_checkpointing": (True, False),
-        "save_steps": (0, 50),
+        "save_steps": (0, 40),
         "save_total_limit": (None, 2),
     }
     length = draw.choice([{"max_steps": draw.choice([10, 500])}, {"num_train_epochs": draw.choice([1, 2.5])}])

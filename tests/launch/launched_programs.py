@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from grpo_recipes.launch.supervisor import _all_processes
+from grpo_recipes.processes import all_processes
 
 MARK = "GRPO_RECIPES_TEST"
 LAUNCH_SH = """#!/usr/bin/env bash
@@ -38,7 +38,7 @@ sys.exit(1 if any([rank.wait() != 0 for rank in ranks]) else 0)
 def marked(mark: str) -> list[int]:
     """Living processes that were started with this mark in their environment."""
     found = []
-    for process in _all_processes():
+    for process in all_processes():
         with contextlib.suppress(OSError):
             environment = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
             if not process.is_zombie and f"{MARK}={mark}".encode() in environment:

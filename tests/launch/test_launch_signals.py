@@ -117,7 +117,7 @@ def test_nothing_outlives_a_killed_supervisor(ranks: int, run_folder: MakeFolder
     folder = run_folder(DEAF, ranks=ranks)
     process = grpo_run(folder)
     wait_until(ready(folder, ranks))
-    supervisors = [pid for pid in marked(mark) if b"supervisor.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    supervisors = [pid for pid in marked(mark) if b".supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     assert len(supervisors) == 1
     os.kill(supervisors[0], signal.SIGKILL)
     process.communicate(timeout=8)

@@ -110,6 +110,15 @@ def test_a_terminal_gets_a_bar_and_lines_that_stay() -> None:
     assert "[bold]brackets stay[/bold]" in text
 
 
+def test_a_resumed_run_says_from_where_it_goes_on() -> None:
+    echo = io.StringIO()
+    said = ["skipped checkpoint-6: model.safetensors is missing", "resumed from checkpoint-4"]
+    with progress(echo) as shown:
+        shown.show({"event": "start", "step": 0, "max_steps": 8})
+        shown.show({"event": "start", "step": 4, "max_steps": 8, "resumed": said})
+    assert echo.getvalue().splitlines() == said
+
+
 def test_no_terminal_gets_plain_lines() -> None:
     assert isinstance(progress(io.StringIO()), PlainProgress)
 

@@ -10,6 +10,7 @@ from grpo_recipes.plan import (
     Model,
     Plan,
     Reward,
+    Slurm,
     Tokenizer,
     Vllm,
     VllmServer,
@@ -58,6 +59,19 @@ def beside_a_server(plan: Plan, *gpus: int) -> Plan:
     return dataclasses.replace(plan, vllm=Vllm("server", "bfloat16", server=server))
 
 
+def beside_a_server_node(plan: Plan, *gpus: int) -> Plan:
+    """The plan with a vLLM server that has these GPUs of one machine more."""
+    plan = beside_a_server(plan, *gpus)
+    assert plan.vllm is not None and plan.vllm.server is not None
+    server = dataclasses.replace(plan.vllm.server, own_node=True)
+    return dataclasses.replace(plan, vllm=dataclasses.replace(plan.vllm, server=server))
+
+
+def with_slurm(plan: Plan, slurm: Slurm) -> Plan:
+    """The plan as a job of Slurm."""
+    return dataclasses.replace(plan, world=dataclasses.replace(plan.world, engine="slurm"), slurm=slurm)
+
+
 CASES: dict[str, Plan] = {
     "single_cpu": plan_for(World("local", 1, 1, "cpu", "single"), bf16=False),
     "single_cuda": plan_for(World("local", 1, 1, "cuda", "single"), bf16=True),
@@ -67,7 +81,39 @@ CASES: dict[str, Plan] = {
     "zero2_autocast_cuda_8": plan_for(World("local", 1, 8, "cuda", "zero2"), deepspeed=ZERO2_AUTOCAST, bf16=True),
     "zero3_offload_cuda_8": plan_for(World("local", 1, 8, "cuda", "zero3"), deepspeed=ZERO3_OFFLOAD, bf16=True),
     "fsdp2_cuda_8": plan_for(World("local", 1, 8, "cuda", "fsdp2"), bf16=True),
+    "nodes_2_ddp_cuda_8": plan_for(World("local", 2, 16, "cuda", "ddp"), bf16=True),
+    "nodes_2_zero3_cuda_8": plan_for(World("local", 2, 16, "cuda", "zero3"), deepspeed=ZERO3_OFFLOAD, bf16=True),
+    "nodes_2_ddp_cpu": plan_for(World("local", 2, 2, "cpu", "ddp")),
+    "nodes_2_zero2_cpu": plan_for(World("local", 2, 2, "cpu", "zero2"), deepspeed=ZERO2),
+    "nodes_2_and_server_node": beside_a_server_node(plan_for(World("local", 2, 16, "cuda", "ddp"), bf16=True), 0, 1),
+    "node_and_server_node": beside_a_server_node(plan_for(World("local", 1, 8, "cuda", "ddp"), bf16=True), 0, 1),
     "server_cpu": beside_a_server(plan_for(World("local", 1, 1, "cpu", "single"))),
     "server_cuda_1_of_4": beside_a_server(plan_for(World("local", 1, 3, "cuda", "ddp"), bf16=True), 3),
     "server_cuda_1_of_2": beside_a_server(plan_for(World("local", 1, 1, "cuda", "single"), bf16=True), 1),
+    "slurm_nodes_2_cpu": with_slurm(
+        plan_for(World("local", 2, 2, "cpu", "ddp")), Slurm(None, None, None, None, 0, None, None, 60, 10)
+    ),
+    "slurm_nodes_2_cuda_8": with_slurm(
+        plan_for(World("local", 2, 16, "cuda", "ddp"), bf16=True),
+        Slurm(
+            "low,high",
+            "team",
+            "long",
+            "1-00:00:00",
+            8,
+            "h100",
+            64,
+            600,
+            10,
+            {"exclusive": True, "comment": 'it\'s "ours" # not theirs', "mem": "0"},
+        ),
+    ),
+    "slurm_node_1_cuda_1": with_slurm(
+        plan_for(World("local", 1, 1, "cuda", "single"), bf16=True),
+        Slurm("low", None, None, "60", 1, None, 8, 600, 0),
+    ),
+    "slurm_nodes_2_and_server_node": with_slurm(
+        beside_a_server_node(plan_for(World("local", 2, 16, "cuda", "ddp"), bf16=True), *range(8)),
+        Slurm("low", None, None, "240", 8, None, 64, 600, 10),
+    ),
 }

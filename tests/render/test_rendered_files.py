@@ -6,6 +6,7 @@ After a wanted change: GOLDEN=write pytest tests/render; then read the diff.
 import dataclasses
 import json
 import os
+import socket
 import subprocess
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from grpo_recipes.plan import Plan
 from grpo_recipes.render.accelerate import accelerate_yaml
 from grpo_recipes.render.deepspeed import deepspeed_json, merged
 from grpo_recipes.render.launch_script import launch_sh, train_sh
+from grpo_recipes.render.slurm import job_sbatch
 
 GOLDEN = Path(__file__).parent / "golden"
 RENDERERS = {
@@ -25,6 +27,7 @@ RENDERERS = {
     "deepspeed.json": deepspeed_json,
     "launch.sh": launch_sh,
     "train.sh": train_sh,
+    "job.sbatch": job_sbatch,
 }
 
 
@@ -54,7 +57,8 @@ def test_accelerate_yaml_is_yaml_and_says_nothing_that_deepspeed_json_says(case:
     if plan.deepspeed is None:
         assert content["mixed_precision"] == ("bf16" if plan.arguments.GRPOConfig.get("bf16") else "no")
     else:
-        assert set(content["deepspeed_config"]) == {"deepspeed_config_file", "zero3_init_flag"}
+        several = {"deepspeed_multinode_launcher"} if plan.world.num_nodes > 1 else set()
+        assert set(content["deepspeed_config"]) == {"deepspeed_config_file", "zero3_init_flag"} | several
         assert "mixed_precision" not in content
 
 
@@ -77,7 +81,7 @@ def test_merging_leaves_both_sides_as_they_were() -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_bash_can_read_the_scripts(case: str) -> None:
-    for script in filter(None, (launch_sh(CASES[case]), train_sh(CASES[case]))):
+    for script in filter(None, (launch_sh(CASES[case]), train_sh(CASES[case]), job_sbatch(CASES[case]))):
         done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True)
         assert (done.returncode, done.stderr) == (0, "")
 
@@ -120,6 +124,96 @@ def test_launch_sh_starts_several_processes_through_accelerate(tmp_path: Path) -
     lines = run_launch_sh(CASES["ddp_cpu_2"], tmp_path)
     launch = "-m accelerate.commands.launch --config_file accelerate.yaml --main_process_port 4711"
     assert lines[0] == f"{launch} worker/train.py --resume"
+
+
+MACHINE_1 = ["--node", "1", "--address", "10.0.0.7", "--port", "29500"]
+
+
+def run_as_a_machine(plan: Plan, folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """What launch.sh starts with these arguments, one of several machines; the program prints its own."""
+    (folder / "launch.sh").write_text(launch_sh(plan), encoding="utf-8")
+    program = folder / "program"
+    program.write_text('#!/bin/sh\n[ "$1" = -c ] && echo 4711 && exit\necho "$@"\nenv\n', encoding="utf-8")
+    program.chmod(0o755)
+    return subprocess.run(
+        ["bash", str(folder / "launch.sh"), *arguments],
+        env={"PATH": os.environ["PATH"], "HOME": "/data/me", "PYTHON": str(program)},
+        text=True,
+        capture_output=True,
+    )
+
+
+@pytest.mark.parametrize("more", [[], ["--resume"]])
+def test_one_of_several_machines_meets_the_others_first(more: list[str], tmp_path: Path) -> None:
+    done = run_as_a_machine(CASES["nodes_2_ddp_cpu"], tmp_path, *MACHINE_1, *more)
+    words = " ".join(["", *more]) if more else ""
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[0] == (
+        f"-u worker/meet.py 1 2 10.0.0.7 29500{words} -- {tmp_path}/program -m accelerate.commands.launch"
+        " --config_file accelerate.yaml --machine_rank 1 --main_process_ip 10.0.0.7 --main_process_port 29500"
+        f" worker/train.py{words}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "--node is missing"),
+        (["--resume"], "--node is missing"),
+        (["--node", "0"], "--address is missing"),
+        ([*MACHINE_1[:3], "", "--port", "29500"], "--address has no value"),
+        (MACHINE_1[:4], "--port is missing"),
+        ([*MACHINE_1, "--node"], "--node has no value"),
+        ([*MACHINE_1, "--node", "2"], "--node 2 is not one of its 2 machines"),
+        ([*MACHINE_1, "--node", "-1"], "--node -1 is not one of its 2 machines"),
+        ([*MACHINE_1, "--node", "01"], "--node 01 is not one of its 2 machines"),
+        ([*MACHINE_1, "--port", "70000"], "--port 70000 is no port"),
+        ([*MACHINE_1, "--resumed"], "--resumed is no argument of it"),
+    ],
+    ids=" ".join,
+)
+def test_what_a_machine_is_not_told_is_said(arguments: list[str], told: str, tmp_path: Path) -> None:
+    done = run_as_a_machine(CASES["nodes_2_ddp_cpu"], tmp_path, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[:2] == [
+        f"launch.sh: {told}",
+        "usage: bash launch.sh --node N --address A --port P [--resume]",
+    ]
+
+
+def test_machines_compile_extensions_each_for_itself(tmp_path: Path) -> None:
+    lines = run_as_a_machine(CASES["nodes_2_zero2_cpu"], tmp_path, *MACHINE_1).stdout.splitlines()
+    folder = next(line for line in lines if line.startswith("TORCH_EXTENSIONS_DIR="))
+    assert folder == f"TORCH_EXTENSIONS_DIR=/data/me/.cache/torch_extensions/{socket.gethostname()}-1"
+
+
+@pytest.mark.parametrize("case", ["nodes_2_and_server_node", "node_and_server_node"])
+def test_a_server_with_a_machine_of_its_own_is_started_there(case: str, tmp_path: Path) -> None:
+    done = run_as_a_machine(CASES[case], tmp_path, "--server", "--address", "10.0.0.7")
+    assert done.stdout.splitlines()[0] == "-u worker/serve.py --alone 10.0.0.7", done.stderr
+    assert run_as_a_machine(CASES[case], tmp_path, "--server").returncode == 2
+
+
+def test_beside_a_server_node_one_machine_trains_alone(tmp_path: Path) -> None:
+    done = run_as_a_machine(CASES["node_and_server_node"], tmp_path, "--resume")
+    launch = "-m accelerate.commands.launch --config_file accelerate.yaml --main_process_port 4711"
+    assert done.stdout.splitlines()[0] == f"{launch} worker/train.py --resume", done.stderr
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_signal_of_a_cluster_kills_no_launcher(case: str, tmp_path: Path) -> None:
+    (tmp_path / "train.sh").write_text(train_sh(CASES[case]) or launch_sh(CASES[case]), encoding="utf-8")
+    program = tmp_path / "program"
+    program.write_text('#!/bin/sh\n[ "$1" = -c ] && echo 1 && exit\nkill -USR1 $$\necho lives\n', encoding="utf-8")
+    program.chmod(0o755)
+    several = CASES[case].world.num_nodes > 1
+    done = subprocess.run(
+        ["bash", str(tmp_path / "train.sh"), *(MACHINE_1 if several else [])],
+        env={"PATH": os.environ["PATH"], "HOME": "/data/me", "PYTHON": str(program)},
+        text=True,
+        capture_output=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "lives\n"), done.stderr
 
 
 @pytest.mark.parametrize(

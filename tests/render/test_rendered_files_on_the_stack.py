@@ -72,6 +72,16 @@ def test_accelerate_reads_its_files_as_they_were_meant(tmp_path: Path) -> None:
         "server_cpu": ("NO", 1, "simple"),
         "server_cuda_1_of_2": ("NO", 1, "simple"),
         "server_cuda_1_of_4": ("MULTI_GPU", 3, "torchrun"),
+        "nodes_2_ddp_cuda_8": ("MULTI_GPU", 16, "torchrun"),
+        "nodes_2_zero3_cuda_8": ("DEEPSPEED", 16, "deepspeed"),
+        "nodes_2_ddp_cpu": ("MULTI_GPU", 2, "torchrun"),
+        "nodes_2_zero2_cpu": ("DEEPSPEED", 2, "deepspeed"),
+        "nodes_2_and_server_node": ("MULTI_GPU", 16, "torchrun"),
+        "node_and_server_node": ("MULTI_GPU", 8, "torchrun"),
+        "slurm_nodes_2_cpu": ("MULTI_GPU", 2, "torchrun"),
+        "slurm_nodes_2_cuda_8": ("MULTI_GPU", 16, "torchrun"),
+        "slurm_node_1_cuda_1": ("NO", 1, "simple"),
+        "slurm_nodes_2_and_server_node": ("MULTI_GPU", 16, "torchrun"),
     }
     assert {case: (each["type"], each["processes"], each["launcher"]) for case, each in found.items()} == expected
     assert {found[case]["port"] for case in CASES if not case.startswith("single")} == {4711}
@@ -79,6 +89,39 @@ def test_accelerate_reads_its_files_as_they_were_meant(tmp_path: Path) -> None:
     assert found["fsdp2_cuda_8"]["fsdp"] == 2
     assert (found["zero2_cpu_2"]["init"], found["zero3_offload_cuda_8"]["init"]) == (False, True)
     assert found["zero2_cpu_2"]["file"] == "deepspeed.json"
+
+
+MACHINE = """
+import json, os, sys
+from accelerate.commands.launch import _validate_launch_command, launch_command_parser
+from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
+found = {}
+for case in sys.argv[1:]:
+    os.chdir(case)
+    words = "--config_file accelerate.yaml --machine_rank 1 --main_process_ip 10.0.0.7 --main_process_port 29500 x.py"
+    parsed = _validate_launch_command(launch_command_parser().parse_args(words.split()))[0]
+    command = None
+    if parsed.use_deepspeed:
+        parsed.deepspeed_fields_from_accelerate_config = ""
+        command = prepare_deepspeed_cmd_env(parsed)[0]
+    else:
+        prepare_multi_gpu_env(parsed)
+    found[case] = [command, parsed.nnodes, parsed.nproc_per_node, parsed.node_rank, parsed.rdzv_endpoint,
+        parsed.rdzv_backend]
+    os.chdir("..")
+print(json.dumps(found))
+"""
+
+
+def test_each_of_several_machines_starts_its_own_processes(tmp_path: Path) -> None:
+    cases = {case: plan for case, plan in CASES.items() if plan.world.num_nodes > 1}
+    for case, plan in cases.items():
+        folder_of(plan, tmp_path / case, "")
+    found = json.loads(run([sys.executable, "-c", MACHINE, *cases], tmp_path).splitlines()[-1])
+    each = {case: str(plan.world.num_processes // 2) for case, plan in cases.items()}
+    # No command: DeepSpeed's own launcher, which logs in to other machines, is not asked.
+    expected = {case: [None, "2", each[case], 1, "10.0.0.7:29500", "static"] for case in cases}
+    assert found == expected
 
 
 FSDP = """

@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import small_disks
 from render_cases import CASES
 
 from grpo_recipes.errors import Refusal
@@ -163,3 +165,26 @@ def test_a_place_that_cannot_be_written_is_refused_in_words(tmp_path: Path) -> N
     (tmp_path / "file").write_text("")
     with pytest.raises(Refusal, match="the run folder cannot be written"):
         write_run_folder(SINGLE, str(tmp_path / "file" / "run"), "")
+
+
+@pytest.mark.parametrize("kib", [4, 40, 400], ids=["its first files", "its worker", "the rest of it"])
+def test_a_full_disk_leaves_nothing_of_a_run_folder(kib: int, small_disk: Callable[[int], Path]) -> None:
+    disk = small_disk(kib)
+    with pytest.raises(Refusal) as refused:
+        write_run_folder(SINGLE, str(disk / "runs" / "one"), "recipe: 1\n")
+    where, because, fix = refused.value.text.splitlines()
+    assert where == f"{disk / 'runs' / 'one'}: the run folder cannot be written"
+    assert because.startswith("  = because: ") and because.endswith("No space left on device")
+    assert fix == "  = fix: make room, or --out with a folder elsewhere"
+    assert list(disk.rglob("*")) in ([], [disk / "runs"])
+
+
+def test_a_read_only_place_is_refused_in_one_message(small_disk: Callable[[int], Path]) -> None:
+    disk = small_disk(4096)
+    small_disks.make_read_only(disk)
+    with pytest.raises(Refusal) as refused:
+        write_run_folder(SINGLE, str(disk / "run"), "recipe: 1\n")
+    assert refused.value.text.splitlines()[1:] == [
+        "  = because: Read-only file system",
+        "  = fix: make it writable, or --out with a folder elsewhere",
+    ]

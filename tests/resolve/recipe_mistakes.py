@@ -44,6 +44,13 @@ MISTAKES = [
         "lora: {r: 16, lora_alpha: 32}",
     ),
     (
+        'generation: {stop: {extend: "</a>"}}',
+        "SCH002",
+        "generation.stop",
+        "generation.stop is {'extend': '</a>'}, it must be a list",
+        "stop: ['</a>']",
+    ),
+    (
         "model: Qwen/Qwen2-0.5B-Instruct",
         "SCH002",
         "model",
@@ -256,7 +263,7 @@ MISTAKES = [
         "FCT006",
         "trl.steps_per_generation",
         "steps_per_generation is 'auto', it must be a whole number",
-        None,
+        "remove steps_per_generation",
     ),
     (
         "trl: {full_determinism: yes}",

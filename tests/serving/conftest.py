@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from serving_programs import MARK, PYTHON, marked, wait_until
+from two_networks import Network
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +51,29 @@ def by_hand() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
     _end(started)
 
 
+HERE = Network()
+
+
+@pytest.fixture
+def machine() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
+    """Starts a program of a run folder's worker as launch.sh does on one of several machines."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(folder: Path, program: str, *arguments: str, network: Network = HERE) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [*network.prefix, PYTHON, "-u", f"worker/{program}", *arguments],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    _end(started)
+
+
 @pytest.fixture
 def grpo_run() -> Iterator[Callable[[Path], "subprocess.Popen[str]"]]:
     """Starts `launch` in a process of its own, which can be sent signals."""
@@ -70,6 +94,5 @@ def grpo_run() -> Iterator[Callable[[Path], "subprocess.Popen[str]"]]:
 
 def _end(started: list["subprocess.Popen[str]"]) -> None:
     for process in started:
-        if process.poll() is None:
+        with process:
             process.kill()
-        process.communicate()

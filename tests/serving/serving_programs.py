@@ -3,7 +3,9 @@
 import contextlib
 import dataclasses
 import json
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,9 +23,10 @@ from grpo_recipes.plan import (
     VllmServer,
     World,
 )
+from grpo_recipes.processes import all_processes
 from grpo_recipes.render.run_folder import write_run_folder
 from grpo_recipes.schemas.guards import Guards as GuardsSection
-from grpo_recipes.worker.serving.processes import all_processes
+from grpo_recipes.worker import train
 
 MARK = "GRPO_RECIPES_TEST"
 MODEL = "/models/small"
@@ -31,7 +34,7 @@ MODEL = "/models/small"
 SERVER = """
 import argparse, http.server, json, os, subprocess, sys, time
 options = argparse.ArgumentParser()
-for name in ("--model", "--port", "--after", "--serves", "--says"):
+for name in ("--model", "--host", "--port", "--after", "--serves", "--says"):
     options.add_argument(name)
 given = options.parse_args()
 if given.says: sys.exit(given.says)
@@ -49,7 +52,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(known.get(self.path, b""))
     def log_message(self, *_): pass
-http.server.HTTPServer(("127.0.0.1", int(given.port)), Answer).serve_forever()
+http.server.HTTPServer((given.host, int(given.port)), Answer).serve_forever()
 """
 # What trainers of these tests share: a run.json, and how often each was started with what.
 TRAINER = """
@@ -68,6 +71,15 @@ starts = len(open("trainers").readlines())
 def end(status, code):
     record.end(status, code)
     sys.exit(code)
+"""
+# Stands for the training in the worker of a run whose server has a machine of its own.
+TRAINING = """
+import json, os, signal, time, urllib.request
+def run_training(plan, folder, record, request, looked_on, checkpoint):
+    words = ("GRPO_RUN_VLLM_URL", "VLLM_HOST_IP", "NO_PROXY")
+    (folder / "told").write_text(json.dumps({key: os.environ.get(key) for key in words}))
+    def ask(): urllib.request.urlopen(os.environ["GRPO_RUN_VLLM_URL"] + "/health").read()
+    ask()
 """
 TRAIN_SH = """#!/usr/bin/env bash
 exec "${PYTHON:-python}" -u worker/train.py "$@"
@@ -109,11 +121,31 @@ def planned_server(*command: str, **changes: object) -> VllmServer:
 def served_run(folder: Path, trainer: str, *words: str, world: World | None = None, **server: object) -> Path:
     """A run folder whose trainer is a program after TRAINER; words are more options of SERVER."""
     (folder.parent / "server.py").write_text(SERVER)
-    program = ("-I", "-S", str(folder.parent / "server.py"), "--model", "{model}", "--port", "{port}")
+    program = (
+        "-I",
+        "-S",
+        str(folder.parent / "server.py"),
+        "--model",
+        "{model}",
+        "--host",
+        "{host}",
+        "--port",
+        "{port}",
+    )
     planned = dataclasses.replace(planned_server(*program, *words), **server)  # type: ignore[arg-type]
     write_run_folder(plan_with_server(world or World("local", 1, 1, "cpu", "single"), planned), str(folder), "")
     (folder / "worker" / "train.py").write_text(TRAINER + trainer)
     (folder / "train.sh").write_text(TRAIN_SH)
+    return folder
+
+
+def run_on_two_machines(folder: Path, training: str, *words: str, **server: object) -> Path:
+    """A run folder whose server has a machine of its own; training: the rest of TRAINING, words: options of SERVER."""
+    served_run(folder, "", *words, **{"startup_timeout": 60, "own_node": True, **server})  # type: ignore[arg-type]
+    shutil.copyfile(Path(train.__file__), folder / "worker" / "train.py")
+    worker = folder / "worker" / "grpo_recipes" / "worker"
+    (worker / "training.py").write_text(TRAINING + textwrap.indent(training, "    "))
+    (worker / "quiet.py").write_text("def quiet_libraries(): pass")  # which imports them
     return folder
 
 
@@ -140,7 +172,7 @@ def marked(mark: str) -> list[int]:
     return found
 
 
-def wait_until(condition: Callable[[], object], timeout_s: float = 8.0) -> None:
+def wait_until(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end, "waited in vain"

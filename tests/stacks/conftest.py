@@ -4,6 +4,7 @@ Tests of one stack run together, since its process is kept for them: a test that
 it, and left out when --stacks does not name it.
 """
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 from environments import ENVIRONMENTS, chosen
 from laboratory import Laboratory
 from stacks_table import StacksTable
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "worker"))  # what a run leaves
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

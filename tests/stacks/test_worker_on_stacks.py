@@ -9,6 +9,7 @@ import pytest
 from environments import STACKS
 from laboratory import Laboratory, Outcome
 from rendered import Rendered, rendered
+from resumed_runs import trained_lines, weights
 from small_model import PAD, WORDS, write_small_model
 from test_same_experiment import recipe
 
@@ -18,7 +19,8 @@ NEWEST = STACKS[-1]
 # trl 0.16 has no other loss than bnpo.
 OTHERS = [stack for stack in STACKS if not stack.startswith("0.16.")]
 CHECKPOINTED = [stack for stack in OTHERS if stack.startswith(("0.14.", "0.15.", "0.17.", "0.19.", "0.21."))]
-ROWS, PER_STEP, EPOCHS, SAVED = 11, 2, 3, 7
+# The checkpoint is between two lines of figures, in the second epoch.
+ROWS, PER_STEP, EPOCHS, SAVED, PER_LINE = 11, 2, 3, 7, 3
 STEPS = ROWS // PER_STEP * EPOCHS
 OWN_SAMPLING = {
     "do_sample": False,  # with a temperature: transformers 4 reads such a file and refuses to write it
@@ -64,7 +66,8 @@ def trained(laboratory: Laboratory, stack: str, run: Rendered, **given: Any) -> 
 def epochs(laboratory: Laboratory, stack: str, folder: Path) -> tuple[list[list[int]], Path]:
     """The prompts of three epochs in their order, and the run folder."""
     changes = {"max_steps": None, "num_train_epochs": EPOCHS, "save_steps": SAVED}
-    run = made(stack, folder / "it", inputs(folder / "rows"), training=changes, generation={"max_completion_length": 2})
+    short = {"generation": {"max_completion_length": 2}, "logging": {"logging_steps": PER_LINE}}
+    run = made(stack, folder / "it", inputs(folder / "rows"), training=changes, **short)
     found = trained(laboratory, stack, run).result["prompts"]
     assert run.folder is not None
     return found, run.folder
@@ -94,10 +97,13 @@ def test_rows_come_in_the_same_whole_steps_over_epochs_and_after_a_resume(
     record = json.loads((run / "run.json").read_text())
     assert (record["step"], record["max_steps"]) == (STEPS, STEPS)
 
+    lines, tensors = trained_lines(run), weights(run)
     forget_after(run)
     resumed = laboratory.run(stack, "worker_experiments.rows_read", run_folder=str(run), resume=True)
     assert resumed.result is not None and resumed.result["exit_code"] == 0, resumed.output[-4000:]
     assert resumed.result["prompts"] == found[SAVED * PER_STEP :]
+    assert trained_lines(run) == lines
+    assert weights(run) == tensors != {}
 
 
 @pytest.mark.parametrize("stack", OTHERS)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import small_disks
 from taken import BASE
 
 from grpo_recipes.takeover.shipped import shipped_recipes
@@ -110,3 +111,20 @@ def test_secrets_are_not_printed(grpo_run: Callable, folder: Path) -> None:
     (folder / "config.yaml").write_text(f"{BASE}hub_token: {token}\n")
     answer = grpo_run("init", "--from", "config.yaml")
     assert token not in answer.out + answer.err
+
+
+@pytest.mark.parametrize(("name", "kib"), [("quickstart", 16), ("qwen2_lora", 0)], ids=["its data", "the recipe"])
+def test_a_full_disk_leaves_no_part_of_a_recipe(
+    name: str, kib: int, small_disk: Callable, grpo_run: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = small_disk(64)
+    small_disks.fill(disk, left_kib=kib)
+    monkeypatch.chdir(disk)
+    answer = grpo_run("init", name)
+    assert answer.code == 2
+    assert "No space left on device" in answer.err and "\n  = fix: make room" in answer.err
+    assert [path.name for path in disk.rglob("*")] in (
+        ["ballast"],
+        ["ballast", "quickstart"],
+        ["quickstart", "ballast"],
+    )

@@ -3,9 +3,11 @@
 import hashlib
 import json
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import small_disks
 
 from grpo_recipes.errors import Refusal
 from grpo_recipes.plan import Arguments, Data, Expect, Guards, Model, Plan, Reward, Tokenizer, World
@@ -158,3 +160,16 @@ def test_the_refusal_has_the_line_to_paste() -> None:
     line = f"--allow-code {ONE} --allow-code {TWO} --allow-code {'b' * 64}"
     assert line in text
     assert resolve_allowed(line.split()[1::2], parts) == [ONE, TWO, "b" * 64]
+
+
+def test_a_list_that_cannot_be_written_is_refused_and_stays(
+    small_disk: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = small_disk(16)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(disk))
+    allow(["a" * 64])
+    small_disks.fill(disk)
+    with pytest.raises(Refusal, match="cannot be written\n  = because: No space left on device\n  = fix: make room"):
+        allow([f"{number:064x}" for number in range(100)])
+    assert is_allowed("a" * 64)
+    assert [path.name for path in allowed_file().parent.iterdir()] == [allowed_file().name]

@@ -73,6 +73,6 @@ def test_a_log_file_keeps_what_steers_a_terminal_and_no_secret(tmp_path: Path, m
     monkeypatch.setenv("HF_TOKEN", "correct-horse")
     with redacted_log(str(tmp_path / "train.log")) as output:
         for part in (b"\x1b[31m 10%\r 20%\r", b"token correct-", b"horse\n\xff end without a line"):
-            os.write(output, part)
+            os.write(output.writing, part)
             time.sleep(0.02)
     assert (tmp_path / "train.log").read_bytes() == (b"\x1b[31m 10%\r 20%\rtoken <redacted>\n\xff end without a line")

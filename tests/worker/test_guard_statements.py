@@ -15,7 +15,7 @@ from grpo_recipes.worker.guards.entropy_collapse import EntropyCollapse
 from grpo_recipes.worker.guards.far_from_sampler import FarFromSampler
 from grpo_recipes.worker.guards.kl_rise import KlRise
 from grpo_recipes.worker.guards.no_movement import NoMovement
-from grpo_recipes.worker.guards.no_progress import longest
+from grpo_recipes.worker.guards.no_progress import end_after, longest
 from grpo_recipes.worker.guards.truncation import Truncation
 from grpo_recipes.worker.guards.wasted_groups import WastedGroups
 from grpo_recipes.worker.guards.zero_variance import ZeroVariance
@@ -132,12 +132,18 @@ def test_a_schedule_that_has_come_down_to_zero_is_no_fault() -> None:
 
 @pytest.mark.parametrize(
     ("durations", "expected"),
-    [([100.0] * 4, None), ([1.0] * 5, 300.0), ([60.0] * 9, 600.0), ([60.0, 1e6, 60.0, 60.0, 1.0], 600.0)],
+    [([100.0] * 4, 1800.0), ([1.0] * 5, 300.0), ([60.0] * 9, 600.0), ([60.0, 1e6, 60.0, 60.0, 1.0], 600.0)],
     ids=["too few steps", "quick steps", "slow steps", "outliers"],
 )
-def test_a_step_may_take_ten_times_the_median(durations: list[float], expected: float | None) -> None:
+def test_a_step_may_take_ten_times_the_median(durations: list[float], expected: float) -> None:
     assert longest(DEFAULTS, durations) == expected
     assert longest(replace(DEFAULTS, no_progress_seconds=7), [0.1] * 5) == 7
+
+
+def test_processes_that_wait_for_each_other_end_by_their_own_timeout() -> None:
+    assert end_after(300.0, None) == 1200.0
+    assert end_after(300.0, 600.0) == 1200.0
+    assert end_after(300.0, 2000.0) == 2060.0
 
 
 def test_every_guard_has_its_page_its_key_and_its_place_in_the_plan() -> None:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.stack
 SMALL = {"per_device_train_batch_size": 4, "num_generations": 2, "max_completion_length": 3}
 # Called once for each step's completions, with `calls` counted from 1.
 REWARD = """
-import time
+import os, re, signal, subprocess, time
 
 calls, kept = 0, []
 
@@ -204,6 +204,40 @@ def test_a_step_that_hangs_ends_the_run_and_leaves_the_stacks(run: Callable[...,
     assert "mine.py" in (stopped.folder / "stalled" / "rank-0.txt").read_text()
 
 
+HELD = "re.match(r'(a+)+$', 'a' * 60 + 'b') if calls == 8 else None; return digits"
+
+
+def test_a_regular_expression_without_end_is_ended_from_outside(run: Callable[..., Trained]) -> None:
+    ended = run(HELD, {"no_progress_seconds": 1}, arguments={**SMALL, "max_steps": 12})
+    assert ended.exit_code == -9, ended.output
+    assert (ended.record["status"], ended.record["exit_code"]) == ("stopped", 3)
+    assert "no_progress: the guard stopped the run at step 8 [GRD006]" in ended.record["message"]
+    assert "a step lets no other thread of its process run for " in ended.record["message"]
+    assert ended.record["message"] in ended.output
+    stacks = (ended.folder / "stalled" / "rank-0.txt").read_text()
+    assert "mine.py" in stacks and "in mine" in stacks and 're/__init__.py", line' in stacks
+
+
+def test_a_first_step_and_an_evaluation_that_hang_end_the_run(
+    run: Callable[..., Trained], held_out: Callable[..., Changes]
+) -> None:
+    hangs = "time.sleep(90 if len(digits) == {} else 0); return digits"
+    watched = {"no_progress_seconds": 1}
+    first = run(hangs.format(4), watched, arguments={**SMALL, "max_steps": 12})
+    evaluation = run(hangs.format(11), watched, arguments={**SMALL, "max_steps": 12}, evaluation=held_out())
+    assert (first.exit_code, evaluation.exit_code) == (3, 3), first.output + evaluation.output
+    assert "found    a step takes 24 s so far; it is at mine.py:11 in mine" in first.record["message"]
+    assert "a batch of an evaluation takes 24 s so far; it is at mine.py:11" in evaluation.record["message"]
+
+
+def test_a_run_that_was_suspended_goes_on(run: Callable[..., Trained]) -> None:
+    suspended = "os.kill(os.getpid(), signal.SIGSTOP) if calls == 8 else None; return digits"
+    wakes = "subprocess.Popen(['sh', '-c', f'sleep 17; kill -CONT {os.getpid()}']) if calls == 8 else None; "
+    woken = run(wakes + suspended, {"no_progress_seconds": 1}, arguments={**SMALL, "max_steps": 9})
+    assert woken.exit_code == 0, woken.output
+    assert woken.record["guards"] == []
+
+
 def test_a_step_that_is_late_is_only_said_where_that_is_wanted(run: Callable[..., Trained]) -> None:
     late = "time.sleep(6 if calls == 8 else 0); return digits"
     guards = {"no_progress_seconds": 1, "no_progress_factor": 4, "no_progress": "warn"}
@@ -233,12 +267,14 @@ def test_processes_stop_together_when_one_has_a_loss_that_is_no_number(run: Call
 def test_a_resumed_run_goes_on_where_its_guards_were(run: Callable[..., Trained]) -> None:
     steps = {**SMALL, "save_strategy": "steps", "save_steps": 8, "max_steps": 20}
     guards = {"zero_variance_groups": 20, "wasted_groups": "off", "truncation_share": 0.5}
-    learned = "return [0.5] * len(texts) if calls > 2 else digits"
+    # The same code in both processes, and in the second one the same values from its first step on.
+    saved = "__import__('glob').glob(__file__.rpartition('/worker/')[0] + '/checkpoints/checkpoint-8')"
+    learned = f"return [0.5] * len(texts) if calls > 2 or {saved} else digits"
     whole = run(learned, guards, arguments=steps)
     assert whole.exit_code == 0, whole.output
     for name in ("checkpoint-16", "checkpoint-20"):
         (whole.folder / "checkpoints" / name).rename(whole.folder / name)
-    again = run("return [0.5] * len(texts)", guards, arguments=steps, folder=str(whole.folder), resume=True)
+    again = run(learned, guards, arguments=steps, folder=str(whole.folder), resume=True)
     assert again.exit_code == 0, again.output
     # Windows that were half full are full two steps later, and nothing is counted twice.
     assert (list(again.guards()), again.guards()) == (["truncation"], whole.guards())

@@ -14,6 +14,10 @@ from grpo_recipes.worker.planned import Plan, read_plan
 pytestmark = pytest.mark.stack
 
 
+def on_batch() -> None:
+    """Nobody watches the evaluations of these tests."""
+
+
 @pytest.fixture(scope="module")
 def lora_run(
     make_plan: Callable[..., Changes],
@@ -66,19 +70,19 @@ def test_an_evaluation_leaves_modes_and_generators_as_they_were(lora_run: tuple[
     before = (random.getstate(), numpy.random.get_state()[1].tolist(), torch.get_rng_state().tolist())
     sampled = dataclasses.replace(plan, evaluation=dataclasses.replace(plan.evaluation, greedy=False))
 
-    first, second = evaluate(trainer, sampled, rows), evaluate(trainer, sampled, rows)
+    first, second = evaluate(trainer, sampled, rows, on_batch), evaluate(trainer, sampled, rows, on_batch)
 
     assert [module.training for module in trainer.model.modules()] == modes
     assert before == (random.getstate(), numpy.random.get_state()[1].tolist(), torch.get_rng_state().tolist())
     assert first == second
-    assert first != evaluate(trainer, plan, rows)
+    assert first != evaluate(trainer, plan, rows, on_batch)
 
 
 def test_means_are_those_of_the_rewards_that_were_given(lora_run: tuple[Plan, Any, Any]) -> None:
     from grpo_recipes.worker.evaluation import evaluate, summary
 
     plan, trainer, rows = lora_run
-    judged = evaluate(trainer, plan, rows)
+    judged = evaluate(trainer, plan, rows, on_batch)
     figures = summary(judged, plan)
 
     lengths = [row.rewards["later"] for row in judged]
@@ -95,7 +99,7 @@ def test_batches_with_padding_answer_as_single_prompts_do(lora_run: tuple[Plan, 
     from grpo_recipes.worker.evaluation import evaluate
 
     plan, trainer, rows = lora_run
-    judged = evaluate(trainer, plan, rows)
+    judged = evaluate(trainer, plan, rows, on_batch)
     trainer.model.eval()
     for row, answer in zip(rows, judged, strict=True):
         inputs = trainer.processing_class(text=[row["prompt"]], return_tensors="pt")
@@ -109,12 +113,12 @@ def test_the_models_own_generation_file_changes_nothing(lora_run: tuple[Plan, An
     from grpo_recipes.worker.evaluation import evaluate
 
     plan, trainer, rows = lora_run
-    before = evaluate(trainer, plan, rows)
+    before = evaluate(trainer, plan, rows, on_batch)
     own = trainer.model.generation_config
     kept = own.repetition_penalty, own.max_new_tokens
     own.repetition_penalty, own.max_new_tokens = 5.0, 2
     try:
-        assert evaluate(trainer, plan, rows) == before
+        assert evaluate(trainer, plan, rows, on_batch) == before
     finally:
         own.repetition_penalty, own.max_new_tokens = kept
 

@@ -1,12 +1,16 @@
 """run.json, metrics.jsonl and checkpoints hold what they should, also after an interruption."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import small_disks
 
+from grpo_recipes.whole_file import write_whole
 from grpo_recipes.worker.metrics import MetricsLog
-from grpo_recipes.worker.record import Record
+from grpo_recipes.worker.record import RESERVE_FILE, Record
+from grpo_recipes.worker.same_folder import FolderGone
 
 
 def read(folder: Path) -> dict[str, object]:
@@ -70,16 +74,6 @@ def test_steps_that_are_trained_again_are_in_the_metrics_once(tmp_path: Path) ->
 
 
 @pytest.mark.stack
-def test_the_latest_checkpoint_is_that_of_the_highest_step(tmp_path: Path) -> None:
-    from grpo_recipes.worker.checkpoint import latest_checkpoint
-
-    assert latest_checkpoint(tmp_path / "none") is None
-    for name in ("checkpoint-9", "checkpoint-10", "writing/checkpoint-11", "checkpoint-old"):
-        (tmp_path / name).mkdir(parents=True)
-    assert latest_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
-
-
-@pytest.mark.stack
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0, "0:00"), (-1, "0:00"), (59.6, "1:00"), (3599, "59:59"), (3661, "1:01:01")]
 )
@@ -98,3 +92,69 @@ def test_metrics_that_need_no_change_stay_the_same_file(tmp_path: Path) -> None:
     MetricsLog(path, resume_step=5).write("start", 5)
     assert path.stat().st_ino == inode
     assert [json.loads(line)["event"] for line in path.read_text().splitlines()] == ["step", "end", "start"]
+
+
+def test_lines_that_are_no_events_are_left_out_with_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a crash of the machine leaves: zeros, a cut line, bytes of another file; and a whole line that is odd."""
+    path = tmp_path / "metrics.jsonl"
+    log = MetricsLog(path, resume_step=None)
+    log.write("step", 1, said="one line\u2028to json")
+    whole = path.read_bytes()
+    path.write_bytes(b"\0" * 4096 + b"\n" + whole + b'\xff\xfe\n[1]\n{"step": 1}\n{"event": "step", "step": 1')
+    MetricsLog(path, resume_step=2)
+    assert path.read_bytes() == whole
+    assert capsys.readouterr().out == "metrics.jsonl: 5 damaged lines left out\n"
+    path.write_bytes(b"")
+    MetricsLog(path, resume_step=2).write("step", 3)
+    assert len(path.read_bytes().splitlines()) == 1
+    assert capsys.readouterr().out == ""
+
+
+def test_a_line_that_does_not_fit_leaves_no_part_of_it(small_disk: Callable[[int], Path]) -> None:
+    disk = small_disk(64)
+    log = MetricsLog(disk / "metrics.jsonl", resume_step=None)
+    log.write("step", 1)
+    before = (disk / "metrics.jsonl").read_bytes()
+    with pytest.raises(OSError, match="No space left on device") as problem:
+        log.write("step", 2, long="x" * 100_000)
+    assert problem.value.filename == str(disk / "metrics.jsonl")
+    assert (disk / "metrics.jsonl").read_bytes() == before
+
+
+def test_the_end_is_written_on_a_full_disk_and_progress_is_not(small_disk: Callable[[int], Path]) -> None:
+    disk = small_disk(128)
+    record = Record(disk, 0)
+    record.start(resumed=False)
+    assert (disk / RESERVE_FILE).stat().st_size == 1 << 16
+    small_disks.fill(disk)
+    with pytest.raises(OSError, match="No space left on device"):
+        record.update(step=5)
+    assert (disk / RESERVE_FILE).exists()
+    assert record.end("failed", 1, "no space is left")
+    assert (read(disk)["status"], read(disk)["message"]) == ("failed", "no space is left")
+    assert sorted(path.name for path in disk.iterdir()) == ["ballast", "run.json"]
+
+
+def test_a_record_notices_a_removed_folder_though_run_json_went_first(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text("{}")
+    record = Record(tmp_path, 0)
+    record.start(resumed=False)
+    (tmp_path / "run.json").unlink()
+    record.update(step=1)  # the folder is there
+    (tmp_path / "plan.json").unlink()
+    with pytest.raises(FolderGone):
+        record.update(step=2)
+
+
+def test_no_file_is_put_into_a_folder_that_comes_while_it_is_written(tmp_path: Path) -> None:
+    folder, other = tmp_path / "run", tmp_path / "other"
+    folder.mkdir()
+    other.mkdir()
+
+    def swap() -> None:
+        folder.rename(tmp_path / "away")
+        other.rename(folder)
+
+    with pytest.raises(FileNotFoundError):
+        write_whole(folder / "run.json", "{}", check=swap)
+    assert list(folder.iterdir()) == []

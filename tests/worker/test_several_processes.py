@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from worker_runs import LORA, Changes, events, launch, lora_numbers, planned_reward, record, start, train
+from worker_runs import LORA, Changes, events, launch, lora_numbers, planned_reward, planned_world, record, start, train
 
-PAIR = {"engine": "local", "num_nodes": 1, "num_processes": 2, "device": "cpu", "strategy": "ddp"}
+PAIR = planned_world(num_processes=2, strategy="ddp")
 DDP_YAML = """\
 compute_environment: LOCAL_MACHINE
 distributed_type: MULTI_GPU
@@ -142,6 +142,28 @@ def test_asking_for_two_processes_and_getting_one_stops_before_anything_is_impor
     assert exit_code == 3
     assert "error: processes started: 1, planned: 2" in output
     assert (record(folder)["status"], record(folder)["exit_code"]) == ("stopped", 3)
+
+
+@pytest.mark.parametrize(
+    ("started", "message"),
+    [
+        ({"GROUP_WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "4"}, "machines that started: 1, planned: 2"),
+        ({"GROUP_WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "3"}, "processes started on this machine: 3, planned: 2"),
+    ],
+    ids=["all on one machine", "more on this machine than on the other"],
+)
+def test_other_machines_than_planned_stop_the_run_before_anything_is_imported(
+    started: dict[str, str], message: str, stub_plan: Changes, make_run: Callable[..., Path]
+) -> None:
+    stub_plan["world"] = planned_world(num_nodes=2, num_processes=4, strategy="ddp")
+    stub_plan["expect"]["world_size"] = 4
+    folder = make_run(stub_plan)
+
+    exit_code, output = train(folder, PYTHONPATH=str(without_torch(folder)), WORLD_SIZE="4", RANK="0", **started)
+
+    assert exit_code == 3, output
+    assert f"error: {message}\n" in output
+    assert "launch.sh of the run folder on each machine" in record(folder)["message"]
 
 
 def without_torch(folder: Path) -> Path:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.plan import Guards
+from grpo_recipes.plan import Guards, World
 from grpo_recipes.schemas.guards import Guards as GuardsSection
 
 LORA = {
@@ -69,6 +69,12 @@ def planned_model(model: Path, **changes: Any) -> Changes:
     return {"source": "folder", "path": str(model), **known, **changes}
 
 
+def planned_world(**changes: Any) -> Changes:
+    """The world of a plan: one process."""
+    world = World("local", num_nodes=1, num_processes=1, device="cpu", strategy="single")
+    return {**dataclasses.asdict(world), **changes}
+
+
 def planned_reward(target: str, **changes: Any) -> Changes:
     """A shipped reward of a plan."""
     return {
@@ -117,7 +123,7 @@ def plan_of(
     """A plan for one process: full, "lora" or "nf4", with changes to GRPOConfig and to the sections."""
     return {
         "plan": 1,
-        "world": {"engine": "local", "num_nodes": 1, "num_processes": 1, "device": "cpu", "strategy": "single"},
+        "world": planned_world(),
         "arguments": {
             "GRPOConfig": grpo_arguments(**(arguments or {})),
             "model_init_kwargs": {

@@ -36,6 +36,14 @@ class NoMovement:
         self._limit, self._have_moved = guards.no_movement_steps, have_moved
         self._steps, self._rate_was_positive = 0, False
 
+    def memory(self) -> list[int]:
+        """The steps that were counted, and whether the learning rate was positive in one."""
+        return [self._steps, int(self._rate_was_positive)]
+
+    def remember(self, memory: list[int]) -> None:
+        """Takes what memory() told."""
+        self._steps, self._rate_was_positive = memory[0], bool(memory[1])
+
     def look(self, line: Line) -> Alarm | None:
         """At most once in so many steps."""
         rate = line.figures.get("learning_rate")

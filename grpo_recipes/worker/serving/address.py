@@ -31,14 +31,14 @@ def server_arguments(plan: Plan, fields: Collection[str]) -> dict[str, Any]:
     url = os.environ.get(URL)
     if url is None:
         raise Stopped(f"no vLLM server was started\n  = because: {URL} is not set\n  = fix: start with launch.sh")
-    host, _, port = url.rpartition("/")[2].partition(":")
+    host, _, port = url.rpartition("/")[2].rpartition(":")
     named: dict[str, Any] = {"vllm_server_timeout": _TIMEOUT_S}
     if "vllm_server_base_url" in fields:
         named["vllm_server_base_url"] = url
     else:
         named |= {"vllm_server_host": host, "vllm_server_port": int(port)}
     if "vllm_group_port" in fields:
-        named["vllm_group_port"] = free_port()
+        named["vllm_group_port"] = free_port("")
     return {name: value for name, value in named.items() if name not in plan.arguments.GRPOConfig}
 
 

@@ -5,27 +5,49 @@ import os
 import socket
 from pathlib import Path
 
+from grpo_recipes.worker.serving.problem import ServerProblem
+
 HOST = "127.0.0.1"
 _LISTENS = "0A"
 
 
-def is_free(port: int) -> bool:
+def address_towards(other: str) -> str:
+    """The address of this machine that faces another one, which has this name or address. Raises ServerProblem."""
+    try:
+        family, _, _, _, place = socket.getaddrinfo(other, 9, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as one:
+            one.connect(place)  # sends nothing
+            address: str = one.getsockname()[0]
+    except OSError as problem:
+        raise ServerProblem(
+            f"the machine {other} cannot be reached from this one\n"
+            f"  = because: {problem.strerror or problem}\n"
+            f"  = fix: a name or an address that all machines of the run know"
+        ) from problem
+    return address
+
+
+def is_free(port: int, host: str = HOST) -> bool:
     """Whether a server can listen on a port of this machine."""
-    with socket.socket() as one:
+    with _socket_for(host) as one:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            one.bind((HOST, port))
+            one.bind((host, port))
         except OSError:
             return False
     return True
 
 
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as one:
-        one.bind((HOST, 0))
+def free_port(host: str = HOST) -> int:
+    """A port that nobody listens on now at one of this machine's addresses, at none of them for ""."""
+    with _socket_for(host) as one:
+        one.bind((host, 0))
         port: int = one.getsockname()[1]
     return port
+
+
+def _socket_for(host: str) -> socket.socket:
+    return socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
 
 
 def holder(port: int) -> str | None:

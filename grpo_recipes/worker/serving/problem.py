@@ -1,5 +1,9 @@
-"""The exception that ends a run for its vLLM server's sake."""
+"""The exceptions that end a run for its vLLM server's sake."""
 
 
 class ServerProblem(Exception):
     """The server does not come up, or died too often: what, because of what, the way out. The run exits with 1."""
+
+
+class ServerLost(Exception):
+    """The server went away that has a machine of its own. The run exits with 75, and can be resumed with a new one."""

@@ -9,13 +9,18 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
+from grpo_recipes import processes
+from grpo_recipes.folder_lock import SERVING
 from grpo_recipes.plan import VllmServer
+from grpo_recipes.worker.begin import begin
+from grpo_recipes.worker.folder_faults import explained
 from grpo_recipes.worker.planned import Plan, model_path, model_revision, read_plan
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.run import stop_at_checkpoints
-from grpo_recipes.worker.serving import answers, processes, server
+from grpo_recipes.worker.serving import answers, server
 from grpo_recipes.worker.serving.address import URL
 from grpo_recipes.worker.serving.devices import visible
+from grpo_recipes.worker.serving.extended import extended
 from grpo_recipes.worker.serving.problem import ServerProblem
 from grpo_recipes.worker.serving.stopping import Wishes
 from grpo_recipes.worker.serving.story import Story
@@ -45,7 +50,9 @@ def serve(folder: Path, *, resume: bool) -> int:
     processes.adopt_orphans()
     wishes = Wishes(parent)
     record = Record(folder, 0)
-    record.start(resumed=resume)
+    refused = begin(folder, record, SERVING, resumed=resume)
+    if refused is not None:
+        return refused
     story = Story(folder, record, resumed=resume)
     try:
         plan = read_plan(folder)
@@ -58,8 +65,10 @@ def serve(folder: Path, *, resume: bool) -> int:
     except ServerProblem as problem:
         code = _ended(record, "failed", EXIT_FAILED, problem)
     except BaseException as problem:
-        traceback.print_exc()
-        code = _ended(record, "failed", EXIT_FAILED, f"{type(problem).__name__}: {problem}")
+        message = explained(problem, record.same)
+        if message is None:
+            traceback.print_exc()
+        code = _ended(record, "failed", EXIT_FAILED, message or f"{type(problem).__name__}: {problem}")
     finally:
         processes.kill_all_below()
     if code is None:
@@ -75,7 +84,7 @@ def _ended(record: Record, status: str, code: int, problem: object) -> int:
 
 def _served(run: Run, *, resume: bool) -> int | None:
     """The exit code of the training, None when it was asked to stop while it could not save."""
-    if run.plan.tokenizer.add_tokens and not _extended(run):
+    if run.plan.tokenizer.add_tokens and not extended(run.folder, run.wishes):
         return None
     restarts = 0
     while True:
@@ -146,20 +155,3 @@ def _trainer(run: Run, url: str, arguments: list[str]) -> subprocess.Popen[bytes
         stdin=subprocess.DEVNULL,
         preexec_fn=processes.die_with_parent,
     )
-
-
-def _extended(run: Run) -> bool:
-    """Writes the model with the new tokens, which trainer and server start from; false when asked to stop."""
-    helper = subprocess.Popen(
-        [sys.executable, "-u", "-m", "grpo_recipes.worker.serving.extend", str(run.folder)],
-        cwd=run.folder / "worker",
-        stdin=subprocess.DEVNULL,
-        preexec_fn=processes.die_with_parent,
-    )
-    while helper.poll() is None:
-        if run.wishes.wait(_POLL_S) or run.wishes.orphaned:
-            processes.kill(helper)
-            return False
-    if helper.returncode:
-        raise ServerProblem("the model with the tokens of tokenizer.add_tokens could not be written; train.log has why")
-    return True

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grpo_recipes.plan import VllmServer
+from grpo_recipes.processes import die_with_parent, kill
 from grpo_recipes.worker.serving import answers, keep
 from grpo_recipes.worker.serving.devices import visible
 from grpo_recipes.worker.serving.port import HOST, free_port, holder, is_free
 from grpo_recipes.worker.serving.problem import ServerProblem
-from grpo_recipes.worker.serving.processes import die_with_parent, kill
 from grpo_recipes.worker.serving.stopping import Wishes
 
 LOG_FILE = "vllm_server.log"
@@ -61,10 +61,14 @@ class Server:
         return "\n".join(self.output().splitlines()[-_SHOWN_LINES:])
 
 
-def start(planned: VllmServer, model: str, revision: str | None, folder: Path) -> Server:
-    """Starts the server of a run folder, listening on this machine alone. Raises ServerProblem if its port is taken."""
-    port = _port(planned)
-    words = [word.format(model=model, port=port) if word in ("{model}", "{port}") else word for word in planned.command]
+def start(planned: VllmServer, model: str, revision: str | None, folder: Path, *, host: str = HOST) -> Server:
+    """Starts the server of a run folder. Raises ServerProblem if its port is taken.
+
+    host: the address of this machine that it listens on; without a word of it this machine alone can call it.
+    """
+    port = _port(planned, host)
+    known = {"{model}": model, "{host}": host, "{port}": str(port)}
+    words = [known.get(word, word) for word in planned.command]
     words += [] if revision is None else ["--revision", revision]
     path = folder / LOG_FILE
     with path.open("ab") as log:
@@ -72,7 +76,7 @@ def start(planned: VllmServer, model: str, revision: str | None, folder: Path) -
         process = subprocess.Popen(
             [sys.executable, *words],
             cwd=folder,
-            env={**os.environ, **planned.environment, **visible(planned.gpus)},
+            env={**os.environ, **planned.environment, **visible(planned.gpus), **_own_address(host)},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -85,7 +89,13 @@ def start(planned: VllmServer, model: str, revision: str | None, folder: Path) -
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
-    return Server(process, keeper, f"http://{HOST}:{port}", path, log_start)
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return Server(process, keeper, url, path, log_start)
+
+
+def _own_address(host: str) -> dict[str, str]:
+    """What vLLM's own processes find each other by: on a machine of several networks it would guess."""
+    return {} if host == HOST else {"VLLM_HOST_IP": host}
 
 
 def wait_until_up(server: Server, model: str, timeout_s: float, wishes: Wishes) -> bool:
@@ -122,12 +132,12 @@ def stop(server: Server) -> None:
         server.keeper.communicate(b".", timeout=_LEAVE_S)
 
 
-def _port(planned: VllmServer) -> int:
+def _port(planned: VllmServer, host: str) -> int:
     """A free port, or the planned one, for which a server that was just killed is waited out."""
     if planned.port is None:
-        return free_port()
+        return free_port(host)
     give_up = time.monotonic() + _PORT_S
-    while not is_free(planned.port):
+    while not is_free(planned.port, host):
         who = holder(planned.port)
         if who is not None or time.monotonic() > give_up:
             raise ServerProblem(

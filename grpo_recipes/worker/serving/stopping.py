@@ -5,14 +5,14 @@ import os
 import select
 import signal
 
-_ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+from grpo_recipes.processes import ASKING
 
 
 class Wishes:
     """How often it was asked to stop.
 
     parent: the process whose death asks as well, None where it may end before. An ignored signal stays ignored, as
-    nohup wants it.
+    nohup wants it; SIGUSR1 does not, which launch.sh ignores for the programs that would die of it.
     """
 
     def __init__(self, parent: int | None) -> None:
@@ -21,8 +21,8 @@ class Wishes:
         for end in (self._reading, writing):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-        for number in _ASKING:
-            if signal.getsignal(number) != signal.SIG_IGN:
+        for number in ASKING:
+            if number == signal.SIGUSR1 or signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, lambda *_: None)
         signal.signal(signal.SIGCHLD, lambda *_: None)  # ends a wait early
         self.count = 0
@@ -33,7 +33,7 @@ class Wishes:
         numbers = b""
         with contextlib.suppress(BlockingIOError):
             numbers = os.read(self._reading, 64)
-        new = sum(number in _ASKING for number in numbers)
+        new = sum(number in ASKING for number in numbers)
         self.count += new
         return new
 

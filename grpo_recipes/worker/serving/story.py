@@ -1,10 +1,12 @@
 """What happened to the server, told in run.json and metrics.jsonl and on the log."""
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.worker.metrics import append_line
 from grpo_recipes.worker.record import Record
 
 
@@ -43,5 +45,8 @@ class Story:
         print(line, flush=True)
         step = self._record.read().get("step") or 0
         event = {"event": "server", "step": step, "time": round(time.time(), 3), "state": state, **values}
-        with self._metrics.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(event, ensure_ascii=False) + "\n")
+        file = os.open(self._metrics, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            append_line(file, json.dumps(event, ensure_ascii=False))
+        finally:
+            os.close(file)

@@ -5,6 +5,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
+# A cluster asks with SIGUSR1 to save. What is ignored here stays ignored in all that is started, where it would be
+# deadly to torch's launcher; the trainer installs a handler of its own.
+trap "" USR1
+
 # The world of this run is in plan.json; that of an outer job must not leak in.
 unset RANK LOCAL_RANK GROUP_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT GRPO_RUN_VLLM_URL
 

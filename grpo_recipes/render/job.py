@@ -1,0 +1,70 @@
+"""The job of a run: what every engine that starts processes on several machines has to bring about."""
+
+import shlex
+from dataclasses import dataclass
+
+from grpo_recipes.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """So many machines, on each of them launch.sh once with its number, and beside them maybe a vLLM server's.
+
+    name: one line. nodes: machines that train; server_nodes: 1 where the vLLM server has a machine of its own, the one
+    after those, else 0. processes_per_node, gpus_per_node: of each machine that trains, 0 GPUs on a CPU.
+    port: where the processes of the first machine are found by the others; address: its name where it is known.
+    """
+
+    name: str
+    nodes: int
+    processes_per_node: int
+    gpus_per_node: int
+    server_nodes: int
+    port: int
+    address: str | None
+
+    @property
+    def all_nodes(self) -> int:
+        """Machines that the job takes."""
+        return self.nodes + self.server_nodes
+
+
+def job_of(plan: Plan) -> Job:
+    """The job of a plan."""
+    world = plan.world
+    has_server_node = plan.vllm is not None and plan.vllm.server is not None and plan.vllm.server.own_node
+    per_node = world.num_processes // world.num_nodes
+    return Job(
+        name=" ".join(plan.name.split()),
+        nodes=world.num_nodes,
+        processes_per_node=per_node,
+        gpus_per_node=per_node if world.device == "cuda" else 0,
+        server_nodes=int(has_server_node),
+        port=world.main_process_port,
+        address=world.main_process_ip,
+    )
+
+
+def launch_command(node: int | str, address: str, port: int | str, arguments: str = "") -> str:
+    """The line that starts one machine of several, from the run folder. node: 0 for the first one.
+
+    Parts may be variables of a shell; nothing is quoted here.
+    """
+    return f"bash launch.sh --node {node} --address {address} --port {port}{arguments and f' {arguments}'}"
+
+
+def server_command(address: str, arguments: str = "") -> str:
+    """The line that starts the vLLM server on its own machine. address: of the first machine, as for the others."""
+    return f"bash launch.sh --server --address {address}{arguments and f' {arguments}'}"
+
+
+def machine_commands(job: Job, folder: str, python: str, *, resume: bool) -> list[str]:
+    """What a user types on each machine, the first one first and a vLLM server's last.
+
+    folder, python: absolute, the same on all machines. ADDRESS stands for the first machine's where it is not known.
+    """
+    start = f"PYTHON={shlex.quote(python)} bash {shlex.quote(f'{folder}/launch.sh')}"
+    address, more = job.address or "ADDRESS", " --resume" if resume else ""
+    numbered = [f" --node {node} --address {address} --port {job.port}" for node in range(job.nodes)]
+    trainers = [f"{start}{arguments}{more}" for arguments in (numbered if job.nodes > 1 else [""])]
+    return [*trainers, *[f"{start} --server --address {address}"] * job.server_nodes]

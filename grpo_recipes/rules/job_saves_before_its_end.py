@@ -1,0 +1,66 @@
+"""A job of Slurm is told to save before its time is over, and after it began.
+
+Slurm kills a job at its time limit. `slurm.signal_seconds` before that it tells the run, which goes on to the end of
+its generation, saves and stops; the job then puts itself back into the queue (`slurm.max_requeues`). How long a step
+takes is not known before a run, so auto is ten minutes, and a quarter of a shorter limit. Slurm may say it up to a
+minute early. With no less than the whole limit each start of the job would save at once and come no further.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules.machines import is_slurm
+from grpo_recipes.settings import Setting
+
+ID = "WLD007"
+SIGNAL, TIME = "slurm.signal_seconds", "slurm.time"
+OWNS = (SIGNAL,)
+USUAL_S = 600
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    if not is_slurm(context) or context.value(SIGNAL) != "auto":
+        return
+    limit = seconds(context.value(TIME))
+    if limit is None:
+        why = "ten minutes, no time limit is written"
+    elif limit // 4 >= USUAL_S:
+        why = "ten minutes, how long a step takes is not known"
+    else:
+        why = f"a quarter of the time limit of {limit} seconds"
+    yield decided(SIGNAL, USUAL_S if limit is None else _within(limit), ID, why, context.settings)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if not is_slurm(context):
+        return
+    limit, signal = seconds(context.value(TIME)), context.whole(SIGNAL)
+    if limit is not None and signal >= limit:
+        better = _within(limit)
+        yield context.finding(
+            ID,
+            f"the run is told to stop {signal} seconds before the end of a job of {limit}",
+            SIGNAL,
+            because=[f"slurm.time: {context.origin(TIME)}", "each start of the job would save at once and stop"],
+            fix=f"signal_seconds: {better}",
+            patch=[Patch(("slurm", "signal_seconds"), better)],
+        )
+
+
+def _within(limit: int) -> int:
+    return max(1, min(USUAL_S, limit // 4))
+
+
+def seconds(time: object) -> int | None:
+    """The seconds of a time as sbatch takes it, None for no limit. Source: sbatch 22.05, --time."""
+    if not isinstance(time, int | str):
+        return None
+    days, dash, rest = str(time).rpartition("-")
+    parts = [int(part) for part in rest.split(":")]
+    if dash:
+        parts = [*parts, 0, 0][:3]
+    elif len(parts) == 1:
+        parts = [0, *parts, 0]
+    hours, minutes, rest_s = [0, 0, 0, *parts][-3:]
+    return (int(days or 0) * 24 + hours) * 3600 + minutes * 60 + rest_s or None

@@ -1,0 +1,41 @@
+"""What a recipe says of several machines, or of a cluster, is of a run that has them.
+
+The section `slurm` is read with `launch.engine: slurm`. `launch.main_process_ip` and `launch.main_process_port` are for
+the commands that `launch.engine: local` prints for several machines; a job of Slurm takes its first machine, and a port
+that goes with its number, so that two jobs do not meet.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.machines import is_slurm, machines
+
+ID = "WLD005"
+SECTION = "slurm"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.has_section(SECTION) and context.value("launch.engine") == "local":
+        yield _finding(context, (SECTION,), "no job is submitted", "launch.engine is local", "launch.engine: slurm")
+    for name in ("main_process_ip", "main_process_port"):
+        key = f"launch.{name}"
+        if not context.given(key) or context.value(key) is None:
+            continue
+        if is_slurm(context):
+            yield _finding(context, ("launch", name), f"nobody reads {key}", "launch.engine is slurm, which knows it")
+        elif machines(context) == 1 and context.value("launch.num_nodes") == 1:
+            more = "launch.num_nodes: 2"
+            yield _finding(context, ("launch", name), f"nobody reads {key}", "launch.num_nodes is 1", more)
+
+
+def _finding(context: Context, path: tuple[str, ...], what: str, why: str, otherwise: str = "") -> Finding:
+    return context.finding(
+        ID,
+        what,
+        ".".join(path),
+        because=[why],
+        fix=f"remove {path[-1]}" + (f", or write {otherwise}" if otherwise else ""),
+        patch=[Patch(path, remove=True)],
+        severity="warning",
+    )

@@ -1,0 +1,27 @@
+"""Every machine of a run trains with the same number of processes.
+
+accelerate starts `launch.num_processes` divided by the machines on each of them and drops the rest: 5 on 2 machines are
+4, and the batch is another one than was planned. On GPUs the number follows from `launch.gpus_per_node` (WLD002).
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "WLD004"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    nodes, processes = context.whole("world.num_nodes"), context.whole("world.num_processes")
+    if context.value("world.device") != "cpu" or processes % nodes == 0:
+        return
+    better = -(-processes // nodes) * nodes
+    yield context.finding(
+        ID,
+        f"{processes} process{'' if processes == 1 else 'es'} cannot be shared out to {nodes} machines",
+        "launch.num_processes",
+        because=["accelerate starts the same number on each machine", context.settings["world.num_nodes"].why],
+        fix=f"num_processes: {better}",
+        patch=[Patch(("launch", "num_processes"), better)],
+    )

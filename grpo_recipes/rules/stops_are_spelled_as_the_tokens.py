@@ -1,0 +1,59 @@
+"""A stop that means an added token is spelled as the token is.
+
+A stop is any text, so that one with a slip is taken without a word, and the token never completes it: each completion
+goes on to max_completion_length. A slip is one letter that is missing, doubled, exchanged with its neighbour or
+another one, or letters of another case. Closing tags, numbers and the s of a plural are no slips, and of words with
+less than four letters nothing is said.
+"""
+
+import json
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.adapter_modules import words
+from grpo_recipes.rules.context import Context
+
+ID = "GEN014"
+STOP, TOKENS = "generation.stop", "tokenizer.add_tokens"
+LETTERS = 4
+
+
+def check(context: Context) -> Iterator[Finding]:
+    stops, tokens = words(context.value(STOP)), words(context.value(TOKENS))
+    meant = {stop: token for stop in stops if (token := _token_meant_by(stop, tokens)) is not None}
+    mended = list(dict.fromkeys(meant.get(stop, stop) for stop in stops))
+    for stop, token in meant.items():
+        if token in stops:
+            continue  # it ends the completion itself, and the other text is one more
+        yield context.finding(
+            ID,
+            f"the stop {stop} is spelled otherwise than the added token {token}",
+            STOP,
+            because=["the token does not complete that text, so that a completion goes on after it"],
+            severity="warning",
+            fix=f"stop: {json.dumps(mended, ensure_ascii=False)}",
+            patch=[Patch(("generation", "stop"), mended)],
+            mark=context.source.mark(("generation", "stop", stops.index(stop))),
+        )
+
+
+def _token_meant_by(stop: str, tokens: list[str]) -> str | None:
+    """The token that a stop is one slip away from, None when there is none or when a token has the stop in it."""
+    if any(stop in token for token in tokens) or sum(map(str.isalpha, stop)) < LETTERS:
+        return None
+    return next((token for token in tokens if _is_a_slip(stop, token)), None)
+
+
+def _is_a_slip(written: str, token: str) -> bool:
+    if written.casefold() == token.casefold():
+        return True
+    start = next((place for place, (a, b) in enumerate(zip(written, token, strict=False)) if a != b), -1)
+    if start < 0:
+        start = min(len(written), len(token))
+    rest, other = written[start:], token[start:]
+    if len(rest) == len(other):
+        is_exchanged = rest[:2] == other[1::-1] and rest[2:] == other[2:]
+        return (is_exchanged or rest[1:] == other[1:]) and (rest[0] + other[0]).isalpha()
+    longer, shorter = (rest, other) if len(rest) > len(other) else (other, rest)
+    is_plural = longer[0] == "s" and not longer[1:2].isalpha()
+    return longer[1:] == shorter and longer[0].isalpha() and not is_plural

@@ -1,0 +1,70 @@
+"""What a program prints, copied to a file without secrets. Whoever prints is never kept waiting by a full disk."""
+
+import os
+
+from grpo_recipes.trust.redact import hide_secrets
+
+_LONGEST_LINE = 1 << 20
+_REMEMBERED_BYTES = 1 << 16
+
+
+class RedactedFile:
+    """Appends to a file, whole lines at a time. Raises OSError where it cannot be opened.
+
+    What cannot be written is left out, and tried again with the next lines. lost: bytes that are missing; problem: why,
+    of the last time, None while nothing is missing; last_lost: the end of what is missing.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.lost = 0
+        self.problem: OSError | None = None
+        self.last_lost = b""
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._rest = b""
+        self._gap = 0
+
+    def copy(self, source: int) -> None:
+        """Copies all that a descriptor gives until its end, and closes both."""
+        try:
+            while content := os.read(source, 1 << 16):
+                self._add(content)
+            self._append(self._rest)
+        finally:
+            os.close(source)
+            os.close(self._file)
+
+    def _add(self, content: bytes) -> None:
+        self._rest += content
+        # A bar that moves ends its lines with \r. A secret that is cut in two would be seen.
+        whole = max(self._rest.rfind(b"\n"), self._rest.rfind(b"\r")) + 1
+        if whole == 0 and len(self._rest) > _LONGEST_LINE:
+            whole = len(self._rest) - (_LONGEST_LINE >> 1)
+        self._append(self._rest[:whole])
+        self._rest = self._rest[whole:]
+
+    def _append(self, content: bytes) -> None:
+        text = hide_secrets(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        if text and self._gap:
+            why = "" if self.problem is None else f": {self.problem.strerror}"
+            note = f"\n[{self._gap} bytes of output are missing here{why}]\n".encode()
+            if self._written(note) < len(note):
+                self._lose(text)
+                return
+            self._gap = 0
+        left = text[self._written(text) :]
+        if left:
+            self._lose(left)
+
+    def _written(self, text: bytes) -> int:
+        count = 0
+        try:
+            while count < len(text):
+                count += os.write(self._file, text[count:])
+        except OSError as problem:
+            self.problem = problem
+        return count
+
+    def _lose(self, text: bytes) -> None:
+        self.lost += len(text)
+        self._gap += len(text)
+        self.last_lost = (self.last_lost + text)[-_REMEMBERED_BYTES:]

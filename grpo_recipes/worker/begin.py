@@ -1,0 +1,36 @@
+"""The first moment of a run, in which it takes its folder."""
+
+import sys
+from pathlib import Path
+
+from grpo_recipes.folder_lock import Busy, hold
+from grpo_recipes.trust.redact import hide_secrets
+from grpo_recipes.worker.folder_faults import explained
+from grpo_recipes.worker.record import Record
+from grpo_recipes.worker.stopped import EXIT_FAILED, EXIT_NOT_STARTED
+
+
+def begin(folder: Path, record: Record, lock: str | None, *, resumed: bool) -> int | None:
+    """Takes a run folder and says in it that the run is running; returns the exit code where it cannot, else None.
+
+    lock: one of folder_lock, None for a rank that leaves that to the first one. 2: another run has the folder, not a
+    byte of which was touched; 1: it cannot be written.
+    """
+    is_ours = False
+    try:
+        if lock is not None:
+            hold(folder, lock)
+        is_ours = True
+        record.start(resumed=resumed)
+    except Busy as busy:
+        print(f"error: {busy}", file=sys.stderr, flush=True)
+        return EXIT_NOT_STARTED
+    except OSError as problem:
+        message = explained(problem, record.same)
+        if message is None:
+            raise
+        print(hide_secrets(f"error: {message}"), file=sys.stderr, flush=True)
+        if is_ours:
+            record.end("failed", EXIT_FAILED, message, last_word=True)
+        return EXIT_FAILED
+    return None

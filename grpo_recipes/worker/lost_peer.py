@@ -1,0 +1,70 @@
+"""What an exception says of the other processes of the run: that they are gone, or that this one cannot reach them.
+
+gloo and NCCL raise when a connection breaks, when a process at its other end has ended, and when no answer came for
+ddp_timeout seconds; torch's store, over which processes first find each other, has words of its own. Nothing of it is
+this process's own fault: with the checkpoint the run goes on when all are back.
+"""
+
+import re
+import traceback
+from collections.abc import Iterator
+
+# Words of torch 2.13: gloo's tcp transport, ProcessGroupGloo, ProcessGroupNCCL, TCPStore.
+_LATE = re.compile(
+    r"Timed out waiting (?P<gloo_ms>\d+)\s?ms for|Application timeout caused pair closure"
+    r"|Watchdog caught collective operation timeout(.*Timeout\(ms\)=(?P<nccl_ms>\d+))?"
+    r"|wait timeout after (?P<store_ms>\d+)ms|timed out in monitoredBarrier after (?P<barrier_ms>\d+)ms"
+    r"|socket (has )?timed out after|timed out connecting|failed to connect/validate to host"
+)
+_BROKEN = re.compile(
+    r"Connection (closed by peer|reset by peer|refused|was likely closed)|Broken pipe|No route to host"
+    r"|Network is unreachable|Read error \[|writev? \[|NCCL communicator was aborted|ncclRemoteError|ncclSystemError"
+    r"|remote process exited or there was a network error|failed to recv, got 0 bytes|recvValue failed|sendBytes failed"
+)
+_OF_TORCH = re.compile(r"gloo|NCCL|nccl|c10d|TCPStore|Dist(Backend|Network|Store)Error|monitoredBarrier")
+_PEER = re.compile(r"peer (\[[^\]]+\]:\d+)|\[([0-9a-fA-F:.]+)\]:(\d+)")
+_LONGEST_BECAUSE = 300
+
+
+def lost_peer(problem: BaseException) -> str | None:
+    """What happened and how to go on, where the processes of the run lost each other; None for any other exception."""
+    for each in _with_causes(problem):
+        text = f"{type(each).__name__}: {each}"
+        if not isinstance(each, RuntimeError | ConnectionError) or not _OF_TORCH.search(text):
+            continue
+        late = _LATE.search(text)
+        if late:
+            waited_ms = next((int(count) for count in late.groupdict().values() if count), None)
+            how_long = "" if waited_ms is None else f" for {waited_ms / 1000:g} s"
+            return _message(f"no answer from the other processes{how_long}", each, text)
+        if _BROKEN.search(text):
+            return _message("the connection to another process broke", each, text)
+    return None
+
+
+def _message(found: str, problem: BaseException, text: str) -> str:
+    peer = _PEER.search(text)
+    at = "" if peer is None else f", at {peer[1] or f'[{peer[2]}]:{peer[3]}'}"
+    return (
+        f"{found}{at}, {_where(problem)}\n"
+        f"  = because: {' '.join(text.split())[:_LONGEST_BECAUSE]}\n"
+        f"  = fix: start all machines again with --resume once they reach each other"
+    )
+
+
+def _where(problem: BaseException) -> str:
+    """The collective that did not end, by its name in torch.distributed where Python called it."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    for frame in frames:
+        if frame.filename.endswith("distributed_c10d.py") and not frame.name.startswith("_"):
+            return f"in {frame.name}"
+    return "in the backward pass" if any("autograd" in frame.filename for frame in frames) else "between two steps"
+
+
+def _with_causes(problem: BaseException) -> Iterator[BaseException]:
+    seen: list[BaseException] = []
+    each: BaseException | None = problem
+    while each is not None and each not in seen:
+        seen.append(each)
+        each = each.__cause__ or each.__context__
+    return iter(seen)

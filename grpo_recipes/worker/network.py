@@ -1,0 +1,59 @@
+"""What the machines of a run say to each other before they train, and over which network interface."""
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import struct
+from typing import Any
+
+GLOO = "GLOO_SOCKET_IFNAME"
+_SIOCGIFADDR = 0x8915  # linux/sockios.h
+_NAME_BYTES = 256
+_LONGEST = 1 << 16
+
+
+def send_line(connection: socket.socket, content: dict[str, Any]) -> None:
+    """Sends one line of JSON. Raises OSError."""
+    connection.sendall(f"{json.dumps(content)}\n".encode())
+
+
+def receive_line(connection: socket.socket) -> dict[str, Any]:
+    """The other side's line of JSON. Raises ValueError for anything else, OSError for none."""
+    said = b""
+    while not said.endswith(b"\n"):
+        more = connection.recv(4096)
+        if not more:
+            raise ConnectionResetError("the connection was closed")
+        said += more
+        if len(said) > _LONGEST:
+            raise ValueError("the line is too long")
+    content = json.loads(said)
+    if not isinstance(content, dict):
+        raise ValueError("the line is no object")
+    return content
+
+
+def tell_gloo(connection: socket.socket) -> None:
+    """Makes the interface of a connection that of gloo, for this process and what it becomes.
+
+    Without it gloo takes the address that the host's own name stands for, which on Debian is 127.0.1.1: no other
+    machine reaches that. What the environment says already is kept.
+    """
+    name = interface_of(connection.getsockname()[0])
+    if name is not None:
+        os.environ.setdefault(GLOO, name)
+
+
+def interface_of(address: str) -> str | None:
+    """The name of the interface that has this IPv4 address, None without one and for other addresses."""
+    wanted = address.removeprefix("::ffff:")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):  # it has no address
+                request = struct.pack(f"{_NAME_BYTES}s", name.encode()[:15])
+                answer = fcntl.ioctl(asking.fileno(), _SIOCGIFADDR, request)
+                if socket.inet_ntoa(answer[20:24]) == wanted:
+                    return name
+    return None

@@ -1,0 +1,170 @@
+"""A vLLM server with a machine of its own, from its start to the end of the training on the other machines."""
+
+import os
+import sys
+import time
+import traceback
+import uuid
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from grpo_recipes import processes
+from grpo_recipes.folder_lock import SERVING, Busy, hold
+from grpo_recipes.plan import VllmServer
+from grpo_recipes.trust.redact import hide_secrets
+from grpo_recipes.worker.planned import Plan, model_path, model_revision, read_plan
+from grpo_recipes.worker.record import Record
+from grpo_recipes.worker.serving import answers, server
+from grpo_recipes.worker.serving.extended import extended
+from grpo_recipes.worker.serving.notice import Notice, put_up
+from grpo_recipes.worker.serving.port import address_towards
+from grpo_recipes.worker.serving.problem import ServerProblem
+from grpo_recipes.worker.serving.stopping import Wishes
+from grpo_recipes.worker.stopped import (
+    EXIT_DONE,
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_NOT_STARTED,
+    EXIT_STOPPED,
+    Stopped,
+)
+
+_POLL_S = 0.5
+_LOOK_S = 1.0
+# A server that is only busy answers within this time.
+_SICK_S = 30.0
+# A launcher and a terminal may both pass the same wish on.
+_ECHO_S = 3.0
+# Trainers that were asked to stop with it may still need a generation to get to the end of theirs.
+_SERVES_ON_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """A server that is up. ended_before: what run.json said of an earlier training's end."""
+
+    started: server.Server
+    folder: Path
+    wishes: Wishes
+    ended_before: object
+
+
+def serve_alone(folder: Path, *, address: str) -> int:
+    """Serves the trainers of other machines and returns the exit code; no process is left behind.
+
+    address: name or address of the machine of rank 0. The server listens on the address of this machine that faces it,
+    and nowhere else: whoever can call it can run code in it. Its URL and its end are told in vllm_server.json.
+    0 the training has ended; 1 it does not come up; 2 the run has a server already; 3 the plan has none of its own
+    machine; 75 it died later, or was asked to stop.
+    """
+    parent = os.getppid() if processes.ask_before_dying() else None
+    processes.adopt_orphans()
+    wishes = Wishes(parent)
+    try:
+        hold(folder, SERVING)
+    except Busy as busy:
+        print(f"error: {busy}", file=sys.stderr, flush=True)
+        return EXIT_NOT_STARTED
+    notice = Notice("starting", uuid.uuid4().hex)
+    try:
+        plan = read_plan(folder)
+        put_up(folder, notice)
+        notice = _served(folder, plan, _planned(plan), address, wishes, notice)
+        code = EXIT_DONE if notice.state == "done" else EXIT_INTERRUPTED
+    except Stopped as problem:
+        notice, code = replace(notice, state="failed", reason=str(problem)), EXIT_STOPPED
+    except ServerProblem as problem:
+        notice, code = replace(notice, state="failed", reason=str(problem)), EXIT_FAILED
+    except BaseException as problem:
+        print(hide_secrets(traceback.format_exc()), file=sys.stderr, end="", flush=True)
+        notice, code = replace(notice, state="failed", reason=f"{type(problem).__name__}: {problem}"), EXIT_FAILED
+    finally:
+        processes.kill_all_below()
+    _say_the_end(folder, notice)
+    return code
+
+
+def _say_the_end(folder: Path, notice: Notice) -> None:
+    if notice.state == "done":
+        print("the training has ended, and the vLLM server with it", flush=True)
+    else:
+        lead = "error: " if notice.state == "failed" else "the vLLM server "
+        print(hide_secrets(f"{lead}{notice.reason}"), file=sys.stderr, flush=True)
+    try:
+        put_up(folder, replace(notice, reason=notice.reason and hide_secrets(notice.reason)))
+    except OSError as problem:
+        print(f"the trainers could not be told of it: {problem}", file=sys.stderr, flush=True)
+
+
+def _served(folder: Path, plan: Plan, planned: VllmServer, address: str, wishes: Wishes, notice: Notice) -> Notice:
+    """One server from its start to its end, which is what the notice says that is returned."""
+    asked = replace(notice, state="stopped", reason="was asked to stop before it was up")
+    ended_before = Record(folder, 0).read().get("ended")
+    if plan.tokenizer.add_tokens and not extended(folder, wishes):
+        return asked
+    model = model_path(plan, folder)
+    began = time.monotonic()
+    started = server.start(planned, model, model_revision(plan), folder, host=address_towards(address))
+    print(f"the vLLM server is starting at {started.url}", flush=True)
+    try:
+        if not server.wait_until_up(started, model, planned.startup_timeout, wishes):
+            return asked
+        print(f"the vLLM server is up at {started.url} after {time.monotonic() - began:.0f} s", flush=True)
+        notice = replace(notice, state="up", url=started.url)
+        put_up(folder, notice)
+        notice = _watched(_Watched(started, folder, wishes, ended_before), notice)
+        if notice.state == "lost":
+            print(hide_secrets(started.last_lines()), file=sys.stderr, flush=True)
+        return notice
+    except ServerProblem:
+        print(hide_secrets(started.last_lines()), file=sys.stderr, flush=True)
+        raise
+    finally:
+        server.stop(started)
+
+
+def _planned(plan: Plan) -> VllmServer:
+    planned = None if plan.vllm is None else plan.vllm.server
+    if planned is None or not planned.own_node:
+        raise Stopped(
+            "plan.json has no vLLM server with a machine of its own\n  = fix: start with launch.sh as it says"
+        )
+    return planned
+
+
+def _watched(watched: _Watched, notice: Notice) -> Notice:
+    """Waits until the training has ended, the server dies, or it is asked to stop."""
+    started, wishes = watched.started, watched.wishes
+    stopped = replace(notice, state="stopped", reason="was asked to stop")
+    asked: float | None = None
+    looked = answered = time.monotonic()
+    while True:
+        is_new, now = wishes.wait(_POLL_S), time.monotonic()
+        if started.has_ended():
+            return replace(notice, state="lost", reason=f"{started.death()} while the run needed it")
+        if wishes.orphaned or (is_new and asked is not None and now - asked > _ECHO_S):
+            return stopped
+        if is_new and asked is None:
+            asked = now
+            print(f"asked to stop: serves on until the training has ended, {_SERVES_ON_S:.0f} s at most", flush=True)
+        if asked is not None and (now - asked > _SERVES_ON_S or not _trains(watched)):
+            return stopped
+        if now - looked < _LOOK_S:
+            continue
+        looked = now
+        if _has_ended(watched):
+            return replace(notice, state="done")
+        answered = time.monotonic() if answers.is_healthy(started.url) else answered
+        if now - answered > _SICK_S:
+            return replace(notice, state="lost", reason=f"did not answer any more for {_SICK_S:.0f} s")
+        processes.reap(started.process, started.keeper)
+
+
+def _trains(watched: _Watched) -> bool:
+    return Record(watched.folder, 0).read().get("status") == "running"
+
+
+def _has_ended(watched: _Watched) -> bool:
+    """Whether a training has ended since this server was started."""
+    ended = Record(watched.folder, 0).read().get("ended")
+    return ended is not None and ended != watched.ended_before

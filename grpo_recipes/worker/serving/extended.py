@@ -1,0 +1,28 @@
+"""The model with the new tokens of a plan, written by a process of its own before a server starts from it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from grpo_recipes import processes
+from grpo_recipes.worker.serving.problem import ServerProblem
+from grpo_recipes.worker.serving.stopping import Wishes
+
+_POLL_S = 0.5
+
+
+def extended(folder: Path, wishes: Wishes) -> bool:
+    """Writes the model that trainer and server start from; false when asked to stop. Raises ServerProblem."""
+    helper = subprocess.Popen(
+        [sys.executable, "-u", "-m", "grpo_recipes.worker.serving.extend", str(folder)],
+        cwd=folder / "worker",
+        stdin=subprocess.DEVNULL,
+        preexec_fn=processes.die_with_parent,
+    )
+    while helper.poll() is None:
+        if wishes.wait(_POLL_S) or wishes.orphaned:
+            processes.kill(helper)
+            return False
+    if helper.returncode:
+        raise ServerProblem("the model with the tokens of tokenizer.add_tokens could not be written; train.log has why")
+    return True

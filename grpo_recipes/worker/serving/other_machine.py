@@ -1,0 +1,95 @@
+"""The trainer's side of a vLLM server that has a machine of its own."""
+
+import os
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.serving import answers
+from grpo_recipes.worker.serving.address import URL
+from grpo_recipes.worker.serving.notice import NOTICE_FILE, Notice, notice_in
+from grpo_recipes.worker.serving.port import address_towards
+from grpo_recipes.worker.serving.problem import ServerLost, ServerProblem
+
+_POLL_S = 0.5
+# Where the server itself gives up, it says so; the trainers give it time for that.
+_LONGER_S = 30.0
+
+
+def wait_for_server(plan: Plan, folder: Path) -> None:
+    """Waits in each process until the server of the run's own machine can work; returns at once without such a server.
+
+    Afterwards the environment says where it is, lets no proxy be asked for it, and has TRL open the group in which the
+    weights are handed over at the address that faces it. Raises ServerProblem when it does not come up within
+    vllm_server.startup_timeout, ServerLost when it goes away meanwhile.
+    """
+    planned = None if plan.vllm is None else plan.vllm.server
+    if planned is None or not planned.own_node:
+        return
+    is_first = os.environ.get("RANK", "0") == "0"
+    if is_first:
+        print("waiting for the vLLM server, which has a machine of its own", flush=True)
+    url = _url(folder, planned.startup_timeout + _LONGER_S)
+    if is_first:
+        print(f"the vLLM server answers at {url}", flush=True)
+    host = str(urlsplit(url).hostname)
+    os.environ[URL] = url
+    os.environ["VLLM_HOST_IP"] = address_towards(host)
+    for name in ("NO_PROXY", "no_proxy"):
+        os.environ[name] = ",".join(filter(None, (os.environ.get(name), host)))
+
+
+def loss_of_server(folder: Path, problem: BaseException | None = None) -> str | None:
+    """How the server of another machine was lost, None while it answers and for a run without one.
+
+    problem: what ended the training, which is TRL's own word for it where the server is lost.
+    """
+    if isinstance(problem, ServerLost):
+        return str(problem)
+    notice = notice_in(folder)
+    if notice is None or notice.url is None or os.environ.get(URL) is None:
+        return None
+    if notice.has_ended:
+        return f"the vLLM server {notice.reason or 'has ended'}"
+    return None if answers.is_healthy(notice.url) else f"the vLLM server at {notice.url} does not answer any more"
+
+
+def _url(folder: Path, patience_s: float) -> str:
+    """Where the server is. A notice of its end counts from the time on that this process waits: an older one is that
+    of an earlier server."""
+    first = seen = notice_in(folder)
+    give_up = time.monotonic() + patience_s
+    while True:
+        notice = notice_in(folder)
+        if notice is not None and notice.state == "up" and notice.url and answers.is_healthy(notice.url):
+            return notice.url
+        if notice is not None and notice.has_ended and notice != first:
+            raise _ended(notice)
+        if notice is not None and (seen is None or notice.attempt != seen.attempt):
+            seen, give_up = notice, time.monotonic() + patience_s
+        if time.monotonic() > give_up:
+            raise ServerProblem(_in_vain(folder, notice, patience_s))
+        time.sleep(_POLL_S)
+
+
+def _ended(notice: Notice) -> Exception:
+    if notice.state == "failed":
+        return ServerProblem(notice.reason or "the vLLM server did not come up")
+    return ServerLost(f"the vLLM server {notice.reason or 'has ended'}")
+
+
+def _in_vain(folder: Path, notice: Notice | None, patience_s: float) -> str:
+    if notice is None:
+        because = f"there is no {NOTICE_FILE} in {folder}, in which it says where it is"
+    elif notice.has_ended:
+        because = f"its last word was: {(notice.reason or notice.state).splitlines()[0]}"
+    elif notice.url is None:
+        because = "it is still starting"
+    else:
+        because = f"it says that it is up at {notice.url}, where nobody answers this machine"
+    return (
+        f"no vLLM server after {patience_s:.0f} seconds\n"
+        f"  = because: {because}\n"
+        f"  = fix: start it on its machine with launch.sh --server, in this folder on a disk that all machines share"
+    )

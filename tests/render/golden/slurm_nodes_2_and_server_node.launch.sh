@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Trains "addition": 16 processes on cuda, strategy ddp. Written by grpo-run from plan.json.
+# 2 machines train together, 8 processes on each. On each of them, in this folder, which all of them share:
+#   bash launch.sh --node N --address A --port P [--resume]
+# N is 0 on the first machine, 1 on the next; A is the name or address of the first one as the others reach it, P a free
+# port there.
+# The vLLM server has a machine of its own. There, at the same time, with the address of the first of these machines:
+#   bash launch.sh --server --address A
+# With another Python:  PYTHON=/path/to/python bash launch.sh ...
+set -euo pipefail
+
+usage() {
+  echo "launch.sh: $1" >&2
+  echo "usage: bash launch.sh --node N --address A --port P [--resume]" >&2
+  echo "  N  this machine's number, 0 to 1" >&2
+  echo "  A  name or address of machine 0, as the others reach it" >&2
+  echo "  P  a free port of machine 0, the same number on all" >&2
+  echo "usage: bash launch.sh --server --address A" >&2
+  exit 2
+}
+node='' address='' port='' resume='' server=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    --node | --address | --port)
+      [ -n "${2-}" ] || usage "$1 has no value"
+      printf -v "${1#--}" %s "$2"
+      shift 2
+      ;;
+    --resume) resume=$1 && shift ;;
+    --server) server=$1 && shift ;;
+    *) usage "$1 is no argument of it" ;;
+  esac
+done
+[ -z "$server" ] || { node=${node:-0} && port=${port:-29500}; }
+for needed in node address port; do
+  [ -n "${!needed}" ] || usage "--$needed is missing"
+done
+[[ $node =~ ^(0|[1-9][0-9]{0,5})$ ]] && [ "$node" -lt 2 ] || usage "--node $node is not one of its 2 machines"
+[[ $port =~ ^[1-9][0-9]{0,4}$ ]] && [ "$port" -lt 65536 ] || usage "--port $port is no port"
+set -- ${resume:+"$resume"}
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+# A cluster asks with SIGUSR1 to save. torch's launcher would die of it; what is ignored here stays ignored in all that
+# is started, and the trainer installs a handler of its own.
+trap "" USR1
+
+# The world of this run is in accelerate.yaml; that of an outer job must not leak in.
+unset RANK LOCAL_RANK GROUP_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT "${!ACCELERATE_@}" "${!FSDP_@}"
+
+# Environment of the plan.
+export OMP_NUM_THREADS=1
+export NCCL_DEBUG='it'"'"'s $HOME'
+
+if [ -n "$server" ]; then
+  # It says in vllm_server.json of this folder where it is. Its output is in vllm_server.log.
+  exec "${PYTHON:-python}" -u worker/serve.py --alone "$address"
+fi
+
+# Seconds that the other processes have to save after one was told to stop; torch's own 30 are short for a big model.
+export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-120}"
+
+# First the machines meet: each once, with the same plan and the same folder, or all of them end and say why. Then the
+# same as `accelerate launch`, with the right Python.
+exec "${PYTHON:-python}" -u worker/meet.py "$node" 2 "$address" "$port" ${1+"$1"} -- \
+  "${PYTHON:-python}" -m accelerate.commands.launch --config_file accelerate.yaml \
+  --machine_rank "$node" --main_process_ip "$address" --main_process_port "$port" worker/train.py "$@"

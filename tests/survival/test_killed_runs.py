@@ -1,0 +1,31 @@
+"""A run that is killed with SIGKILL, at any moment and however often, ends as if nothing had happened."""
+
+from pathlib import Path
+
+import pytest
+from killed_runs import KINDS, LAST, MOMENTS, NINETEEN, Chain, finished, killed_and_resumed, left
+
+pytestmark = pytest.mark.survival
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_killed_and_resumed_run_ends_with_the_weights_of_one_that_was_left_alone(
+    kind: str, tmp_path: Path, seed: int, is_full: bool
+) -> None:
+    steps, moments = (44, [*NINETEEN, LAST]) if is_full else (6, MOMENTS[kind])
+    for place in ("whole", "killed"):
+        (tmp_path / place).mkdir()
+    whole = finished(kind, steps, tmp_path / "whole")
+
+    chain = killed_and_resumed(kind, steps, tmp_path / "killed", moments, seed)
+
+    say(kind, seed, chain)
+    assert left(chain.folder) == left(whole), chain.output
+    missed = {moment for moment in moments if not any(moment in kill.seen for kill in chain.kills)}
+    assert missed <= {"anything"}, chain.kills
+
+
+def say(kind: str, seed: int, chain: Chain) -> None:
+    print(f"{kind}, seed {seed}: {len(chain.kills)} kills, {chain.cpu_s:.0f} CPU s")
+    for kill in chain.kills:
+        print(f"  after step {kill.step}: {kill.wanted}; it was doing {', '.join(kill.seen) or 'something else'}")

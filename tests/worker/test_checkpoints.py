@@ -1,0 +1,206 @@
+"""A folder named checkpoint-<step> is whole, or it is not resumed from."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from worker_runs import Changes, planned_data
+
+from grpo_recipes.worker.checkpoint import (
+    judged_checkpoints,
+    latest_checkpoint,
+    put_in_place,
+    remove_leftovers,
+    remove_old,
+)
+from grpo_recipes.worker.manifest import MANIFEST, UNFINISHED, write_manifest
+from grpo_recipes.worker.planned import read_plan
+from grpo_recipes.worker.resuming import checkpoint_to_resume
+from grpo_recipes.worker.same_run import experiment
+from grpo_recipes.worker.stopped import Stopped
+
+Damage = Callable[[Path], object]
+
+
+def checkpoint(checkpoints: Path, step: int, *, world: int = 1, values: Changes | None = None) -> Path:
+    """A folder with two files and its manifest."""
+    folder = checkpoints / f"checkpoint-{step}"
+    (folder / "global_step").mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"weights")
+    (folder / "global_step" / "states.pt").write_bytes(b"moments")
+    write_manifest(folder, step, world, values or {})
+    return folder
+
+
+def retold(folder: Path, **changes: object) -> None:
+    content = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps({**content, **changes}))
+
+
+DAMAGES: dict[str, tuple[Damage, str]] = {
+    "a file is missing": (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors is missing"),
+    "a file in a folder is missing": (
+        lambda folder: (folder / "global_step" / "states.pt").unlink(),
+        "global_step/states.pt is missing",
+    ),
+    "a file is cut off": (
+        lambda folder: os.truncate(folder / "model.safetensors", 3),
+        "model.safetensors has 3 bytes, 7 were written",
+    ),
+    "no manifest": (lambda folder: (folder / MANIFEST).unlink(), f"no {MANIFEST} in it"),
+    "half a manifest": (lambda folder: os.truncate(folder / MANIFEST, 20), f"its {MANIFEST} cannot be read"),
+    "a list for a manifest": (lambda folder: (folder / MANIFEST).write_text("[]"), f"its {MANIFEST} cannot be read"),
+    "a manifest of another format": (lambda folder: retold(folder, checkpoint=2), "has format 2"),
+    "a copy under another name": (lambda folder: retold(folder, step=4), "is that of step 4"),
+    "transformers did not come to its end": (lambda folder: (folder / UNFINISHED).touch(), UNFINISHED),
+}
+
+
+def test_the_latest_checkpoint_is_the_whole_one_of_the_highest_step(tmp_path: Path) -> None:
+    assert latest_checkpoint(tmp_path / "none") is None
+    for step in (9, 10):
+        checkpoint(tmp_path, step)
+    for name in ("writing/checkpoint-11", "checkpoint-old", ".removed-checkpoint-12"):
+        (tmp_path / name).mkdir(parents=True)
+    assert latest_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_does_not_match_its_manifest_is_skipped_with_the_reason(tmp_path: Path, damage: str) -> None:
+    change, reason = DAMAGES[damage]
+    whole = checkpoint(tmp_path, 6)
+    change(checkpoint(tmp_path, 8))
+    (newest, found), (next_one, none) = judged_checkpoints(tmp_path)
+    assert (newest.name, next_one, none) == ("checkpoint-8", whole, None)
+    assert found is not None and reason in found
+    assert latest_checkpoint(tmp_path) == whole
+
+
+def test_what_is_replaced_is_never_half_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = checkpoint(tmp_path, 6), checkpoint(tmp_path / "writing", 6)
+    (old / "only-in-the-old").touch()
+    seen = []
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", lambda *paths: seen.append(old.exists()) or replace(*paths))
+    put_in_place(new, old)
+    assert seen == [True, False]  # the old one is renamed away, then the new one takes its place
+    assert not (old / "only-in-the-old").exists()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_old_checkpoints_go_and_those_that_are_not_whole_count_for_nothing(tmp_path: Path) -> None:
+    for step in (2, 4, 6, 8):
+        checkpoint(tmp_path, step)
+    (tmp_path / "checkpoint-8" / MANIFEST).unlink()
+    remove_old(tmp_path, 2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-4", "checkpoint-6", "checkpoint-8"]
+
+
+def test_what_a_kill_left_half_done_is_removed(tmp_path: Path) -> None:
+    kept = checkpoint(tmp_path / "checkpoints", 6)
+    left = ["checkpoints/writing/checkpoint-8", "checkpoints/.removed-checkpoint-4", ".final.writing", ".removed-final"]
+    for name in left:
+        (tmp_path / name).mkdir(parents=True)
+    remove_leftovers(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoints"]
+    assert list((tmp_path / "checkpoints").iterdir()) == [kept]
+
+
+@pytest.fixture
+def run(make_run: Callable[..., Path], stub_plan: Changes) -> Callable[..., Path]:
+    """A run folder with a plan, changed."""
+
+    def make(**changes: Changes) -> Path:
+        stub_plan["data"] = planned_data(Path("/nonexistent"), sha256="1" * 64)
+        return make_run({**stub_plan, **changes})
+
+    return make
+
+
+def test_a_run_goes_on_from_the_newest_whole_checkpoint_and_says_what_it_skips(run: Callable[..., Path]) -> None:
+    folder = run()
+    for step in (4, 6):
+        checkpoint(folder / "checkpoints", step, values=experiment(folder))
+    (folder / "checkpoints" / "checkpoint-6" / "model.safetensors").unlink()
+    found, said = checkpoint_to_resume(folder, read_plan(folder))
+    assert found == folder / "checkpoints" / "checkpoint-4"
+    assert said == ["skipped checkpoint-6: model.safetensors is missing", "resumed from checkpoint-4"]
+
+
+def test_without_a_checkpoint_it_begins_anew_and_says_so(run: Callable[..., Path]) -> None:
+    folder = run()
+    assert checkpoint_to_resume(folder, read_plan(folder)) == (
+        None,
+        ["no checkpoint was written yet: the training begins anew"],
+    )
+
+
+def test_checkpoints_none_of_which_is_whole_are_not_trained_over(run: Callable[..., Path]) -> None:
+    folder = run()
+    (folder / "checkpoints" / "checkpoint-6").mkdir(parents=True)
+    with pytest.raises(Stopped, match=f"checkpoint-6: no {MANIFEST} in it") as refused:
+        checkpoint_to_resume(folder, read_plan(folder))
+    assert "= fix: bring one back, or remove" in str(refused.value)
+
+
+def test_another_number_of_processes_is_refused(run: Callable[..., Path]) -> None:
+    folder = run()
+    checkpoint(folder / "checkpoints", 6, world=2, values=experiment(folder))
+    with pytest.raises(Stopped, match="checkpoint-6 was written by 2 processes, the plan has 1 process\n"):
+        checkpoint_to_resume(folder, read_plan(folder))
+
+
+def edited(folder: Path, *path: str, value: object) -> None:
+    """Changes one value of plan.json, as an editor does."""
+    content = json.loads((folder / "plan.json").read_text())
+    place = content
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    (folder / "plan.json").write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("arguments", "GRPOConfig", "learning_rate"), 0.001, "GRPOConfig.learning_rate 0.003 -> 0.001"),
+        (("arguments", "LoraConfig"), {"r": 4}, "LoraConfig.r none -> 4"),
+        (("data", "sha256"), "2" * 64, "data.sha256 111111111111...111111111111 -> 222222222222...222222222222"),
+        (("expect", "stop"), ["</answer>"], "expect.stop.0 none -> </answer>"),
+        (("world", "strategy"), "ddp", "world.strategy single -> ddp"),
+    ],
+    ids=["argument", "adapter", "data", "stop", "strategy"],
+)
+def test_an_experiment_that_was_changed_is_refused_and_named(
+    run: Callable[..., Path], path: tuple[str, ...], value: object, said: str
+) -> None:
+    folder = run()
+    checkpoint(folder / "checkpoints", 6, values=json.loads(json.dumps(experiment(folder))))
+    edited(folder, *path, value=value)
+    with pytest.raises(Stopped) as refused:
+        checkpoint_to_resume(folder, read_plan(folder))
+    assert f"  = because: {said}" in str(refused.value)
+
+    edited(folder, "accept_drift", value=True)
+    found, lines = checkpoint_to_resume(folder, read_plan(folder))
+    assert found is not None
+    assert said in lines[0]
+
+
+def test_what_is_told_and_where_things_lie_may_change(run: Callable[..., Path]) -> None:
+    settings = [{"key": "GRPOConfig.logging_steps", "kind": "bookkeeping"}]
+    folder = run(settings=settings)
+    checkpoint(folder / "checkpoints", 6, values=json.loads(json.dumps(experiment(folder))))
+    edited(folder, "arguments", "GRPOConfig", "logging_steps", value=10)
+    edited(folder, "data", "path", value="/elsewhere")
+    edited(folder, "world", "num_nodes", value=2)
+    assert checkpoint_to_resume(folder, read_plan(folder))[1] == ["resumed from checkpoint-6"]
+
+
+def test_another_stack_is_told(run: Callable[..., Path]) -> None:
+    folder = run()
+    retold(checkpoint(folder / "checkpoints", 6, values=experiment(folder)), stack={"trl": "0.1.0"})
+    said = checkpoint_to_resume(folder, read_plan(folder))[1]
+    assert said[0].startswith("another stack than that of checkpoint-6, so not bit for bit the same run: trl 0.1.0 -> ")

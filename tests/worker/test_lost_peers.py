@@ -1,0 +1,87 @@
+"""A process that loses the others says so; one that failed itself stays the cause."""
+
+from collections.abc import Callable
+
+import pytest
+from worker_runs import Changes, Trained, planned_reward
+
+from grpo_recipes.worker.lost_peer import lost_peer
+
+GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/"
+NCCL = "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=12, Timeout(ms)=600000)"
+# What torch 2.13 says; gloo's and the store's words were seen, NCCL's are from its source.
+TEXTS = [
+    (f"{GLOO}unbound_buffer.cc:78] Timed out waiting 20000ms for recv operation to complete", "for 20 s"),
+    (f"{GLOO}pair.cc:553] Connection closed by peer [10.0.0.1]:917. This is typically", "broke, at [10.0.0.1]:917"),
+    (f"{GLOO}pair.cc:537] Read error [10.0.0.1]:50860: Connection reset by peer", "broke, at [10.0.0.1]:50860"),
+    (f"{GLOO}pair.cc:461] Application timeout caused pair closure", "no answer from the other processes"),
+    (f"{NCCL} ran for 600055 milliseconds before timing out.", "for 600 s"),
+    ("NCCL error in: ProcessGroupNCCL.cpp:94, remote process exited or there was a network error", "broke"),
+    ("NCCL communicator was aborted on rank 0.", "broke"),
+    ("[TCPStore] recvValue failed on SocketImpl(fd=4)", "broke"),
+]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        ValueError("Connection closed by peer [127.0.0.1]:1"),
+        RuntimeError("CUDA out of memory"),
+        ConnectionError("HTTPConnectionPool: Connection refused"),
+        RuntimeError("the judge timed out waiting 20000ms for an answer"),
+    ],
+    ids=str,
+)
+def test_a_failure_of_its_own_is_none_of_the_others(problem: Exception) -> None:
+    assert lost_peer(problem) is None
+
+
+@pytest.mark.parametrize(("text", "said"), TEXTS, ids=[text[-40:] for text, _ in TEXTS])
+def test_what_torch_says_of_the_others_is_understood(text: str, said: str) -> None:
+    words = lost_peer(RuntimeError(text))
+    assert words is not None and said in words
+    wrapped = RuntimeError("the step failed")
+    wrapped.__cause__ = RuntimeError(text)
+    assert lost_peer(wrapped) == words
+
+
+FAILING = [
+    pytest.param("raise LookupError('no such unit')", 1, "LookupError: no such unit", id="raises"),
+    pytest.param("os.kill(os.getpid(), 9)", -9, "process 1 ended without a word: it was killed", id="is killed"),
+    pytest.param("os.abort()", -6, "process 1 ended without a word: it was killed", id="crashes in a library"),
+]
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize(("does", "exit_code", "message"), FAILING)
+def test_the_process_that_failed_is_the_cause(
+    does: str,
+    exit_code: int,
+    message: str,
+    make_plan: Callable[..., Changes],
+    trained: Callable[..., Trained],
+    sha256_of_text: Callable[[str], str],
+) -> None:
+    text = f"""
+import os
+
+calls = 0
+
+def mine(completions, **kwargs):
+    global calls
+    calls += 1
+    if calls == 3 and os.environ["RANK"] == "1":
+        {does}
+    return [float(len(completion[0]["content"])) for completion in completions]
+"""
+    mine = planned_reward("mine.py:mine", kind="python", name="mine", sha256=sha256_of_text(text))
+    plan = make_plan("lora", rewards=[mine], arguments={"per_device_train_batch_size": 8, "ddp_timeout": 60})
+    plan["expect"]["arguments"] = {}
+    plan["expect"]["world_size"] = plan["world"]["num_processes"] = 2
+
+    failed = trained(plan, user={"mine.py": text}, ranks=2)
+
+    assert failed.exit_codes == [75, exit_code], failed.output
+    assert (failed.record["status"], failed.record["exit_code"]) == ("failed", 1), failed.output
+    assert failed.record["message"].startswith(message)
+    assert "error: the connection to another process broke, at [127.0.0.1]:" in failed.output

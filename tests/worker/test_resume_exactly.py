@@ -1,0 +1,167 @@
+"""An interrupted run goes on as if nothing had happened: the same weights and the same lines of metrics.jsonl."""
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from resumed_runs import killed_after, trained_lines, weights
+from worker_runs import Changes, Trained, events, planned_data, planned_reward, record, start, train
+
+pytestmark = pytest.mark.stack
+
+Make = Callable[..., Changes]
+Train = Callable[..., Trained]
+SAVES = {"max_steps": 8, "save_strategy": "steps", "save_steps": 4, "weight_decay": 0.1, "lr_scheduler_type": "cosine"}
+TWO_MICRO_BATCHES = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2}
+SYNC = {"beta": 0.1, "sync_ref_model": True, "ref_model_sync_steps": 3, "ref_model_mixup_alpha": 0.6}
+# By name: kind, changes to GRPOConfig, rows of the data, how often is evaluated, the step of the kill.
+CASES: dict[str, tuple[str, Changes, int | None, int | None, int]] = {
+    "a checkpoint between two lines of figures": ("full", {"logging_steps": 3, **TWO_MICRO_BATCHES}, None, 2, 4),
+    "dropout, checkpointing, two iterations of two steps": (
+        "lora",
+        {"gradient_checkpointing": True, "num_iterations": 2, "steps_per_generation": 4, **TWO_MICRO_BATCHES},
+        None,
+        None,
+        4,
+    ),
+    "in the second epoch": ("full", {"logging_steps": 3}, 6, None, 4),
+    "a reference that follows": ("full", SYNC, None, None, 4),
+    "at the end of the training": ("lora", {"lr_scheduler_type": "constant"}, None, 0, 8),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_run_goes_on_from_its_checkpoint_as_if_nothing_had_happened(
+    case: str, make_plan: Make, held_out: Make, trained: Train, sums: Path, tmp_path: Path
+) -> None:
+    mode, arguments, rows, every_steps, step = CASES[case]
+    evaluation = None if every_steps is None else held_out(every_steps=every_steps)
+    plan = plan_of(make_plan, mode, arguments, evaluation=evaluation, data=planned_data(sums, max_rows=rows))
+    whole = finished(trained, plan, tmp_path / "whole")
+
+    again = killed_after(whole.folder, step, tmp_path / "again")
+    done = trained(plan, folder=again, resume=True)
+
+    assert done.exit_code == 0, done.output
+    assert f"resumed from checkpoint-{step}\n" in done.output
+    assert [line.get("resumed") for line in events(again, "start")] == [None, [f"resumed from checkpoint-{step}"]]
+    assert trained_lines(again) == trained_lines(whole.folder)
+    assert weights(again) == weights(whole.folder) != {}
+    assert done.record["step"] == 8
+    assert means(done) == means(whole)
+
+
+def test_two_processes_go_on_as_one_run(make_plan: Make, trained: Train, tmp_path: Path) -> None:
+    plan = plan_of(make_plan, "lora", {"logging_steps": 3, "per_device_train_batch_size": 8})
+    plan["world"].update(num_processes=2, strategy="ddp")
+    plan["expect"]["world_size"] = 2
+    whole = finished(trained, plan, tmp_path / "whole", ranks=2)
+
+    again = killed_after(whole.folder, 4, tmp_path / "again")
+    done = trained(plan, folder=again, resume=True, ranks=2)
+
+    assert done.exit_codes == [0, 0], done.output
+    assert trained_lines(again) == trained_lines(whole.folder)
+    assert weights(again) == weights(whole.folder) != {}
+
+
+def means(done: Trained) -> dict[str, float]:
+    """The mean rewards of the evaluations that run.json has."""
+    return {moment: figures["reward"] for moment, figures in done.record["evaluation"].items() if "reward" in figures}
+
+
+def plan_of(make_plan: Make, mode: str, arguments: Changes, **sections: Any) -> Changes:
+    plan = make_plan(mode, arguments={**SAVES, **arguments}, **sections)
+    plan["expect"]["arguments"] = {}
+    return plan
+
+
+def finished(trained: Train, plan: Changes, folder: Path, **request: Any) -> Trained:
+    folder.mkdir()
+    done = trained(plan, folder=folder, **request)
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def test_guards_go_on_counting_where_they_were(make_plan: Make, trained: Train, tmp_path: Path) -> None:
+    # Completions are cut off at six tokens and no step moves a weight: both guards speak again and again.
+    loud = {"truncation": "warn", "truncation_share": 0.1, "no_movement": "warn", "no_movement_steps": 5}
+    frozen = {"learning_rate": 0.0, "max_steps": 14}
+    plan = plan_of(make_plan, "full", frozen)
+    plan["guards"].update(loud)
+    whole = finished(trained, plan, tmp_path / "whole")
+    spoken = [line for line in trained_lines(whole.folder) if line["event"] == "guard"]
+    assert {line["name"] for line in spoken} >= {"no_movement", "truncation"}, spoken
+
+    again = killed_after(whole.folder, 8, tmp_path / "again")
+    done = trained(plan, folder=again, resume=True)
+
+    assert done.exit_code == 0, done.output
+    assert trained_lines(again) == trained_lines(whole.folder)
+    assert done.record["guards"] == whole.record["guards"]
+
+
+SLOW_REWARD = """
+import time
+
+def slow(completions, **kwargs):
+    time.sleep(0.3)
+    return [float(len(set(completion[0]["content"]))) for completion in completions]
+"""
+
+
+def test_a_signal_within_a_generation_saves_where_it_is_used_up(
+    make_plan: Make, make_run: Callable[..., Path], sha256_of_text: Callable[[str], str]
+) -> None:
+    reward = planned_reward("slow.py:slow", kind="python", name="slow", sha256=sha256_of_text(SLOW_REWARD))
+    plan = plan_of(make_plan, "full", {"num_iterations": 3, "max_steps": 30, "save_steps": 30}, rewards=[reward])
+    folder = make_run(plan, user={"slow.py": SLOW_REWARD})
+
+    process = start(folder)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("step 1/"):
+            process.send_signal(signal.SIGTERM)
+            break
+    output = process.communicate(timeout=120)[0]
+
+    assert process.returncode == 75, output
+    assert record(folder)["step"] % 3 == 0
+    assert [path.name for path in (folder / "checkpoints").iterdir()] == [f"checkpoint-{record(folder)['step']}"]
+
+
+def test_a_checkpoint_that_is_due_within_a_generation_comes_where_it_is_used_up(
+    make_plan: Make, trained: Train, tmp_path: Path
+) -> None:
+    plan = plan_of(make_plan, "full", {"num_iterations": 3, "save_steps": 4, "max_steps": 10})
+    done = finished(trained, plan, tmp_path / "run")
+    saved = sorted(path.name for path in (done.folder / "checkpoints").iterdir())
+    assert saved == ["checkpoint-10", "checkpoint-6", "checkpoint-9"]  # the last one is that of the end
+
+
+def test_resume_without_a_checkpoint_begins_anew(make_plan: Make, trained: Train, tmp_path: Path) -> None:
+    plan = plan_of(make_plan, "full", {"save_strategy": "no", "max_steps": 3})
+    whole = finished(trained, plan, tmp_path / "whole")
+    again = killed_after(whole.folder, 0, tmp_path / "again")
+    done = trained(plan, folder=again, resume=True)
+    assert done.exit_code == 0, done.output
+    assert "no checkpoint was written yet: the training begins anew\n" in done.output
+    assert trained_lines(again) == trained_lines(whole.folder)
+    assert weights(again) == weights(whole.folder)
+
+
+def test_a_plan_that_was_edited_is_not_gone_on_with(make_plan: Make, make_run: Callable[..., Path]) -> None:
+    folder = make_run(plan_of(make_plan, "full", {"max_steps": 4}))
+    assert train(folder)[0] == 0
+    plan = json.loads((folder / "plan.json").read_text())
+    plan["arguments"]["GRPOConfig"]["temperature"] = 0.5
+    (folder / "plan.json").write_text(json.dumps(plan))
+
+    exit_code, output = train(folder, "--resume")
+
+    assert exit_code == 3, output
+    assert "plan.json is not what it was when checkpoint-4 was written" in output
+    assert "GRPOConfig.temperature 1.0 -> 0.5" in record(folder)["message"]
