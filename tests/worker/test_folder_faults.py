@@ -26,7 +26,7 @@ def raised(act: Callable[[], object]) -> Exception:
         ValueError("no space between words"),
         FileNotFoundError(errno.ENOENT, "No such file or directory", "rows.jsonl"),
         RuntimeError("CUDA out of memory"),
-        PermissionError(errno.EACCES, "Permission denied", "/root/.cache/models"),
+        PermissionError(errno.EACCES, "Permission denied", "/data/cache/models"),
         OSError("Can't load tokenizer for 'qwen'"),
     ],
     ids=repr,
