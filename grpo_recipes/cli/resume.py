@@ -1,11 +1,13 @@
 """`grpo-run RUNDIR --resume`: goes on with an interrupted run, exactly as its plan says."""
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from grpo_recipes.cli.again import allowed_plan, planned_again, say
-from grpo_recipes.cli.launching import Changes, ask_trust, launched
+from grpo_recipes.cli.launching import Changes, ask_trust, launched, names_a_plan
 from grpo_recipes.cli.node_commands import is_by_hand, print_commands
 from grpo_recipes.errors import EXIT_DONE, Refusal
 from grpo_recipes.launch.slurm_job import is_queued
@@ -19,6 +21,11 @@ _SHOWN = 6
 
 def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json: bool) -> int:
     """Continues from the newest whole checkpoint. Raises Refusal for a folder that cannot be continued."""
+    if not names_a_plan(folder) and os.path.isfile(folder):
+        raise Refusal(
+            f"{folder} is a recipe, --resume goes on with a run\n"
+            f"  = fix: grpo-run RUNDIR --resume, with the folder that the run printed; {_newest_run(folder)}"
+        )
     lock = read_lock(folder)
     if lock.record is not None and lock.record.status == "completed":
         raise Refusal(f"{folder} is finished\n  = fix: grpo-run {folder} trains the same plan again")
@@ -33,6 +40,16 @@ def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json
         print_commands(lock.plan, os.path.abspath(lock.folder), as_json=as_json, resume=True)
         return EXIT_DONE
     return launched(folder, as_json=as_json, resume=True)
+
+
+def _newest_run(recipe: str) -> str:
+    """Words for the newest run folder of a recipe in runs/, where the runs are that named no other place."""
+    found: list[tuple[float, str]] = []
+    for plan in Path("runs").glob("*/plan.json"):
+        with contextlib.suppress(Refusal, OSError):
+            if read_lock(str(plan)).plan.recipe_file == os.path.abspath(recipe):
+                found.append((plan.stat().st_mtime, str(plan.parent)))
+    return f"its newest one here is {max(found)[1]}" if found else "none of this recipe is in runs/"
 
 
 def _refuse_another_start(folder: str, old: Plan, new: Plan) -> None:
