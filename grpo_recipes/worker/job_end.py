@@ -17,7 +17,7 @@ from typing import Any
 
 from grpo_recipes.worker.checkpoint import latest_checkpoint, step_of
 from grpo_recipes.worker.record import Record
-from grpo_recipes.worker.stopped import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
+from grpo_recipes.worker.stopped import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_STARTED
 
 ENDS_FILE = "job_ends.jsonl"
 REQUEUE = "requeue"
@@ -35,6 +35,7 @@ class Ended:
     step, step_before: of the newest whole checkpoint. told: it was asked to stop for good. preempted: Slurm needs its
     machines for another job, and puts it back. server_ended: the step of its vLLM server ended before the training.
     requeues: how often it has put itself back. fruitless: how many starts right before this one gained no step.
+    is_another: run.json is that of another run, which trains in the folder and so kept this job out of it.
     """
 
     code: int
@@ -47,6 +48,7 @@ class Ended:
     server_ended: bool = False
     requeues: int = 0
     fruitless: int = 0
+    is_another: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class Next:
 
 def decide(ended: Ended) -> Next:
     """Whether there is a point in going on, and the exit code where there is none."""
+    if ended.is_another:
+        return Next(EXIT_NOT_STARTED, "another run trains in this folder, and goes on")
     status = None if ended.record is None else ended.record.get("status")
     code = None if ended.record is None else ended.record.get("exit_code")
     if status == "completed":
@@ -101,14 +105,16 @@ def after(folder: Path, job: str, word: str, code: int, max_requeues: int, **how
     fingerprint, _, step_before = word.partition("/")
     earlier = [line for line in _ends(folder) if line.get("job") == job]
     record = Record(folder, 0)
+    content = record.read() or None if _fingerprint(folder) != fingerprint else None
     ended = Ended(
         code=code,
-        record=record.read() or None if _fingerprint(folder) != fingerprint else None,
+        record=content,
         step=_step(folder),
         step_before=int(step_before),
         max_requeues=max_requeues,
         requeues=sum(line.get("counted") is True for line in earlier),
         fruitless=_fruitless(earlier),
+        is_another=content is not None and content.get("status") == "running" and content.get("slurm_job") != job,
         **how,
     )
     found = decide(ended)

@@ -57,6 +57,7 @@ class Record:
                 "step": kept.get("step", 0),
                 "max_steps": None,
                 "started": _now(),
+                "slurm_job": os.environ.get("SLURM_JOB_ID"),
                 "ended": None,
                 "exit_code": None,
                 "message": None,

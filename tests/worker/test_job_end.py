@@ -58,6 +58,12 @@ def test_a_job_that_gives_up_says_what_it_saw() -> None:
     assert decide(replace(INTERRUPTED, requeues=3)).because == "the run was interrupted; slurm.max_requeues is 3"
 
 
+@pytest.fixture(autouse=True)
+def job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Slurm tells the trainers of job 7."""
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+
+
 def start_of(folder: Path, status: str, *, code: int = 75, **how: bool) -> Next:
     """One start of a job, whose record ends with this status; "" for one that never began."""
     word = before(folder)
@@ -89,6 +95,17 @@ def test_run_json_says_how_a_start_ended_that_could_not_say_so_itself(tmp_path: 
     start_of(tmp_path, "running", code=137)
     record = Record(tmp_path, 0).read()
     assert (record["status"], record["exit_code"]) == ("failed", 1)
+
+
+def test_a_job_that_another_run_kept_out_of_the_folder_leaves_its_record_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    word = before(tmp_path)
+    monkeypatch.setenv("SLURM_JOB_ID", "6")
+    Record(tmp_path, 0).start(resumed=False)
+    assert after(tmp_path, "7", word, 1, max_requeues=3).exit_code == 2
+    assert Record(tmp_path, 0).read()["status"] == "running"
+    assert after(tmp_path, "6", word, 137, max_requeues=3).exit_code is None
 
 
 def test_a_failure_keeps_the_words_of_the_worker(tmp_path: Path) -> None:
