@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from grpo_recipes.whole_file import write_whole
+from grpo_recipes.folder_files import write_whole
 
 JOB_FILE = "job.json"
 # Nothing follows on these; a job that is requeued is PENDING again.
@@ -102,7 +102,7 @@ def remember(folder: str, job: Job) -> None:
     """Writes job.json. Raises OSError."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     content = {"engine": "slurm", "job": job.id, "cluster": job.cluster, "submitted": now}
-    write_whole(Path(folder, JOB_FILE), json.dumps(content, indent=2) + "\n")
+    write_whole(Path(folder), JOB_FILE, json.dumps(content, indent=2) + "\n")
 
 
 def clean_environment(**more: str) -> dict[str, str]:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grpo_recipes.whole_file import write_whole
+from grpo_recipes.bounded_json import read_json
+from grpo_recipes.folder_files import write_whole
 
 RECORD_FORMAT = 1
 RECORD_FILE = "run.json"
@@ -79,11 +80,11 @@ def amend_record(folder: str, changes: Mapping[str, object]) -> RunRecord:
 
 def _read_keys(folder: str) -> dict[str, object] | None:
     try:
-        content = json.loads(Path(folder, RECORD_FILE).read_text(encoding="utf-8"))
+        content = read_json(Path(folder), RECORD_FILE)
     except (OSError, ValueError):
         return None
     return content if isinstance(content, dict) else None
 
 
 def _write_keys(folder: str, content: Mapping[str, object]) -> None:
-    write_whole(Path(folder, RECORD_FILE), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    write_whole(Path(folder), RECORD_FILE, json.dumps(content, indent=2, ensure_ascii=False) + "\n")

@@ -18,10 +18,13 @@ from grpo_recipes.render.slurm import job_sbatch
 
 COPIED_FILES = (
     "__init__.py",
+    "bounded_json.py",
+    "facts/__init__.py",
+    "facts/regular_file.py",
+    "folder_files.py",
     "folder_lock.py",
     "plan.py",
     "processes.py",
-    "whole_file.py",
     "trust/__init__.py",
     "trust/environment.py",
     "trust/redact.py",
@@ -114,8 +117,8 @@ def _copy_worker(plan: Plan, worker: Path) -> None:
     package = Path(str(files("grpo_recipes")))
     copy = worker / "grpo_recipes"
     copy.mkdir(parents=True)
-    (copy / "trust").mkdir()
     for file in COPIED_FILES:
+        (copy / file).parent.mkdir(exist_ok=True)
         shutil.copyfile(package / file, copy / file)
     for part in COPIED_PARTS:
         shutil.copytree(package / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))

@@ -9,7 +9,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from grpo_recipes.whole_file import write_whole
+from grpo_recipes.folder_files import write_whole
 from grpo_recipes.worker.evaluation import Judged, changes, evaluate, summary
 from grpo_recipes.worker.metrics import MetricsLog
 from grpo_recipes.worker.planned import Plan
@@ -88,7 +88,7 @@ def _print(figures: dict[str, Any]) -> None:
 
 def _write_rows(path: Path, judged: list[Judged]) -> None:
     lines = [json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in judged]
-    write_whole(path, "".join(lines))
+    write_whole(path.parent, path.name, "".join(lines))
 
 
 def _read_rows(path: Path) -> list[Judged] | None:

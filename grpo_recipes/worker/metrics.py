@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.folder_files import write_whole
 from grpo_recipes.trust.redact import redact_value
-from grpo_recipes.whole_file import write_whole
 
 
 class MetricsLog:
@@ -73,7 +73,7 @@ def _forget_after(path: Path, step: int) -> None:
         print(f"{path.name}: {damaged} damaged line{'s' if damaged != 1 else ''} left out", flush=True)
     kept = b"".join(line for line, of in zip(lines, steps, strict=True) if of is not None and of <= step)
     if kept != content:  # else someone may be reading on from its end
-        write_whole(path, kept.decode())
+        write_whole(path.parent, path.name, kept)
 
 
 def _step(line: bytes) -> float | None:

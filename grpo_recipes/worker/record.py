@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.bounded_json import read_json
+from grpo_recipes.folder_files import remove_unfinished, write_whole
 from grpo_recipes.folder_lock import holder, this_launch
 from grpo_recipes.trust.redact import hide_secrets, redact_value
-from grpo_recipes.whole_file import remove_unfinished, write_whole
 from grpo_recipes.worker.same_folder import FolderGone, SameFolder
 
 RECORD_FORMAT = 1
@@ -40,7 +41,7 @@ class Record:
         """Says that the run is running. A resumed run keeps what the record said before, where it can be read."""
         if self._rank != 0:
             return
-        remove_unfinished(self._path)
+        remove_unfinished(self._path.parent, self._path.name)
         if resumed:
             self._set_aside_damaged()
         before = self.read()
@@ -132,7 +133,7 @@ class Record:
     def read(self) -> dict[str, Any]:
         """What the record says now, {} when there is none."""
         try:
-            content = json.loads(self._path.read_text(encoding="utf-8"))
+            content = read_json(self._path.parent, self._path.name)
         except (OSError, ValueError):
             return {}
         return content if isinstance(content, dict) else {}
@@ -140,7 +141,7 @@ class Record:
     def _write(self, content: dict[str, Any]) -> None:
         self.same.check()
         text = json.dumps(redact_value(content), indent=2, ensure_ascii=False) + "\n"
-        write_whole(self._path, text, check=self.same.check)
+        write_whole(self._path.parent, self._path.name, text, check=self.same.check)
 
     def _write_at_last(self, content: dict[str, Any]) -> None:
         """Writes the end, on a full disk into the room that was kept for it."""

@@ -109,7 +109,11 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
         shutil.copy(PACKAGE / "plan.py", copy)
         shutil.copy(PACKAGE / "processes.py", copy)
         shutil.copy(PACKAGE / "folder_lock.py", copy)
-        shutil.copy(PACKAGE / "whole_file.py", copy)
+        shutil.copy(PACKAGE / "folder_files.py", copy)
+        shutil.copy(PACKAGE / "bounded_json.py", copy)
+        (copy / "facts").mkdir()
+        for file in ("__init__.py", "regular_file.py"):
+            shutil.copy(PACKAGE / "facts" / file, copy / "facts")
         shutil.copytree(PACKAGE / "trust", copy / "trust", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(PACKAGE / "worker" / "train.py", folder / "worker")
         (folder / "worker" / "user").mkdir()
