@@ -240,7 +240,7 @@ def test_a_missing_file_is_missing(folder: Path) -> None:
     ids=["empty", "as deep as may be", "brackets in a text", "a quote in a text", "a pair", "100 digits", "NaN"],
 )
 def test_json_that_can_be_worked_with_is_read(text: str, value: object) -> None:
-    found = parsed(text)
+    found = parsed(text.encode())
     assert value is None or found == value
 
 
@@ -265,5 +265,5 @@ def test_json_that_can_be_worked_with_is_read(text: str, value: object) -> None:
 def test_other_json_is_refused_in_linear_time(text: str) -> None:
     began = time.process_time()
     with pytest.raises(ValueError):
-        parsed(text)
-    assert time.process_time() - began < 20
+        parsed(text.encode())
+    assert time.process_time() - began < 10

@@ -28,6 +28,7 @@ LAYERS = (
     "processes",
     "folder_files",
     "bounded_json",
+    "run_entries",
     "folder_lock",
     "trust",
     "render",
@@ -46,6 +47,8 @@ ALLOWED = {
     ("worker", "plan"): "the contract of both sides; it needs nothing else and is copied into the run folder",
     ("worker", "processes"): "watches and ends processes; the standard library is all that it needs, copied, too",
     ("worker", "folder_lock"): "seen from both sides; the standard library is all that it needs, and it is copied, too",
+    ("worker", "run_entries"): "looks at a run folder from both sides; the standard library alone, copied, too",
+    ("worker", "facts.regular_file"): "what folder_files refuses is an error of its; copied, too",
     ("worker", "trust.redacted_file"): "what a job prints goes through it into train.log; copied, too",
     (
         "worker",

@@ -68,11 +68,26 @@ def ask_trust(plan: Plan, shas: tuple[str, ...], folder: str | None = None) -> N
         raise Refusal(refusal(missing))
 
 
+def refuse_strange_entries(folder: str) -> None:
+    """Raises Refusal for a link, a pipe or a device where a run has a file or folder of its own."""
+    from grpo_recipes.facts.regular_file import NotRegular
+    from grpo_recipes.run_entries import refuse_foreign_entries, told
+
+    try:
+        refuse_foreign_entries(Path(folder))
+    except NotRegular as problem:
+        raise Refusal(told(problem)) from None
+    except OSError as problem:
+        because = problem.strerror or problem
+        raise Refusal(f"{folder}: the run folder cannot be read\n  = because: {because}") from None
+
+
 def launched(folder: str, *, as_json: bool, resume: bool = False, smoke: bool = False) -> int:
     """Trains what lies in a run folder, prints how it ended, and returns the exit code.
 
     smoke: the run is a trial, and it is said whether it passed.
     """
+    from grpo_recipes.folder_files import read_text
     from grpo_recipes.launch.summary import summary
     from grpo_recipes.record.run_record import read_record
 
@@ -81,7 +96,7 @@ def launched(folder: str, *, as_json: bool, resume: bool = False, smoke: bool = 
     code = _launch(folder, resume=resume)
     record = read_record(folder)
     if record is not None:
-        text = Path(folder, "run.json").read_text(encoding="utf-8") if as_json else summary(record, folder)
+        text = read_text(Path(folder), "run.json") if as_json else summary(record, folder)
         click.echo(redact(text), nl=False)
     if smoke:
         click.echo(_verdict(code, None if record is None else record.proofs), err=as_json)

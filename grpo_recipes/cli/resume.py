@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from grpo_recipes.cli.again import allowed_plan, planned_again, say
-from grpo_recipes.cli.launching import Changes, ask_trust, launched, names_a_plan
+from grpo_recipes.cli.launching import Changes, ask_trust, launched, names_a_plan, refuse_strange_entries
 from grpo_recipes.cli.node_commands import is_by_hand, print_commands
 from grpo_recipes.errors import EXIT_DONE, Refusal
 from grpo_recipes.launch.slurm_job import is_queued
@@ -27,6 +27,7 @@ def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json
             f"  = fix: grpo-run RUNDIR --resume, with the folder that the run printed; {_newest_run(folder)}"
         )
     lock = read_lock(folder)
+    refuse_strange_entries(lock.folder)
     if lock.record is not None and lock.record.status == "completed":
         raise Refusal(f"{folder} is finished\n  = fix: grpo-run {folder} trains the same plan again")
     if lock.plan.slurm is not None and is_queued(lock.folder):

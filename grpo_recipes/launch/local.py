@@ -15,12 +15,15 @@ from typing import TextIO
 
 from grpo_recipes import processes
 from grpo_recipes.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_TRAINER_FAILED, Refusal
+from grpo_recipes.facts.regular_file import NotRegular
+from grpo_recipes.folder_files import open_to_append, open_to_read, status
 from grpo_recipes.folder_lock import LAUNCHING, Busy, Lock, held, holder
 from grpo_recipes.launch import supervisor
 from grpo_recipes.launch.metrics import METRICS_FILE, number, read_new
 from grpo_recipes.launch.progress import Progress, progress
 from grpo_recipes.launch.redacted_log import redacted_log
 from grpo_recipes.record.run_record import RECORD_FILE, RunRecord, amend_record, read_record
+from grpo_recipes.run_entries import refuse_foreign_entries, told
 from grpo_recipes.trust.redact import redact
 from grpo_recipes.trust.redacted_file import RedactedFile
 
@@ -81,10 +84,12 @@ def _taken(folder: str) -> Iterator[Lock]:
     with contextlib.ExitStack() as stack:
         try:
             lock = stack.enter_context(held(place, LAUNCHING))
-            with open(os.path.join(folder, LOG_FILE), "ab"):
-                pass  # nothing is started where its output could not be written
+            refuse_foreign_entries(place)
+            os.close(open_to_append(place, LOG_FILE))  # nothing is started where its output could not be written
         except Busy as busy:
             raise Refusal(str(busy)) from None
+        except NotRegular as problem:
+            raise Refusal(told(problem)) from None
         except OSError as problem:
             raise Refusal(
                 f"{folder}: the run folder cannot be written\n  = because: {problem.strerror or problem}\n"
@@ -175,10 +180,10 @@ def _end(child: subprocess.Popen[bytes], launch_id: str) -> None:
 def _fingerprint(folder: str) -> tuple[int, int] | None:
     """Changes with each writing of run.json, so that an earlier attempt's record is not taken for it."""
     try:
-        status = os.stat(os.path.join(folder, RECORD_FILE))
+        found = status(Path(folder), RECORD_FILE)
     except OSError:
         return None
-    return status.st_ino, status.st_mtime_ns
+    return None if found is None else (found.st_ino, found.st_mtime_ns)
 
 
 def _stop_if_gone(folder: str, lock: Lock) -> None:
@@ -235,7 +240,7 @@ def _death(code: int) -> str:
 def _text_after(path: str, offset: int) -> str:
     """A file's text from a byte on, at most its last megabyte; nothing where it cannot be read."""
     try:
-        with open(path, "rb") as file:
+        with open_to_read(Path(path).parent, Path(path).name) as file:
             file.seek(max(offset, file.seek(0, os.SEEK_END) - (1 << 20)))
             return file.read().decode(errors="replace")
     except OSError:

@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import json
 import os
 import shlex
 import shutil
@@ -15,12 +14,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
+from grpo_recipes.bounded_json import parsed
 from grpo_recipes.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_TRAINER_FAILED, Refusal
+from grpo_recipes.facts.regular_file import NotRegular
+from grpo_recipes.folder_files import open_to_append, open_to_read, read_bytes, status
 from grpo_recipes.launch.local import LOG_FILE
 from grpo_recipes.launch.metrics import METRICS_FILE, number, read_new
 from grpo_recipes.launch.progress import Progress, progress
 from grpo_recipes.launch.slurm_job import Job, Seen, clean_environment, is_queued, look_at, remember, submitted_job
 from grpo_recipes.record.run_record import amend_record, read_record
+from grpo_recipes.run_entries import refuse_foreign_entries, told
 from grpo_recipes.trust.redact import redact
 
 JOB_SCRIPT = "job.sbatch"
@@ -30,6 +33,7 @@ _LOOK_S = 0.5
 SLURM_LOG_FILE = "slurm.log"
 _ENDS_FILE = "job_ends.jsonl"
 _SHOWN_LINES = 30
+_LONGEST_END = 1 << 20
 _LEAVING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -41,9 +45,13 @@ def launch_job(folder: str, *, resume: bool = False, echo: TextIO = sys.stderr, 
     sbatch refuses the job, or, without `resume`, a job of the folder is queued.
     """
     folder = os.path.abspath(folder)
-    log = os.path.join(folder, LOG_FILE)
+    try:
+        refuse_foreign_entries(Path(folder))
+    except NotRegular as problem:
+        raise Refusal(told(problem)) from None
     with progress(echo) as shown, _noted() as signals:
-        log_start = os.path.getsize(log) if os.path.exists(log) else 0
+        seen_log = status(Path(folder), LOG_FILE)
+        log_start = 0 if seen_log is None else seen_log.st_size
         began = time.time()
         job = _job(folder, shown, resume=resume)
         stopping = f"to save and stop it: {' '.join(job.words('scancel', '--batch', '--signal=TERM', job.id))}"
@@ -67,7 +75,7 @@ def _job(folder: str, shown: Progress, *, resume: bool) -> Job:
             f"  = because: launch.engine is slurm, and its commands are not in PATH\n"
             f"  = fix: start it on a machine of the cluster that submits jobs; --dry-run only writes job.sbatch"
         )
-    with open(os.path.join(folder, ".submit.lock"), "a") as lock:
+    with open(open_to_append(Path(folder), ".submit.lock"), "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two submissions at once would not see each other's job
         job = submitted_job(folder)
         if job is not None and is_queued(folder):
@@ -169,8 +177,8 @@ def _conclude(folder: str, job: Job, seen: Seen) -> int:
 def _ends_of(folder: str, job: Job) -> list[object]:
     """What the job's script chose to do next at the end of each start: "requeue" or an exit code."""
     try:
-        lines = map(json.loads, Path(folder, _ENDS_FILE).read_text(encoding="utf-8").splitlines())
-        return [line["next"] for line in lines if line["job"] == job.id]
+        lines = map(parsed, read_bytes(Path(folder), _ENDS_FILE).splitlines())
+        return [line["next"] for line in lines if isinstance(line, dict) and line["job"] == job.id]
     except (OSError, ValueError, KeyError, TypeError):
         return []
 
@@ -193,8 +201,8 @@ def _noted() -> Iterator[list[str]]:
 def _show_end(folder: str, log_start: int, shown: Progress) -> None:
     """The last lines of what the job printed, or else of what Slurm said about it."""
     for name, start in ((LOG_FILE, log_start), (SLURM_LOG_FILE, 0)):
-        with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, name), "rb") as file:
-            file.seek(start)
+        with contextlib.suppress(OSError), open_to_read(Path(folder), name) as file:
+            file.seek(max(start, file.seek(0, os.SEEK_END) - _LONGEST_END))
             lines = redact(file.read().decode(errors="replace")).splitlines()[-_SHOWN_LINES:]
             if lines:
                 shown.say(f"the last {len(lines)} lines of {os.path.join(folder, name)}:")

@@ -7,7 +7,9 @@ import subprocess
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
+from grpo_recipes.bounded_json import read_json
 from grpo_recipes.folder_files import write_whole
 
 JOB_FILE = "job.json"
@@ -85,7 +87,7 @@ def look_at(job: Job) -> Seen | None:
 def submitted_job(folder: str) -> Job | None:
     """The job that a run folder was last submitted as, None where there is none."""
     try:
-        content = json.loads(Path(folder, JOB_FILE).read_text(encoding="utf-8"))
+        content = cast("dict[str, Any]", read_json(Path(folder), JOB_FILE))
         return Job(str(content["job"]), content.get("cluster"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

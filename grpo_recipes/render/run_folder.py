@@ -25,6 +25,7 @@ COPIED_FILES = (
     "folder_lock.py",
     "plan.py",
     "processes.py",
+    "run_entries.py",
     "trust/__init__.py",
     "trust/environment.py",
     "trust/redact.py",

@@ -5,12 +5,11 @@ replaced or removed is renamed away first. So a folder named checkpoint-<step> i
 """
 
 import contextlib
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.folder_files import remove_tree, rename, status
 from grpo_recipes.worker.manifest import NotWhole, read_manifest, sync_files, sync_folder, write_manifest
 
 WRITING = "writing"
@@ -61,7 +60,7 @@ def save_whole_checkpoints(trainer: Any, experiment: dict[str, Any], add: Callab
         if trainer.is_world_process_zero():
             write_manifest(writing / name, trainer.state.global_step, trainer.accelerator.num_processes, experiment)
             put_in_place(writing / name, checkpoints / name)
-            shutil.rmtree(writing, ignore_errors=True)
+            _remove(writing)
             remove_old(checkpoints, trainer.args.save_total_limit)
         trainer.accelerator.wait_for_everyone()
 
@@ -75,16 +74,16 @@ def remove_old(checkpoints: Path, limit: int | None) -> None:
     whole = [checkpoint for checkpoint, reason in judged_checkpoints(checkpoints) if reason is None]
     for checkpoint in whole[limit:]:
         with contextlib.suppress(OSError):
-            shutil.rmtree(_renamed_away(checkpoint))
+            remove_tree(checkpoints, _renamed_away(checkpoint).name)
 
 
 def put_in_place(written: Path, place: Path) -> None:
     """Renames a written folder to its place; one of an earlier attempt that lies there is replaced."""
-    old = _renamed_away(place) if place.exists() else None
-    os.replace(written, place)
+    old = _renamed_away(place) if status(place.parent, place.name) is not None else None
+    rename(place.parent, str(written.relative_to(place.parent)), place.name)
     sync_folder(place.parent)
     if old is not None:
-        shutil.rmtree(old, ignore_errors=True)
+        _remove(old)
 
 
 def save_final(trainer: Any, place: Path, hand_over: Callable[[Path], None]) -> None:
@@ -111,7 +110,7 @@ def remove_leftovers(folder: Path) -> None:
         _writing(final),
         *folder.glob(f"{_REMOVED}*"),
     ):
-        shutil.rmtree(left, ignore_errors=True)
+        _remove(left)
 
 
 def _writing(place: Path) -> Path:
@@ -121,9 +120,14 @@ def _writing(place: Path) -> Path:
 def _renamed_away(place: Path) -> Path:
     """The place that a folder has now, under a name that nobody takes for it."""
     away = place.with_name(f"{_REMOVED}{place.name}")
-    shutil.rmtree(away, ignore_errors=True)
-    os.replace(place, away)
+    _remove(away)
+    rename(place.parent, place.name, away.name)
     return away
+
+
+def _remove(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        remove_tree(folder.parent, folder.name)
 
 
 def _all(checkpoints: Path) -> list[Path]:

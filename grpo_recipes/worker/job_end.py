@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.folder_files import open_to_append, status
 from grpo_recipes.worker.checkpoint import latest_checkpoint, step_of
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.stopped import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_STARTED
@@ -128,7 +129,7 @@ def after(folder: Path, job: str, word: str, code: int, max_requeues: int, **how
         "counted": found.exit_code is None and not ended.preempted,
         "because": found.because,
     }
-    with (folder / ENDS_FILE).open("a", encoding="utf-8") as file:
+    with open(open_to_append(folder, ENDS_FILE), "a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
     return found
 
@@ -165,11 +166,8 @@ def _step(folder: Path) -> int:
 
 def _fingerprint(folder: Path) -> str:
     """Changes with each writing of run.json, which is replaced as a whole."""
-    try:
-        status = (folder / "run.json").stat()
-    except FileNotFoundError:
-        return "none"
-    return f"{status.st_ino}.{status.st_mtime_ns}"
+    found = status(folder, "run.json")
+    return "none" if found is None else f"{found.st_ino}.{found.st_mtime_ns}"
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.folder_files import read_bytes, remove, write_whole
 from grpo_recipes.folder_lock import holder
 from grpo_recipes.trust.redact import hide_secrets
 from grpo_recipes.worker.network import receive_line, send_line, tell_gloo
@@ -47,7 +48,7 @@ class Machine:
 
     def introduction(self) -> dict[str, Any]:
         """What it has, for machine 0 to compare."""
-        plan = hashlib.sha256((self.folder / "plan.json").read_bytes()).hexdigest()
+        plan = hashlib.sha256(read_bytes(self.folder, "plan.json")).hexdigest()
         return {"node": self.node, "nodes": self.nodes, "plan": plan, "host": socket.gethostname(), "pid": os.getpid()}
 
 
@@ -89,7 +90,7 @@ def _leave_when_asked() -> None:
 def _listen(machine: Machine, give_up: float) -> None:
     """Machine 0: waits for the others, and lets them go on or says why not."""
     mark = f".meeting.{uuid.uuid4().hex}"
-    (machine.folder / mark).touch()
+    write_whole(machine.folder, mark, b"")
     others: dict[int, tuple[dict[str, Any], socket.socket]] = {}
     try:
         with _listening(machine) as server:
@@ -104,7 +105,7 @@ def _listen(machine: Machine, give_up: float) -> None:
         for _, connection in others.values():
             connection.close()
         with contextlib.suppress(OSError):
-            (machine.folder / mark).unlink()
+            remove(machine.folder, mark)
 
 
 def _gather(

@@ -1,11 +1,11 @@
 """plan.json as the worker sees it. The worker has no default for anything: a missing key stops it."""
 
 import dataclasses
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from grpo_recipes.bounded_json import read_json
 from grpo_recipes.plan import (
     PLAN_FORMAT,
     Arguments,
@@ -64,7 +64,7 @@ def read_plan(folder: Path) -> Plan:
     """The plan of a run folder. Raises Stopped if it is missing, of another format or lacks a key."""
     path = folder / "plan.json"
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(folder, "plan.json")
     except (OSError, ValueError) as problem:
         raise Stopped(
             f"{path}: the plan cannot be read\n  = because: {problem}\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.bounded_json import read_json
-from grpo_recipes.folder_files import remove_unfinished, write_whole
+from grpo_recipes.folder_files import remove, remove_unfinished, rename, write_whole
 from grpo_recipes.folder_lock import holder, this_launch
 from grpo_recipes.trust.redact import hide_secrets, redact_value
 from grpo_recipes.worker.same_folder import FolderGone, SameFolder
@@ -150,13 +150,13 @@ class Record:
         except OSError as problem:
             if problem.errno not in _FULL:
                 raise
-            self._path.with_name(RESERVE_FILE).unlink(missing_ok=True)
+            remove(self._path.parent, RESERVE_FILE)
             self._write(content)
         with contextlib.suppress(OSError):
-            self._path.with_name(RESERVE_FILE).unlink(missing_ok=True)
+            remove(self._path.parent, RESERVE_FILE)
 
     def _reserve(self) -> None:
-        self._path.with_name(RESERVE_FILE).write_bytes(os.urandom(_RESERVE_BYTES))
+        write_whole(self._path.parent, RESERVE_FILE, os.urandom(_RESERVE_BYTES))
 
     def _is_of_another_launch(self) -> bool:
         """Whether other processes than those of this launch train here, whose rank 0 was refused the folder."""
@@ -171,7 +171,7 @@ class Record:
             wrong = [key for key, kind in kinds.items() if not isinstance(content.get(key, kind()), kind)]
             if content and not wrong:
                 return
-            os.replace(self._path, self._path.with_name(DAMAGED_FILE))
+            rename(self._path.parent, self._path.name, DAMAGED_FILE)
             print(
                 f"run.json is damaged and begun anew, without what it said before of evaluations and guards; "
                 f"the damaged one is {DAMAGED_FILE}",

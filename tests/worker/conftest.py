@@ -111,6 +111,7 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
         shutil.copy(PACKAGE / "folder_lock.py", copy)
         shutil.copy(PACKAGE / "folder_files.py", copy)
         shutil.copy(PACKAGE / "bounded_json.py", copy)
+        shutil.copy(PACKAGE / "run_entries.py", copy)
         (copy / "facts").mkdir()
         for file in ("__init__.py", "regular_file.py"):
             shutil.copy(PACKAGE / "facts" / file, copy / "facts")

@@ -83,7 +83,9 @@ def test_what_is_replaced_is_never_half_there(tmp_path: Path, monkeypatch: pytes
     (old / "only-in-the-old").touch()
     seen = []
     replace = os.replace
-    monkeypatch.setattr(os, "replace", lambda *paths: seen.append(old.exists()) or replace(*paths))
+    monkeypatch.setattr(
+        os, "replace", lambda *paths, **handles: seen.append(old.exists()) or replace(*paths, **handles)
+    )
     put_in_place(new, old)
     assert seen == [True, False]  # the old one is renamed away, then the new one takes its place
     assert not (old / "only-in-the-old").exists()
