@@ -29,6 +29,7 @@ LAYERS = (
     "folder_files",
     "bounded_json",
     "run_entries",
+    "surroundings",
     "folder_lock",
     "trust",
     "render",
@@ -46,6 +47,7 @@ LEAVES = ("rewards", "worker")
 ALLOWED = {
     ("worker", "plan"): "the contract of both sides; it needs nothing else and is copied into the run folder",
     ("worker", "processes"): "watches and ends processes; the standard library is all that it needs, copied, too",
+    ("worker", "surroundings"): "what launch.sh says to the trainer; the standard library is all that it needs, copied",
     ("worker", "folder_lock"): "seen from both sides; the standard library is all that it needs, and it is copied, too",
     ("worker", "run_entries"): "looks at a run folder from both sides; the standard library alone, copied, too",
     ("worker", "facts.regular_file"): "what folder_files refuses is an error of its; copied, too",

@@ -24,6 +24,8 @@ from grpo_recipes.launch.progress import Progress, progress
 from grpo_recipes.launch.redacted_log import redacted_log
 from grpo_recipes.record.run_record import RECORD_FILE, RunRecord, amend_record, read_record
 from grpo_recipes.run_entries import refuse_foreign_entries, told
+from grpo_recipes.surroundings import absolute_places
+from grpo_recipes.surroundings import told as told_of_places
 from grpo_recipes.trust.redact import redact
 from grpo_recipes.trust.redacted_file import RedactedFile
 
@@ -107,11 +109,14 @@ def _run(folder: str, log: str, shown: Progress, arguments: list[str]) -> tuple[
     metrics = os.path.join(folder, METRICS_FILE)
     offset, started = 0, time.time()
     asked: list[str] = []
+    inherited, dropped = absolute_places(os.environ)
+    if dropped:
+        shown.say(told_of_places(dropped))
     # Handlers come before the start: a Ctrl-C in between would leave a training without its watcher.
     with _signals_noted(asked), redacted_log(log) as output:
         child = subprocess.Popen(
             [*supervisor.COMMAND, folder, str(os.getpid()), *arguments],
-            env={**os.environ, "PYTHON": sys.executable, _LAUNCH_ID: launch_id},
+            env={**inherited, "PYTHON": sys.executable, _LAUNCH_ID: launch_id},
             stdin=subprocess.DEVNULL,
             stdout=output.writing,
             stderr=subprocess.STDOUT,

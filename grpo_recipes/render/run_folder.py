@@ -26,6 +26,7 @@ COPIED_FILES = (
     "plan.py",
     "processes.py",
     "run_entries.py",
+    "surroundings.py",
     "trust/__init__.py",
     "trust/environment.py",
     "trust/redact.py",

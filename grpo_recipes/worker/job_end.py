@@ -1,7 +1,7 @@
 """What comes next when one start of a job has ended: back into the queue, or the end with an exit code.
 
-    python -m grpo_recipes.worker.job_end FOLDER before
-    python -m grpo_recipes.worker.job_end FOLDER after --job ID --before WORD --code N --max-requeues N [--told] ...
+    python -P worker/part.py job_end FOLDER before
+    python -P worker/part.py job_end FOLDER after --job ID --before WORD --code N --max-requeues N [--told] ...
 
 "before" prints a word that tells this start's run.json from an earlier one. "after" prints "requeue" or the exit code;
 the reason is said on stderr, in run.json and in job_ends.jsonl.
@@ -191,7 +191,3 @@ def main(arguments: Sequence[str]) -> None:
     found = after(given.folder, given.job, given.before, given.code, given.max_requeues, **how)
     print(REQUEUE if found.exit_code is None else found.exit_code)
     print(f"job {given.job}: {found.because}", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from grpo_recipes.folder_lock import TRAINING
 from grpo_recipes.processes import die_with_parent
+from grpo_recipes.surroundings import settle
 from grpo_recipes.trust.redact import hide_secrets
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.checkpoint import remove_leftovers
@@ -41,6 +42,7 @@ def train(folder: Path, *, resume: bool) -> int:
     0 done; 1 the trainer failed, with its traceback on stderr; 2 another run has this folder; 3 a check stopped it;
     75 interrupted by a signal, or because it lost the other processes of the run or its vLLM server.
     """
+    settle(os.environ, folder)
     rank = int(os.environ.get("RANK", "0"))
     if "TORCHELASTIC_RUN_ID" in os.environ:
         die_with_parent()  # torchrun puts this process into a session of its own: nobody else would end it then

@@ -75,8 +75,7 @@ def start(planned: VllmServer, model: str, revision: str | None, folder: Path, *
     with open(open_to_append(folder, LOG_FILE), "ab") as log:
         log_start = log.tell()
         process = subprocess.Popen(
-            [sys.executable, *words],
-            cwd=folder,
+            [sys.executable, "-P", *words],
             env={**os.environ, **planned.environment, **visible(planned.gpus), **_own_address(host)},
             stdin=subprocess.DEVNULL,
             stdout=log,
