@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,6 +16,7 @@ from grpo_recipes.trust.redact import redact
 
 # The form of an answer after which nothing is launched; None launches.
 AnswerAlone = Literal["text", "json"] | None
+Prepare = Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +51,12 @@ def names_a_plan(place: str) -> bool:
     return os.path.isdir(place) or place.endswith(".json")
 
 
-def ask_trust(plan: Plan, shas: tuple[str, ...], folder: str | None = None) -> None:
-    """Raises Refusal for code that this user has not allowed.
-
-    folder: a run folder that is launched as it lies there, with what is not as this grpo-run writes it.
-    """
+def ask_trust(plan: Plan, shas: tuple[str, ...]) -> None:
+    """Raises Refusal for code that this user has not allowed."""
     from grpo_recipes.trust.allowed import allow, is_allowed
-    from grpo_recipes.trust.code import code_parts, folder_part, refusal, resolve_allowed
+    from grpo_recipes.trust.code import code_parts, refusal, resolve_allowed
 
     parts = code_parts(plan)
-    if folder is not None:
-        from grpo_recipes.render.foreign_files import foreign_files
-
-        parts += folder_part(folder, foreign_files(plan, folder))
     allow(resolve_allowed(shas, parts))
     missing = [part for part in parts if not is_allowed(part.sha256)]
     if missing:
@@ -82,10 +77,21 @@ def refuse_strange_entries(folder: str) -> None:
         raise Refusal(f"{folder}: the run folder cannot be read\n  = because: {because}") from None
 
 
-def launched(folder: str, *, as_json: bool, resume: bool = False, smoke: bool = False) -> int:
+def launched(
+    folder: str,
+    engine: str,
+    *,
+    as_json: bool,
+    resume: bool = False,
+    smoke: bool = False,
+    follow: bool = False,
+    prepare: Prepare = list,
+) -> int:
     """Trains what lies in a run folder, prints how it ended, and returns the exit code.
 
+    engine: of its plan; what lies in the folder chooses none. follow: nothing is started, its job is followed.
     smoke: the run is a trial, and it is said whether it passed.
+    prepare: called when nobody else may use the folder and nothing was started; returns lines to say.
     """
     from grpo_recipes.folder_files import read_text
     from grpo_recipes.launch.summary import summary
@@ -93,7 +99,7 @@ def launched(folder: str, *, as_json: bool, resume: bool = False, smoke: bool = 
 
     gc.enable()
     click.echo(f"run folder {folder}", err=True)
-    code = _launch(folder, resume=resume)
+    code = _launch(folder, engine, resume=resume, follow=follow, prepare=prepare)
     record = read_record(folder)
     if record is not None:
         text = read_text(Path(folder), "run.json") if as_json else summary(record, folder)
@@ -103,15 +109,17 @@ def launched(folder: str, *, as_json: bool, resume: bool = False, smoke: bool = 
     return code
 
 
-def _launch(folder: str, *, resume: bool) -> int:
+def _launch(folder: str, engine: str, *, resume: bool, follow: bool, prepare: Prepare) -> int:
     """Launches a run folder through the engine that it was written for."""
-    if os.path.exists(os.path.join(folder, "job.sbatch")):
-        from grpo_recipes.launch.slurm import launch_job
+    if engine == "slurm":
+        from grpo_recipes.launch.slurm import follow_job, launch_job
 
-        return launch_job(folder, resume=resume, echo=sys.stderr)
+        if follow:
+            return follow_job(folder, echo=sys.stderr)
+        return launch_job(folder, resume=resume, echo=sys.stderr, prepare=prepare)
     from grpo_recipes.launch.local import launch
 
-    return launch(folder, resume=resume, echo=sys.stderr)
+    return launch(folder, resume=resume, echo=sys.stderr, prepare=prepare)
 
 
 def _verdict(code: int, proofs: object) -> str:

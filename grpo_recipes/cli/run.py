@@ -82,7 +82,7 @@ def run(
     if is_by_hand(plan):
         print_commands(plan, folder, as_json=as_json)
         return EXIT_DONE
-    return launched(folder, as_json=as_json, smoke=plan.smoke)
+    return launched(folder, plan.world.engine, as_json=as_json, smoke=plan.smoke)
 
 
 def _ready(recipe: str, stack: Stack, changes: Changes, answer_alone: AnswerAlone) -> Ready | int:

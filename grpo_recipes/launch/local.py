@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
@@ -38,11 +38,18 @@ _SHOWN_LINES = 30
 _RANK_FAILURE = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
 
 
-def launch(folder: str, *, resume: bool = False, echo: TextIO = sys.stderr) -> int:
+def launch(
+    folder: str,
+    *,
+    resume: bool = False,
+    echo: TextIO = sys.stderr,
+    prepare: Callable[[], Sequence[str]] = list,
+) -> int:
     """Trains a run folder to its end, shows how it goes on `echo`, and returns the exit code.
 
     The first SIGINT, SIGTERM or SIGHUP lets the trainers save and stop, the second kills them. All output
     goes to train.log; run.json has how the run ended, also when the worker could not say so itself.
+    prepare: called when the folder is taken and nothing was started; returns lines to say.
     Call from the main thread. Raises Refusal if the folder is already being trained, has no launch.sh or cannot be
     written, and, with the exit code of the run, if it was removed or run.json cannot say how the run ended.
     """
@@ -53,7 +60,9 @@ def launch(folder: str, *, resume: bool = False, echo: TextIO = sys.stderr) -> i
             f"  = fix: grpo-run RECIPE --dry-run writes one"
         )
     log = os.path.join(folder, LOG_FILE)
-    with _taken(folder) as lock, progress(echo) as shown:
+    with taken(folder) as lock, progress(echo) as shown:
+        for line in prepare():
+            shown.say(line)
         before = _fingerprint(folder)
         log_start = os.path.getsize(log)
         shown.say(f"training in {folder}; the whole output is in {LOG_FILE} there")
@@ -80,7 +89,7 @@ def is_running(folder: str) -> bool:
 
 
 @contextlib.contextmanager
-def _taken(folder: str) -> Iterator[Lock]:
+def taken(folder: str) -> Iterator[Lock]:
     """Holds the folder for one training, whose worker holds it too. Raises Refusal where another one has it."""
     place = Path(folder)
     with contextlib.ExitStack() as stack:

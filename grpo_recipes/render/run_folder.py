@@ -55,7 +55,7 @@ def write_run_folder(plan: Plan, folder: str, recipe_text: str) -> str:
         target.parent.mkdir(parents=True, exist_ok=True)
         building.mkdir()
         _write_files(plan, building, recipe_text)
-        _copy_worker(plan, building / "worker")
+        copy_worker(plan, building / "worker")
         _put_in_place(building, target)
     except OSError as problem:
         number = _number(problem)
@@ -114,7 +114,7 @@ def _write_files(plan: Plan, folder: Path, recipe_text: str) -> None:
     (folder / "launch.sh").chmod(0o755)
 
 
-def _copy_worker(plan: Plan, worker: Path) -> None:
+def copy_worker(plan: Plan, worker: Path) -> None:
     """Copies what trains: the package's worker and rewards, the start file, and the user's reward files."""
     package = Path(str(files("grpo_recipes")))
     copy = worker / "grpo_recipes"

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,14 +10,13 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.plan import Plan
 
 SHORTEST_PREFIX = 12
-MOST_NAMES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class CodePart:
     """One piece of foreign code.
 
-    kind: "python reward", "file imported by a reward", "remote code", "attention kernel" or "run folder".
+    kind: "python reward", "file imported by a reward", "remote code" or "attention kernel".
     what: it is, in words.
     """
 
@@ -46,19 +45,6 @@ def code_parts(plan: Plan) -> list[CodePart]:
         )
         parts.setdefault(part.sha256, part)
     return list(parts.values())
-
-
-def folder_part(folder: str, foreign: Mapping[str, str]) -> list[CodePart]:
-    """The programs of a run folder that this grpo-run did not write so, as one part; none where all are its own.
-
-    foreign: their digests by name.
-    """
-    if not foreign:
-        return []
-    names = list(foreign)
-    some = ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
-    text = "".join(f"{digest} {name}\n" for name, digest in sorted(foreign.items()))
-    return [CodePart("run folder", f"{folder} ({some})", hashlib.sha256(text.encode()).hexdigest())]
 
 
 def _remote_code(plan: Plan) -> CodePart:
