@@ -92,11 +92,11 @@ def _put(writing: _Writing, name: str, *, is_told: bool = True) -> None:
         kept = writing.kept / name
         kept.parent.mkdir(parents=True, exist_ok=True)
         writing.replaced.append(name)
-        if is_needed and _is_file(old):
+        if is_needed and _is_file(old) and _is_file(new):
             _link_or_copy(old, kept)
         else:
             os.rename(old, kept)
-    elif is_there and not _is_file(old):
+    elif is_there and not (_is_file(old) and _is_file(new)):
         os.rename(old, writing.new / f"old-{uuid.uuid4().hex[:12]}")
     if is_needed:
         os.replace(new, old)
