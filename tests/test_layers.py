@@ -21,6 +21,7 @@ LAYERS = (
     "yaml",
     "facts",
     "schemas",
+    "trust.secret_names",
     "trust.environment",
     "trust.redact",
     "rules",

@@ -28,9 +28,9 @@ COPIED_FILES = (
     "run_entries.py",
     "surroundings.py",
     "trust/__init__.py",
-    "trust/environment.py",
     "trust/redact.py",
     "trust/redacted_file.py",
+    "trust/secret_names.py",
 )
 COPIED_PARTS = ("worker", "rewards")
 _FIX: dict[int | None, str] = {

@@ -2,6 +2,8 @@
 
 import re
 
+from grpo_recipes.trust.secret_names import names_a_secret
+
 _NAME = r"[A-Z_][A-Z0-9_]*"
 
 # Every PYTHON* variable that is not named here changes what Python imports or runs.
@@ -49,12 +51,6 @@ _REFUSED = (
         r"|TORCH_(TRACE|LOGS_OUT)",
     ),
 )
-_SECRET_WORD = r"(?i)(^|_)(APIKEY|CREDENTIALS?|KEYS?|PASSWD|PASSWORDS?|SECRETS?|TOKENS?)(_|$)"
-
-
-def names_a_secret(name: str) -> bool:
-    """Whether a variable's name says that its value is secret: HF_TOKEN does, TOKENIZERS_PARALLELISM not."""
-    return re.search(_SECRET_WORD, name) is not None
 
 
 def refused(name: str, value: str = "") -> str | None:

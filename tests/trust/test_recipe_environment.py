@@ -45,7 +45,7 @@ def test_harmless_variables_may_be_set(name: str) -> None:
             "load other code",
         ),
         (
-            "HF_ENDPOINT HTTPS_PROXY WANDB_BASE_URL SSL_CERT_FILE MLFLOW_TRACKING_URI CLEARML_API_HOST SENTRY_DSN "
+            "HF_ENDPOINT HTTPS_PROXY WANDB_BASE_URL SSL_CERT_FILE MLFLOW_TRACKING_URI CLEARML_API_HOST "
             "COMET_URL_OVERRIDE AWS_ENDPOINT_URL AWS_CONFIG_FILE OTEL_EXPORTER_OTLP_ENDPOINT HOSTALIASES NO_PROXY",
             "sends the tokens",
         ),
@@ -54,7 +54,7 @@ def test_harmless_variables_may_be_set(name: str) -> None:
             "NCCL_DEBUG_FILE NCCL_TOPO_DUMP_FILE WANDB_DIR TORCH_TRACE VLLM_LOGGING_CONFIG_PATH ROCM_PATH",
             "a place of the machine",
         ),
-        ("HF_TOKEN WANDB_API_KEY DB_PASSWORD AWS_SECRET_ACCESS_KEY MY_SECRET OPENAI_API_KEY", "no secrets"),
+        ("HF_TOKEN WANDB_API_KEY SENTRY_DSN DB_PASSWORD AWS_SECRET_ACCESS_KEY MY_SECRET OPENAI_API_KEY", "no secrets"),
         ("RANK LOCAL_RANK WORLD_SIZE MASTER_PORT ACCELERATE_USE_FSDP PET_NNODES", "grpo-run sets it"),
         ("HOME XDG_CONFIG_HOME", "belongs to the user"),
         ("omp_num_threads A-B 1A A=B A;B Ä", "a name is made of"),
