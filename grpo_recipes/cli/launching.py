@@ -53,12 +53,9 @@ def names_a_plan(place: str) -> bool:
 
 def ask_trust(plan: Plan, shas: tuple[str, ...]) -> None:
     """Raises Refusal for code that this user has not allowed."""
-    from grpo_recipes.trust.allowed import allow, is_allowed
-    from grpo_recipes.trust.code import code_parts, refusal, resolve_allowed
+    from grpo_recipes.trust.code import code_parts, not_allowed, refusal
 
-    parts = code_parts(plan)
-    allow(resolve_allowed(shas, parts))
-    missing = [part for part in parts if not is_allowed(part.sha256)]
+    missing = not_allowed(code_parts(plan), shas)
     if missing:
         raise Refusal(refusal(missing))
 

@@ -8,21 +8,28 @@ from pathlib import Path
 
 from grpo_recipes.errors import Refusal
 from grpo_recipes.plan import Plan
+from grpo_recipes.trust.allowed import allow, is_allowed
+from grpo_recipes.trust.environment import is_harmless, names_a_place
 
 SHORTEST_PREFIX = 12
+MOST_NAMES = 4
+# What vLLM's server of the run is started with, by facts/data/vllm_server.json.
+SET_BY_GRPO_RUN = (("VLLM_SERVER_DEV_MODE", "1"),)
 
 
 @dataclass(frozen=True, slots=True)
 class CodePart:
     """One piece of foreign code.
 
-    kind: "python reward", "file imported by a reward", "remote code" or "attention kernel".
-    what: it is, in words.
+    kind: "python reward", "file imported by a reward", "remote code", "attention kernel" or "environment variable".
+    what: it is, in words. is_fixed: the digest is that of all that it stands for; what is not fixed may be something
+    else next time, and is asked for each time.
     """
 
     kind: str
     what: str
     sha256: str
+    is_fixed: bool = True
 
 
 def code_parts(plan: Plan) -> list[CodePart]:
@@ -44,7 +51,26 @@ def code_parts(plan: Plan) -> list[CodePart]:
             "attention kernel", f"{kernel} of the hub", hashlib.sha256(f"kernel {kernel}".encode()).hexdigest()
         )
         parts.setdefault(part.sha256, part)
+    for part in environment_parts(plan):
+        parts.setdefault(part.sha256, part)
     return list(parts.values())
+
+
+def environment_parts(plan: Plan) -> list[CodePart]:
+    """The environment variables that are not known to be harmless, of the training and of the server that it starts."""
+    server = None if plan.vllm is None else plan.vllm.server
+    given = [*plan.environment.items(), *([] if server is None else server.environment.items())]
+    return [
+        CodePart(
+            "environment variable", f"{name}={value}", _sha256(f"environment {name}={value}"), not names_a_place(value)
+        )
+        for name, value in given
+        if not is_harmless(name, value) and (name, value) not in SET_BY_GRPO_RUN
+    ]
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _remote_code(plan: Plan) -> CodePart:
@@ -88,10 +114,24 @@ def resolve_allowed(given: Iterable[str], parts: Sequence[CodePart]) -> list[str
     return full
 
 
+def not_allowed(parts: Sequence[CodePart], given: Iterable[str]) -> list[CodePart]:
+    """The parts that their user has not allowed, after what `--allow-code` names is remembered.
+
+    What is not fixed is never remembered: it counts as allowed only while it is named.
+    """
+    named = set(resolve_allowed(given, parts))
+    allow(part.sha256 for part in parts if part.is_fixed and part.sha256 in named)
+    return [part for part in parts if part.sha256 not in named and not (part.is_fixed and is_allowed(part.sha256))]
+
+
 def refusal(parts: Sequence[CodePart]) -> str:
     """The message for code that was not allowed, with the line to paste."""
     lines = ["this recipe brings code that was not allowed to run yet"]
     lines += [f"  = because: {part.kind} {part.what} has the sha256 {part.sha256}" for part in parts]
     given = " ".join(f"--allow-code {part.sha256}" for part in parts)
+    each_time = [part.what for part in parts if not part.is_fixed]
     lines.append(f"  = fix: read it, then add {given}; it is remembered for you until the code changes")
+    if each_time:
+        some = ", ".join(each_time[:MOST_NAMES])
+        lines.append(f"  = note: asked for each time, since what it stands for may change: {some}")
     return "\n".join(lines)

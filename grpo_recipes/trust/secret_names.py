@@ -75,6 +75,7 @@ _AFTER_A_TEXT = frozenset(
         "LEN",
         "LENGTH",
         "LIMIT",
+        "THRESHOLD",
         "TYPE",
     )
 )

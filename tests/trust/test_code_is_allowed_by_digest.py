@@ -4,16 +4,17 @@ import hashlib
 import json
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import small_disks
 
 from grpo_recipes.errors import Refusal
-from grpo_recipes.plan import Arguments, Data, Expect, Guards, Model, Plan, Reward, Tokenizer, World
+from grpo_recipes.plan import Arguments, Data, Expect, Guards, Model, Plan, Reward, Tokenizer, Vllm, VllmServer, World
 from grpo_recipes.schemas.guards import Guards as GuardsSection
 from grpo_recipes.trust.allowed import allow, allowed_file, is_allowed
-from grpo_recipes.trust.code import CodePart, code_parts, refusal, resolve_allowed
+from grpo_recipes.trust.code import CodePart, code_parts, not_allowed, refusal, resolve_allowed
 
 ONE, TWO = "a" * 64, "a" * 20 + "b" * 44
 
@@ -173,3 +174,32 @@ def test_a_list_that_cannot_be_written_is_refused_and_stays(
         allow([f"{number:064x}" for number in range(100)])
     assert is_allowed("a" * 64)
     assert [path.name for path in allowed_file().parent.iterdir()] == [allowed_file().name]
+
+
+def test_a_variable_that_only_tunes_brings_no_code() -> None:
+    plan = replace(plan_with(model=HUB), environment={"NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": "1"})
+    assert code_parts(plan) == []
+
+
+def test_a_variable_that_nobody_knows_is_asked_for_by_name_and_value() -> None:
+    plan = replace(plan_with(model=HUB), environment={"NCCL_DEBUG": "INFO", "MY_MODE": "fast"})
+    (part,) = code_parts(plan)
+    assert (part.kind, part.what) == ("environment variable", "MY_MODE=fast")
+    assert not_allowed([part], []) == [part]
+    assert not_allowed([part], [part.sha256]) == []
+    assert not_allowed(code_parts(plan), []) == [], "it is remembered"
+    (other,) = code_parts(replace(plan, environment={"MY_MODE": "slow"}))
+    assert not_allowed([other], []) == [other], "another value is another thing"
+
+
+def test_a_variable_that_names_a_file_is_asked_for_each_time() -> None:
+    (part,) = code_parts(replace(plan_with(model=HUB), environment={"MY_FILE": "../x.so"}))
+    assert not_allowed([part], [part.sha256]) == []
+    assert not_allowed([part], []) == [part]
+    assert "asked for each time, since what it stands for may change: MY_FILE=../x.so" in refusal([part])
+
+
+def test_the_environment_of_a_server_in_a_strangers_plan_is_asked_for() -> None:
+    environment = {"VLLM_SERVER_DEV_MODE": "1", "LD_PRELOAD": "x"}
+    vllm = Vllm("server", "auto", server=VllmServer(("-m", "x"), environment, (), None, 1, 0, False))
+    assert [part.what for part in code_parts(replace(plan_with(model=HUB), vllm=vllm))] == ["LD_PRELOAD=x"]
