@@ -74,8 +74,11 @@ def run(
         return ready
     plan = smoke_plan(ready.plan) if smoke and not ready.plan.smoke else ready.plan
     if not dry_run:
+        from grpo_recipes.lock.completed import with_pinned_code
+
+        plan = with_pinned_code(plan, is_pinned=ready.is_pinned)
         ask_trust(plan, allowed)
-    folder = _write(plan, out, ready)
+    folder = _write(plan, out, ready, is_code_pinned=not dry_run)
     if dry_run:
         click.echo(folder)
         return EXIT_DONE
@@ -118,12 +121,14 @@ def _talk(resolution: Resolution) -> None:
         click.echo(f"{resolution.file}: {count_text(resolution.findings)}, nothing was started", err=True)
 
 
-def _write(plan: Plan, out: str | None, ready: Ready) -> str:
+def _write(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool) -> str:
     from grpo_recipes.lock.completed import completed
     from grpo_recipes.render.run_folder import write_run_folder
 
     if out is None:
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         out = os.path.join(ready.beside, f"{plan.name}-{'smoke-' if plan.smoke else ''}{stamp}")
-    whole = replace(completed(plan, is_pinned=ready.is_pinned), folder=os.path.abspath(out))
+    whole = replace(
+        completed(plan, is_pinned=ready.is_pinned, is_code_pinned=is_code_pinned), folder=os.path.abspath(out)
+    )
     return write_run_folder(whole, out, ready.recipe_text)
