@@ -14,6 +14,7 @@ from grpo_recipes.folder_files import names, status, walk
 
 FILES = (
     "plan.json",
+    "integrity.json",
     "recipe.yaml",
     "launch.sh",
     "train.sh",

@@ -32,6 +32,7 @@ LAYERS = (
     "run_entries",
     "surroundings",
     "folder_lock",
+    "integrity",
     "trust",
     "render",
     "resolve",
@@ -61,6 +62,10 @@ ALLOWED = {
         "worker",
         "bounded_json",
     ): "one reader of JSON for both sides; the standard library alone, copied, too",
+    **{
+        ("worker", f"integrity.{module}"): "both sides read what it writes; the standard library is all that it needs"
+        for module in ("checkpoints", "digests", "manifest", "pickled", "run_folder", "seal", "user_key")
+    },
     ("worker", "trust.redact"): "hides secrets in what it writes; the standard library is all that it needs",
     ("rules", "rewards.catalog"): "reads the sources of the shipped rewards, which it does not import",
     ("schemas.export", "plan"): "exports the schema of the plan, whose layer knows nothing of schemas",

@@ -51,11 +51,19 @@ def names_a_plan(place: str) -> bool:
     return os.path.isdir(place) or place.endswith(".json")
 
 
-def ask_trust(plan: Plan, shas: tuple[str, ...]) -> None:
-    """Raises Refusal for code that this user has not allowed."""
+def ask_trust(plan: Plan, shas: tuple[str, ...], folder: str | None = None) -> None:
+    """Raises Refusal for code that this user has not allowed.
+
+    folder: a run folder whose checkpoint is gone on from.
+    """
     from grpo_recipes.trust.code import code_parts, not_allowed, refusal
 
-    missing = not_allowed(code_parts(plan), shas)
+    parts = code_parts(plan)
+    if folder is not None:
+        from grpo_recipes.trust.checkpoints import checkpoint_parts
+
+        parts += checkpoint_parts(folder)
+    missing = not_allowed(parts, shas)
     if missing:
         raise Refusal(refusal(missing))
 

@@ -37,6 +37,7 @@ from grpo_recipes.trust.redact import redact
     "--out", metavar="FOLDER", help="Run folder; it must not exist yet. Default: runs/NAME-TIME, runs/NAME-smoke-TIME."
 )
 @click.option("--resume", "resuming", is_flag=True, help="Go on with an interrupted run; RECIPE is its run folder.")
+@click.option("--verify", "verifying", is_flag=True, help="Say what of a RUNDIR is not as it was written, and stop.")
 @click.option("--accept-drift", is_flag=True, help="Launch a RUNDIR or plan.json also if it is another experiment now.")
 @click.option("--allow-code", "allowed", metavar="SHA", multiple=True, help="Allow code of the recipe by its sha256.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
@@ -51,6 +52,7 @@ def run(
     smoke: bool,
     out: str | None,
     resuming: bool,
+    verifying: bool,
     accept_drift: bool,
     allowed: tuple[str, ...],
     as_json: bool,
@@ -59,6 +61,12 @@ def run(
 
     For a run folder or its plan.json exactly that plan, in a new folder, after it was said what is different by now.
     """
+    if verifying:
+        if overrides or accepted or target or out or validate_only or dry_run or smoke or resuming or allowed:
+            raise Refusal("--verify reads a run folder and starts nothing; with it goes --json")
+        from grpo_recipes.cli.verify import verify
+
+        return verify(recipe, as_json=as_json)
     if resuming:
         if overrides or accepted or target or out or validate_only or dry_run or smoke:
             raise Refusal("--resume goes on with the plan as it is; with it go --allow-code, --accept-drift and --json")

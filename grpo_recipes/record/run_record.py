@@ -1,13 +1,13 @@
 """run.json: how far a run came, how it ended and what it measured. The worker writes the same keys."""
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from grpo_recipes.bounded_json import read_json
 from grpo_recipes.folder_files import write_whole
+from grpo_recipes.integrity.run_folder import record_text
 
 RECORD_FORMAT = 1
 RECORD_FILE = "run.json"
@@ -87,4 +87,4 @@ def _read_keys(folder: str) -> dict[str, object] | None:
 
 
 def _write_keys(folder: str, content: Mapping[str, object]) -> None:
-    write_whole(Path(folder), RECORD_FILE, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    write_whole(Path(folder), RECORD_FILE, record_text(Path(folder), content))

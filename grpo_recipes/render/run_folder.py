@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from grpo_recipes.errors import Refusal
+from grpo_recipes.integrity.run_folder import write_integrity
 from grpo_recipes.plan import Plan, to_json
 from grpo_recipes.render.accelerate import accelerate_yaml
 from grpo_recipes.render.deepspeed import deepspeed_json
@@ -32,7 +33,7 @@ COPIED_FILES = (
     "trust/redacted_file.py",
     "trust/secret_names.py",
 )
-COPIED_PARTS = ("worker", "rewards")
+COPIED_PARTS = ("integrity", "rewards", "worker")
 _FIX: dict[int | None, str] = {
     errno.ENOSPC: "make room",
     errno.EDQUOT: "remove files or raise the quota",
@@ -56,6 +57,7 @@ def write_run_folder(plan: Plan, folder: str, recipe_text: str) -> str:
         building.mkdir()
         _write_files(plan, building, recipe_text)
         copy_worker(plan, building / "worker")
+        write_integrity(building)
         _put_in_place(building, target)
     except OSError as problem:
         number = _number(problem)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grpo_recipes.errors import Refusal
+from grpo_recipes.folder_files import remove
+from grpo_recipes.integrity.run_folder import INTEGRITY_FILE, write_integrity
 from grpo_recipes.plan import Plan
 from grpo_recipes.render.run_folder import copy_worker, written_texts
 
@@ -50,9 +52,11 @@ def write_again(plan: Plan, folder: str, *, as_written: Plan, told: Sequence[str
                 (writing.new / name).write_text(text, encoding="utf-8", newline="\n")
         (writing.new / "launch.sh").chmod(0o755)
         copy_worker(plan, writing.new / "worker")
+        remove(place, INTEGRITY_FILE)  # so that a kill in between leaves no digests of what is not there any more
         _put_worker(writing)
         for name in texts:  # launch.sh among them, without which it would be no run folder
             _put(writing, name, is_told=name != "plan.json" or bool(told))
+        write_integrity(place)
     except OSError as problem:
         raise Refusal(
             f"{folder}: what it starts cannot be written again\n  = because: {problem.strerror or problem}\n"

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.folder_files import open_to_append, status
-from grpo_recipes.worker.checkpoint import latest_checkpoint, step_of
+from grpo_recipes.integrity.checkpoints import step_of
+from grpo_recipes.worker.checkpoint import latest_checkpoint
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.stopped import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_STARTED
 

@@ -2,16 +2,16 @@
 
 import contextlib
 import errno
-import json
 import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from grpo_recipes.bounded_json import read_json
 from grpo_recipes.folder_files import remove, remove_unfinished, rename, write_whole
 from grpo_recipes.folder_lock import holder, this_launch
+from grpo_recipes.integrity.run_folder import record_fault, record_text
 from grpo_recipes.trust.redact import hide_secrets, redact_value
 from grpo_recipes.worker.same_folder import FolderGone, SameFolder
 
@@ -140,7 +140,7 @@ class Record:
 
     def _write(self, content: dict[str, Any]) -> None:
         self.same.check()
-        text = json.dumps(redact_value(content), indent=2, ensure_ascii=False) + "\n"
+        text = record_text(self._path.parent, cast("dict[str, Any]", redact_value(content)))
         write_whole(self._path.parent, self._path.name, text, check=self.same.check)
 
     def _write_at_last(self, content: dict[str, Any]) -> None:
@@ -169,7 +169,7 @@ class Record:
             content = self.read()
             kinds = {"evaluation": dict, "metrics": dict, "guards": list, "step": int}
             wrong = [key for key, kind in kinds.items() if not isinstance(content.get(key, kind()), kind)]
-            if content and not wrong:
+            if content and not wrong and record_fault(self._path.parent) is None:
                 return
             rename(self._path.parent, self._path.name, DAMAGED_FILE)
             print(

@@ -15,10 +15,10 @@ from grpo_recipes.worker.checkpoint import remove_leftovers
 from grpo_recipes.worker.folder_faults import explained, make_room
 from grpo_recipes.worker.looked_on import LookedOn
 from grpo_recipes.worker.lost_peer import lost_peer
-from grpo_recipes.worker.planned import Plan, read_plan
+from grpo_recipes.worker.planned import Plan, read_plan, stop_at_changed_plan
 from grpo_recipes.worker.quiet import quiet_libraries
 from grpo_recipes.worker.record import Record
-from grpo_recipes.worker.resuming import checkpoint_to_resume
+from grpo_recipes.worker.resuming import checkpoint_to_resume, why_unsigned
 from grpo_recipes.worker.reward_functions import check_reward_files
 from grpo_recipes.worker.serving.other_machine import loss_of_server, wait_for_server
 from grpo_recipes.worker.serving.problem import ServerProblem
@@ -80,10 +80,13 @@ def train(folder: Path, *, resume: bool) -> int:
 
 def _trained(folder: Path, record: Record, request: StopRequest, looked_on: LookedOn, *, resume: bool) -> int:
     plan = read_plan(folder)
+    stop_at_changed_plan(folder)
     check_world(plan)
     user = folder / "worker" / "user"
     check_reward_files(plan.rewards, user)
     check_model_files(plan.model)
+    if os.environ.get("RANK", "0") == "0" and (unsigned := why_unsigned()) is not None:
+        print(unsigned, flush=True)
     checkpoint = _first_step(plan, folder, record, resume=resume)
     wait_for_server(plan, folder)
 
@@ -114,8 +117,9 @@ def _interrupted(record: Record, lost: str) -> int:
 def _first_step(plan: Plan, folder: Path, record: Record, *, resume: bool) -> Path | None:
     """The checkpoint to go on from, None for a beginning. The first rank says so, and what was left half done goes."""
     stop_at_checkpoints(folder, resume=resume)
-    checkpoint, said = checkpoint_to_resume(folder, plan) if resume else (None, [])
-    if os.environ.get("RANK", "0") == "0":
+    is_first = os.environ.get("RANK", "0") == "0"
+    checkpoint, said = checkpoint_to_resume(folder, plan, contents=is_first) if resume else (None, [])
+    if is_first:
         remove_leftovers(folder)
         for line in said:
             print(line, flush=True)

@@ -103,7 +103,7 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
     def make(plan: Changes, name: str = "run", user: dict[str, str] | None = None) -> Path:
         folder = tmp_path / name
         copy = folder / "worker" / "grpo_recipes"
-        for part in ("worker", "rewards"):
+        for part in ("worker", "rewards", "integrity"):
             shutil.copytree(PACKAGE / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(PACKAGE / "__init__.py", copy)
         shutil.copy(PACKAGE / "plan.py", copy)
