@@ -1,12 +1,12 @@
 """The checkpoints of a run folder, judged by their manifests."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.integrity.digests import read_small
+from grpo_recipes.bounded_json import read_json
+from grpo_recipes.folder_files import read_text
 from grpo_recipes.integrity.manifest import Manifest, NotWhole, faults, refuse, stated
 
 _MOST_DIGITS = 18
@@ -89,8 +89,8 @@ def _is_number(value: object) -> bool:
 
 def _mapping(checkpoint: Path, name: str) -> dict[str, Any]:
     try:
-        content = json.loads(_text(checkpoint, name))
-    except (ValueError, RecursionError) as problem:
+        content = read_json(checkpoint, name)
+    except (OSError, ValueError) as problem:
         raise NotWhole(f"{name} cannot be read ({type(problem).__name__})") from problem
     if not isinstance(content, dict):
         raise NotWhole(f"{name} is no mapping")
@@ -99,6 +99,6 @@ def _mapping(checkpoint: Path, name: str) -> dict[str, Any]:
 
 def _text(checkpoint: Path, name: str) -> str:
     try:
-        return read_small(checkpoint / name).decode("utf-8")
+        return read_text(checkpoint, name)
     except (OSError, ValueError) as problem:
         raise NotWhole(f"{name} cannot be read ({type(problem).__name__})") from problem

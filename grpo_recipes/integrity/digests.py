@@ -10,7 +10,11 @@ import stat
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
+from typing import cast
+
+from grpo_recipes.folder_files import open_to_read, walk
 
 _MOST_THREADS = 8
 # What file managers and network file systems leave behind, and nothing reads.
@@ -26,40 +30,29 @@ class Digest:
     sha256: str | None
 
 
-def names_in(folder: Path) -> list[str]:
-    """All that lies below a folder and is no folder, links too, relative with "/", sorted. Raises OSError."""
-    found = []
+def sizes_in(folder: Path, part: str = ".") -> dict[str, int | None]:
+    """All that lies below a part of a folder and is no folder, in order, with its bytes; None for no regular file.
 
-    def raised(problem: OSError) -> None:
-        raise problem
-
-    for where, folders, names in os.walk(folder, onerror=raised):
-        links = [name for name in folders if os.path.islink(os.path.join(where, name))]
-        for name in (*names, *links):
-            if name not in _LEFT_BY_SYSTEMS and not name.startswith(_LEFT_PREFIXES):
-                found.append(Path(where, name).relative_to(folder).as_posix())
-    return sorted(found)
+    Names are relative to the part. Links are no files. What systems leave behind is left out. Raises OSError.
+    """
+    found: dict[str, int | None] = {}
+    for name, status in walk(folder, part):
+        last = name.rpartition("/")[2]
+        if not stat.S_ISDIR(status.st_mode) and last not in _LEFT_BY_SYSTEMS and not last.startswith(_LEFT_PREFIXES):
+            found[name] = status.st_size if stat.S_ISREG(status.st_mode) else None
+    return dict(sorted(found.items()))
 
 
-def size_of(path: Path) -> int | None:
-    """The bytes of a regular file; None for what is none, a link too. Raises OSError where there is nothing."""
-    status = path.lstat()
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
-
-
-def digest_of(path: Path, *, safe_on_disk: bool = False) -> Digest:
-    """The digest of a regular file; it is read once. Raises OSError.
+def digest_of(folder: Path, name: str, *, safe_on_disk: bool = False) -> Digest:
+    """The digest of a regular file below a folder; it is read once. Raises OSError.
 
     safe_on_disk: waits until it is there, before it is read. Another machine may have written it: a network file
     system shows its size to whoever opens it, not before.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(None, "it is no regular file", str(path))
+    with open_to_read(folder, name) as file:
         if safe_on_disk:
-            os.fsync(descriptor)
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+            os.fsync(file.fileno())
+        digest = hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()
         return Digest(file.tell(), digest)
 
 
@@ -72,7 +65,7 @@ def digests_of(folder: Path, names: Iterable[str], *, safe_on_disk: bool = False
     """The digests of files below a folder, by name; several are read at once. Raises OSError."""
     wanted = sorted(names)
     with ThreadPoolExecutor(most_threads(len(wanted))) as pool:
-        found = pool.map(lambda name: digest_of(folder / name, safe_on_disk=safe_on_disk), wanted)
+        found = pool.map(lambda name: digest_of(folder, name, safe_on_disk=safe_on_disk), wanted)
         return dict(zip(wanted, found, strict=True))
 
 
@@ -89,15 +82,3 @@ def sync(path: Path) -> None:
         os.fsync(number)
     finally:
         os.close(number)
-
-
-def read_small(path: Path, most: int = 64 * 1024**2) -> bytes:
-    """All of a regular file that is not larger than so many bytes. Raises OSError, ValueError for a larger one."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(None, "it is no regular file", str(path))
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise ValueError(f"it is larger than {most >> 20} MiB")
-    return content

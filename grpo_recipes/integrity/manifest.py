@@ -1,13 +1,15 @@
 """What a checkpoint or a trained model consists of: a file in it that is written last. Without one it is not whole."""
 
-import json
+import stat
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from grpo_recipes.integrity.digests import Digest, digest_of, most_threads, names_in, read_small, size_of
+from grpo_recipes.bounded_json import parsed
+from grpo_recipes.folder_files import read_text, status
+from grpo_recipes.integrity.digests import Digest, digest_of, most_threads, sizes_in
 from grpo_recipes.integrity.seal import NOBODY, Damaged, opened, sealed
 
 MANIFEST = "grpo_run.json"
@@ -84,14 +86,14 @@ def stated(folder: Path) -> Manifest:
     if (folder / UNFINISHED).exists():
         raise NotWhole(f"{UNFINISHED} lies in it: it was not written to its end")
     try:
-        text = read_small(folder / MANIFEST).decode("utf-8")
-        content = json.loads(text)
+        text = read_text(folder, MANIFEST)
+        content = parsed(text)
         found = _checkpoint(text, content if isinstance(content, dict) else {})
     except FileNotFoundError:
         raise NotWhole(f"no {MANIFEST} in it: it was not written to its end, or not by this grpo-run") from None
     except Damaged as problem:
         raise NotWhole(f"its {MANIFEST} was changed: {problem}") from problem
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as problem:
+    except (OSError, ValueError, TypeError, KeyError) as problem:
         raise NotWhole(f"its {MANIFEST} cannot be read ({type(problem).__name__})") from problem
     if folder.name != f"checkpoint-{found.step}":
         raise NotWhole(f"its {MANIFEST} is that of step {found.step}")
@@ -101,7 +103,7 @@ def stated(folder: Path) -> Manifest:
 def stated_of_model(folder: Path) -> tuple[dict[str, Digest], str]:
     """The files that a model's manifest names, and its signer. Raises NotWhole, FileNotFoundError without one."""
     try:
-        found = opened(_MODEL, read_small(folder / MANIFEST).decode("utf-8"))
+        found = opened(_MODEL, read_text(folder, MANIFEST))
         if found.content[_MODEL] != MODEL_FORMAT:
             raise NotWhole(f"its {MANIFEST} has a format that this grpo-run does not read")
         return as_digests(found.content["files"]), found.signer
@@ -116,29 +118,42 @@ def stated_of_model(folder: Path) -> tuple[dict[str, Digest], str]:
 def faults(folder: Path, files: Mapping[str, Digest], *, contents: bool = False) -> list[Fault]:
     """What of a folder is not as its manifest says: names and sizes, with contents the digests too."""
     try:
-        there = set(names_in(folder)) - {MANIFEST}
+        there = sizes_in(folder)
     except OSError as problem:
-        return [Fault(".", "changed", f"it cannot be read: {problem.strerror or problem}")]
-    found = {name: Fault(name, "one too many", "was not written with it") for name in there - set(files)}
+        return [Fault(".", "changed", f"cannot be read: {problem.strerror or problem}")]
+    more = set(there) - set(files) - {MANIFEST}
+    found = {name: Fault(name, "one too many", "was not written with it") for name in more}
     with ThreadPoolExecutor(most_threads(len(files))) as pool:
-        judged = pool.map(lambda name: fault_of(folder, name, files[name], contents=contents), files)
+        judged = pool.map(lambda name: _fault(folder, name, files[name], there, contents=contents), files)
         found |= {fault.name: fault for fault in judged if fault is not None}
     return sorted(found.values(), key=lambda fault: fault.name)
 
 
-def fault_of(folder: Path, name: str, written: Digest, *, contents: bool = True) -> Fault | None:
-    """What is wrong with one file that a manifest names; with contents it is read."""
+def fault_of(folder: Path, name: str, written: Digest) -> Fault | None:
+    """What is wrong with one file that a manifest names."""
     try:
-        size = size_of(folder / name)
-        if size is None:
-            return Fault(name, "changed", "is no regular file")
-        if size != written.size:
-            return Fault(name, "changed", f"has {size} bytes, {written.size} were written")
-        if not contents or written.sha256 is None:
-            return None
-        found = str(digest_of(folder / name).sha256)
-    except FileNotFoundError:
+        found = status(folder, name)
+    except OSError as problem:
+        return Fault(name, "changed", f"cannot be read: {problem.strerror or problem}")
+    sizes = {} if found is None else {name: found.st_size if stat.S_ISREG(found.st_mode) else None}
+    return _fault(folder, name, written, sizes, contents=True)
+
+
+def _fault(
+    folder: Path, name: str, written: Digest, there: Mapping[str, int | None], *, contents: bool
+) -> Fault | None:
+    """there: sizes of what lies in the folder, None for what is no regular file."""
+    if name not in there:
         return Fault(name, "missing", "is missing")
+    size = there[name]
+    if size is None:
+        return Fault(name, "changed", "is no regular file")
+    if size != written.size:
+        return Fault(name, "changed", f"has {size} bytes, {written.size} were written")
+    if not contents or written.sha256 is None:
+        return None
+    try:
+        found = str(digest_of(folder, name).sha256)
     except OSError as problem:
         return Fault(name, "changed", f"cannot be read: {problem.strerror or problem}")
     if found == written.sha256:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.integrity.digests import Digest, digests_of, names_in, read_small
+from grpo_recipes.folder_files import read_text, write_whole
+from grpo_recipes.integrity.digests import Digest, digests_of, sizes_in
 from grpo_recipes.integrity.manifest import as_digests, as_json, fault_of
 from grpo_recipes.integrity.seal import Damaged, opened, sealed
 
@@ -30,16 +31,16 @@ class Written:
 def write_integrity(folder: Path) -> None:
     """Writes the digests of what a run folder has before its run begins, as it is now. Raises OSError."""
     names = [name for name in PLANNED if (folder / name).exists()]
-    names += [f"worker/{name}" for name in names_in(folder / "worker")]
+    names += [f"worker/{name}" for name in sizes_in(folder, "worker")]
     files = digests_of(folder, names)
     text = sealed(_PURPOSE, {"integrity": INTEGRITY_FORMAT, "files": as_json(files)})
-    (folder / INTEGRITY_FILE).write_text(text, encoding="utf-8", newline="\n")
+    write_whole(folder, INTEGRITY_FILE, text)
 
 
 def read_integrity(folder: Path) -> Written | None:
     """What integrity.json says, None where there is none. Raises Damaged."""
     try:
-        found = opened(_PURPOSE, read_small(folder / INTEGRITY_FILE).decode("utf-8"))
+        found = opened(_PURPOSE, read_text(folder, INTEGRITY_FILE))
         if found.content["integrity"] != INTEGRITY_FORMAT:
             raise Damaged("it has a format that this grpo-run does not read")
         return Written(as_digests(found.content["files"]), found.signer)
@@ -90,7 +91,7 @@ def record_fault(folder: Path) -> str | None:
 def record_signer(folder: Path) -> str:
     """Who wrote run.json, as seal.Opened has it. Raises Damaged, FileNotFoundError without one."""
     try:
-        return opened(_RECORD, read_small(folder / RECORD_FILE).decode("utf-8")).signer
+        return opened(_RECORD, read_text(folder, RECORD_FILE)).signer
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as problem:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from grpo_recipes.bounded_json import parsed
 from grpo_recipes.integrity.user_key import Key, NoKey, user_key
 
 _SEAL = ',\n  "seal": '
@@ -50,10 +51,12 @@ def opened(purpose: str, text: str) -> Opened:
     if not found:
         raise Damaged("its seal is missing")
     try:
-        content = json.loads(f"{head}\n}}")
-        seal = json.loads(tail.removesuffix(_END))
+        content = parsed(f"{head}\n}}")
+        seal = parsed(tail.removesuffix(_END))
+        if not isinstance(seal, dict):
+            raise ValueError("a seal of another kind")
         key_id, signature = seal["key"], seal["hmac"]
-    except (ValueError, RecursionError, KeyError, TypeError) as problem:
+    except (ValueError, KeyError) as problem:
         raise Damaged(f"it cannot be read ({type(problem).__name__})") from problem
     if not isinstance(content, dict):
         raise Damaged("it is no mapping")

@@ -1,7 +1,6 @@
 """The key that tells what this user wrote from what somebody else did: a file of the user's own, made when needed."""
 
 import hashlib
-import json
 import os
 import re
 import stat
@@ -9,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from grpo_recipes.bounded_json import read_json
+
 KEY_FILE = "key"
 _KEY = re.compile(rb"[0-9a-f]{64}\n")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_LARGEST_BYTES = 16 * 1024**2
 
 
 class NoKey(Exception):
@@ -68,12 +68,8 @@ def user_key(*, make: bool) -> Key:
 def allowed_digests() -> frozenset[str]:
     """The digests of code that this user has allowed to run; none where the list cannot be read."""
     try:
-        descriptor = os.open(user_folder() / "allowed.json", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return frozenset()
-            content = json.loads(file.read(_LARGEST_BYTES))
-    except (NoKey, OSError, ValueError, RecursionError):
+        content = read_json(user_folder(), "allowed.json")
+    except (NoKey, OSError, ValueError):
         return frozenset()
     listed = content.get("allowed") if isinstance(content, Mapping) else None
     words = listed if isinstance(listed, list) else []

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grpo_recipes.integrity.checkpoints import judged_checkpoints
-from grpo_recipes.integrity.digests import Digest, names_in
+from grpo_recipes.integrity.digests import Digest, sizes_in
 from grpo_recipes.integrity.manifest import (
     MANIFEST,
     WITHOUT_DIGESTS,
@@ -59,9 +59,7 @@ def verified(folder: Path) -> Verified:
     found = Verified()
     _what_was_planned(found, folder)
     _record(found, folder)
-    for checkpoint in sorted(path for path in (folder / "checkpoints").glob("checkpoint-*") if path.is_dir()):
-        _checkpoint(found, folder, checkpoint)
-    _odd_checkpoints(found, folder)
+    _checkpoints(found, folder)
     for model in MODELS:
         if (folder / model).exists():
             _model(found, folder, model)
@@ -87,7 +85,14 @@ def _what_was_planned(found: Verified, folder: Path) -> None:
     found.signers[INTEGRITY_FILE] = written.signer
     found.add(folder, "", written.files, is_closed=False)
     for part in _CLOSED:
-        more = set(names_in(folder / part)) - {name.removeprefix(f"{part}/") for name in written.files}
+        try:
+            there = set(sizes_in(folder, part))
+        except FileNotFoundError:
+            continue
+        except OSError as problem:
+            found.faults.append(Fault(part, "changed", f"cannot be read: {problem.strerror or problem}"))
+            continue
+        more = there - {name.removeprefix(f"{part}/") for name in written.files}
         kept = sorted(name for name in more if "__pycache__" not in name.split("/"))
         found.faults += [Fault(f"{part}/{name}", "one too many", "was not written with it") for name in kept]
 
@@ -118,13 +123,13 @@ def _checkpoint(found: Verified, folder: Path, checkpoint: Path) -> None:
         found.not_verified[where] = "an older grpo-run wrote it: only names and sizes were compared"
 
 
-def _odd_checkpoints(found: Verified, folder: Path) -> None:
-    """What the reading of a checkpoint refuses beside its digests, and links among them."""
+def _checkpoints(found: Verified, folder: Path) -> None:
+    """Those that --resume would look at; what else has such a name, a link too, is one too many."""
     judged = {one.folder for one in judged_checkpoints(folder / "checkpoints")}
-    for path in (folder / "checkpoints").glob("checkpoint-*"):
-        if path not in judged:
-            where = path.relative_to(folder).as_posix()
-            found.faults.append(Fault(where, "one too many", "is no checkpoint"))
+    for checkpoint in sorted(judged):
+        _checkpoint(found, folder, checkpoint)
+    for path in set((folder / "checkpoints").glob("checkpoint-*")) - judged:
+        found.faults.append(Fault(path.relative_to(folder).as_posix(), "one too many", "is no checkpoint"))
 
 
 def _model(found: Verified, folder: Path, where: str) -> None:

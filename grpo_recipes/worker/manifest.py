@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.integrity.digests import Digest, digests_of, names_in, size_of, sync, sync_folders
+from grpo_recipes.integrity.digests import Digest, digests_of, sizes_in, sync, sync_folders
 from grpo_recipes.integrity.manifest import MANIFEST, Manifest, checkpoint_text, model_text
 
 # What another release of would compute with other bits.
@@ -39,7 +39,7 @@ def own_digests(folder: Path, rank: int, world_size: int) -> dict[str, Digest]:
 
     They are in the memory of its machine, where reading them again costs no disk and no network.
     """
-    names = [name for name in names_in(folder) if _writer(name, world_size) == rank]
+    names = [name for name in sizes_in(folder) if _writer(name, world_size) == rank]
     return digests_of(folder, names, safe_on_disk=True)
 
 
@@ -67,10 +67,9 @@ def _writer(name: str, world_size: int) -> int:
 
 
 def _digests(folder: Path, known: dict[str, Digest]) -> dict[str, Digest]:
-    names = [name for name in names_in(folder) if name != MANIFEST]
-    sizes = {name: size_of(folder / name) for name in names if name in known}
-    kept = {name: known[name] for name, size in sizes.items() if size == known[name].size}
-    return kept | digests_of(folder, set(names) - set(kept), safe_on_disk=True)
+    sizes = {name: size for name, size in sizes_in(folder).items() if name != MANIFEST}
+    kept = {name: known[name] for name, size in sizes.items() if name in known and size == known[name].size}
+    return kept | digests_of(folder, set(sizes) - set(kept), safe_on_disk=True)
 
 
 def _write(folder: Path, text: str) -> None:

@@ -160,6 +160,23 @@ DAMAGES: dict[str, tuple[Damage, str, str]] = {
         f"checkpoints/checkpoint-{'9' * 200}",
         "one too many",
     ),
+    "no worker": (lambda folder: shutil.rmtree(folder / "worker"), "worker/train.py", "missing"),
+    "a link for the worker": (replaced_by_a_link("worker"), "worker", "changed"),
+    "a file for the worker": (
+        lambda folder: (shutil.rmtree(folder / "worker"), (folder / "worker").touch()),
+        "worker",
+        "changed",
+    ),
+    "no checkpoint's files": (
+        lambda folder: [file.unlink() for file in (folder / LAST).iterdir() if file.is_file()],
+        LAST,
+        "changed",
+    ),
+    "a file for a checkpoint": (
+        lambda folder: (shutil.rmtree(folder / LAST), (folder / LAST).touch()),
+        LAST,
+        "changed",
+    ),
     "a deep manifest": (lambda folder: (folder / LAST / MANIFEST).write_text("[" * 100_000), LAST, "changed"),
     "a pipe for a manifest": (
         lambda folder: ((folder / LAST / MANIFEST).unlink(), os.mkfifo(folder / LAST / MANIFEST)),
