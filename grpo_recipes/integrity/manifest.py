@@ -87,7 +87,7 @@ def stated(folder: Path) -> Manifest:
         raise NotWhole(f"{UNFINISHED} lies in it: it was not written to its end")
     try:
         text = read_text(folder, MANIFEST)
-        content = parsed(text)
+        content = parsed(text.encode())
         found = _checkpoint(text, content if isinstance(content, dict) else {})
     except FileNotFoundError:
         raise NotWhole(f"no {MANIFEST} in it: it was not written to its end, or not by this grpo-run") from None

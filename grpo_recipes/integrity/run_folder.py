@@ -9,7 +9,7 @@ from typing import Any
 from grpo_recipes.folder_files import read_text, write_whole
 from grpo_recipes.integrity.digests import Digest, digests_of, sizes_in
 from grpo_recipes.integrity.manifest import as_digests, as_json, fault_of
-from grpo_recipes.integrity.seal import Damaged, opened, sealed
+from grpo_recipes.integrity.seal import Damaged, Unsealed, opened, sealed
 
 INTEGRITY_FILE = "integrity.json"
 INTEGRITY_FORMAT = 1
@@ -31,7 +31,7 @@ class Written:
 def write_integrity(folder: Path) -> None:
     """Writes the digests of what a run folder has before its run begins, as it is now. Raises OSError."""
     names = [name for name in PLANNED if (folder / name).exists()]
-    names += [f"worker/{name}" for name in sizes_in(folder, "worker")]
+    names += [f"worker/{name}" for name in sizes_in(folder, "worker") if "__pycache__" not in name.split("/")]
     files = digests_of(folder, names)
     text = sealed(_PURPOSE, {"integrity": INTEGRITY_FORMAT, "files": as_json(files)})
     write_whole(folder, INTEGRITY_FILE, text)
@@ -77,11 +77,14 @@ def record_text(folder: Path, content: Mapping[str, Any]) -> str:
 
 
 def record_fault(folder: Path) -> str | None:
-    """Why run.json is not as grpo-run wrote it, None where it is, where there is none or nobody can tell."""
+    """Why run.json is not as grpo-run wrote it, None where it is, where there is none or nobody can tell.
+
+    One without a seal is of an older grpo-run, whose folder was gone on with.
+    """
     try:
         if (folder / INTEGRITY_FILE).exists():
             record_signer(folder)
-    except FileNotFoundError:
+    except (FileNotFoundError, Unsealed):
         return None
     except Damaged as problem:
         return str(problem)

@@ -24,6 +24,10 @@ class Damaged(Exception):
     """A text that is not as it was written; it says in what."""
 
 
+class Unsealed(Damaged):
+    """A text that has no seal at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """What a sealed file says. signer: "you", "somebody else", or "nobody" where it was written without a key."""
@@ -49,10 +53,10 @@ def opened(purpose: str, text: str) -> Opened:
     """What a sealed text says, if it is as it was written. Raises Damaged."""
     head, found, tail = text.rpartition(_SEAL)
     if not found:
-        raise Damaged("its seal is missing")
+        raise Unsealed("its seal is missing")
     try:
-        content = parsed(f"{head}\n}}")
-        seal = parsed(tail.removesuffix(_END))
+        content = parsed(f"{head}\n}}".encode())
+        seal = parsed(tail.removesuffix(_END).encode())
         if not isinstance(seal, dict):
             raise ValueError("a seal of another kind")
         key_id, signature = seal["key"], seal["hmac"]

@@ -24,7 +24,7 @@ def test_a_seal_is_replaced_when_the_content_is_sealed_again() -> None:
     assert opened("test", sealed("test", {**again, "a": 2})).content == {**CONTENT, "a": 2}
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, 1e-300, 10**40, "\ud800"], ids=repr)
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e-300, 10**40, "\u2028"], ids=repr)
 def test_odd_values_are_opened_as_they_were_sealed(value: object) -> None:
     assert repr(opened("test", sealed("test", {"value": value})).content["value"]) == repr(value)
 

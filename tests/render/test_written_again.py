@@ -186,11 +186,11 @@ def test_one_that_is_killed_in_between_is_gone_on_with(
     def killing(name: str) -> None:
         real = getattr(os, name)
 
-        def replace(*given: str) -> None:
+        def replace(*given: str, **named: int) -> None:
             if left[0] == 0:
                 raise Killed
             left[0] -= 1
-            real(*given)
+            real(*given, **named)
 
         monkeypatch.setattr(written_again.os, name, replace)
 
