@@ -51,16 +51,14 @@ class RunRecord:
 
 
 def read_record(folder: str) -> RunRecord | None:
-    """The record of a run folder, or None when there is none that can be read; unknown keys are left out."""
+    """The record of a run folder, or None when there is none that can be read.
+
+    Unknown keys and values of another kind are left out.
+    """
     content = _read_keys(folder)
     if content is None:
         return None
-    known = {item.name for item in dataclasses.fields(RunRecord)}
-    kept = {key: value for key, value in content.items() if key in known and value is not None}
-    for key in ("evaluation", "metrics"):
-        if not isinstance(kept.get(key, {}), dict):
-            del kept[key]
-    return RunRecord(**kept)  # type: ignore[arg-type]
+    return RunRecord(**{key: value for key, value in content.items() if _is_of_its_kind(key, value)})  # type: ignore[arg-type]
 
 
 def write_record(folder: str, record: RunRecord) -> None:
@@ -76,6 +74,20 @@ def amend_record(folder: str, changes: Mapping[str, object]) -> RunRecord:
     content = {**dataclasses.asdict(RunRecord()), **(_read_keys(folder) or {}), **changes}
     _write_keys(folder, content)
     return read_record(folder) or RunRecord()
+
+
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("run", "step", "max_steps", "exit_code"), int),
+    **dict.fromkeys(("status", "started", "ended", "message", "final", "checkpoint"), str),
+    **dict.fromkeys(("evaluation", "metrics"), dict),
+    **dict.fromkeys(("train_cpu_s", "train_wall_s"), (int, float)),
+    **dict.fromkeys(("checks", "proofs", "guards", "guards_not_seen"), list),
+    **dict.fromkeys(("vllm_server", "verified"), dict),
+}
+
+
+def _is_of_its_kind(key: str, value: object) -> bool:
+    return key in _KINDS and isinstance(value, _KINDS[key]) and not isinstance(value, bool)
 
 
 def _read_keys(folder: str) -> dict[str, object] | None:

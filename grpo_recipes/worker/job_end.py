@@ -8,6 +8,7 @@ the reason is said on stderr, in run.json and in job_ends.jsonl.
 """
 
 import argparse
+import contextlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.folder_files import open_to_append, status
+from grpo_recipes.bounded_json import parsed
+from grpo_recipes.folder_files import open_to_append, read_bytes, status
 from grpo_recipes.integrity.checkpoints import step_of
 from grpo_recipes.worker.checkpoint import latest_checkpoint
 from grpo_recipes.worker.record import Record
@@ -154,10 +156,15 @@ def _fruitless(lines: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _ends(folder: Path) -> list[dict[str, Any]]:
-    try:
-        return [json.loads(line) for line in (folder / ENDS_FILE).read_text(encoding="utf-8").splitlines()]
-    except FileNotFoundError:
-        return []
+    """The ends of earlier starts; what is no such line is left out."""
+    found = []
+    with contextlib.suppress(OSError):
+        for line in read_bytes(folder, ENDS_FILE).splitlines():
+            with contextlib.suppress(ValueError):
+                end = parsed(line)
+                if isinstance(end, dict) and all(isinstance(end.get(key), int) for key in ("step", "step_before")):
+                    found.append(end)
+    return found
 
 
 def _step(folder: Path) -> int:

@@ -20,7 +20,9 @@ class Story:
         if not resumed:
             remove(folder, self._metrics.name)  # of an attempt that came to nothing
             record.update(vllm_server={"restarts": []})
-        self._deaths: list[dict[str, Any]] = (record.read().get("vllm_server") or {}).get("restarts", [])
+        server = record.read().get("vllm_server")
+        told = server.get("restarts") if isinstance(server, dict) else None
+        self._deaths: list[dict[str, Any]] = told if isinstance(told, list) else []
 
     def starting(self) -> None:
         """The server was started."""
