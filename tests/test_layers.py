@@ -23,6 +23,8 @@ LAYERS = (
     "schemas",
     "trust.secret_names",
     "trust.environment",
+    "trust.secret_shapes",
+    "trust.known_secrets",
     "trust.redact",
     "rules",
     "plan",

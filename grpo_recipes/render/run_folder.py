@@ -29,9 +29,11 @@ COPIED_FILES = (
     "run_entries.py",
     "surroundings.py",
     "trust/__init__.py",
+    "trust/known_secrets.py",
     "trust/redact.py",
     "trust/redacted_file.py",
     "trust/secret_names.py",
+    "trust/secret_shapes.py",
 )
 COPIED_PARTS = ("integrity", "rewards", "worker")
 _FIX: dict[int | None, str] = {

@@ -1,47 +1,59 @@
 """Secrets hidden from everything that is printed or written, and a terminal from what would steer it."""
 
-import os
 import re
 from functools import cache
 
-from grpo_recipes.trust.secret_names import names_a_secret
+from grpo_recipes.trust.known_secrets import KnownSecrets, known_secrets
+from grpo_recipes.trust.secret_shapes import Span, beside_spans, certain_spans
 
 HIDDEN = "<redacted>"
-_SHORTEST_SECRET = 8
+_HIDDEN = HIDDEN.encode()
 
 
-@cache
-def _shapes() -> re.Pattern[str]:
-    """Texts that are secrets by their form; what stays visible is in a look-behind or in the groups."""
-    return re.compile(
-        r"\bhf_[A-Za-z0-9]{20,}"
-        r"|\bsk-[A-Za-z0-9_-]{16,}"
-        r"|\bgh[pousr]_[A-Za-z0-9]{20,}"
-        r"|\bgithub_pat_[A-Za-z0-9_]{20,}"
-        r"|\bglpat-[A-Za-z0-9_-]{16,}"
-        r"|\bxox[abeprs]-[A-Za-z0-9-]{10,}"
-        r"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"
-        r"|(?P<named>api[_-]?key[\"']?\s*[=:,]?\s*[\"']?)[0-9a-f]{40}\b"
-        r"|(?P<bearer>\bbearer\s+)[A-Za-z0-9._~+/=-]{16,}"
-        r"|(?P<url>\b[a-z][a-z0-9+.-]*:/{1,2})[^\s/:@]*:[^\s/@]+(?=@)",
-        re.IGNORECASE,
-    )
+def secret_spans(text: bytes) -> list[Span]:
+    """Where a text has secrets: start and end of each, in order, none touching another."""
+    return _spans(text, known_secrets())
 
 
-def _known() -> tuple[str, ...]:
-    """Values of this process's secret variables, the longest first so that none is left in half."""
-    values = {
-        value
-        for name, value in os.environ.items()
-        if len(value) >= _SHORTEST_SECRET and names_a_secret(name) and not os.path.exists(value)
-    }
-    return tuple(sorted(values, key=len, reverse=True))
+def _spans(text: bytes, known: KnownSecrets) -> list[Span]:
+    lower = text.lower()
+    found = [*_known_spans(text, known), *certain_spans(text, lower), *beside_spans(text, lower)]
+    found.sort()
+    apart: list[Span] = []
+    for start, end in found:
+        if apart and start <= apart[-1][1]:
+            if end > apart[-1][1]:
+                apart[-1] = (apart[-1][0], end)
+        elif end > start:
+            apart.append((start, end))
+    return apart
 
 
-def _redact(text: str, known: tuple[str, ...]) -> str:
-    for value in known:
-        text = text.replace(value, HIDDEN)
-    return _shapes().sub(lambda found: "".join(part for part in found.groups() if part) + HIDDEN, text)
+def _known_spans(text: bytes, known: KnownSecrets) -> list[Span]:
+    found = []
+    for value in known.anywhere:
+        start = text.find(value)
+        while start >= 0:
+            found.append((start, start + len(value)))
+            start = text.find(value, start + len(value))
+    if known.words is not None:
+        found += [one.span() for one in known.words.finditer(text)]
+    return found
+
+
+def cut_out(text: bytes, spans: list[Span]) -> bytes:
+    """The text with a word in place of each span."""
+    parts, past = [], 0
+    for start, end in spans:
+        parts += [text[past:start], _HIDDEN]
+        past = end
+    return b"".join([*parts, text[past:]])
+
+
+def _redact(text: str, known: KnownSecrets) -> str:
+    content = text.encode("utf-8", "surrogatepass")
+    spans = _spans(content, known)
+    return cut_out(content, spans).decode("utf-8", "surrogatepass") if spans else text
 
 
 @cache
@@ -57,25 +69,40 @@ def redact(text: str) -> str:
 
 
 def hide_secrets(text: str) -> str:
-    """The text without secrets: values of secret variables of this process, and what looks like a token."""
-    return _redact(text, _known())
+    """The text without secrets: values of secret variables of this process, and what looks like one.
+
+    Linear in the length of any text.
+    """
+    return _redact(text, known_secrets())
 
 
 def has_secret(text: str) -> bool:
-    """Whether some part of the text has the form of a token or of a password in an address."""
-    return _shapes().search(text) is not None
+    """Whether some part of the text has the form of a token, of a private key or of a password in an address."""
+    content = text.encode("utf-8", "surrogatepass")
+    return bool(certain_spans(content, content.lower()))
 
 
 def redact_value(value: object) -> object:
     """A JSON value with every string in it redacted, keys included."""
-    return _walk(value, _known())
+    return _walk(value, known_secrets())
 
 
-def _walk(value: object, known: tuple[str, ...]) -> object:
+def _walk(value: object, known: KnownSecrets) -> object:
     if isinstance(value, str):
         return _redact(value, known)
     if isinstance(value, dict):
-        return {_walk(key, known): _walk(item, known) for key, item in value.items()}
+        return {_walk(key, known): _of_key(key, item, known) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_walk(item, known) for item in value]
     return value
+
+
+def _of_key(key: object, item: object, known: KnownSecrets) -> object:
+    """A value as it reads beside its key: {"password": "x"} tells as much as password=x."""
+    if isinstance(key, str) and isinstance(item, str) and item:
+        before = f"{key}=".encode("utf-8", "surrogatepass")
+        content = before + item.encode("utf-8", "surrogatepass")
+        spans = [(max(start, len(before)) - len(before), end - len(before)) for start, end in _spans(content, known)]
+        spans = [(start, end) for start, end in spans if end > start]
+        return cut_out(content[len(before) :], spans).decode("utf-8", "surrogatepass") if spans else item
+    return _walk(item, known)

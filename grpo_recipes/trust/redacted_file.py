@@ -4,9 +4,13 @@ import os
 from pathlib import Path
 
 from grpo_recipes.folder_files import open_to_append
-from grpo_recipes.trust.redact import hide_secrets
+from grpo_recipes.trust.redact import cut_out, secret_spans
+from grpo_recipes.trust.secret_shapes import LONGEST_KEY_BLOCK, Span, open_key_block
 
 _LONGEST_LINE = 1 << 20
+_KEPT_OF_A_LINE = 1 << 17
+_WORDS_BEFORE = 128
+"""Bytes before a secret that say that it is one."""
 _REMEMBERED_BYTES = 1 << 16
 
 
@@ -39,13 +43,26 @@ class RedactedFile:
         self._rest += content
         # A bar that moves ends its lines with \r. A secret that is cut in two would be seen.
         whole = max(self._rest.rfind(b"\n"), self._rest.rfind(b"\r")) + 1
+        begun = open_key_block(self._rest[:whole])
+        if begun is not None and len(self._rest) - begun <= LONGEST_KEY_BLOCK:
+            whole = begun  # a private key has many lines
         if whole == 0 and len(self._rest) > _LONGEST_LINE:
-            whole = len(self._rest) - (_LONGEST_LINE >> 1)
-        self._append(self._rest[:whole])
-        self._rest = self._rest[whole:]
+            self._cut_long_line()
+        elif whole:
+            self._append(self._rest[:whole])
+            self._rest = self._rest[whole:]
+
+    def _cut_long_line(self) -> None:
+        """Appends most of a line that does not end. What is kept of it is longer than a secret, and none is cut."""
+        spans = secret_spans(self._rest)
+        cut = _cut_beside(spans, len(self._rest) - _KEPT_OF_A_LINE)
+        self._append_hidden(cut_out(self._rest[:cut], [(start, min(end, cut)) for start, end in spans if start < cut]))
+        self._rest = self._rest[cut:]
 
     def _append(self, content: bytes) -> None:
-        text = hide_secrets(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        self._append_hidden(cut_out(content, secret_spans(content)))
+
+    def _append_hidden(self, text: bytes) -> None:
         if text and self._gap:
             why = "" if self.problem is None else f": {self.problem.strerror}"
             note = f"\n[{self._gap} bytes of output are missing here{why}]\n".encode()
@@ -70,3 +87,15 @@ class RedactedFile:
         self.lost += len(text)
         self._gap += len(text)
         self.last_lost = (self.last_lost + text)[-_REMEMBERED_BYTES:]
+
+
+def _cut_beside(spans: list[Span], wanted: int) -> int:
+    """Where to cut a text at the wanted place or before it, so that no secret and no words before one are cut."""
+    past = 0
+    for start, end in spans:
+        if start - _WORDS_BEFORE < wanted < end:
+            return max(past, start - _WORDS_BEFORE) or end
+        if end > wanted:
+            break
+        past = end
+    return wanted

@@ -1,0 +1,384 @@
+"""Redaction: no form of a secret is told, nothing else is hidden, and no text makes it slow."""
+
+import base64
+import html
+import json
+import os
+import random
+import re
+import shlex
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from grpo_recipes.launch.redacted_log import redacted_log
+from grpo_recipes.trust import known_secrets as known
+from grpo_recipes.trust import secret_shapes
+from grpo_recipes.trust.redact import hide_secrets, redact_value
+
+HEX40 = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567"
+RANDOM = "q7ZpX2mK9vLtR4sWcB8nYd3F"
+PASSWORD = 'correct horse"batt\\ery/ü'
+KEY = (
+    "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nTWluZUlzTm90WW91cnNBdEFsbA==\n"
+    "-----END PRIVATE KEY-----"
+)
+
+SHAPES = {
+    "hugging face": f"hf_{RANDOM}",
+    "hugging face, old": f"api_org_{RANDOM}",
+    "openai": f"sk-proj-{RANDOM}",
+    "anthropic": f"sk-ant-api03-{RANDOM}-AA",
+    "github": f"ghp_{RANDOM}0123456789",
+    "github app": f"ghs_{RANDOM}0123456789",
+    "github, fine-grained": f"github_pat_11ABC_{RANDOM}",
+    "gitlab": f"glpat-{RANDOM}",
+    "slack": "xoxb-123456789012-abcdefghijkl",
+    "slack app": f"xapp-1-{RANDOM}",
+    "aws": "AKIAIOSFODNN7EXAMPLE",
+    "aws, for a while": "ASIAIOSFODNN7EXAMPLE",
+    "google": f"AIzaSy{RANDOM}0123456789",
+    "google, oauth": f"ya29.a0Af{RANDOM}",
+    "google, client": f"GOCSPX-{RANDOM}",
+    "json web token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N",
+    "npm": f"npm_{RANDOM}0123456789ab",
+    "pypi": f"pypi-AgEIcHlwaS5vcmc{RANDOM}",
+    "digital ocean": f"dop_v1_{HEX40}",
+    "sendgrid": f"SG.{RANDOM}.{RANDOM}",
+    "stripe": f"sk_live_{RANDOM}",
+    "stripe, restricted": f"rk_test_{RANDOM}",
+    "webhook": f"whsec_{RANDOM}",
+    "docker": f"dckr_pat_{RANDOM}",
+    "telegram": f"123456789:AA{RANDOM}0123456789",
+    "groq": f"gsk_{RANDOM}{RANDOM}",
+    "nvidia": f"nvapi-{RANDOM}0123456789",
+    "vault": f"hvs.{RANDOM}",
+    "wandb, new": f"wandb_v1_{RANDOM}",
+    "age": f"AGE-SECRET-KEY-1{RANDOM.upper()}{RANDOM.upper()}",
+}
+# A text around each secret, which is written SECRET. What stays visible is the rest.
+BESIDE = {
+    "a password of an address": ("postgres://SECRET@host/db", "me:pa55"),
+    "one with @ in it": ("redis://SECRET@host:1/0", ":p@ss@word"),
+    "an address in JSON": (r'{"url": "https:\/\/SECRET@host\/x"}', "me:hunter2"),
+    "a token as the user": ("https://SECRET@o1.ingest.sentry.io/2", "0123456789abcdef0123456789abcdef"),
+    "basic": ("Authorization: Basic SECRET", "dXNlcjpwYXNz"),
+    "basic without a header": ("sent Basic SECRET", "dXNlcjpwYXNzd29yZA=="),
+    "bearer": ("authorization: bearer SECRET", "short"),
+    "bearer without a header": ("curl -H 'Bearer SECRET'", RANDOM),
+    "bearer, quoted": ("?h=Bearer%20SECRET", RANDOM),
+    "a cookie": ("Set-Cookie: SECRET", "session=abc; Path=/"),
+    "a password": ("password=SECRET", "x7"),
+    "a password in quotes": ('password = "SECRET", user', "two words"),
+    "a password with a quote in it": (r'"password": "SECRET", "user": 1', r"a\"b"),
+    "a password in single quotes": ("{'password': 'SECRET'}", "hunter2"),
+    "a password in YAML": ("  passwd: SECRET\n", "hunter2"),
+    "a password in JSON in JSON": (r"{\"password\": \"SECRET\"}", "hunter2"),
+    "a password of an address line": ("?user=a&password=SECRET", "hunter2"),
+    "an option": ("--password SECRET --other", "hunter2"),
+    "an option with =": ("--db-passphrase=SECRET", "hunter2"),
+    "PGPASSWORD": ("PGPASSWORD=SECRET", "pg"),
+    "MYSQL_PWD": ("MYSQL_PWD=SECRET", "my"),
+    "SSHPASS": ("SSHPASS=SECRET", "ssh"),
+    "a phrase": ("passphrase: 'SECRET'", "three small words"),
+    "client secret": ("client_secret=SECRET", "abc"),
+    "wandb": ("api key: SECRET", HEX40),
+    "wandb's variable": ("WANDB_API_KEY=SECRET", HEX40),
+    "wandb's netrc": ("login user password SECRET", HEX40),
+    "aws secret": ("aws_secret_access_key = SECRET", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
+    "aws secret in JSON": ('"SecretAccessKey": "SECRET"', "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
+    "aws pair": ("SECRET then", "AKIAIOSFODNN7EXAMPLE wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
+    "azure": ("AccountName=a;AccountKey=SECRET;Endpoint=x", RANDOM + "=="),
+    "azure bus": ("SharedAccessKey=SECRET;x", RANDOM + "="),
+    "azure link": ("https://a.b/c?sv=1&sig=SECRET&x", RANDOM),
+    "slack hook": ("https://hooks.slack.com/services/SECRET", "T0/B0/abcDEF123"),
+    "discord hook": ("https://discord.com/api/webhooks/SECRET", f"123456789012345678/{RANDOM}"),
+    "a token": ("access_token=SECRET", RANDOM),
+    "a token in JSON": ('{"token": "SECRET"}', RANDOM),
+    "an option with a token": ("--hf-token SECRET", RANDOM),
+    "a key": ('api-key: "SECRET"', RANDOM),
+    "a private key in lines": (
+        "-----BEGIN RSA PRIVATE KEY-----SECRET-----END RSA PRIVATE KEY-----\nok",
+        "\nMIIE\nabcd=\n",
+    ),
+    "a private key in one line": (
+        r'"-----BEGIN PRIVATE KEY-----SECRET-----END PRIVATE KEY-----\n"',
+        r"\nMIIEvQ\nabcd=\n",
+    ),
+    "an openssh key": ("-----BEGIN OPENSSH PRIVATE KEY-----SECRET-----END ", "\r\nb3BlbnNz\r\n"),
+    "a pgp key": ("-----BEGIN PGP PRIVATE KEY BLOCK-----SECRET-----END ", "\nlQOYBF\n=abc\n"),
+    "a private key without an end": ("-----BEGIN PRIVATE KEY-----SECRET\n", "\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC"),
+}
+ORDINARY = (
+    "sha256 " + "a1" * 32,
+    "this recipe needs --allow-code " + "0f" * 32 + "; it is remembered",
+    "commit " + HEX40,
+    "revision: " + HEX40,
+    "cache key: " + HEX40,
+    "checkpoint-100/model-00001-of-00002.safetensors",
+    "task-0123456789abcdefghij risk-0123456789abcdefghij disk-0123456789abcdefghij",
+    "eos_token='<|im_end|>' pad_token_id=151643 tokens: 1234567890123456",
+    "max_completion_tokens: 1234567890123456789",
+    "token: Qwen2TokenizerFast",
+    "tokenizer = AutoTokenizer.from_pretrained(path)",
+    "password: str | None = None, token=None",
+    "set the password of the database in the shell",
+    "password=$DB_PASSWORD token=${HF_TOKEN}",
+    "OLDPWD=/home/me PWD=/tmp",
+    "http://localhost:8000/a@b https://example.org/x?a=1",
+    "git@github.com:owner/name.git and ssh://git@host/x",
+    "basic understanding of basic arithmetic",
+    "the secret: patience; the key is access",
+    "load_hf_checkpoint_in_bfloat16 hf_transfer HF_HUB_ENABLE_HF_TRANSFER",
+    "10:25:03 step 5: loss 0.25 rewards/accuracy: 0.5",
+    'File "/a/b.py", line 3, in f: self.token = token',
+    '{"password": null, "token": null, "tokens": 5}',
+    "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+    "use_auth_token is deprecated: trust_remote_code=True",
+    "SKLearn SG.model AIza :AA AKIA eyJ hf_ sk- ghp_ xoxb-",
+)
+
+
+@pytest.fixture(autouse=True)
+def nothing_secret_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in [name for name in os.environ if known.names_a_secret(name)]:
+        monkeypatch.delenv(name)
+    yield
+
+
+@pytest.mark.parametrize("secret", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize(
+    "around",
+    [
+        "SECRET",
+        "x SECRET y",
+        '"SECRET"',
+        r"\nSECRET\n",
+        "a=SECRET&b",
+        "\x1b[0mSECRET\x1b[1m",
+        "%20SECRET%20",
+        "(SECRET)",
+    ],
+    ids=["alone", "word", "quotes", "escape", "address", "colour", "percent", "brackets"],
+)
+def test_a_token_is_known_by_its_shape(secret: str, around: str) -> None:
+    shown = hide_secrets(around.replace("SECRET", secret))
+    assert "<redacted>" in shown
+    assert secret[-20:] not in shown
+
+
+@pytest.mark.parametrize(("around", "secret"), BESIDE.values(), ids=BESIDE)
+def test_a_value_beside_a_word_for_a_secret_is_hidden(around: str, secret: str) -> None:
+    shown = hide_secrets(around.replace("SECRET", secret))
+    assert shown == around.replace("SECRET", "<redacted>")
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert hide_secrets(text) == text
+
+
+def _lower_escapes(text: str) -> str:
+    return re.sub("%..", lambda found: found[0].lower(), text)
+
+
+WRITTEN: dict[str, Callable[[str], str]] = {
+    "plain": str,
+    "JSON": json.dumps,
+    "JSON with umlauts": lambda value: json.dumps(value, ensure_ascii=False),
+    "JSON in JSON": lambda value: json.dumps(json.dumps(value)),
+    "repr": repr,
+    "repr in JSON": lambda value: json.dumps(repr(value)),
+    "repr of bytes": lambda value: repr(value.encode()),
+    "an address": lambda value: urllib.parse.quote(value, safe=""),
+    "a path of an address": urllib.parse.quote,
+    "a form": urllib.parse.quote_plus,
+    "an address in small letters": lambda value: re.sub(
+        "%..", lambda found: found[0].lower(), urllib.parse.quote(value, safe="")
+    ),
+    "HTML": html.escape,
+    "a shell": lambda value: shlex.quote("it's " + value),
+    "base64": lambda value: base64.b64encode(value.encode()).decode(),
+    "base64 of a login": lambda value: base64.b64encode(b"me:" + value.encode()).decode(),
+    "base64 of another login": lambda value: base64.b64encode(b"user:" + value.encode() + b"!").decode(),
+    "base64 of an address": lambda value: base64.urlsafe_b64encode(b"a:" + value.encode()).decode(),
+    "lines of Windows": lambda value: value.replace("\n", "\r\n"),
+}
+VALUES = {"a password": PASSWORD, "a private key": KEY, "two lines": "first-half-of-it\nsecond-half-of-it"}
+
+
+@pytest.mark.parametrize("write", WRITTEN.values(), ids=WRITTEN)
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+def test_a_known_value_is_hidden_in_each_form(
+    value: str, write: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = write(value)
+    monkeypatch.setenv("MY_PASSWORD", value)
+    shown = hide_secrets(f"before {text} after")
+    hidden = shown.removeprefix("before ").removesuffix(" after")
+    assert shown.startswith("before ")
+    assert "<redacted>" in hidden
+    # Around it only quotes, the words put beside it, and in base64 the letters that it shares with its neighbours.
+    assert len(hidden.replace("<redacted>", "")) <= 16 + len("-----BEGIN PRIVATE KEY-----" * 2) * ("KEY" in text), shown
+    assert not any(text[at : at + 12] in shown for at in range(12, len(text) - 24) if "-----" not in text[at : at + 12])
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "shown"),
+    [
+        ("hunt3r", "it is hunt3r, not hunt3rs", "it is <redacted>, not hunt3rs"),
+        ("p@ss", "(p@ss)", "(<redacted>)"),
+        ("true", "true", "true"),
+        ("step", "step 5", "step 5"),
+        ("1234", "1234 tokens", "1234 tokens"),
+        ("ab1", "ab1", "ab1"),
+        ("", "a", "a"),
+    ],
+    ids=["a short one", "with a sign", "true", "a word", "a number", "three letters", "nothing"],
+)
+def test_a_short_value_is_hidden_with_care(value: str, text: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_PASSWORD", value)
+    assert hide_secrets(text) == shown
+
+
+def test_parts_of_a_known_value_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_PASSWORD", "postgres://me:unguessable%21@host/db")
+    account = {"type": "service_account", "private_key": KEY, "auths": {"hub": {"auth": "bWU6dW5ndWVzc2FibGU="}}}
+    monkeypatch.setenv("CLOUD_CREDENTIALS", json.dumps(account))
+    text = "unguessable%21 unguessable! TWluZUlzTm90WW91cnNBdEFsbA== bWU6dW5ndWVzc2FibGU= service_account"
+    assert hide_secrets(text) == "<redacted> " * 4 + "service_account"
+
+
+def test_the_place_of_a_file_is_shown_and_a_secret_that_is_a_file_name_too_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("correct-horse", "credentials.json"):
+        (tmp_path / name).touch()
+    monkeypatch.setenv("MY_PASSWORD", "correct-horse")
+    monkeypatch.setenv("MY_CREDENTIALS", str(tmp_path / "credentials.json"))
+    assert hide_secrets(f"correct-horse {tmp_path}/credentials.json") == f"<redacted> {tmp_path}/credentials.json"
+
+
+def test_a_value_is_judged_beside_its_key() -> None:
+    value = {"password": "x7", "token": RANDOM, "eos_token": "<|im_end|>", "name": "x7", "tokens": 5, RANDOM: [RANDOM]}
+    shown = {"password": "<redacted>", "token": "<redacted>", "eos_token": "<|im_end|>", "name": "x7", "tokens": 5}
+    assert redact_value(value) == {**shown, RANDOM: [RANDOM]}
+
+
+def logged(tmp_path: Path, *parts: bytes) -> bytes:
+    """What a log holds of what was printed part by part."""
+    with redacted_log(str(tmp_path / "train.log")) as output:
+        for part in parts:
+            os.write(output.writing, part)
+    return (tmp_path / "train.log").read_bytes()
+
+
+@pytest.mark.parametrize("before", [0, 1, 917_504, 917_504 - 20, (1 << 20) - 30, (1 << 20) - 5, 1 << 20, 1_900_000])
+@pytest.mark.parametrize(
+    "secret",
+    [f"hf_{RANDOM}", "password=hunter2hunter2", PASSWORD, "x" * 3000 + f"hf_{RANDOM}" + "y" * 3000],
+    ids=["token", "beside", "known", "far in"],
+)
+def test_no_cut_of_an_endless_line_shows_a_secret(
+    before: int, secret: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_PASSWORD", PASSWORD)
+    text = b"~" * before + b" " + secret.encode() + b" " + b"~" * 1_500_000
+    written = logged(tmp_path, *(text[at : at + 50_000] for at in range(0, len(text), 50_000)))
+    for part in (RANDOM[-12:], "hunter2", PASSWORD[-12:]):
+        assert part.encode() not in written
+    assert written.count(b"~") == before + 1_500_000
+    assert b"<redacted>" in written
+
+
+def test_secrets_without_a_gap_are_cut_between_them(tmp_path: Path) -> None:
+    text = f"password=hunter2, hf_{RANDOM} ".encode() * 60_000
+    written = logged(tmp_path, *(text[at : at + 65_536] for at in range(0, len(text), 65_536)))
+    assert written == b"password=<redacted>, <redacted> " * 60_000
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_a_private_key_printed_line_by_line_is_hidden(end: str, tmp_path: Path) -> None:
+    parts = [f"{line}{end}".encode() for line in ["first", *KEY.split("\n"), "last"]]
+    written = logged(tmp_path, *parts)
+    assert b"MII" not in written
+    assert b"TWlu" not in written
+    assert written.startswith(b"first")
+    assert written.rstrip().endswith(b"last")
+
+
+def test_what_only_begins_like_a_private_key_is_written_when_it_grows_long(tmp_path: Path) -> None:
+    lines = [b"-----BEGIN PRIVATE KEY-----\n", *(b"line %d: a sentence.\n" % n for n in range(9000)), b"end\n"]
+    written = logged(tmp_path, b"".join(lines))
+    assert written.count(b"a sentence.") == 9000
+
+
+# fmt: off
+PIECES = (
+    "a.", "e+", ":/", "://", "@", "a@", ":", "hf_", "eyJ", "bearer ", "sk-", "gh", "ghp_", "xox", "AKIA",
+    "SG.", ":AA", "password", "password=", "password=x ", 'password="', "password='", "password: ",
+    "password ", "--password ", "token=", "token ", "token=a1b2c3d4e5f6g7h8i9 ", "secret_access_key=",
+    "api_key", "api key ", "key=", "sig=", "&sig=", "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY-----\nabc\n", "-----BEGIN ", "-----END ", "PRIVATE KEY", "-", "://a:b@", "://a:",
+    "://a@", "a:b@", "basic ", "basic YTpi ", "authorization:", "cookie: ", "cookie: a=", "\\", '"',
+    "hf_aaaaaaaaaaaaaaaaaaaa ", "AKIAABCDEFGHIJKLMNOP ", "eyJaaaaaaaaaaaaaaaaaaaa.", "SG.aaaaaaaaaaaaaaaaa",
+    "\n", "\\n", "webhooks/", "hooks.slack.com/services/", "%20", "\x1b[0m", "é", "😀", "\ud800", " ", "\x00",
+    "1", "credential=",
+)
+# fmt: on
+
+
+def seconds(text: str) -> float:
+    """CPU seconds, the least of three."""
+    taken = []
+    for _ in range(3):
+        start = time.process_time()
+        hide_secrets(text)
+        taken.append(time.process_time() - start)
+    return min(taken)
+
+
+def assert_linear(piece: str, size: int) -> None:
+    """Four times the text takes about four times as long; sixteen times would be what is feared."""
+    short, long = (seconds((piece * (length // len(piece) + 1))[:length]) for length in (size, 4 * size))
+    assert long < 9 * max(short, 0.004), (piece[:60], short, long)
+
+
+@pytest.mark.parametrize("piece", PIECES, ids=ascii)
+def test_time_grows_with_the_length_alone(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_PASSWORD", PASSWORD)
+    monkeypatch.setenv("MY_TOKEN", "a.a.a.a.a.a.a.a.a.b")
+    monkeypatch.setenv("SHORT_PASSWORD", "p@ss1")
+    assert_linear(piece, 50_000)
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("seed", range(12))
+def test_time_grows_with_the_length_alone_for_any_alphabet(seed: int) -> None:
+    choice = random.Random(seed)
+    for _ in range(10):
+        alphabet = choice.choices(PIECES, k=choice.randint(1, 5))
+        assert_linear("".join(choice.choices(alphabet, k=choice.randint(2, 400))), 100_000)
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("piece", [*PIECES[:24], "step 5 loss 0.25 grad_norm 1.5 /usr/lib/python3 token\n"], ids=ascii)
+def test_ten_megabytes_take_seconds(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(10):
+        monkeypatch.setenv(f"SECRET_{number}_TOKEN", f"{RANDOM}{number:04}")
+    text = (piece * (10_000_000 // len(piece) + 1))[:10_000_000]
+    start = time.process_time()
+    hide_secrets(text)
+    assert time.process_time() - start < 15.0
+
+
+def test_a_quadratic_pattern_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    quadratic = (((b".",), rb"([a-z][a-z0-9+.-]*://[^@]*)@"),)
+    monkeypatch.setattr(secret_shapes, "_PASSWORDS", quadratic)
+    assert re.compile(quadratic[0][1])
+    with pytest.raises(AssertionError):
+        assert_linear("a.", 4_000)
