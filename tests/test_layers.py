@@ -19,6 +19,7 @@ LAYERS = (
     "settings",
     "stack",
     "yaml",
+    "trust.patterns",
     "facts",
     "schemas",
     "trust.secret_names",
@@ -69,6 +70,10 @@ ALLOWED = {
         for module in ("checkpoints", "digests", "manifest", "pickled", "run_folder", "seal", "user_key")
     },
     ("worker", "trust.redact"): "hides secrets in what it writes; the standard library is all that it needs",
+    (
+        "rewards",
+        "trust.patterns",
+    ): "asks patterns within limits; needs the standard library alone; copied, too",
     ("rules", "rewards.catalog"): "reads the sources of the shipped rewards, which it does not import",
     ("schemas.export", "plan"): "exports the schema of the plan, whose layer knows nothing of schemas",
 }

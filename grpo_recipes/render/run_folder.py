@@ -30,6 +30,7 @@ COPIED_FILES = (
     "surroundings.py",
     "trust/__init__.py",
     "trust/known_secrets.py",
+    "trust/patterns.py",
     "trust/redact.py",
     "trust/redacted_file.py",
     "trust/secret_names.py",

@@ -3,6 +3,10 @@
 import re
 
 from grpo_recipes.rewards.completion_text import Completion, completion_text
+from grpo_recipes.trust.patterns import ask_once
+
+SECONDS = 20
+"""CPU seconds in which all completions of a batch have to be looked at."""
 
 
 def regex_match(
@@ -12,8 +16,14 @@ def regex_match(
 
     pattern: Python's regular expression syntax; flags are written inside, as in (?is).
     full: the pattern must match the whole completion, not a part of it.
-    Raises re.error if the pattern cannot be compiled.
+    Raises re.error if the pattern cannot be compiled, TimeoutError if it takes too long for a completion.
     """
+    texts = [completion_text(completion) for completion in completions]
+    asked = ask_once([pattern], texts, "fullmatch" if full else "search", SECONDS)[0]
+    if asked.slow:
+        raise TimeoutError(f"regex_match: the pattern {pattern!r} takes too long for a completion: {asked.slow}")
+    if len(asked.finds) == len(texts) and not asked.problem:
+        return [float(one) for one in asked.finds]
     compiled = re.compile(pattern)
     match = compiled.fullmatch if full else compiled.search
-    return [float(match(completion_text(completion)) is not None) for completion in completions]
+    return [float(match(text) is not None) for text in texts]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from grpo_recipes.facts.module_names import ModuleNames, found_by, module_names, named
+from grpo_recipes.facts.module_names import ModuleNames, module_names, named
 from grpo_recipes.rules.context import Context
 from grpo_recipes.rules.loaded_model import has_own_code, model_config
 
@@ -47,10 +47,6 @@ def is_found(target: str, names: ModuleNames, among: tuple[str, ...]) -> bool:
     return bool(named(target, among)) or any(target == word or target.endswith(f".{word}") for word in names.also)
 
 
-def pattern_finds(pattern: str, names: ModuleNames) -> bool | None:
-    """Whether a regular expression finds a module that an adapter fits; None when that is not certain.
-
-    Raises re.error for a pattern that is none.
-    """
-    found = found_by(pattern, names.adapted)
-    return None if found is False and names.also else found
+def shown_pattern(pattern: str) -> str:
+    """A pattern as a message shows it: in quotes, and its beginning where it is long."""
+    return repr(pattern if len(pattern) <= 60 else f"{pattern[:57]}...")

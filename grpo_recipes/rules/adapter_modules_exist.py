@@ -13,14 +13,16 @@ at.
 import re
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.facts.module_names import ModuleNames, known_endings
+from grpo_recipes.facts.module_names import ModuleNames, known_endings, typical_names
 from grpo_recipes.finding import Finding, Patch, Path
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.rules.adapter_modules import TARGETS, adapted_model, is_all_linear, is_found, pattern_finds, words
+from grpo_recipes.rules.adapter_modules import TARGETS, adapted_model, is_all_linear, is_found, shown_pattern, words
 from grpo_recipes.rules.context import Context
+from grpo_recipes.trust.patterns import ask
 
 ID = "LRA003"
 SAVED, EXCLUDED = "LoraConfig.modules_to_save", "LoraConfig.exclude_modules"
+LAYERS = "LoraConfig.layers_pattern"
 PARAMETERS, TOKENS = "LoraConfig.target_parameters", "LoraConfig.trainable_token_indices"
 
 
@@ -32,6 +34,10 @@ def check(context: Context) -> Iterator[Finding]:
     targets = context.value(TARGETS)
     if isinstance(targets, str) and not is_all_linear(targets):
         yield from _pattern(context, targets, names)
+    if isinstance(context.value(EXCLUDED), str):
+        yield from _unfit(context, EXCLUDED, str(context.value(EXCLUDED)), names)
+    for pattern in words(context.value(LAYERS)):
+        yield from _unfit(context, LAYERS, pattern, names, r".*\.%s\.(\d+)\..*")
     if names is None:
         return
     everything = names.adapted + names.other
@@ -54,15 +60,27 @@ def _pattern(context: Context, pattern: str, names: ModuleNames | None) -> Itera
         because = "a text is one regular expression that has to match a module's whole name; PEFT finds none"
         yield _finding(context, TARGETS, f"target_modules {pattern!r} is no list", because, listed)
         return
-    try:
-        found = pattern_finds(pattern, names) if names is not None else bool(re.compile(pattern)) or None
-    except re.error as error:
-        message = f"target_modules {pattern!r} is no regular expression"
-        yield _finding(context, TARGETS, message, f"{error}; PEFT raises it after loading the model", None)
-        return
-    if found is False and names is not None:
+    wrong = list(_unfit(context, TARGETS, pattern, names))
+    yield from wrong
+    finds = ask((pattern,), names.adapted)[0].finds if names is not None and not wrong else ()
+    if finds and not any(finds) and names is not None and not names.also:
         because = f"it has to match a whole name, as {names.linear[0]}; PEFT raises ValueError after loading the model"
         yield _finding(context, TARGETS, f"target_modules {pattern!r} matches no module", because, None)
+
+
+def _unfit(
+    context: Context, key: str, pattern: str, names: ModuleNames | None, around: str = "%s"
+) -> Iterator[Finding]:
+    """A finding for a text that is no pattern, or one that would keep PEFT busy. around: what PEFT puts about it."""
+    asked = ask((around % pattern,), typical_names() if names is None else names.adapted)[0]
+    field = key.partition(".")[2]
+    if asked.problem:
+        message = f"{field} {shown_pattern(pattern)} is no regular expression"
+        yield _finding(context, key, message, f"{asked.problem}; PEFT raises it after loading the model", None)
+    elif asked.slow:
+        message = f"{field} {shown_pattern(pattern)} takes too long to match"
+        because = f"{asked.slow}; PEFT asks it of each module and cannot be stopped"
+        yield _finding(context, key, message, because, None)
 
 
 def _targets(context: Context, targets: list[object], names: ModuleNames) -> Iterator[Finding]:

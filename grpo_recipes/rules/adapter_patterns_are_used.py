@@ -6,14 +6,14 @@ releases say nothing. A rank is a whole number of at least 1, else the adapter c
 loaded.
 """
 
-import re
 from collections.abc import Iterator
 
-from grpo_recipes.facts.module_names import found_by
+from grpo_recipes.facts.module_names import typical_names
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.rules.adapter_modules import adapted_model, selected
+from grpo_recipes.rules.adapter_modules import adapted_model, selected, shown_pattern
 from grpo_recipes.rules.context import Context
+from grpo_recipes.trust.patterns import Asked, ask
 
 ID = "LRA004"
 RANKS, SCALES = "LoraConfig.rank_pattern", "LoraConfig.alpha_pattern"
@@ -28,9 +28,11 @@ def check(context: Context) -> Iterator[Finding]:
     model = adapted_model(context)
     modules = None if model is None else selected(context, model[1])
     for key in (RANKS, SCALES):
-        for pattern, value in context.mapping(key).items():
+        patterns = tuple(map(str, context.mapping(key)))
+        all_asked = ask(tuple(rf"(.*\.)?({one})" for one in patterns), tuple(modules or typical_names()))
+        for (pattern, value), asked in zip(context.mapping(key).items(), all_asked, strict=True):
             yield from _value(context, key, pattern, value)
-            yield from _pattern(context, key, str(pattern), modules)
+            yield from _pattern(context, key, str(pattern), modules, asked)
 
 
 def _nothing(context: Context) -> Iterator[Finding]:
@@ -64,14 +66,18 @@ def _value(context: Context, key: str, pattern: str, value: object) -> Iterator[
     )
 
 
-def _pattern(context: Context, key: str, pattern: str, modules: list[str] | None) -> Iterator[Finding]:
+def _pattern(context: Context, key: str, pattern: str, modules: list[str] | None, asked: Asked) -> Iterator[Finding]:
     path, name = ("lora", key.partition(".")[2], pattern), key.partition(".")[2]
-    try:
-        found = found_by(rf"(.*\.)?({pattern})", modules or [])
-    except re.error as error:
-        told, because = f"{pattern!r} in {name} is no regular expression", f"{error}; PEFT raises it"
+    if asked.problem:
+        told, because = (
+            f"{shown_pattern(pattern)} in {name} is no regular expression",
+            f"{asked.problem}; PEFT raises it",
+        )
+    elif asked.slow:
+        told = f"{shown_pattern(pattern)} in {name} takes too long to match"
+        because = f"{asked.slow}; PEFT asks it of each module and cannot be stopped"
     else:
-        if modules is None or found is not False:
+        if modules is None or (modules and not asked.finds) or (modules and any(asked.finds)):
             return
         endings = list(dict.fromkeys(module.rpartition(".")[2] for module in modules))
         told = f"{name} has {pattern}, which finds no module with an adapter"

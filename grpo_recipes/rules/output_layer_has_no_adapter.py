@@ -5,12 +5,12 @@ ValueError when the trainer is built, after the model was loaded. To train the o
 `modules_to_save`, which trains a copy of it.
 """
 
-import re
 from collections.abc import Iterator
 
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.adapter_modules import TARGETS, is_all_linear, words
 from grpo_recipes.rules.context import Context
+from grpo_recipes.trust.patterns import ask
 
 ID = "LRA010"
 APPLIES_TO = {"trl": ">=1.15"}
@@ -40,7 +40,4 @@ def _names_the_head(targets: object) -> bool:
     """Whether target_modules take lm_head in, as PEFT matches them: a text has to match the whole name."""
     if isinstance(targets, list):
         return HEAD in words(targets)
-    try:
-        return re.fullmatch(str(targets), HEAD) is not None
-    except re.error:
-        return False
+    return any(ask((str(targets),), (HEAD,))[0].finds)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context
+from grpo_recipes.trust.patterns import ask
 
 ID = "GEN007"
 PATTERN, USE_VLLM = "GRPOConfig.vllm_structured_outputs_regex", "GRPOConfig.use_vllm"
@@ -23,6 +24,7 @@ NO_PATTERN = (
     "min repeat greater than max repeat",
     "bad character range",
 )
+_ESCAPE_OR_BRACKETS = r"(\\.)|\[\^?\]?(?:\\.|[^\]\\])*+\]?"
 WITH_MEMORY = {
     r"\\[1-9]": "a back reference",
     r"\(\?<?[=!]": "a look ahead or behind",
@@ -54,17 +56,13 @@ def _unread(context: Context) -> Finding:
 
 def _unfollowed(context: Context, pattern: str) -> Iterator[Finding]:
     fix = "another pattern, or remove vllm_structured_outputs_regex"
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        if error.msg.startswith(NO_PATTERN):
-            why = ["vLLM refuses it at the first generation"]
-            yield _finding(context, f"the pattern is none: {error.msg}", why, fix)
-            return
-    except (OverflowError, RecursionError):
+    problem = ask((pattern,), ())[0].problem.partition(" at position ")[0]
+    if problem.startswith(NO_PATTERN):
+        why = ["vLLM refuses it at the first generation"]
+        yield _finding(context, f"the pattern is none: {problem}", why, fix)
         return
     # An escaped backslash says nothing of what follows it; brackets hold characters alone.
-    plain = re.sub(r"\[\^?\]?(?:\\.|[^\]\\])*\]", "", pattern.replace("\\\\", ""))
+    plain = re.sub(_ESCAPE_OR_BRACKETS, lambda found: (found[1] or "").replace("\\\\", ""), pattern)
     found = [what for one, what in WITH_MEMORY.items() if re.search(one, plain)]
     if found:
         why = ["vLLM 0.31 refuses it at the first generation; other releases may have other engines"]

@@ -9,13 +9,13 @@ A model whose output layer is tied to its embeddings is one matrix in vLLM. An a
 the two makes them differ in the policy, and vLLM samples from another model without a word.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context
 from grpo_recipes.rules.loaded_model import MODEL, model_config
+from grpo_recipes.trust.patterns import ask
 
 ID = "GEN003"
 USE_VLLM = "GRPOConfig.use_vllm"
@@ -83,7 +83,4 @@ def _names(modules: object, name: str) -> bool:
         return any(name == one or name.endswith(f".{one}") for one in modules)
     if not isinstance(modules, str):
         return False
-    try:
-        return re.fullmatch(modules, name) is not None
-    except re.error:
-        return False
+    return any(ask((modules,), (name,))[0].finds)

@@ -1,0 +1,173 @@
+"""Regular expressions of a recipe, asked within limits: Python's own engine may take for ever and cannot be stopped.
+
+A pattern whose worst case is small is asked here. Any other is asked in a process of its own, which the kernel ends
+after one second of computing.
+"""
+
+import re
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+SECONDS = 1
+"""CPU seconds for all patterns that are asked together; a name of a module takes a millionth of one."""
+_WALL_S = 60.0
+_MEMORY = 512 << 20
+_MOST_STEPS = 2_000_000
+_LONGEST_PLAIN = 1000
+_ENDLESS = 1 << 40
+
+# Reads how it is asked, the lengths of patterns and texts, and these; says of each pattern which texts it finds.
+_CHILD = """
+import re, resource, sys, warnings
+warnings.simplefilter("ignore")
+for limit, most in ((resource.RLIMIT_CPU, %d), (resource.RLIMIT_AS, %d)):
+    try:
+        resource.setrlimit(limit, (most, most))
+    except (OSError, ValueError):
+        pass
+head, _, rest = sys.stdin.buffer.read().decode("utf-8", "surrogatepass").partition("\\n")
+how, count, *lengths = head.split()
+parts, past = [], 0
+for length in map(int, lengths):
+    parts.append(rest[past:past + length])
+    past += length
+for pattern in parts[:int(count)]:
+    try:
+        match = getattr(re.compile(pattern), how)
+        said = "".join("01"[match(text) is not None] for text in parts[int(count):])
+    except RecursionError:
+        said = "!it is nested too deeply"
+    except MemoryError:
+        break
+    except (re.error, OverflowError, ValueError) as error:
+        said = "!" + " ".join(str(error)[:200].split())
+    sys.stdout.buffer.write(f"={said}\\n".encode("utf-8", "backslashreplace"))
+    sys.stdout.flush()
+else:
+    sys.exit(0)
+sys.exit(%d)
+"""
+_OUT_OF_MEMORY = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """finds: for each text whether it matches, empty where that is not known.
+
+    problem: why the pattern is none; slow: why it was not asked to the end.
+    """
+
+    finds: tuple[bool, ...] = ()
+    problem: str = ""
+    slow: str = ""
+
+
+@cache
+def ask(patterns: tuple[str, ...], texts: tuple[str, ...]) -> tuple[Asked, ...]:
+    """What each pattern matches as a whole, in their order."""
+    return ask_once(patterns, texts, "fullmatch")
+
+
+def ask_once(patterns: Sequence[str], texts: Sequence[str], how: str, seconds: int = SECONDS) -> tuple[Asked, ...]:
+    """The same without remembering it. how: fullmatch or search; seconds: for all that is asked apart."""
+    longest = max(map(len, texts), default=0)
+    answers: dict[int, Asked] = {}
+    left = _MOST_STEPS
+    for place, pattern in enumerate(patterns):
+        steps = _worst_steps(pattern, longest) * max(1, len(texts)) * (max(1, longest) if how == "search" else 1)
+        if steps <= left:
+            left -= steps
+            answers[place] = _asked_here(pattern, texts, how)
+    hard = [place for place in range(len(patterns)) if place not in answers]
+    if hard:
+        apart = _asked_apart([patterns[place] for place in hard], texts, how, seconds)
+        answers |= dict(zip(hard, apart, strict=True))
+    return tuple(answers[place] for place in range(len(patterns)))
+
+
+def _asked_here(pattern: str, texts: Sequence[str], how: str) -> Asked:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compiled = re.compile(pattern)
+    except (re.error, OverflowError, ValueError) as error:
+        return Asked(problem=str(error))
+    except RecursionError:
+        return Asked(problem="it is nested too deeply")
+    match = getattr(compiled, how)
+    return Asked(tuple(match(text) is not None for text in texts))
+
+
+def _asked_apart(patterns: Sequence[str], texts: Sequence[str], how: str, seconds: int) -> list[Asked]:
+    """The same in a process of its own. Where it was ended, the pattern at which it was is slow and no other was asked.
+
+    Where no process can be started nothing is known of any.
+    """
+    parts = (*patterns, *texts)
+    head = f"{how} {len(patterns)} {' '.join(str(len(part)) for part in parts)}\n"
+    program = [sys.executable, "-I", "-S", "-c", _CHILD % (seconds, _MEMORY, _OUT_OF_MEMORY)]
+    try:
+        child = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    except OSError:
+        return [Asked()] * len(patterns)
+    try:
+        said, _ = child.communicate((head + "".join(parts)).encode("utf-8", "surrogatepass"), timeout=_WALL_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        said, _ = child.communicate()
+    lines = [line[1:] for line in said.decode("utf-8", "replace").splitlines() if line.startswith("=")]
+    answers = [
+        Asked(problem=line[1:]) if line.startswith("!") else Asked(tuple(one == "1" for one in line)) for line in lines
+    ]
+    missing = len(patterns) - len(answers)
+    if missing and child.returncode not in (-signal.SIGXCPU, -signal.SIGKILL, _OUT_OF_MEMORY):
+        return answers + [Asked()] * missing
+    if missing:
+        answers.append(Asked(slow=f"it computes for more than {seconds} s, or needs more than {_MEMORY >> 20} MiB"))
+    return answers + [Asked(slow="it was not tried, after one that computes for too long")] * (missing - 1)
+
+
+def _worst_steps(pattern: str, length: int) -> int:
+    """A bound for the ways in which a text of this length can be tried, as far as it is easy to see."""
+    if len(pattern) > _LONGEST_PLAIN or "(?" in pattern.replace("(?:", ""):
+        return _ENDLESS  # flags, which may take long to compile, and looking around
+    from re import _parser  # type: ignore[attr-defined]
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return min(_ENDLESS, _ways(_parser.parse(pattern), length + 1) * len(pattern))
+    except (re.error, OverflowError, ValueError, RecursionError):
+        return 1 if len(pattern) < 200 else _ENDLESS
+
+
+def _ways(parsed: Any, length: int) -> int:
+    """In how many ways a parsed pattern can take the beginning of a text."""
+    ways = 1
+    for kind, value in parsed:
+        ways = min(_ENDLESS, ways * _ways_of(str(kind), value, length))
+    return ways
+
+
+def _ways_of(kind: str, value: Any, length: int) -> int:
+    match kind, value:
+        case (("LITERAL" | "NOT_LITERAL" | "ANY" | "IN" | "AT" | "CATEGORY"), _):
+            return 1
+        case "SUBPATTERN", (_, _, _, inner):
+            return _ways(inner, length)
+        case "BRANCH", (_, alternatives):
+            ways = [_ways(one, length) for one in alternatives]
+            first = [str(one[0]) if len(one) and str(one[0][0]) == "LITERAL" else "" for one in alternatives]
+            return max(ways) if all(first) and len(set(first)) == len(first) else sum(ways)
+        case (("MAX_REPEAT" | "MIN_REPEAT"), (least, most, inner)):
+            inner_ways = _ways(inner, length)
+            if inner_ways == 1 and inner.getwidth() == (1, 1):
+                return max(1, min(int(most), length) - int(least) + 1)
+            return 1 + inner_ways if int(most) == 1 else _ENDLESS
+    return _ENDLESS
