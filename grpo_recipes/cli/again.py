@@ -60,7 +60,7 @@ def ready_again(place: str, stack: Stack, changes: Changes, answer_alone: Answer
     lock = read_lock(place)
     again = planned_again(lock, stack, changes)
     if answer_alone is not None:
-        click.echo(again.json if answer_alone == "json" else again.text)
+        click.echo(redact(again.json if answer_alone == "json" else again.text))
         is_changed = again.plan is None or (changes_the_experiment(again.lines) and not changes.accept_drift)
         return EXIT_NOT_STARTED if is_changed else EXIT_DONE
     say(again)
@@ -125,4 +125,4 @@ def _refuse_unfinished(lock: Lock) -> None:
 
 def say(again: Again) -> None:
     """Prints the drift as talk, before the launch."""
-    click.echo(f"{again.text}\n", err=True)
+    click.echo(redact(f"{again.text}\n"), err=True)

@@ -47,7 +47,7 @@ def diff(
     a, b = sides_of(recipes, targets, overrides, accepted)
     form = "json" if as_json else form
     if a.plan is None or b.plan is None:
-        click.echo(_refused((a, b), form), nl=form != "text")
+        click.echo(redact(_refused((a, b), form)), nl=form != "text")
         return EXIT_NOT_STARTED
     try:
         between = differences(a.plan, b.plan)
@@ -59,9 +59,9 @@ def diff(
     if form == "markdown":
         from grpo_recipes.report.diff_markdown import diff_markdown
 
-        click.echo(diff_markdown(names, between, measured))
+        click.echo(redact(diff_markdown(names, between, measured)))
     else:
-        click.echo((diff_json if form == "json" else diff_text)(names, between, measured))
+        click.echo(redact((diff_json if form == "json" else diff_text)(names, between, measured)))
     return EXIT_DIFFERENT if between.experiment else EXIT_DONE
 
 

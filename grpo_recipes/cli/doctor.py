@@ -17,6 +17,7 @@ from grpo_recipes.resolve.stack_findings import stack_findings
 from grpo_recipes.rules.stack_is_complete import ALWAYS
 from grpo_recipes.rules.stack_is_complete import ID as NOT_COMPLETE
 from grpo_recipes.stack.stack import Stack, to_json_value
+from grpo_recipes.trust.redact import redact
 
 
 @click.command()
@@ -34,10 +35,10 @@ def doctor(target: str | None, as_json: bool) -> int:
             "findings": [finding_value(finding, stack.origin) for finding in findings],
             "known": [dataclasses.asdict(defect) for defect in known],
         }
-        click.echo(json.dumps(value, indent=2))
+        click.echo(redact(json.dumps(value, indent=2)))
     else:
         said = findings_text(findings, stack.origin) or "nothing is missing for a run"
-        click.echo("\n\n".join([stack_text(stack), said, known_text(known)]))
+        click.echo(redact("\n\n".join([stack_text(stack), said, known_text(known)])))
     return EXIT_DONE
 
 

@@ -29,11 +29,11 @@ def fixed(resolution: Resolution, *, write: bool) -> Fixes:
     )
     click.echo(redact("".join(diff)), nl=False)
     if made.left:
-        click.echo(redact(findings_text(made.left, resolution.file)) + "\n", err=True)
+        click.echo(redact(findings_text(made.left, resolution.file) + "\n"), err=True)
     if write and made.fixed:
         _replace(resolution.file, text, made.text)
     done = "fixed" if write else "can be fixed, --write does it"
-    click.echo(f"{resolution.file}: {len(made.fixed)} {done}; {len(made.left)} left", err=True)
+    click.echo(redact(f"{resolution.file}: {len(made.fixed)} {done}; {len(made.left)} left"), err=True)
     return made
 
 

@@ -96,7 +96,7 @@ def _write_shipped(name: str, output: str | None) -> int:
 def _copy(source: Path, target: Path) -> None:
     """A file or folder that a recipe needs, whole or not at all; what is there already stays."""
     if target.exists():
-        click.echo(f"kept {target}, which was there", err=True)
+        click.echo(redact(f"kept {target}, which was there"), err=True)
         return
     building = target.with_name(f".init-{os.getpid()}-{target.name}")
     try:
@@ -113,7 +113,7 @@ def _copy(source: Path, target: Path) -> None:
             shutil.rmtree(building, ignore_errors=True)
         else:
             building.unlink(missing_ok=True)
-    click.echo(f"wrote {target}", err=True)
+    click.echo(redact(f"wrote {target}"), err=True)
 
 
 def _take_over(
@@ -134,7 +134,7 @@ def _take_over(
         click.echo(text, nl=False)
     if as_json:
         value = takeover_json(taken, file, text)
-        click.echo(json.dumps(redact_value(value), indent=2, ensure_ascii=False, default=str))
+        click.echo(redact(json.dumps(redact_value(value), indent=2, ensure_ascii=False, default=str)))
     else:
         click.echo(redact(takeover_text(taken, file)), err=True)
     if file is not None:
@@ -147,9 +147,9 @@ def _say_findings(file: str, target: str) -> None:
     resolution = resolve(file, chosen_stack(target))
     errors = [finding for finding in resolution.findings if finding.severity == "error"]
     for finding in errors:
-        click.echo(f"{file}: {finding.message} [{finding.rule}]", err=True)
+        click.echo(redact(f"{file}: {finding.message} [{finding.rule}]"), err=True)
     if errors:
-        click.echo(f"next: grpo-run validate {file} --target {target}", err=True)
+        click.echo(redact(f"next: grpo-run validate {file} --target {target}"), err=True)
 
 
 def _write(texts: Mapping[str, str]) -> None:
@@ -159,9 +159,8 @@ def _write(texts: Mapping[str, str]) -> None:
             raise _taken(path)
     for path, text in texts.items():
         _write_one(path, text)
-        click.echo(
-            f"wrote {path}; next: grpo-run validate {path}" if path.endswith(".yaml") else f"wrote {path}", err=True
-        )
+        after = f"; next: grpo-run validate {path}" if path.endswith(".yaml") else ""
+        click.echo(redact(f"wrote {path}{after}"), err=True)
 
 
 def _write_one(path: str, text: str) -> None:

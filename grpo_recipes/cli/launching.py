@@ -103,14 +103,14 @@ def launched(
     from grpo_recipes.record.run_record import read_record
 
     gc.enable()
-    click.echo(f"run folder {folder}", err=True)
+    click.echo(redact(f"run folder {folder}"), err=True)
     code = _launch(folder, engine, resume=resume, follow=follow, prepare=prepare)
     record = read_record(folder)
     if record is not None:
         text = read_text(Path(folder), "run.json") if as_json else summary(record, folder)
         click.echo(redact(text), nl=False)
     if smoke:
-        click.echo(_verdict(code, None if record is None else record.proofs), err=as_json)
+        click.echo(redact(_verdict(code, None if record is None else record.proofs)), err=as_json)
     return code
 
 

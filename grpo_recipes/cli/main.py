@@ -70,8 +70,7 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo(redact(f"error: {refusal.text}"), err=True)
         code = refusal.exit_code
     except click.ClickException as error:
-        error.show()
-        code = EXIT_NOT_STARTED
+        code = _told(error)
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         code = EXIT_INTERRUPTED
@@ -81,10 +80,26 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception:
         import traceback
 
-        traceback.print_exc()
+        from grpo_recipes.trust.redact import redact
+
+        click.echo(redact(traceback.format_exc()), err=True, nl=False)
         click.echo(f"grpo-run {__version__}: this is a defect of grpo-run, not of the recipe", err=True)
         code = EXIT_INTERNAL
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _told(error: click.ClickException) -> int:
+    """Says what click says of a wrong command line, without the secrets that it may hold; returns the exit."""
+    import contextlib
+    import io
+
+    from grpo_recipes.trust.redact import redact
+
+    said = io.StringIO()
+    with contextlib.suppress(UnicodeError):
+        error.show(file=said)
+    click.echo(redact(said.getvalue()), err=True, nl=False)
+    return EXIT_NOT_STARTED
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import click
 
 from grpo_recipes.plan import Plan
 from grpo_recipes.render.job import job_of, machine_commands
+from grpo_recipes.trust.redact import redact
 
 
 def is_by_hand(plan: Plan) -> bool:
@@ -18,7 +19,7 @@ def print_commands(plan: Plan, folder: str, *, as_json: bool, resume: bool = Fal
     """Prints the command of each machine, and on stderr what is to be known of them."""
     job = job_of(plan)
     commands = machine_commands(job, folder, sys.executable, resume=resume)
-    click.echo(f"run folder {folder}", err=True)
+    click.echo(redact(f"run folder {folder}"), err=True)
     if job.address is None:
         click.echo("ADDRESS is the name or address of the first machine, as the others reach it", err=True)
         click.echo("  (launch.main_process_ip writes it into the commands)", err=True)
@@ -29,6 +30,6 @@ def print_commands(plan: Plan, folder: str, *, as_json: bool, resume: bool = Fal
     )
     if as_json:
         said = {"folder": folder, "address": job.address, "port": job.port, "commands": commands}
-        click.echo(json.dumps(said, indent=2))
+        click.echo(redact(json.dumps(said, indent=2)))
     else:
-        click.echo("\n".join(commands))
+        click.echo(redact("\n".join(commands)))

@@ -44,7 +44,7 @@ def plan(
     resolution = resolved(recipe, chosen_stack(target), overrides, strict=strict, accepted=accepted)
     if resolution.refused or resolution.context is None:
         click.echo(redact(findings_text(resolution.findings, recipe)), err=True)
-        click.echo(f"\n{recipe}: {count_text(resolution.findings)}", err=True)
+        click.echo(redact(f"\n{recipe}: {count_text(resolution.findings)}"), err=True)
         return EXIT_NOT_STARTED
     if as_recipe:
         click.echo(redact(merged_recipe_text(resolution.context.source)), nl=False)
@@ -56,5 +56,5 @@ def plan(
         return EXIT_DONE
     releases = expressible(resolution.context.source, resolution.context.stack)
     made = replace(plan_of(resolution), expressible=asdict(releases))
-    click.echo(redact(to_json(made)) if as_json else plan_text(made), nl=not as_json)
+    click.echo(redact(to_json(made) if as_json else plan_text(made)), nl=not as_json)
     return EXIT_DONE

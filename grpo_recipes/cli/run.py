@@ -88,7 +88,7 @@ def run(
         ask_trust(plan, allowed)
     folder = _write(plan, out, ready, is_code_pinned=not dry_run)
     if dry_run:
-        click.echo(folder)
+        click.echo(redact(folder))
         return EXIT_DONE
     if is_by_hand(plan):
         print_commands(plan, folder, as_json=as_json)
@@ -118,15 +118,15 @@ def _answer(resolution: Resolution, form: AnswerAlone) -> int:
         click.echo(redact(findings_json({resolution.file: resolution.findings})))
     else:
         text = findings_text(resolution.findings, resolution.file)
-        click.echo(redact(f"{text}\n\n" if text else "") + f"{resolution.file}: {count_text(resolution.findings)}")
+        click.echo(redact((f"{text}\n\n" if text else "") + f"{resolution.file}: {count_text(resolution.findings)}"))
     return EXIT_NOT_STARTED if has_errors(resolution.findings) else EXIT_DONE
 
 
 def _talk(resolution: Resolution) -> None:
     if resolution.findings:
-        click.echo(redact(findings_text(resolution.findings, resolution.file)) + "\n", err=True)
+        click.echo(redact(findings_text(resolution.findings, resolution.file) + "\n"), err=True)
     if resolution.refused:
-        click.echo(f"{resolution.file}: {count_text(resolution.findings)}, nothing was started", err=True)
+        click.echo(redact(f"{resolution.file}: {count_text(resolution.findings)}, nothing was started"), err=True)
 
 
 def _write(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool) -> str:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol, TextIO
 
 from grpo_recipes.launch.metrics import Event, evaluation_text, number
+from grpo_recipes.trust.redact import redact
 
 _SHORTEST_PAUSE_S = 5.0
 _REMEMBERED_STEPS = 20
@@ -93,7 +94,7 @@ class PlainProgress:
         self._echo.flush()
 
     def say(self, line: str) -> None:
-        print(line, file=self._echo, flush=True)
+        print(redact(line), file=self._echo, flush=True)
 
     def show(self, event: Event) -> None:
         self._max_steps = number(event, "max_steps") or self._max_steps
@@ -154,7 +155,7 @@ class TerminalProgress:
         self._bar.stop()
 
     def say(self, line: str) -> None:
-        self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self._bar.console.print(redact(line), markup=False, highlight=False, soft_wrap=True)
 
     def show(self, event: Event) -> None:
         self._max_steps = number(event, "max_steps") or self._max_steps

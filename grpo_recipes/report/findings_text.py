@@ -6,18 +6,29 @@ from grpo_recipes.finding import Finding
 
 WIDEST_LINE = 160
 """A longer source line is cut to this many characters around the place."""
+LONGEST_TEXT = 4000
+"""Characters of a message or a reason, from which on it is cut."""
 
 
 def finding_text(finding: Finding, file: str) -> str:
     """One finding on several lines, without a final newline. file: named when the finding has no place."""
-    place = str(finding.mark) if finding.mark else file
-    lines = [f"{place}: {finding.severity}: {finding.message} [{finding.rule}]"]
+    place = _one_line(str(finding.mark) if finding.mark else file)
+    lines = [f"{place}: {finding.severity}: {_cut(finding.message)} [{finding.rule}]"]
     lines += _source_line(finding)
-    lines += [f"  = because: {reason}" for reason in finding.because]
+    lines += [f"  = because: {_cut(reason)}" for reason in finding.because]
     if finding.fix:
         lines.append(f"  = fix: {finding.fix}")
     lines.append(f"  = more: grpo-run explain {finding.rule}")
     return "\n".join(lines)
+
+
+def _one_line(text: str) -> str:
+    """A file's name, in which a line break would begin a finding of its own."""
+    return text.replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}... ({len(text):,} characters)"
 
 
 def _source_line(finding: Finding) -> list[str]:

@@ -9,6 +9,7 @@ import yaml
 from grpo_recipes.facts.local_files import local_path
 from grpo_recipes.finding import Path
 from grpo_recipes.yaml.compose import Source
+from grpo_recipes.yaml.page import shown
 
 PATH_KEYS: tuple[Path, ...] = (
     ("model", "model_name_or_path"),
@@ -43,7 +44,8 @@ def _reward_path(value: str, key: str, directory: str) -> str:
 
 def merged_recipe_text(source: Source) -> str:
     """The merged recipe as YAML that the strict reader reads back to the same values."""
-    head = f"# Merged from {', '.join(source.files)}; local paths are absolute.\n"
+    files = ", ".join(shown(file, 200) for file in source.files)  # a name may hold a line break
+    head = f"# Merged from {files}; local paths are absolute.\n"
     return head + recipe_yaml(merged_recipe(source))
 
 

@@ -90,6 +90,8 @@ def redact_value(value: object) -> object:
 def _walk(value: object, known: KnownSecrets) -> object:
     if isinstance(value, str):
         return _redact(value, known)
+    if isinstance(value, bytes):
+        return cut_out(value, _spans(value, known))
     if isinstance(value, dict):
         return {_walk(key, known): _of_key(key, item, known) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -11,6 +11,7 @@ from transformers import TrainerCallback
 
 from grpo_recipes.bounded_json import parsed
 from grpo_recipes.folder_files import make_folder, read_bytes, write_whole
+from grpo_recipes.trust.redact import redact_value
 from grpo_recipes.worker.evaluation import Judged, changes, evaluate, summary
 from grpo_recipes.worker.metrics import MetricsLog
 from grpo_recipes.worker.planned import Plan
@@ -91,7 +92,7 @@ def _print(figures: dict[str, Any]) -> None:
 
 
 def _write_rows(folder: Path, step: int, judged: list[Judged]) -> None:
-    lines = ((json.dumps(asdict(row), ensure_ascii=False) + "\n").encode() for row in judged)
+    lines = ((json.dumps(redact_value(asdict(row)), ensure_ascii=False) + "\n").encode() for row in judged)
     write_whole(folder, _file(step), lines)
 
 

@@ -120,7 +120,7 @@ def model_card(summary: Mapping[str, Any]) -> str:
 
     head = yaml.safe_dump(_front_matter(summary), sort_keys=False, allow_unicode=True)
     recipe = yaml.safe_dump(summary["recipe"], sort_keys=False, allow_unicode=True, width=100)
-    parts = [f"# {summary['name']}", _one_line(summary["description"]), _trained(summary)]
+    parts = [f"# {_plain(summary['name'])}", _plain(summary["description"]), _trained(summary)]
     parts += ["## Base model and data", _facts(summary), "## Rewards", _rewards(summary["rewards"])]
     parts += ["## Results", _results(summary), "## Versions", _versions(summary)]
     parts += ["## Do it again", _again(summary), _fenced(recipe, "yaml")]
@@ -211,7 +211,7 @@ def _again(summary: Mapping[str, Any]) -> str:
 
 def _table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
     lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join("| " + " | ".join(_one_line(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
 
 
 def _code(value: object) -> str:
@@ -219,7 +219,27 @@ def _code(value: object) -> str:
 
 
 def _one_line(value: object) -> str:
-    return " ".join(str(value).split())
+    return " ".join(_without_steering(str(value)).split())
+
+
+def _cell(value: object) -> str:
+    """A value in a table: code as it is, anything else as plain text."""
+    text = _one_line(value)
+    return text.replace("|", "\\|") if text.startswith("`") and text.endswith("`") else _inline(text)
+
+
+def _plain(value: object) -> str:
+    """A text as a paragraph that is shown as it is written, with no tag, link, picture or heading of a recipe's own."""
+    return re.sub(r"^([#>+=-])", r"\\\1", _inline(_one_line(value)))
+
+
+def _inline(text: str) -> str:
+    return re.sub(r"([\\`*\[\]|~])", r"\\\1", text).replace("<", "&lt;")
+
+
+def _without_steering(text: str) -> str:
+    """Without the characters that turn the direction of writing or steer a terminal."""
+    return "".join(one if one.isprintable() or one.isspace() else "\ufffd" for one in text)
 
 
 def _fenced(text: str, language: str) -> str:

@@ -26,6 +26,7 @@ from grpo_recipes.worker.planned import Plan, extended_model_folder
 from grpo_recipes.worker.progress import ProgressLines
 from grpo_recipes.worker.proof_callback import ProofCallback
 from grpo_recipes.worker.record import Record
+from grpo_recipes.worker.redacted_completions import redact_completions
 from grpo_recipes.worker.resumed_epochs import ResumedEpochs
 from grpo_recipes.worker.resuming import agreed_checkpoint
 from grpo_recipes.worker.reward_functions import load_rewards
@@ -109,6 +110,7 @@ def _prepared(plan: Plan, folder: Path, record: Record) -> tuple[Any, Any]:
         held_out = prepared_rows(plan.evaluation.data, "evaluation", folder / "cache", rank, seen)
     rewards = load_rewards(plan.rewards, folder / "worker" / "user")
     trainer = build_trainer(plan, arguments, rows, rewards, folder)
+    redact_completions(trainer)
     stop_if_not_found(plan, seen | seen_in_trainer(trainer, plan), record)
     stop_at_endless_template(trainer, rows)
     ignored = set_aside(trainer)

@@ -1,0 +1,44 @@
+"""The tables of completions that TRL prints, writes and sends away, without secrets."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from grpo_recipes.trust.redact import redact_value
+
+# Where TRL keeps what its next table will hold: in the first since 0.20, in the other before.
+KEPT_IN = ("_logs", "_textual_logs")
+TEXTS = ("prompt", "completion")
+
+
+def redact_completions(trainer: Any) -> None:
+    """From now on the trainer's tables are redacted: prompts, completions, and what rewards add with `log_extra`."""
+    trainer.log = _redacting(trainer, trainer.log)
+
+
+def _redacting(trainer: Any, log: Callable[..., Any]) -> Callable[..., Any]:
+    def redacted_log(*args: Any, **keywords: Any) -> Any:
+        for name in KEPT_IN:
+            kept = getattr(trainer, name, None)
+            if isinstance(kept, dict):
+                _redact_tables(kept)
+        return log(*args, **keywords)
+
+    return redacted_log
+
+
+def _redact_tables(kept: dict[str, Any]) -> None:
+    for name in TEXTS:
+        if name in kept:
+            kept[name] = _redacted(kept[name])
+    extra = kept.get("extra")
+    if isinstance(extra, dict):
+        redacted = {str(redact_value(str(name))): _redacted(values) for name, values in extra.items()}
+        extra.clear()
+        extra.update(redacted)
+
+
+def _redacted(values: Any) -> Any:
+    """The same kind of list with its texts redacted; numbers and pictures stay as they are."""
+    texts = [redact_value(value) for value in values]
+    return deque(texts, maxlen=values.maxlen) if isinstance(values, deque) else texts
