@@ -22,8 +22,11 @@ READ_FOR_A_PLAN_BYTES = 64 * 1024**2
 """A plan alone reads no more of a folder than this; a run folder is written with all of it."""
 UNSETTLED_NS = 2 * 10**9
 MOST_FILES = 100_000
+_SYSTEM = ("", "bin", "boot", "dev", "etc", "home", "lib", "proc", "root", "run", "sys", "tmp", "usr", "var")
+SYSTEM_FOLDERS = frozenset(f"/{name}" for name in _SYSTEM)
 _LARGEST_CACHE_BYTES = 16 * 1024**2
 _LARGEST_TEXT_BYTES = 16 * 1024**2
+_READ_AT_ONCE = 1 << 18
 _LEFT_OUT = (".md", ".pyc")
 
 
@@ -87,6 +90,8 @@ def text_sha256(path: str) -> str:
 
 def _files(folder: str) -> dict[str, str]:
     found: dict[str, str] = {}
+    if os.path.realpath(folder) in SYSTEM_FOLDERS:
+        raise TooManyFiles(None, "it is a folder of the system, and no model or data", folder)
     for place, folders, names in os.walk(folder):
         if len(found) > MOST_FILES:
             raise TooManyFiles(None, f"it holds more than {MOST_FILES:,} files", folder)
@@ -115,11 +120,15 @@ def _read(path: str, count_rows: bool) -> FileContent:
     with open_regular(path) as file:
         if not count_rows:
             return FileContent(hashlib.file_digest(file, "sha256").hexdigest())  # type: ignore[arg-type]
-        digest, rows = hashlib.sha256(), 0
-        for line in file:
-            digest.update(line)
-            rows += not line.isspace()
-        return FileContent(digest.hexdigest(), rows)
+        digest, rows, is_row = hashlib.sha256(), 0, False
+        while content := file.read(_READ_AT_ONCE):  # a line may be as long as the file
+            digest.update(content)
+            first, *others = content.split(b"\n")
+            is_row = is_row or bool(first.strip())
+            for line in others:
+                rows += is_row
+                is_row = bool(line.strip())
+        return FileContent(digest.hexdigest(), rows + is_row)
 
 
 def _cache_file() -> Path | None:

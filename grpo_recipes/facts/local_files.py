@@ -14,6 +14,8 @@ from grpo_recipes.facts.regular_file import open_regular, read_text
 DATA_FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
 LARGEST_ROW = 4 * 1024 * 1024
 MOST_COLUMNS = 10_000
+_MOST_LISTED = 30
+_LONGEST_NAME = 80
 LARGEST_SOURCE = 1024 * 1024
 
 
@@ -57,6 +59,12 @@ def columns_of(path: str) -> tuple[str, ...] | None:
             raise ValueError(f"its header has {len(header):,} columns, and {MOST_COLUMNS:,} are the most")
         return tuple(header)
     return None
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a message has them: the first ones, each as far as it can be read."""
+    some = [name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..." for name in names[:_MOST_LISTED]]
+    return ", ".join(some) + (f" and {len(names) - _MOST_LISTED:,} more" if len(names) > _MOST_LISTED else "")
 
 
 def _jsonl_columns(path: str) -> tuple[str, ...]:

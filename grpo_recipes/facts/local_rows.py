@@ -3,7 +3,7 @@
 import csv
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from io import TextIOWrapper
 from itertools import islice
 
@@ -12,6 +12,8 @@ from grpo_recipes.facts.regular_file import open_regular
 
 MOST_COUNTED = 10_000
 """Rows of a file that are looked at, so that a large file costs no more than a small one."""
+_MOST_READ = 32 << 20
+"""Characters of a file that are read for them; fewer rows in so much are not counted."""
 
 
 def first_row(path: str) -> Mapping[str, object] | None:
@@ -36,9 +38,19 @@ def rows_up_to(path: str, most: int) -> int | None:
             open_regular(path), encoding="utf-8", newline="" if kind == ".csv" else None, errors="replace"
         ) as file:
             if kind == ".jsonl":
-                return sum(1 for _ in islice((line for line in file if line.strip()), most))
+                return sum(1 for _ in islice((line for line in _lines(file) if line.strip()), most))
             if kind == ".csv":
-                return max(0, sum(1 for _ in islice((row for row in csv.reader(file) if row), most + 1)) - 1)
-    except (OSError, csv.Error):
+                return max(0, sum(1 for _ in islice((row for row in csv.reader(_lines(file)) if row), most + 1)) - 1)
+    except (OSError, ValueError, csv.Error):
         return None
     return None
+
+
+def _lines(file: TextIOWrapper) -> Iterator[str]:
+    """The lines of a file. Raises ValueError for one that is longer than any row, and where too much was read."""
+    read = 0
+    while line := file.readline(LARGEST_ROW):
+        read += len(line)
+        if len(line) == LARGEST_ROW or read > _MOST_READ:
+            raise ValueError("it is too large to be counted")
+        yield line

@@ -37,7 +37,7 @@ def chat_template_of(model: str, revision: str | None = None) -> str | None:
 
 def _default(template: object) -> str | None:
     if isinstance(template, list):
-        named = {one.get("name"): one.get("template") for one in template if isinstance(one, dict)}
+        named = {str(one.get("name")): one.get("template") for one in template if isinstance(one, dict)}
         template = named.get("default")
         return template if isinstance(template, str) else None
     return template if isinstance(template, str) else "" if template is None else None

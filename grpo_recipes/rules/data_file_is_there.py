@@ -7,7 +7,7 @@ A missing column otherwise shows up after the model was loaded, as a KeyError or
 import os
 from collections.abc import Iterator
 
-from grpo_recipes.facts.local_files import columns_of, data_format, local_path
+from grpo_recipes.facts.local_files import columns_of, data_format, listed, local_path
 from grpo_recipes.facts.regular_file import open_regular
 from grpo_recipes.facts.template import TemplateProblem, template_variables
 from grpo_recipes.finding import Finding, Mark, Patch
@@ -100,7 +100,7 @@ def _columns(context: Context, file: str, columns: tuple[str, ...] | None) -> It
                 ID,
                 f"{file} has no column prompt, and dataset.prompt is not set",
                 "dataset.path",
-                because=[f"its columns are {', '.join(columns)}"],
+                because=[f"its columns are {listed(columns)}"],
                 fix=f'prompt: "{{{{ {columns[0]} }}}}"',
                 patch=[Patch(("dataset", "prompt"), f"{{{{ {columns[0]} }}}}")],
             )
@@ -119,13 +119,13 @@ def _template(
     except TemplateProblem as problem:
         yield context.finding(ID, f"the template cannot be read: {problem}", key, mark=mark)
         return
-    missing = sorted(needed - set(columns)) if columns is not None else []
+    missing = sorted(needed.difference(columns)) if columns is not None else []
     if missing:
         yield context.finding(
             ID,
-            f"{file} has no column {', '.join(missing)}",
+            f"{file} has no column {listed(missing)}",
             key,
-            because=[f"its columns are {', '.join(columns or ())}"],
-            fix=f"use one of {', '.join(columns or ())}",
+            because=[f"its columns are {listed(columns or ())}"],
+            fix=f"use one of {listed(columns or ())}",
             mark=mark,
         )

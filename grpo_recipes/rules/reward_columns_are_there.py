@@ -8,7 +8,7 @@ is a TypeError at the first reward, after the first generation.
 import os
 from collections.abc import Iterator
 
-from grpo_recipes.facts.local_files import columns_of, functions_of, local_path
+from grpo_recipes.facts.local_files import columns_of, functions_of, listed, local_path
 from grpo_recipes.facts.reward_keywords import kept_back, not_passed
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rewards.catalog import shipped_rewards
@@ -83,9 +83,9 @@ def _missing(context: Context, index: int, name: str, missing: list[str], availa
     fix = f'columns: {{{missing[0]}: "{{{{ {sorted(available)[0]} }}}}"}}'
     return context.finding(
         ID,
-        f"reward {name} reads column {', '.join(missing)}, which the data does not have",
+        f"reward {name} reads column {listed(missing)}, which the data does not have",
         "rewards",
-        because=[f"it gets {', '.join(sorted(available))}"],
+        because=[f"it gets {listed(sorted(available))}"],
         fix=f"{fix} under dataset",
         patch=[Patch(("dataset", "columns", missing[0]), f"{{{{ {sorted(available)[0]} }}}}")],
         mark=context.source.mark(("rewards", index)),

@@ -45,6 +45,9 @@ OPTIONAL_PACKAGES = (
     "trackio",
     "wandb",
 )
+MOST_GPUS = 1024
+_MOST_GIB = 100_000
+_MOST_CAPABLE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +116,8 @@ def from_json_value(value: object) -> Stack:
         raise ValueError("python is a version in quotes, or null")
     if avx512_bf16 is not None and not isinstance(avx512_bf16, bool):
         raise ValueError("avx512_bf16 is true, false or null")
-    if gpus is not None and not isinstance(gpus, list):
-        raise ValueError("gpus is a list, or null when they are unknown")
+    if gpus is not None and not (isinstance(gpus, list) and len(gpus) <= MOST_GPUS):
+        raise ValueError(f"gpus is a list of at most {MOST_GPUS:,}, or null when they are unknown")
     return Stack(
         python=python,
         packages=_packages_from_json_value(value.get("packages", {})),
@@ -144,10 +147,14 @@ def _gpu_from_json_value(value: object) -> Gpu:
         raise ValueError("each of gpus is an object with name, memory_gib and capability")
     memory_gib, capability = value.get("memory_gib"), value.get("capability")
     is_number = isinstance(memory_gib, int | float) and not isinstance(memory_gib, bool)
-    if memory_gib is not None and not is_number:
-        raise ValueError("memory_gib is a number, or null")
+    if memory_gib is not None and not (is_number and 0 <= memory_gib <= _MOST_GIB):
+        raise ValueError(f"memory_gib is a number up to {_MOST_GIB:,}, or null")
     if capability is None:
         return Gpu(value["name"], memory_gib, None)
-    if not isinstance(capability, list) or [type(part) for part in capability] != [int, int]:
+    if (
+        not isinstance(capability, list)
+        or [type(part) for part in capability] != [int, int]
+        or max(capability) > _MOST_CAPABLE
+    ):
         raise ValueError("capability is two integers such as [9, 0], or null")
     return Gpu(value["name"], memory_gib, (capability[0], capability[1]))

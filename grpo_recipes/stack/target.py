@@ -1,20 +1,24 @@
 """`--target`: a stack that is declared, and then replaces this machine as a whole."""
 
 import json
+import os
 import re
+import stat
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
 from grpo_recipes.finding import Finding
 from grpo_recipes.stack.gpus import named_gpu
 from grpo_recipes.stack.installed import normalized
-from grpo_recipes.stack.stack import OPTIONAL_PACKAGES, PACKAGES, Gpu, Stack, from_json_value
+from grpo_recipes.stack.stack import MOST_GPUS, OPTIONAL_PACKAGES, PACKAGES, Gpu, Stack, from_json_value
 
 _LARGEST_FILE_BYTES = 1_048_576
-_MOST_GPUS = 1024
+_LONGEST_COUNT = 6
+_LONGEST_VERSION = 100
+_LONGEST_SHOWN = 80
+_MOST_ITEMS = 100
 _HARDWARE = ("gpus", "avx512_bf16")
 _PACKAGES = (*PACKAGES, *OPTIONAL_PACKAGES)
 _ABSENT = ("absent", "none")
@@ -46,12 +50,15 @@ def parse_target(text: str) -> tuple[Stack | None, list[Finding]]:
     items = [item.strip() for item in text.split(",") if item.strip()]
     if not items:
         return None, [_finding("STK001", "the target is empty", "a target names packages or gpus", _EXAMPLE)]
+    if len(items) > _MOST_ITEMS:
+        because = f"a target has at most {_MOST_ITEMS} items"
+        return None, [_finding("STK001", f"the target has {len(items):,} items", because, _EXAMPLE)]
     draft, named = _Draft(), set[str]()
     for item in items:
         match = re.fullmatch(_ITEM, item)
         if match is None:
             because = "each item is name==version, name==absent or gpus=<count>x<name>, one exact version"
-            draft.findings.append(_finding("STK001", f"'{item}' is not an item of a target", because, _EXAMPLE))
+            draft.findings.append(_finding("STK001", f"'{_shown(item)}' is not an item of a target", because, _EXAMPLE))
             continue
         name = _canonical(match[1])
         if name in named:
@@ -73,14 +80,14 @@ def _take(draft: _Draft, name: str, value: str) -> None:
     if name == "gpus":
         draft.gpus = _gpus(value)
         if draft.gpus is None:
-            because = f"gpus are 0, a count, or <count>x<name> joined with '+', at most {_MOST_GPUS}"
-            message = f"'{value}' does not say which GPUs"
+            because = f"gpus are 0, a count, or <count>x<name> joined with '+', at most {MOST_GPUS}"
+            message = f"'{_shown(value)}' does not say which GPUs"
             draft.findings.append(_finding("STK005", message, because, "gpus=8xH100-80GB"))
     elif name == "avx512_bf16":
         draft.avx512_bf16 = {"yes": True, "true": True, "no": False, "false": False}.get(value.lower())
         if draft.avx512_bf16 is None:
             because = "it says whether the processor has these instructions"
-            message = f"avx512_bf16 is yes or no, not '{value}'"
+            message = f"avx512_bf16 is yes or no, not '{_shown(value)}'"
             draft.findings.append(_finding("STK001", message, because, "avx512_bf16=no"))
     elif name == "python" or name in _PACKAGES:
         _take_version(draft, name, value)
@@ -92,9 +99,9 @@ def _take_version(draft: _Draft, name: str, value: str) -> None:
     if name != "python" and value.lower() in _ABSENT:
         draft.packages[name] = None
     elif not _is_version(value):
-        because = "a version is written as PEP 440 has it"
+        because = f"a version is written as PEP 440 has it, in at most {_LONGEST_VERSION} characters"
         fix = f"{name}==<version> or {name}==absent" if name != "python" else "python==3.11"
-        draft.findings.append(_finding("STK003", f"'{value}' is not a version of {name}", because, fix))
+        draft.findings.append(_finding("STK003", f"'{_shown(value)}' is not a version of {name}", because, fix))
     elif name == "python":
         draft.python = value
     else:
@@ -106,22 +113,26 @@ def _gpus(value: str) -> tuple[Gpu, ...] | None:
     if value.lower() in ("0", *_ABSENT):
         return ()
     if value.isdecimal():
-        return (Gpu("unknown", None, None),) * int(value) if int(value) <= _MOST_GPUS else None
+        count = int(value) if len(value) <= _LONGEST_COUNT else MOST_GPUS + 1
+        return (Gpu("unknown", None, None),) * count if count <= MOST_GPUS else None
     gpus: list[Gpu] = []
     for part in value.split("+"):
         match = re.fullmatch(_GPUS, part.strip())
-        count = int(match[1] or 1) if match else 0
-        if match is None or not 1 <= count <= _MOST_GPUS:
+        count = int(match[1] or 1) if match and len(match[1] or "") <= _LONGEST_COUNT else 0
+        if match is None or not 1 <= count <= MOST_GPUS - len(gpus):
             return None
         gpus += [named_gpu(match[2])] * count
-    return tuple(gpus) if len(gpus) <= _MOST_GPUS else None
+    return tuple(gpus)
 
 
 def _from_file(path: str) -> tuple[Stack | None, list[Finding]]:
     because = "a target file holds what `grpo-run doctor --json` printed there"
     fix = "grpo-run doctor --json > cluster.json"
     try:
-        with Path(path).open("rb") as file:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe may have no other end
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ValueError("it is a folder, a device, a pipe or a socket, and no file")
             content = file.read(_LARGEST_FILE_BYTES + 1)
         if len(content) > _LARGEST_FILE_BYTES:
             raise ValueError(f"it is larger than {_LARGEST_FILE_BYTES} bytes")
@@ -161,18 +172,21 @@ def _problems(stack: Stack) -> list[Finding]:
 
 
 def _unknown_package(name: str) -> Finding:
-    nearest = get_close_matches(name, (*_PACKAGES, "python", *_HARDWARE), n=1)
+    nearest = get_close_matches(name[:_LONGEST_SHOWN], (*_PACKAGES, "python", *_HARDWARE), n=1)
     because = "a target names " + ", ".join((*PACKAGES, "python", *_HARDWARE, "and packages such as wandb"))
     fix = f"{nearest[0]}" if nearest else None
-    return _finding("STK002", f"{name} is not a package that a target can name", because, fix)
+    return _finding("STK002", f"{_shown(name)} is not a package that a target can name", because, fix)
 
 
 def _is_version(value: str) -> bool:
     try:
-        Version(value)
+        return len(value) <= _LONGEST_VERSION and bool(Version(value))
     except InvalidVersion:
         return False
-    return True
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def _finding(rule: str, message: str, because: str, fix: str | None = None) -> Finding:
