@@ -1,6 +1,7 @@
 """The rows of the plan as a TRL dataset: loaded, cut, and given their prompt and columns."""
 
 import hashlib
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,23 @@ def prepared_rows(data: Data, where: str, cache: Path, rank: int, seen: dict[str
     template.
     """
     return rendered_rows(loaded_rows(data, where, cache, seen), data, where, cache, rank)
+
+
+def without_cache(cache: Path) -> None:
+    """Removes what an earlier attempt, or whoever had the folder before, left of the data: it is read again.
+
+    A link is removed, and what it leads to stays. Raises Stopped where that cannot be.
+    """
+    try:
+        if cache.is_symlink() or cache.is_file():
+            cache.unlink()
+        elif cache.exists():
+            shutil.rmtree(cache)
+    except OSError as problem:
+        raise Stopped(
+            f"{cache} cannot be removed\n  = because: {problem.strerror or problem}; "
+            f"rows that an earlier attempt left there are not trusted\n  = fix: remove it"
+        ) from problem
 
 
 def loaded_rows(data: Data, where: str, cache: Path, seen: dict[str, object] | None = None) -> Any:

@@ -11,7 +11,7 @@ from grpo_recipes.integrity.checkpoints import step_of
 from grpo_recipes.worker.chat_template import stop_at_endless_template
 from grpo_recipes.worker.checkpoint import save_final, save_whole_checkpoints
 from grpo_recipes.worker.checks import as_records, report, run_checks, stop_if_different
-from grpo_recipes.worker.data import prepared_rows
+from grpo_recipes.worker.data import prepared_rows, without_cache
 from grpo_recipes.worker.ended import EndedShares
 from grpo_recipes.worker.evaluation_callback import EvaluationCallback
 from grpo_recipes.worker.extended_model import write_extended_model
@@ -20,9 +20,10 @@ from grpo_recipes.worker.generation_file import set_aside
 from grpo_recipes.worker.guard_callback import GuardCallback
 from grpo_recipes.worker.looked_on import LookedOn
 from grpo_recipes.worker.metrics import MetricsLog
-from grpo_recipes.worker.model import build_trainer, training_arguments
+from grpo_recipes.worker.model import build_trainer, training_arguments, trust_remote_code
 from grpo_recipes.worker.model_card import hand_over
 from grpo_recipes.worker.planned import Plan, extended_model_folder
+from grpo_recipes.worker.planned_code import run_only_planned_code
 from grpo_recipes.worker.progress import ProgressLines
 from grpo_recipes.worker.proof_callback import ProofCallback
 from grpo_recipes.worker.record import Record
@@ -92,10 +93,15 @@ def run_training(
 
 def _prepared(plan: Plan, folder: Path, record: Record) -> tuple[Any, Any]:
     """The trainer, its shims applied, and the held-out rows, None without an evaluation."""
+    if trust_remote_code(plan):
+        run_only_planned_code(plan)
     apply_before_trainer(plan)
     wait_as_planned(plan.arguments.GRPOConfig)
     stop_at_stale_lock(folder)
     rank = int(os.environ.get("RANK", "0"))
+    if rank == 0:
+        # The other ranks wait for this one, too, before they read the data.
+        without_cache(folder / "cache")
     if plan.tokenizer.add_tokens and rank == 0:
         # The other ranks wait for this one inside training_arguments, where the processes find each other.
         write_extended_model(plan, extended_model_folder(folder))

@@ -16,7 +16,11 @@ def main(arguments: Sequence[str]) -> None:
     plan = read_plan(folder)
     quiet_libraries()
     from grpo_recipes.worker.extended_model import write_extended_model
+    from grpo_recipes.worker.model import trust_remote_code
+    from grpo_recipes.worker.planned_code import run_only_planned_code
     from grpo_recipes.worker.shims.catalog import apply_before_trainer
 
+    if trust_remote_code(plan):
+        run_only_planned_code(plan)
     apply_before_trainer(plan)
     write_extended_model(plan, extended_model_folder(folder))

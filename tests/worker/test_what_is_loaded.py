@@ -1,0 +1,275 @@
+"""What a run folder or a model's folder holds is loaded as it was written and allowed, or not at all."""
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from worker_runs import Changes
+
+from grpo_recipes.facts.model_code import code_files
+from grpo_recipes.integrity.digests import digests_of, sizes_in
+from grpo_recipes.integrity.seal import sealed
+from grpo_recipes.integrity.user_key import Key
+from grpo_recipes.plan import CODE_OF, Data
+from grpo_recipes.worker.planned import Plan, read_plan
+from grpo_recipes.worker.stopped import Stopped
+
+pytestmark = pytest.mark.stack
+
+COMMIT = "0123456789" * 4
+
+
+@pytest.fixture(scope="module")
+def written(make_plan: Callable[..., Changes], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder with the model that has new tokens."""
+    from grpo_recipes.worker.extended_model import write_extended_model
+
+    folder = tmp_path_factory.mktemp("written")
+    content = make_plan()
+    content["tokenizer"]["add_tokens"] = ["<search>"]
+    (folder / "plan.json").write_text(json.dumps(content))
+    write_extended_model(read_plan(folder), folder / "extended_model")
+    return folder
+
+
+def _flipped(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def _linked(path: Path) -> None:
+    shutil.move(path, path.parents[1] / "elsewhere")
+    path.symlink_to("../elsewhere")
+
+
+def _whole_linked(place: Path) -> None:
+    shutil.move(place, place.with_name("elsewhere"))
+    place.symlink_to("elsewhere")
+
+
+def _resealed(place: Path) -> None:
+    """What a stranger does who writes the list anew, with a key of his own or without one."""
+    (place / "config.json").write_text("{}")
+    digests = {name: digest.sha256 for name, digest in digests_of(place, set(sizes_in(place)) - {"files.json"}).items()}
+    stranger = Key(os.urandom(32), "0123456789abcdef")
+    (place / "files.json").write_text(sealed("model with new tokens", {"files": digests}, stranger))
+
+
+ALTERED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a bit of the weights": (lambda place: _flipped(place / "model.safetensors"), "model.safetensors changed"),
+    "the configuration": (lambda place: (place / "config.json").write_text("{}"), "config.json changed"),
+    "the tokenizer": (lambda place: (place / "tokenizer.json").write_text("{}"), "tokenizer.json changed"),
+    "code more": (lambda place: (place / "modeling.py").write_text("x = 1"), "modeling.py changed, came"),
+    "weights more": (lambda place: (place / "pytorch_model.bin").write_bytes(b"x"), "pytorch_model.bin changed"),
+    "a hidden file more": (lambda place: (place / ".x.so").write_bytes(b"x"), ".x.so changed"),
+    "an adapter more": (lambda place: (place / "adapter_config.json").write_text("{}"), "adapter_config.json changed"),
+    "a file less": (lambda place: (place / "generation_config.json").unlink(), "generation_config.json changed"),
+    "a link to the same": (lambda place: _linked(place / "model.safetensors"), "model.safetensors changed"),
+    "no list": (lambda place: (place / "files.json").unlink(), "it has no files.json"),
+    "a list that is none": (lambda place: (place / "files.json").write_text("[]"), "it cannot be read"),
+    "a list that is cut": (lambda place: (place / "files.json").write_text('{"a'), "it cannot be read"),
+    "a list without end": (lambda place: (place / "files.json").write_text("[" * 100_000), "it cannot be read"),
+    "a list of a stranger": (_resealed, "was not written by you"),
+    "a link for the whole": (_whole_linked, "it is no folder of its own"),
+    "a file for the whole": (lambda place: [shutil.rmtree(place), place.write_text("x")], "it is no folder"),
+}
+
+
+@pytest.mark.parametrize("what", ALTERED)
+def test_an_altered_model_with_new_tokens_is_made_anew(
+    what: str, written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from grpo_recipes.worker.extended_model import write_extended_model
+
+    alter, message = ALTERED[what]
+    folder = Path(shutil.copytree(written, tmp_path / "run"))
+    before = code_files(str(folder / "extended_model"))
+    alter(folder / "extended_model")
+    write_extended_model(read_plan(folder), folder / "extended_model")
+    said = capsys.readouterr().out
+    assert "extended_model is made anew: " in said and message in said
+    assert {**code_files(str(folder / "extended_model")), "files.json": ""} == {**before, "files.json": ""}
+
+
+def test_a_model_with_new_tokens_that_is_as_it_was_written_is_taken(
+    written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from grpo_recipes.worker.extended_model import write_extended_model
+
+    folder = Path(shutil.copytree(written, tmp_path / "run"))
+    before = code_files(str(folder))
+    write_extended_model(read_plan(folder), folder / "extended_model")
+    assert code_files(str(folder)) == before
+    assert capsys.readouterr().out == ""
+
+
+def test_nothing_is_written_through_a_link_of_an_unfinished_attempt(written: Path, tmp_path: Path) -> None:
+    from grpo_recipes.worker.extended_model import write_extended_model
+
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "plan.json").write_text((written / "plan.json").read_text())
+    (tmp_path / ".extended_model.writing").symlink_to("outside")
+    write_extended_model(read_plan(tmp_path), tmp_path / "extended_model")
+    assert list((tmp_path / "outside").iterdir()) == []
+    assert (tmp_path / "extended_model" / "files.json").is_file()
+
+
+def rows(folder: Path, sums: Path) -> list[str]:
+    from worker_runs import planned_data
+
+    from grpo_recipes.worker.data import loaded_rows
+
+    return [row["answer"] for row in loaded_rows(Data(**planned_data(sums)), "dataset", folder / "cache")]
+
+
+def _poison(cache: Path) -> None:
+    for path in cache.rglob("*.arrow"):
+        path.write_bytes(path.read_bytes().replace(b"18", b"99"))
+
+
+def test_rows_that_somebody_left_in_the_cache_are_not_taken(sums: Path, tmp_path: Path) -> None:
+    from grpo_recipes.worker.data import without_cache
+
+    right = rows(tmp_path, sums)
+    _poison(tmp_path / "cache")
+    assert rows(tmp_path, sums) != right, "the library takes what lies there"
+    without_cache(tmp_path / "cache")
+    assert rows(tmp_path, sums) == right
+
+
+@pytest.mark.parametrize("kind", ["nothing", "folder", "file", "link", "broken link", "link inside"])
+def test_the_cache_is_removed_and_nothing_else(kind: str, tmp_path: Path) -> None:
+    from grpo_recipes.worker.data import without_cache
+
+    outside, cache = tmp_path / "outside", tmp_path / "run" / "cache"
+    outside.mkdir()
+    cache.parent.mkdir()
+    (outside / "kept").write_text("x")
+    make: dict[str, Callable[[], object]] = {
+        "nothing": lambda: None,
+        "folder": lambda: (cache / "a").mkdir(parents=True),
+        "file": lambda: cache.write_text("x"),
+        "link": lambda: cache.symlink_to(outside),
+        "broken link": lambda: cache.symlink_to("nowhere"),
+        "link inside": lambda: [cache.mkdir(), (cache / "a").symlink_to(outside)],
+    }
+    make[kind]()
+    without_cache(cache)
+    assert not os.path.lexists(cache)
+    assert (outside / "kept").read_text() == "x"
+
+
+OWN = """
+from transformers import Qwen2Config
+{more}
+
+class OwnConfig(Qwen2Config):
+    model_type = "own"
+"""
+LOADS = """
+import sys
+from pathlib import Path
+from grpo_recipes.worker.planned import read_plan
+from grpo_recipes.worker.planned_code import run_only_planned_code
+from grpo_recipes.worker.stopped import Stopped
+from transformers import AutoConfig
+folder = Path(sys.argv[1])
+if sys.argv[2] == "checked":
+    run_only_planned_code(read_plan(folder))
+if sys.argv[3]:
+    exec(sys.argv[3])
+try:
+    print(type(AutoConfig.from_pretrained(folder / "model", trust_remote_code=True)).__name__)
+except Stopped as stopped:
+    print(stopped)
+"""
+
+
+@pytest.fixture
+def own(make_plan: Callable[..., Changes], tiny_model: Path, tmp_path: Path) -> Path:
+    """A plan for a model whose configuration is code beside it, with a second file that the first one imports."""
+    model = Path(shutil.copytree(tiny_model, tmp_path / "model"))
+    changed = {"model_type": "own", "auto_map": {"AutoConfig": "own.OwnConfig"}}
+    config = json.loads((model / "config.json").read_text()) | changed
+    (model / "config.json").write_text(json.dumps(config))
+    (model / "own.py").write_text(OWN.format(more="from .beside import VALUE"))
+    (model / "beside.py").write_text("VALUE = 1\n")
+    content = make_plan()
+    content["model"] |= {"path": str(model), "files": code_files(str(model))}
+    (tmp_path / "plan.json").write_text(json.dumps(content))
+    return tmp_path
+
+
+def load(folder: Path, how: str, just_before: str = "") -> str:
+    environment = {**os.environ, "HF_MODULES_CACHE": str(folder / "modules"), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-c", LOADS, str(folder), how, just_before]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    return done.stdout + done.stderr[-2000:]
+
+
+def test_planned_code_runs(own: Path) -> None:
+    assert load(own, "checked").startswith("OwnConfig")
+
+
+@pytest.mark.parametrize("file", ["own.py", "beside.py"])
+def test_code_that_is_swapped_after_every_look_does_not_run(file: str, own: Path) -> None:
+    canary = own / "canary"
+    evil = f"VALUE = 1\nimport pathlib\npathlib.Path({str(canary)!r}).touch()\n"
+    text = OWN.format(more=f"from .beside import VALUE\n{evil}") if file == "own.py" else evil
+    swap = f"(folder / 'model' / {file!r}).write_text({text!r})"
+    said = load(own, "checked", swap)
+    assert f"code in {file} is not what the plan was made with" in said
+    assert not canary.exists()
+    load(own, "unchecked")
+    assert canary.exists(), "it would have run"
+
+
+def test_a_compiled_copy_does_not_run_in_place_of_the_planned_code(own: Path) -> None:
+    """Python takes a compiled copy whose time and size are those of the source."""
+    canary = own / "canary"
+    assert load(own, "checked").startswith("OwnConfig")
+    evil = f"VALUE = 1; open({str(canary)!r}, 'w')"
+    poison = (
+        "import importlib.util, marshal, struct; "
+        "source = next((folder / 'modules').rglob('beside.py')); status = source.stat(); "
+        f"code = compile({evil!r}, 'x', 'exec'); "
+        "copy = Path(importlib.util.cache_from_source(source)); copy.parent.mkdir(exist_ok=True); "
+        "copy.write_bytes(importlib.util.MAGIC_NUMBER + struct.pack('<III', 0, int(status.st_mtime), status.st_size)"
+        " + marshal.dumps(code))"
+    )
+    assert load(own, "checked", poison).startswith("OwnConfig")
+    assert not canary.exists()
+    load(own, "unchecked", poison)
+    assert canary.exists(), "it would have run"
+
+
+def _plan(own: Path, **verified: object) -> Plan:
+    plan = read_plan(own)
+    model = dataclasses.replace(plan.model, source="hub", path="some/model", commit=COMMIT, files={})
+    return dataclasses.replace(plan, model=model, verified=verified)
+
+
+@pytest.mark.parametrize("repository", ["some/model", "some/code"])
+def test_code_of_the_hub_is_taken_at_its_commit(repository: str, own: Path) -> None:
+    from grpo_recipes.worker.planned_code import _pinned
+
+    asked: list[object] = []
+    plan = _plan(own, **{f"{CODE_OF}some/model": COMMIT, f"{CODE_OF}some/code": COMMIT})
+    get = _pinned(plan, lambda *given, **keywords: asked.append(keywords["revision"]) or "x.py", set())
+    get(repository, "x.py", revision="main")
+    assert asked == [COMMIT]
+
+
+def test_code_of_a_repository_that_nobody_knew_of_is_not_taken(own: Path) -> None:
+    from grpo_recipes.worker.planned_code import _pinned
+
+    get = _pinned(_plan(own, **{f"{CODE_OF}some/model": COMMIT}), lambda *given, **keywords: "x.py", set())
+    with pytest.raises(Stopped, match="has its code in somebody/else"):
+        get("somebody/else", "x.py", revision=None)
