@@ -7,6 +7,7 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.facts.regular_file import read_text
 from grpo_recipes.plan import Plan, from_json
 from grpo_recipes.record.run_record import RunRecord, read_record
+from grpo_recipes.stack.stack import from_json_value
 
 PLAN_FILE = "plan.json"
 LARGEST_PLAN_BYTES = 32 * 1024**2
@@ -37,6 +38,7 @@ def read_lock(place: str) -> Lock:
     path = os.path.join(place, PLAN_FILE) if os.path.isdir(place) else place
     try:
         plan = from_json(read_text(path, LARGEST_PLAN_BYTES))
+        from_json_value(plan.stack)
     except OSError as error:
         if path == place:
             raise Refusal(

@@ -1,6 +1,7 @@
 """The recipe of a plan, resolved again on the stack that there is now."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -94,7 +95,7 @@ def _pinned(plan: Plan, lock: Lock) -> Plan:
     old, loaded = lock.plan, lock.verified.get("model.commit")
     model, evaluation = plan.model, plan.evaluation
     if model.source == "hub" and (model.path, model.revision) == (old.model.path, old.model.revision):
-        model = replace(model, commit=old.model.commit or (loaded if isinstance(loaded, str) else None))
+        model = replace(model, commit=_commit(old.model.commit) or _commit(loaded))
     if evaluation is not None and old.evaluation is not None:
         evaluation = replace(evaluation, data=_pinned_data(evaluation.data, old.evaluation.data))
     return replace(plan, model=model, data=_pinned_data(plan.data, old.data), evaluation=evaluation)
@@ -102,7 +103,12 @@ def _pinned(plan: Plan, lock: Lock) -> Plan:
 
 def _pinned_data(data: Data, old: Data) -> Data:
     is_same = data.source == "hub" and (data.path, data.revision) == (old.path, old.revision)
-    return replace(data, commit=old.commit) if is_same else data
+    return replace(data, commit=_commit(old.commit)) if is_same else data
+
+
+def _commit(value: object) -> str | None:
+    """A commit as the hub names them, None for anything else: it becomes a word of a command line and of paths."""
+    return value if isinstance(value, str) and re.fullmatch(r"[0-9a-f]{40}", value) else None
 
 
 def _with_origins(new: Sequence[PlannedSetting], old: Sequence[PlannedSetting]) -> tuple[PlannedSetting, ...]:
