@@ -83,7 +83,7 @@ def _unequal(name: str, was: object, now: object, depth: int) -> Iterator[str]:
     if depth and isinstance(was, dict) and isinstance(now, dict):
         for key in dict.fromkeys([*was, *now]):
             yield from _unequal(f"{name}.{key}", was.get(key), now.get(key), depth - 1)
-    elif was != now:
+    elif json.dumps(was) != json.dumps(now):  # true is no 1
         yield name
 
 

@@ -105,7 +105,7 @@ def submitted_job(folder: str) -> Job | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     # Both become words of a command line.
-    is_plain = _ID.fullmatch(job) and (cluster is None or _CLUSTER.fullmatch(str(cluster)))
+    is_plain = _ID.fullmatch(job) and (cluster is None or (isinstance(cluster, str) and _CLUSTER.fullmatch(cluster)))
     return Job(job, cluster) if is_plain else None
 
 

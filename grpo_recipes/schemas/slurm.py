@@ -34,5 +34,5 @@ class Slurm(Section):
     to hold the longest step. auto: 600, or less where the time limit is short."""
     max_requeues: NonNegativeInt = 10
     """How often the job puts itself back into the queue, to go on from its last checkpoint. 0 never does."""
-    options: dict[str, Literal[True] | int | str] = {}
+    options: dict[str, int | Literal[True] | str] = {}
     """More long options of sbatch without their dashes, such as `constraint: a100`; true for one without a value."""
