@@ -75,7 +75,7 @@ def folder_content(folder: str, *, most_bytes: int | None = None) -> FolderConte
         if most_bytes is None:
             raise
         return None
-    if most_bytes is not None and sum(_bytes_to_read(path) for path in paths.values()) > most_bytes:
+    if most_bytes is not None and sum(bytes_to_read(path) for path in paths.values()) > most_bytes:
         return None
     files = {name: file_content(path).sha256 for name, path in sorted(paths.items())}
     text = "".join(f"{digest} {name}\n" for name, digest in files.items())
@@ -103,7 +103,8 @@ def _files(folder: str) -> dict[str, str]:
     return found
 
 
-def _bytes_to_read(path: str) -> int:
+def bytes_to_read(path: str) -> int:
+    """The bytes of a file, 0 where its digest is kept. Raises OSError."""
     stamp = _stamp(path)
     if stamp[1] < KEPT_FROM_BYTES:
         return stamp[1]

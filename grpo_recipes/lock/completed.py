@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from grpo_recipes.errors import Refusal
+from grpo_recipes.facts.data_card import data_folder_content
 from grpo_recipes.facts.digests import folder_content
 from grpo_recipes.facts.model_code import named_repositories
 from grpo_recipes.facts.model_config import cached_commit, cached_snapshot
@@ -101,7 +102,8 @@ def _data(data: Data, is_pinned: bool) -> Data:
 def _folder(part: Part, is_folder: bool) -> Part:
     if not is_folder or part.sha256 is not None or part.path is None or not os.path.isdir(part.path):
         return part
-    content = folder_content(part.path)
+    read = data_folder_content if isinstance(part, Data) else folder_content
+    content = read(part.path)
     return part if content is None else dataclasses.replace(part, sha256=content.sha256)
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from grpo_recipes.facts.digests import text_sha256
 from grpo_recipes.facts.model_config import cached_snapshot
-from grpo_recipes.lock.places import Places, digest_or_none, file_sha256, folder_sha256
+from grpo_recipes.lock.places import Places, data_reader, digest_or_none, file_sha256, folder_sha256
 from grpo_recipes.lock.read_lock import Lock
 from grpo_recipes.plan import Data, Model, Plan, Reward
 from grpo_recipes.resolve.differences import differences
@@ -40,11 +40,28 @@ def drift(lock: Lock, new: Plan | None, places: Places) -> list[Line]:
 
     new: None where the recipe is refused on this stack, and nothing but the files can be compared.
     """
-    now = reread(lock.plan, places) if new is None else new
+    now = reread(lock.plan, places) if new is None else _in_the_same_way(lock.plan, new, places)
     lines = [_noting(line, places) for line in _contents(lock.plan, now)]
     if new is None:
         return lines
-    return [*lines, *_values(lock.plan, new, lines), *_machine(lock.plan, new)]
+    return [*lines, *_values(lock.plan, now, lines), *_machine(lock.plan, new)]
+
+
+def _in_the_same_way(old: Plan, new: Plan, places: Places) -> Plan:
+    """The new plan with digests of its data folders that are made as those of the old plan."""
+    read = data_reader(old)
+
+    def again(part: str, data: Data) -> Data:
+        place = places.found.get(part)
+        return data if data.source != "folder" or place is None else replace(data, sha256=digest_or_none(read, place))
+
+    if old.made_by.get("digests") == new.made_by.get("digests"):
+        return new
+    evaluation = new.evaluation
+    if evaluation is not None:
+        part = "evaluation" if "evaluation" in places.found else "dataset"
+        evaluation = replace(evaluation, data=again(part, evaluation.data))
+    return replace(new, data=again("dataset", new.data), evaluation=evaluation)
 
 
 def reread(plan: Plan, places: Places) -> Plan:
@@ -54,7 +71,7 @@ def reread(plan: Plan, places: Places) -> Plan:
         return digest_or_none(read, places.found[part]) if part in places.found else None
 
     def reread_data(part: str, data: Data) -> Data:
-        read = file_sha256 if data.source == "file" else folder_sha256
+        read = file_sha256 if data.source == "file" else data_reader(plan)
         return data if data.source == "hub" else replace(data, sha256=digest(part, read))
 
     model, tokenizer, evaluation = plan.model, plan.tokenizer, plan.evaluation

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from grpo_recipes.facts.data_card import WITH_CARDS, data_folder_content
 from grpo_recipes.facts.digests import file_content, folder_content, text_sha256
 from grpo_recipes.lock.read_lock import Lock
 from grpo_recipes.plan import Data, Plan
@@ -42,7 +43,7 @@ def found_places(lock: Lock) -> Places:
         _put(places.values, ("tokenizer", "chat_template_path"), place)
     for section, data in _data_sections(plan):
         if data.source != "hub":
-            read = file_sha256 if data.source == "file" else folder_sha256
+            read = file_sha256 if data.source == "file" else data_reader(plan)
             _put(places.values, (section, "path"), _place(places, lock, section, data.path, data.sha256, read))
     for index, reward in enumerate(plan.rewards):
         if reward.path is None:
@@ -63,6 +64,18 @@ def file_sha256(path: str) -> str:
 def folder_sha256(path: str) -> str:
     """The digest of a folder. Raises OSError."""
     content = folder_content(path)
+    assert content is not None  # without a limit all of it is read
+    return content.sha256
+
+
+def data_reader(plan: Plan) -> Callable[[str], str]:
+    """What makes the digest of a data folder as the plan was made with it. Raises OSError."""
+    return data_folder_sha256 if plan.made_by.get("digests") == WITH_CARDS else folder_sha256
+
+
+def data_folder_sha256(path: str) -> str:
+    """The digest of a data folder and of what its card names. Raises OSError."""
+    content = data_folder_content(path)
     assert content is not None  # without a limit all of it is read
     return content.sha256
 

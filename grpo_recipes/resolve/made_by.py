@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from grpo_recipes.facts.data_card import WITH_CARDS
+
 PACKAGE = Path(__file__).parents[1]
 RULES = ("facts", "resolve", "rules", "schemas")
 WORKER = ("__init__.py", "plan.py", "processes.py", "rewards", "trust", "worker")
@@ -12,8 +14,11 @@ WORKER = ("__init__.py", "plan.py", "processes.py", "rewards", "trust", "worker"
 
 @cache
 def made_by() -> dict[str, str]:
-    """The digests of this grpo-recipes: of its rules, facts and schemas, and of its worker and rewards."""
-    return {"rules": sources_sha256(PACKAGE, RULES), "worker": sources_sha256(PACKAGE, WORKER)}
+    """The digests of this grpo-recipes: of its rules, facts and schemas, and of its worker and rewards; and in which
+    way it makes digests of data, since another way is not another experiment.
+    """
+    rules, worker = sources_sha256(PACKAGE, RULES), sources_sha256(PACKAGE, WORKER)
+    return {"rules": rules, "worker": worker, "digests": WITH_CARDS}
 
 
 def sources_sha256(package: Path, parts: Iterable[str]) -> str:

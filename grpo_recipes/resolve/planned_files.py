@@ -3,6 +3,7 @@
 import hashlib
 import os
 
+from grpo_recipes.facts.data_card import data_folder_content
 from grpo_recipes.facts.digests import READ_FOR_A_PLAN_BYTES, FolderContent, file_content, folder_content, text_sha256
 from grpo_recipes.facts.local_files import data_format, local_path
 from grpo_recipes.facts.model_config import cached_commit
@@ -77,10 +78,11 @@ def planned_rewards(context: Context) -> tuple[Reward, ...]:
     return tuple(planned)
 
 
-def _small_folder(path: str) -> FolderContent | None:
+def _small_folder(path: str, *, of_data: bool = False) -> FolderContent | None:
     """The content of a folder that is small enough and can be read; a launch reads the others, and says what cannot."""
+    read = data_folder_content if of_data else folder_content
     try:
-        return folder_content(path, most_bytes=READ_FOR_A_PLAN_BYTES) if os.path.isdir(path) else None
+        return read(path, most_bytes=READ_FOR_A_PLAN_BYTES) if os.path.isdir(path) else None
     except OSError:
         return None
 
@@ -90,7 +92,7 @@ def _data_content(path: str | None, kind: str | None) -> tuple[str | None, int |
     if path is None:
         return None, None
     if kind is None:
-        content = _small_folder(path)
+        content = _small_folder(path, of_data=True)
         return (content.sha256, None) if content is not None else (None, None)
     file = file_content(path, count_rows=path.lower().endswith(".jsonl"))
     return file.sha256, file.rows
