@@ -212,7 +212,7 @@ def _written(path: Path, lock: int) -> Holder:
     try:
         said = cast("dict[str, Any]", parsed(os.pread(lock, 1 << 12, 0)))
         found = Holder(path, str(said["host"]), int(said["pid"]), str(said["since"]), said["launch"])
-        return found if str(found).replace("\n", "").isprintable() else Holder(path)
+        return found if f"{found.host}{found.since}".isprintable() else Holder(path)
     except (OSError, ValueError, KeyError, TypeError):
         return Holder(path)
 

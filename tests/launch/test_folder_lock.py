@@ -230,3 +230,77 @@ def test_a_lock_is_let_go_with_its_block(tmp_path: Path, begin: Begin) -> None:
         assert refused.wait(timeout=8) == 2
     winner = begin(tmp_path, LAUNCHING)
     wait_until(has_it(tmp_path, winner))
+
+
+# A reward function that looks around: closing any descriptor of the file loses the kernel's first lock.
+LOOKS_AROUND = """
+import sys
+from pathlib import Path
+from grpo_recipes.folder_lock import TRAINING, hold, held
+folder = Path(sys.argv[1])
+hold(folder, TRAINING)
+for path in folder.glob(".*"): path.read_bytes()
+(folder / "looked").touch()
+sys.stdin.readline()
+"""
+# As a grpo-run without the second lock takes it: all bytes of the file, by the process.
+PLAIN = """
+import fcntl, os, sys
+file = os.open(sys.argv[1] + "/.training.lock", os.O_RDWR | os.O_CREAT)
+fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+open(sys.argv[1] + "/looked", "w").close()
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the second lock is one of Linux")
+@pytest.mark.parametrize("program", [LOOKS_AROUND, PLAIN], ids=["a reward that looks around", "an older grpo-run"])
+def test_a_training_holds_its_folder_whatever_lock_is_left(program: str, tmp_path: Path, begin: Begin) -> None:
+    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, stdin=subprocess.PIPE) as first:
+        wait_until((tmp_path / "looked").exists)
+        second = begin(tmp_path)
+        assert second.wait(timeout=20) == 2
+        assert holder(tmp_path) is not None
+        first.kill()
+        first.wait()
+        assert holder(tmp_path) is None
+        third = begin(tmp_path)
+        wait_until(has_it(tmp_path, third))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the second lock is one of Linux")
+def test_an_older_grpo_run_sees_the_lock(tmp_path: Path, begin: Begin) -> None:
+    first = begin(tmp_path)
+    wait_until(has_it(tmp_path, first))
+    older = subprocess.run(
+        [sys.executable, "-c", PLAIN, str(tmp_path)], input="", text=True, capture_output=True, timeout=20
+    )
+    assert "BlockingIOError" in older.stderr
+
+
+def test_a_copy_of_hard_links_is_trained_beside_the_folder_it_was_made_of(tmp_path: Path, begin: Begin) -> None:
+    one, copy = tmp_path / "one", tmp_path / "copy"
+    one.mkdir()
+    copy.mkdir()
+    for name in (TRAINING, "run.json", ".reserve", "train.log"):
+        (one / name).write_text("{}")
+        os.link(one / name, copy / name)
+    before = (copy / TRAINING).stat().st_ino
+    first = begin(one)
+    wait_until(has_it(one, first))
+    assert (copy / TRAINING).read_text() == "{}"
+    second = begin(copy)
+    wait_until(has_it(copy, second))
+    assert (copy / TRAINING).stat().st_ino == before  # by now it has this one name
+    assert json.loads((one / TRAINING).read_text())["pid"] == first.pid
+
+
+def test_a_lock_says_nothing_that_steers_a_terminal(tmp_path: Path, begin: Begin) -> None:
+    first = begin(tmp_path)
+    wait_until(has_it(tmp_path, first))
+    said = json.loads((tmp_path / TRAINING).read_text())
+    for host in ("node\x1b]0;x\x07", "a\nb", "\u202egpj", "x" * 5000):
+        (tmp_path / TRAINING).write_text(json.dumps({**said, "host": host}))
+        with pytest.raises(Busy) as busy, held(tmp_path, TRAINING):
+            pass
+        assert host not in str(busy.value)

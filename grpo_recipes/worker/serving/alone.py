@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grpo_recipes import processes
+from grpo_recipes.facts.regular_file import NotRegular
 from grpo_recipes.folder_lock import SERVING, Busy, hold
 from grpo_recipes.plan import VllmServer
+from grpo_recipes.run_entries import refuse_foreign_entries, told
 from grpo_recipes.trust.redact import hide_secrets
 from grpo_recipes.worker.planned import Plan, model_path, model_revision, read_plan
 from grpo_recipes.worker.record import Record
@@ -55,16 +57,20 @@ def serve_alone(folder: Path, *, address: str) -> int:
     address: name or address of the machine of rank 0. The server listens on the address of this machine that faces it,
     and nowhere else: whoever can call it can run code in it. Its URL and its end are told in vllm_server.json.
     0 the training has ended; 1 it does not come up; 2 the run has a server already; 3 the plan has none of its own
-    machine; 75 it died later, or was asked to stop.
+    machine, or the folder holds what is not the run's own; 75 it died later, or was asked to stop.
     """
     parent = os.getppid() if processes.ask_before_dying() else None
     processes.adopt_orphans()
     wishes = Wishes(parent)
     try:
         hold(folder, SERVING)
+        refuse_foreign_entries(folder)
     except Busy as busy:
         print(f"error: {busy}", file=sys.stderr, flush=True)
         return EXIT_NOT_STARTED
+    except NotRegular as problem:
+        print(hide_secrets(f"error: {told(problem)}"), file=sys.stderr, flush=True)
+        return EXIT_STOPPED
     notice = Notice("starting", uuid.uuid4().hex)
     try:
         plan = read_plan(folder)

@@ -18,11 +18,11 @@ DOING = {
     "backward": ("backward", ""),
     "writing a checkpoint": ("save", "worker/checkpoint.py"),
 }
-# What Python tells: the event, and the end of the name that it is about.
+# What Python tells: the event, and the end of the name that it is about, which may be the last part of it alone.
 TOLD = {
     "before the manifest": ("open", "/grpo_run.json"),
     "before the rename": ("os.rename", "/checkpoint-{step}"),
-    "after the rename": ("shutil.rmtree", "/checkpoints/writing"),
+    "after the rename": ("shutil.rmtree", "/writing"),
     "removing an old one": ("os.remove", ".safetensors"),
     "before the final rename": ("os.rename", "/final"),
 }
@@ -73,7 +73,7 @@ class Killer:
         name, end = TOLD[self.order["doing"]]
         if event != name or threading.get_ident() != self.main:
             return
-        about = str(arguments[1 if event == "os.rename" else 0])
+        about = "/" + str(arguments[1 if event == "os.rename" else 0])
         self.trainer or self.stack()
         is_new = event != "open" or (isinstance(arguments[1], str) and "w" in arguments[1])
         if event == "os.remove":
