@@ -102,7 +102,7 @@ def test_a_killed_run_leaves_no_lock_though_its_child_lives(tmp_path: Path, begi
     first.kill()
     first.wait(timeout=8)
     try:
-        assert holder(tmp_path) is None
+        wait_until(lambda: holder(tmp_path) is None)  # a child that was just forked lets go when it first runs
         second = begin(tmp_path)
         wait_until(has_it(tmp_path, second))
         (tmp_path / "go").touch()
