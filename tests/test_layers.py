@@ -26,6 +26,8 @@ LAYERS = (
     "rules",
     "plan",
     "processes",
+    "standard_streams",
+    "terminal",
     "folder_lock",
     "whole_file",
     "trust",
@@ -44,6 +46,8 @@ LEAVES = ("rewards", "worker")
 ALLOWED = {
     ("worker", "plan"): "the contract of both sides; it needs nothing else and is copied into the run folder",
     ("worker", "processes"): "watches and ends processes; the standard library is all that it needs, copied, too",
+    ("worker", "standard_streams"): "what a run prints when nobody reads it; the standard library alone, copied, too",
+    ("worker", "terminal"): "knows a terminal that went away; the standard library alone, copied, too",
     ("worker", "folder_lock"): "seen from both sides; the standard library is all that it needs, and it is copied, too",
     ("worker", "trust.redacted_file"): "what a job prints goes through it into train.log; copied, too",
     ("worker", "whole_file"): "the standard library is all that it needs, and it is copied, too",

@@ -11,6 +11,7 @@ import click
 
 from grpo_recipes.errors import EXIT_DONE, Refusal
 from grpo_recipes.plan import Plan
+from grpo_recipes.standard_streams import left_out
 from grpo_recipes.trust.redact import redact
 
 # The form of an answer after which nothing is launched; None launches.
@@ -73,10 +74,12 @@ def launched(folder: str, *, as_json: bool, resume: bool = False, smoke: bool = 
 
     smoke: the run is a trial, and it is said whether it passed.
     """
+    from grpo_recipes.launch.asked import never_stopped_by_talk
     from grpo_recipes.launch.summary import summary
     from grpo_recipes.record.run_record import read_record
 
     gc.enable()
+    never_stopped_by_talk()
     click.echo(f"run folder {folder}", err=True)
     code = _launch(folder, resume=resume)
     record = read_record(folder)
@@ -85,6 +88,8 @@ def launched(folder: str, *, as_json: bool, resume: bool = False, smoke: bool = 
         click.echo(redact(text), nl=False)
     if smoke:
         click.echo(_verdict(code, None if record is None else record.proofs), err=as_json)
+    if (problem := left_out("stdout")) is not None:  # the exit is that of the run
+        click.echo(f"how it ended could not be printed, run.json has it: {problem.strerror}", err=True)
     return code
 
 

@@ -21,6 +21,8 @@ COPIED_FILES = (
     "folder_lock.py",
     "plan.py",
     "processes.py",
+    "standard_streams.py",
+    "terminal.py",
     "whole_file.py",
     "trust/__init__.py",
     "trust/environment.py",
