@@ -24,6 +24,7 @@ from pathlib import Path
 from grpo_recipes.processes import (
     ASKING,
     adopt_orphans,
+    be_launcher,
     descendants,
     die_with_parent,
     kill_all_below,
@@ -55,7 +56,7 @@ def _start(folder: str, arguments: list[str]) -> subprocess.Popen[bytes]:
         ["bash", os.path.join(folder, "launch.sh"), *arguments],
         cwd=folder,
         stdin=subprocess.DEVNULL,
-        preexec_fn=die_with_parent,
+        preexec_fn=be_launcher,
     )
 
 

@@ -7,7 +7,8 @@ import traceback
 from pathlib import Path
 
 from grpo_recipes.folder_lock import TRAINING
-from grpo_recipes.processes import die_with_parent
+from grpo_recipes.processes import die_with_parent, launcher_is_gone
+from grpo_recipes.standard_streams import make_steady
 from grpo_recipes.trust.redact import hide_secrets
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.checkpoint import remove_leftovers
@@ -41,9 +42,12 @@ def train(folder: Path, *, resume: bool) -> int:
     0 done; 1 the trainer failed, with its traceback on stderr; 2 another run has this folder; 3 a check stopped it;
     75 interrupted by a signal, or because it lost the other processes of the run or its vLLM server.
     """
+    make_steady()
     rank = int(os.environ.get("RANK", "0"))
     if "TORCHELASTIC_RUN_ID" in os.environ:
         die_with_parent()  # torchrun puts this process into a session of its own: nobody else would end it then
+        if launcher_is_gone():
+            os._exit(EXIT_INTERRUPTED)  # it died before it was asked for that signal
     request = StopRequest()
     request.listen()
     record = Record(folder, rank)
