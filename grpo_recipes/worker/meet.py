@@ -7,7 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from grpo_recipes.worker.meeting import Machine, meet
+from grpo_recipes.worker.machine import Machine
+from grpo_recipes.worker.meeting import meet
 
 if __name__ == "__main__":
     end = sys.argv.index("--")
