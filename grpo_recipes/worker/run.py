@@ -13,6 +13,7 @@ from grpo_recipes.trust.redact import hide_secrets
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.checkpoint import remove_leftovers
 from grpo_recipes.worker.folder_faults import explained, make_room
+from grpo_recipes.worker.leaving import leave_soon
 from grpo_recipes.worker.looked_on import LookedOn
 from grpo_recipes.worker.lost_peer import lost_peer
 from grpo_recipes.worker.planned import Plan, read_plan
@@ -59,6 +60,7 @@ def train(folder: Path, *, resume: bool) -> int:
     try:
         code = _trained(folder, record, request, looked_on, resume=resume)
         looked_on.bye()
+        leave_soon(code)
         return code
     except Stopped as stopped:
         if record.end("stopped", EXIT_STOPPED, str(stopped)) or rank == 0:
@@ -169,4 +171,5 @@ def _leave(exit_code: int, looked_on: LookedOn | None = None) -> int:
     sys.stderr.flush()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         os._exit(exit_code)
+    leave_soon(exit_code)
     return exit_code
