@@ -26,6 +26,7 @@ COPIED_FILES = (
     "whole_file.py",
     "trust/__init__.py",
     "trust/environment.py",
+    "trust/flow.py",
     "trust/redact.py",
     "trust/redacted_file.py",
 )

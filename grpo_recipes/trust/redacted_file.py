@@ -2,6 +2,7 @@
 
 import os
 
+from grpo_recipes.trust.flow import Flow
 from grpo_recipes.trust.redact import hide_secrets
 
 _LONGEST_LINE = 1 << 20
@@ -22,16 +23,27 @@ class RedactedFile:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._rest = b""
         self._gap = 0
+        self._flow = Flow()
 
     def copy(self, source: int) -> None:
         """Copies all that a descriptor gives until its end, and closes both."""
         try:
             while content := os.read(source, 1 << 16):
-                self._add(content)
-            self._append(self._rest)
+                self._take(content)
+            last = self._flow.last_lines()
+            self._append(self._rest + self._flow.note() + last)
         finally:
             os.close(source)
             os.close(self._file)
+
+    def _take(self, content: bytes) -> None:
+        """Adds what is not too much. A line that was begun when a flood began is left out with it."""
+        before = self._flow.skipped
+        taken = self._flow.taken(content)
+        if self._flow.skipped and not before:
+            self._rest = b""
+        if taken:
+            self._add(self._flow.note() + taken)
 
     def _add(self, content: bytes) -> None:
         self._rest += content
