@@ -256,8 +256,8 @@ def f(completions, **kwargs):
     return [float(len(str(each)) % 3) for each in completions]
 """
 NEVER = "def f(completions, **kwargs):\n    return [float('nan') for _ in completions]\n"
-LEAVES = "import sys\ndef f(completions, **kwargs):\n    sys.exit(0)\n"
-DIES = "import os\ndef f(completions, **kwargs):\n    os._exit(0)\n"
+LEAVES = "import sys\ndef f(completions, **kwargs):\n    sys.exit(0)\n    return [0.0 for _ in completions]\n"
+DIES = "import os\ndef f(completions, **kwargs):\n    os._exit(0)\n    return [0.0 for _ in completions]\n"
 ENDS = {
     "everything at once": (EVERYTHING, 0, "completed"),
     "NaN alone": (NEVER, 3, "no reward has given a number: f"),
