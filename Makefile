@@ -22,11 +22,12 @@ BIN := $(VENV)/bin
 CONSTRAINTS := constraints/cpu.txt
 PIP := $(if $(TORCH_INDEX),PIP_EXTRA_INDEX_URL=$(TORCH_INDEX) )$(BIN)/python -m pip install --quiet --disable-pip-version-check
 TRAIN := -e '.[train]'
+AUDIT_TOOLS := $(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check "pip-audit>=2.10,<3" "cyclonedx-bom>=7,<8"
 DEVELOPMENT := -e '.[train,quantization,deepspeed,dev]'
 # One retry, for downloads that broke off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup quickstart test test-fast test-hostile test-stack test-distributed test-stacks test-vllm test-fuzz test-survival test-slurm test-quickstart test-environments lint coverage docs schemas facts benchmark clean
+.PHONY: setup quickstart test test-fast test-hostile test-stack test-distributed test-stacks test-vllm test-fuzz test-survival test-slurm test-quickstart test-environments lint audit sbom coverage docs schemas facts benchmark clean
 
 setup: $(VENV)/dev.stamp
 
@@ -101,6 +102,20 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# What is known against the packages of constraints/cpu.txt: a warning. Its tools are in an environment of their own.
+audit: setup $(VENV)-audit/stamp
+	$(BIN)/python constraints/audit.py
+
+# The same packages as a CycloneDX bill of materials, build/cpu.cdx.json.
+sbom: $(VENV)-audit/stamp
+	mkdir -p build
+	$(VENV)-audit/bin/cyclonedx-py requirements $(CONSTRAINTS) --of JSON -o build/cpu.cdx.json
+
+$(VENV)-audit/stamp: Makefile
+	$(PYTHON) -m venv $(VENV)-audit
+	$(AUDIT_TOOLS) || { sleep 5; $(AUDIT_TOOLS); }
+	touch $@
+
 # What becomes of everything that the libraries refuse: tests/evidence/answers/ as one page.
 coverage: setup
 	$(BIN)/python tests/evidence/coverage.py
@@ -120,4 +135,4 @@ benchmark: setup
 	$(BIN)/python benchmarks/validate_time.py --check
 
 clean:
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) $(VENV)-audit build *.egg-info

@@ -2,7 +2,8 @@
 
 It is a POSIX lock, and not one of flock(2): NFS hands it on to its server, so that machines see each other's, and
 children of the holder, data loaders or an engine of vLLM, do not hold it on when the holder was killed. Such a lock is
-lost when its process closes any descriptor of the file, so only this module opens it.
+lost when its process closes any descriptor of the file, as a reward function may that looks around: so, where Linux has
+them, a lock of the open file itself stands behind it, on a byte of its own, and forked children close that file.
 """
 
 import contextlib
@@ -18,6 +19,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
+
+from grpo_recipes.bounded_json import parsed
+from grpo_recipes.folder_files import open_in_place, remove, status
 
 TRAINING = ".training.lock"  # rank 0 has it
 SERVING = ".serving.lock"  # the process that starts the vLLM server has it
@@ -25,7 +30,10 @@ LAUNCHING = ".lock"  # grpo-run has it
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 _ANSWER_S = 1.0
 _STRUCT_FLOCK = "hhqqi"  # Linux on 64 bits: type, whence, start, length, process
-_held: set[Path] = set()
+# The bytes of the first lock, and the byte behind them for the second one; no such bytes have to be there.
+_FIRST_LENGTH = 1 << 62
+_RANGES = ((0, _FIRST_LENGTH), (_FIRST_LENGTH, 1))
+_held: dict[Path, int] = {}
 
 
 class Busy(Exception):
@@ -68,8 +76,10 @@ class Lock:
     def is_in_place(self) -> bool:
         """Whether the folder is still the one that was locked: not removed, renamed or replaced."""
         try:
-            there, mine = os.stat(self.path), os.fstat(self.file)
+            there, mine = status(self.path.parent, self.path.name), os.fstat(self.file)
         except OSError:
+            return False
+        if there is None:
             return False
         # A file system in user space may number its files anew, which then keep their times.
         is_same_file = (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
@@ -80,25 +90,36 @@ def hold(folder: Path, name: str) -> Lock:
     """Takes a lock of a run folder, for the rest of this process if not released, and writes into it who that is.
 
     Raises Busy where another process has it, and OSError for a folder that cannot be written. A file system without
-    locks is gone on with, and that is said.
+    locks is gone on with, and that is said. A file with another name in a copy made of hard links becomes one of its
+    own, when nobody holds it.
     """
     path = folder / name
+    for may_be_shared in (False, False, True):  # a file system that always counts another name is gone on with
+        file = _locked(path)
+        if may_be_shared or os.fstat(file).st_nlink <= 1:
+            break
+        remove(folder, name)
+        os.close(file)
+    _held[path] = file
+    own = {"host": socket.gethostname(), "pid": os.getpid(), "since": _now(), "launch": this_launch()}
+    with contextlib.suppress(OSError):  # a full disk says so when the run begins
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"{json.dumps(own)}\n".encode(), 0)
+    return Lock(path, file)
+
+
+def _locked(path: Path) -> int:
+    """The descriptor of the file at a path, locked."""
     while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = open_in_place(path.parent, path.name, make=True)
         try:
             _lock(path, file)
         except BaseException:
             os.close(file)
             raise
         if _is_the_same(path, file):
-            break
+            return file
         os.close(file)  # someone removed it in between
-    _held.add(path)
-    own = {"host": socket.gethostname(), "pid": os.getpid(), "since": _now(), "launch": this_launch()}
-    with contextlib.suppress(OSError):  # a full disk says so when the run begins
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{json.dumps(own)}\n".encode(), 0)
-    return Lock(path, file)
 
 
 @contextlib.contextmanager
@@ -108,7 +129,7 @@ def held(folder: Path, name: str) -> Iterator[Lock]:
     try:
         yield lock
     finally:
-        _held.discard(lock.path)
+        _held.pop(lock.path, None)
         os.close(lock.file)
 
 
@@ -121,7 +142,7 @@ def holder(folder: Path) -> Holder | None:
         if path in _held:
             continue
         try:
-            lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            lock = open_in_place(folder, path.name, make=False)
         except OSError:
             continue
         try:
@@ -140,13 +161,37 @@ def this_launch() -> str | None:
 
 def _lock(path: Path, file: int) -> None:
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, _FIRST_LENGTH)
+        if path not in _held:
+            _lock_open_file(file)
     except OSError as problem:
         if problem.errno in (errno.EAGAIN, errno.EACCES):
             raise Busy(str(_holder(path, file))) from None
         if problem.errno not in _NO_LOCKS:
             raise
         print(f"note: two runs in this folder would not see each other: {path.name}: {problem.strerror}", flush=True)
+
+
+def _lock_open_file(file: int) -> None:
+    """The second lock. Raises OSError where another process has it; a system without such locks is gone on with."""
+    if sys.platform != "linux" or sys.maxsize < 1 << 32:
+        return
+    try:
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack(_STRUCT_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, *_RANGES[1], 0))
+    except OSError as problem:
+        if problem.errno in (errno.EAGAIN, errno.EACCES):
+            raise
+
+
+def _close_in_child() -> None:
+    """A forked child must not hold the second lock on when its parent was killed."""
+    for file in _held.values():
+        with contextlib.suppress(OSError):
+            os.close(file)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
 
 
 def _holder(path: Path, lock: int) -> Holder:
@@ -165,8 +210,9 @@ def _holder(path: Path, lock: int) -> Holder:
 
 def _written(path: Path, lock: int) -> Holder:
     try:
-        said = json.loads(os.pread(lock, 1 << 12, 0))
-        return Holder(path, str(said["host"]), int(said["pid"]), str(said["since"]), said["launch"])
+        said = cast("dict[str, Any]", parsed(os.pread(lock, 1 << 12, 0)))
+        found = Holder(path, str(said["host"]), int(said["pid"]), str(said["since"]), said["launch"])
+        return found if str(found).replace("\n", "").isprintable() else Holder(path)
     except (OSError, ValueError, KeyError, TypeError):
         return Holder(path)
 
@@ -175,21 +221,20 @@ def _locking_process(lock: int) -> int | None:
     """The process that holds the lock, 0 or less where it is of another machine; None when nobody does."""
     if sys.platform != "linux" or sys.maxsize < 1 << 32:
         return None
-    asked = struct.pack(_STRUCT_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-    try:
-        answer = struct.unpack(_STRUCT_FLOCK, fcntl.fcntl(lock, fcntl.F_GETLK, asked))
-    except OSError:
-        return None
-    return None if answer[0] == fcntl.F_UNLCK else max(0, int(answer[4]))
+    for place in _RANGES:
+        asked = struct.pack(_STRUCT_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, *place, 0)
+        try:
+            answer = struct.unpack(_STRUCT_FLOCK, fcntl.fcntl(lock, fcntl.F_GETLK, asked))
+        except OSError:
+            return None
+        if answer[0] != fcntl.F_UNLCK:
+            return max(0, int(answer[4]))
+    return None
 
 
 def _is_the_same(path: Path, lock: int) -> bool:
-    try:
-        there = os.stat(path)
-    except FileNotFoundError:
-        return False
-    mine = os.fstat(lock)
-    return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
+    there, mine = status(path.parent, path.name), os.fstat(lock)
+    return there is not None and (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
 
 
 def _now() -> str:

@@ -5,6 +5,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Literal
 
+CODE_OF = "code."
+"""In `verified`: what follows is a repository of the hub whose code runs, and the value its commit."""
 PLAN_FORMAT = 1
 
 Strategy = Literal["single", "ddp", "zero1", "zero2", "zero3", "fsdp2"]

@@ -12,6 +12,7 @@ from grpo_recipes.lock.drift import Line, changes_the_experiment, drift
 from grpo_recipes.lock.places import found_places
 from grpo_recipes.lock.read_lock import Lock, read_lock
 from grpo_recipes.lock.resolved_again import resolved_again, same_but_now
+from grpo_recipes.lock.unchanged import refuse_changed
 from grpo_recipes.plan import Plan
 from grpo_recipes.report.drift_text import drift_json, drift_text
 from grpo_recipes.report.findings_text import findings_text
@@ -71,7 +72,12 @@ def ready_again(place: str, stack: Stack, changes: Changes, answer_alone: Answer
 
 
 def planned_again(lock: Lock, stack: Stack, changes: Changes) -> Again:
-    """The plan on this stack with the files of today, and its drift. Raises Refusal for a plan that has no recipe."""
+    """The plan on this stack with the files of today, and its drift.
+
+    Raises Refusal for a plan that has no recipe, and for one that was changed.
+    """
+    for line in refuse_changed(lock):
+        click.echo(line, err=True)
     places = found_places(lock)
     resolution = resolved_again(lock, places, stack, changes.overrides)
     resolution = judged(resolution, strict=changes.strict, accepted=(*lock.plan.accepted, *changes.accepted))

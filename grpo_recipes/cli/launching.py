@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -16,6 +17,7 @@ from grpo_recipes.trust.redact import redact
 
 # The form of an answer after which nothing is launched; None launches.
 AnswerAlone = Literal["text", "json"] | None
+Prepare = Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,27 +55,51 @@ def names_a_plan(place: str) -> bool:
 def ask_trust(plan: Plan, shas: tuple[str, ...], folder: str | None = None) -> None:
     """Raises Refusal for code that this user has not allowed.
 
-    folder: a run folder that is launched as it lies there, with what is not as this grpo-run writes it.
+    folder: a run folder whose checkpoint is gone on from.
     """
-    from grpo_recipes.trust.allowed import allow, is_allowed
-    from grpo_recipes.trust.code import code_parts, folder_part, refusal, resolve_allowed
+    from grpo_recipes.trust.code import code_parts, not_allowed, refusal
 
     parts = code_parts(plan)
     if folder is not None:
-        from grpo_recipes.render.foreign_files import foreign_files
+        from grpo_recipes.trust.checkpoints import checkpoint_parts
 
-        parts += folder_part(folder, foreign_files(plan, folder))
-    allow(resolve_allowed(shas, parts))
-    missing = [part for part in parts if not is_allowed(part.sha256)]
+        parts += checkpoint_parts(folder)
+    missing = not_allowed(parts, shas)
     if missing:
         raise Refusal(refusal(missing))
 
 
-def launched(folder: str, *, as_json: bool, resume: bool = False, smoke: bool = False) -> int:
+def refuse_strange_entries(folder: str) -> None:
+    """Raises Refusal for a link, a pipe or a device where a run has a file or folder of its own."""
+    from grpo_recipes.facts.regular_file import NotRegular
+    from grpo_recipes.run_entries import refuse_foreign_entries, told
+
+    try:
+        refuse_foreign_entries(Path(folder))
+    except NotRegular as problem:
+        raise Refusal(told(problem)) from None
+    except OSError as problem:
+        because = problem.strerror or problem
+        raise Refusal(f"{folder}: the run folder cannot be read\n  = because: {because}") from None
+
+
+def launched(
+    folder: str,
+    engine: str,
+    *,
+    as_json: bool,
+    resume: bool = False,
+    smoke: bool = False,
+    follow: bool = False,
+    prepare: Prepare = list,
+) -> int:
     """Trains what lies in a run folder, prints how it ended, and returns the exit code.
 
+    engine: of its plan; what lies in the folder chooses none. follow: nothing is started, its job is followed.
     smoke: the run is a trial, and it is said whether it passed.
+    prepare: called when nobody else may use the folder and nothing was started; returns lines to say.
     """
+    from grpo_recipes.folder_files import read_text
     from grpo_recipes.launch.asked import never_stopped_by_talk
     from grpo_recipes.launch.summary import summary
     from grpo_recipes.record.run_record import read_record
@@ -81,10 +107,10 @@ def launched(folder: str, *, as_json: bool, resume: bool = False, smoke: bool = 
     gc.enable()
     never_stopped_by_talk()
     click.echo(f"run folder {folder}", err=True)
-    code = _launch(folder, resume=resume)
+    code = _launch(folder, engine, resume=resume, follow=follow, prepare=prepare)
     record = read_record(folder)
     if record is not None:
-        text = Path(folder, "run.json").read_text(encoding="utf-8") if as_json else summary(record, folder)
+        text = read_text(Path(folder), "run.json") if as_json else summary(record, folder)
         click.echo(redact(text), nl=False)
     if smoke:
         click.echo(_verdict(code, None if record is None else record.proofs), err=as_json)
@@ -93,15 +119,17 @@ def launched(folder: str, *, as_json: bool, resume: bool = False, smoke: bool = 
     return code
 
 
-def _launch(folder: str, *, resume: bool) -> int:
+def _launch(folder: str, engine: str, *, resume: bool, follow: bool, prepare: Prepare) -> int:
     """Launches a run folder through the engine that it was written for."""
-    if os.path.exists(os.path.join(folder, "job.sbatch")):
-        from grpo_recipes.launch.slurm import launch_job
+    if engine == "slurm":
+        from grpo_recipes.launch.slurm import follow_job, launch_job
 
-        return launch_job(folder, resume=resume, echo=sys.stderr)
+        if follow:
+            return follow_job(folder, echo=sys.stderr)
+        return launch_job(folder, resume=resume, echo=sys.stderr, prepare=prepare)
     from grpo_recipes.launch.local import launch
 
-    return launch(folder, resume=resume, echo=sys.stderr)
+    return launch(folder, resume=resume, echo=sys.stderr, prepare=prepare)
 
 
 def _verdict(code: int, proofs: object) -> str:

@@ -77,7 +77,7 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo("interrupted", err=True)
         code = EXIT_INTERRUPTED
     except Exception as problem:
-        from grpo_recipes.cli.surroundings import refusal_of
+        from grpo_recipes.cli.outer_faults import refusal_of
 
         refused = refusal_of(problem)
         code = _crashed() if refused is None else _refused(refused)

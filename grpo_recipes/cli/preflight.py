@@ -68,7 +68,9 @@ def preflight(
     resolution = resolved(recipe, chosen_stack(None), overrides, strict=strict, accepted=accepted)
     if resolution.refused or resolution.context is None:
         return _answer(resolution.file, list(resolution.findings), "", as_json)
-    plan = plan_of(resolution)
+    from grpo_recipes.lock.completed import with_pinned_code  # other commands need nothing of it
+
+    plan = with_pinned_code(plan_of(resolution))
     ask_trust(plan, allowed)
     limits: dict[str, object] = {
         "rows": rows,

@@ -1,42 +1,104 @@
 """`grpo-run RUNDIR --resume`: goes on with an interrupted run, exactly as its plan says."""
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import click
 
 from grpo_recipes.cli.again import allowed_plan, planned_again, say
-from grpo_recipes.cli.launching import Changes, ask_trust, launched
+from grpo_recipes.cli.launching import Changes, ask_trust, launched, names_a_plan, refuse_strange_entries
 from grpo_recipes.cli.node_commands import is_by_hand, print_commands
 from grpo_recipes.errors import EXIT_DONE, Refusal
 from grpo_recipes.launch.slurm_job import is_queued
-from grpo_recipes.lock.read_lock import read_lock
+from grpo_recipes.lock.read_lock import Lock, read_lock
 from grpo_recipes.plan import Plan, to_json
+from grpo_recipes.render.written_again import write_again
 from grpo_recipes.stack.probe import probe
+from grpo_recipes.trust.redact import redact
 
 STARTED_WITH = ("world", "arguments", "shims", "deepspeed", "environment")
+UNTOLD = ("verified", "folder", "recipe_file", "accept_drift")
 _SHOWN = 6
+_DEPTH = 3
 
 
 def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json: bool) -> int:
     """Continues from the newest whole checkpoint. Raises Refusal for a folder that cannot be continued."""
+    if not names_a_plan(folder) and os.path.isfile(folder):
+        raise Refusal(
+            f"{folder} is a recipe, --resume goes on with a run\n"
+            f"  = fix: grpo-run RUNDIR --resume, with the folder that the run printed; {_newest_run(folder)}"
+        )
     lock = read_lock(folder)
+    refuse_strange_entries(lock.folder)
     if lock.record is not None and lock.record.status == "completed":
         raise Refusal(f"{folder} is finished\n  = fix: grpo-run {folder} trains the same plan again")
     if lock.plan.slurm is not None and is_queued(lock.folder):
-        return launched(lock.folder, as_json=as_json, resume=True)  # nothing is started, its job is followed
+        return launched(lock.folder, "slurm", as_json=as_json, follow=True)
     changes = Changes(accept_drift=accept_drift)
     again = planned_again(lock, probe(), changes)
     say(again)
-    _refuse_another_start(folder, lock.plan, allowed_plan(again, changes))
-    ask_trust(lock.plan, allowed, folder)
-    if is_by_hand(lock.plan):
-        print_commands(lock.plan, os.path.abspath(lock.folder), as_json=as_json, resume=True)
-        return EXIT_DONE
-    return launched(folder, as_json=as_json, resume=True)
+    plan = allowed_plan(again, changes)
+    _refuse_another_start(folder, lock.plan, plan)
+    ask_trust(plan, allowed, lock.folder)
+    as_written = _as_written(plan, lock)
+
+    def prepare() -> list[str]:
+        """Runs when nobody else may use the folder."""
+        return write_again(plan, lock.folder, as_written=as_written, told=list(_told(lock.plan, as_written)))
+
+    if not is_by_hand(plan):
+        return launched(lock.folder, plan.world.engine, as_json=as_json, resume=True, prepare=prepare)
+    from grpo_recipes.launch.local import taken
+
+    with taken(lock.folder):
+        for line in prepare():
+            click.echo(redact(line), err=True)
+    print_commands(plan, lock.folder, as_json=as_json, resume=True)
+    return EXIT_DONE
+
+
+def _as_written(plan: Plan, lock: Lock) -> Plan:
+    """The plan for plan.json: reward files are where they were when the run was planned, and copied from there."""
+    known = {(reward.target, reward.sha256): reward.path for reward in lock.plan.rewards}
+    rewards = tuple(
+        replace(reward, path=known.get((reward.target, reward.sha256), reward.path)) for reward in plan.rewards
+    )
+    return replace(plan, folder=lock.folder, rewards=rewards)
+
+
+def _told(old: Plan, new: Plan) -> Iterator[str]:
+    """The values in which plan.json is written otherwise, and that are not this launch's own."""
+    was, now = json.loads(to_json(old)), json.loads(to_json(new))
+    for part in now:
+        if part not in UNTOLD:
+            yield from _unequal(part, was[part], now[part], _DEPTH)
+
+
+def _unequal(name: str, was: object, now: object, depth: int) -> Iterator[str]:
+    if depth and isinstance(was, dict) and isinstance(now, dict):
+        for key in dict.fromkeys([*was, *now]):
+            yield from _unequal(f"{name}.{key}", was.get(key), now.get(key), depth - 1)
+    elif was != now:
+        yield name
+
+
+def _newest_run(recipe: str) -> str:
+    """Words for the newest run folder of a recipe in runs/, where the runs are that named no other place."""
+    found: list[tuple[float, str]] = []
+    for plan in Path("runs").glob("*/plan.json"):
+        with contextlib.suppress(Refusal, OSError):
+            if read_lock(str(plan)).plan.recipe_file == os.path.abspath(recipe):
+                found.append((plan.stat().st_mtime, str(plan.parent)))
+    return f"its newest one here is {max(found)[1]}" if found else "none of this recipe is in runs/"
 
 
 def _refuse_another_start(folder: str, old: Plan, new: Plan) -> None:
-    """Raises Refusal where the folder, whose files stay as they are, would start something else than is needed here."""
+    """Raises Refusal where what the run was started with is not what its recipe asks for here and now."""
     changed = list(_changed(json.loads(to_json(old)), json.loads(to_json(new))))
     if changed:
         raise Refusal(

@@ -37,6 +37,7 @@ from grpo_recipes.trust.redact import redact
     "--out", metavar="FOLDER", help="Run folder; it must not exist yet. Default: runs/NAME-TIME, runs/NAME-smoke-TIME."
 )
 @click.option("--resume", "resuming", is_flag=True, help="Go on with an interrupted run; RECIPE is its run folder.")
+@click.option("--verify", "verifying", is_flag=True, help="Say what of a RUNDIR is not as it was written, and stop.")
 @click.option("--accept-drift", is_flag=True, help="Launch a RUNDIR or plan.json also if it is another experiment now.")
 @click.option("--allow-code", "allowed", metavar="SHA", multiple=True, help="Allow code of the recipe by its sha256.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
@@ -51,6 +52,7 @@ def run(
     smoke: bool,
     out: str | None,
     resuming: bool,
+    verifying: bool,
     accept_drift: bool,
     allowed: tuple[str, ...],
     as_json: bool,
@@ -59,6 +61,12 @@ def run(
 
     For a run folder or its plan.json exactly that plan, in a new folder, after it was said what is different by now.
     """
+    if verifying:
+        if overrides or accepted or target or out or validate_only or dry_run or smoke or resuming or allowed:
+            raise Refusal("--verify reads a run folder and starts nothing; with it goes --json")
+        from grpo_recipes.cli.verify import verify
+
+        return verify(recipe, as_json=as_json)
     if resuming:
         if overrides or accepted or target or out or validate_only or dry_run or smoke:
             raise Refusal("--resume goes on with the plan as it is; with it go --allow-code, --accept-drift and --json")
@@ -74,15 +82,18 @@ def run(
         return ready
     plan = smoke_plan(ready.plan) if smoke and not ready.plan.smoke else ready.plan
     if not dry_run:
+        from grpo_recipes.lock.completed import with_pinned_code
+
+        plan = with_pinned_code(plan, is_pinned=ready.is_pinned)
         ask_trust(plan, allowed)
-    folder = _write(plan, out, ready)
+    folder = _write(plan, out, ready, is_code_pinned=not dry_run)
     if dry_run:
         click.echo(folder)
         return EXIT_DONE
     if is_by_hand(plan):
         print_commands(plan, folder, as_json=as_json)
         return EXIT_DONE
-    return launched(folder, as_json=as_json, smoke=plan.smoke)
+    return launched(folder, plan.world.engine, as_json=as_json, smoke=plan.smoke)
 
 
 def _ready(recipe: str, stack: Stack, changes: Changes, answer_alone: AnswerAlone) -> Ready | int:
@@ -118,12 +129,14 @@ def _talk(resolution: Resolution) -> None:
         click.echo(f"{resolution.file}: {count_text(resolution.findings)}, nothing was started", err=True)
 
 
-def _write(plan: Plan, out: str | None, ready: Ready) -> str:
+def _write(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool) -> str:
     from grpo_recipes.lock.completed import completed
     from grpo_recipes.render.run_folder import write_run_folder
 
     if out is None:
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         out = os.path.join(ready.beside, f"{plan.name}-{'smoke-' if plan.smoke else ''}{stamp}")
-    whole = replace(completed(plan, is_pinned=ready.is_pinned), folder=os.path.abspath(out))
+    whole = replace(
+        completed(plan, is_pinned=ready.is_pinned, is_code_pinned=is_code_pinned), folder=os.path.abspath(out)
+    )
     return write_run_folder(whole, out, ready.recipe_text)

@@ -10,10 +10,27 @@ _HOLES = 64 << 30
 
 
 class NotRegular(OSError):
-    """What a path names may never end. The text says why."""
+    """What a path names is no file or folder to use: it may never end, or leads elsewhere. The text says why.
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(None, reason)
+    path: what it is about, where the caller does not say so.
+    """
+
+    def __init__(self, reason: str, path: str | None = None) -> None:
+        super().__init__(None, reason, *([] if path is None else [path]))
+
+    def __str__(self) -> str:
+        return str(self.strerror) if self.filename is None else f"{self.filename}: {self.strerror}"
+
+
+def kind(status: os.stat_result) -> str:
+    """What something is, in words of a refusal."""
+    if stat.S_ISLNK(status.st_mode):
+        return "it is a link"
+    if stat.S_ISDIR(status.st_mode):
+        return "it is a folder"
+    if stat.S_ISREG(status.st_mode):
+        return "it is a file"
+    return "it is a device, a pipe or a socket, which may never end"
 
 
 def open_regular(path: str | Path) -> BinaryIO:
@@ -25,10 +42,8 @@ def open_regular(path: str | Path) -> BinaryIO:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            raise NotRegular("it is a folder")
         if not stat.S_ISREG(status.st_mode):
-            raise NotRegular("it is a device, a pipe or a socket, which may never end")
+            raise NotRegular(kind(status))
         if status.st_size > _HOLES and status.st_blocks * 512 < status.st_size // 2:
             raise NotRegular("it is larger than 64 GiB and mostly holes")
         if status.st_size == 0:

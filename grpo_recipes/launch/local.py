@@ -9,12 +9,14 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO, cast
 
 from grpo_recipes.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_TRAINER_FAILED, Refusal
+from grpo_recipes.facts.regular_file import NotRegular
+from grpo_recipes.folder_files import open_to_append, open_to_read, status
 from grpo_recipes.folder_lock import LAUNCHING, Busy, Lock, held, holder
 from grpo_recipes.launch import supervisor
 from grpo_recipes.launch.asked import Asked, never_stopped_by_talk, signals_noted
@@ -23,6 +25,9 @@ from grpo_recipes.launch.metrics import METRICS_FILE, number, read_new
 from grpo_recipes.launch.progress import Progress, progress
 from grpo_recipes.launch.redacted_log import redacted_log
 from grpo_recipes.record.run_record import RECORD_FILE, RunRecord, amend_record, read_record
+from grpo_recipes.run_entries import refuse_foreign_entries, told
+from grpo_recipes.surroundings import absolute_places
+from grpo_recipes.surroundings import told as told_of_places
 from grpo_recipes.trust.redact import redact
 from grpo_recipes.trust.redacted_file import RedactedFile
 
@@ -34,12 +39,19 @@ _SHOWN_LINES = 30
 _RANK_FAILURE = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
 
 
-def launch(folder: str, *, resume: bool = False, echo: TextIO = sys.stderr) -> int:
+def launch(
+    folder: str,
+    *,
+    resume: bool = False,
+    echo: TextIO = sys.stderr,
+    prepare: Callable[[], Sequence[str]] = list,
+) -> int:
     """Trains a run folder to its end, shows how it goes on `echo`, and returns the exit code.
 
     The first SIGINT, SIGTERM or SIGHUP lets the trainers save and stop, the second kills them. A terminal, pipe or disk
     behind `echo` that is gone, full or stopped changes nothing, which train.log says. All output goes there; run.json
     has how the run ended, also when the worker could not say so itself.
+    prepare: called when the folder is taken and nothing was started; returns lines to say.
     Call from the main thread. Raises Refusal if the folder is already being trained, has no launch.sh or cannot be
     written, and, with the exit code of the run, if it was removed or run.json cannot say how the run ended.
     """
@@ -50,7 +62,9 @@ def launch(folder: str, *, resume: bool = False, echo: TextIO = sys.stderr) -> i
             f"  = fix: grpo-run RECIPE --dry-run writes one"
         )
     log = os.path.join(folder, LOG_FILE)
-    with _taken(folder) as lock, _progress(echo) as (shown, screen):
+    with taken(folder) as lock, _progress(echo) as (shown, screen):
+        for line in prepare():
+            shown.say(line)
         before = _fingerprint(folder)
         log_start = os.path.getsize(log)
         shown.say(f"training in {folder}; the whole output is in {LOG_FILE} there")
@@ -77,16 +91,18 @@ def is_running(folder: str) -> bool:
 
 
 @contextlib.contextmanager
-def _taken(folder: str) -> Iterator[Lock]:
+def taken(folder: str) -> Iterator[Lock]:
     """Holds the folder for one training, whose worker holds it too. Raises Refusal where another one has it."""
     place = Path(folder)
     with contextlib.ExitStack() as stack:
         try:
             lock = stack.enter_context(held(place, LAUNCHING))
-            with open(os.path.join(folder, LOG_FILE), "ab"):
-                pass  # nothing is started where its output could not be written
+            refuse_foreign_entries(place)
+            os.close(open_to_append(place, LOG_FILE))  # nothing is started where its output could not be written
         except Busy as busy:
             raise Refusal(str(busy)) from None
+        except NotRegular as problem:
+            raise Refusal(told(problem)) from None
         except OSError as problem:
             raise Refusal(
                 f"{folder}: the run folder cannot be written\n  = because: {problem.strerror or problem}\n"
@@ -117,11 +133,14 @@ def _run(
     launch_id = uuid.uuid4().hex
     metrics = os.path.join(folder, METRICS_FILE)
     offset, started = 0, time.time()
+    inherited, dropped = absolute_places(os.environ)
+    if dropped:
+        shown.say(told_of_places(dropped))
     # Handlers come before the start: a Ctrl-C in between would leave a training without its watcher.
     with signals_noted() as asked, redacted_log(log) as output:
         child = subprocess.Popen(
             [*supervisor.COMMAND, folder, str(os.getpid()), *arguments],
-            env={**os.environ, "PYTHON": sys.executable, _LAUNCH_ID: launch_id},
+            env={**inherited, "PYTHON": sys.executable, _LAUNCH_ID: launch_id},
             stdin=subprocess.DEVNULL,
             stdout=output.writing,
             stderr=subprocess.STDOUT,
@@ -187,10 +206,10 @@ def _end(child: subprocess.Popen[bytes], launch_id: str) -> None:
 def _fingerprint(folder: str) -> tuple[int, int] | None:
     """Changes with each writing of run.json, so that an earlier attempt's record is not taken for it."""
     try:
-        status = os.stat(os.path.join(folder, RECORD_FILE))
+        found = status(Path(folder), RECORD_FILE)
     except OSError:
         return None
-    return status.st_ino, status.st_mtime_ns
+    return None if found is None else (found.st_ino, found.st_mtime_ns)
 
 
 def _stop_if_gone(folder: str, lock: Lock) -> None:
@@ -247,7 +266,7 @@ def _death(code: int) -> str:
 def _text_after(path: str, offset: int) -> str:
     """A file's text from a byte on, at most its last megabyte; nothing where it cannot be read."""
     try:
-        with open(path, "rb") as file:
+        with open_to_read(Path(path).parent, Path(path).name) as file:
             file.seek(max(offset, file.seek(0, os.SEEK_END) - (1 << 20)))
             return file.read().decode(errors="replace")
     except OSError:

@@ -1,37 +1,56 @@
 """metrics.jsonl while it grows: one JSON object per line."""
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from grpo_recipes.bounded_json import parsed
+from grpo_recipes.folder_files import open_to_read
 
 METRICS_FILE = "metrics.jsonl"
+LARGEST = 1 << 30
+_PART = 16 << 20
+_PARTS_AT_ONCE = 16
 Event = Mapping[str, object]
 
 
 def read_new(path: str, offset: int) -> tuple[list[Event], int]:
     """The events after byte `offset`, and the offset to go on from; a line without its end waits for it.
 
-    A missing file has no events; one that became shorter is read from its start; other JSON is left out.
+    A missing file has no events; one that became shorter is read from its start; other JSON is left out, and so is a
+    line of 16 MiB. No more than 256 MiB are read at once, and nothing of a file of more than a GiB.
     """
+    events: list[Event] = []
     try:
-        with open(path, "rb") as file:
-            size = file.seek(0, 2)
-            if size < offset:
+        with open_to_read(Path(path).parent, Path(path).name, LARGEST) as file:
+            if file.seek(0, 2) < offset:
                 offset = 0
-            if size == offset:
-                return [], offset
-            file.seek(offset)
-            content = file.read()
+            for _ in range(_PARTS_AT_ONCE):
+                file.seek(offset)
+                content = file.read(_PART)
+                complete = content[: content.rfind(b"\n") + 1]
+                if not complete and len(content) < _PART:
+                    break
+                offset += len(complete or content)
+                events += [event for event in map(_event, complete.splitlines()) if event is not None]
     except FileNotFoundError:
         return [], 0
     except OSError:
-        return [], offset  # of a disk that fails; how the run ended says more
-    complete = content[: content.rfind(b"\n") + 1]
-    return [event for event in map(_event, complete.splitlines()) if event is not None], offset + len(complete)
+        pass  # of a disk that fails; how the run ended says more
+    return events, offset
+
+
+def read_all(path: str) -> Iterator[Event]:
+    """The events of a file, one after the other, as read_new."""
+    offset, before = 0, -1
+    while offset != before:
+        before = offset
+        events, offset = read_new(path, offset)
+        yield from events
 
 
 def _event(line: bytes) -> Event | None:
     try:
-        value = json.loads(line)
+        value = parsed(line)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

@@ -15,6 +15,7 @@ from typing import Any
 from grpo_recipes.errors import EXIT_INTERNAL, Refusal
 from grpo_recipes.launch import supervisor
 from grpo_recipes.launch.redacted_log import redacted_log
+from grpo_recipes.surroundings import absolute_places
 from grpo_recipes.trust.redact import redact
 
 ANSWER_FILE = "preflight-answer.json"
@@ -52,7 +53,7 @@ def answer_of(folder: str) -> dict[str, Any]:
     with redacted_log(str(log)) as output:
         child = subprocess.Popen(
             [*supervisor.COMMAND, folder, str(os.getpid())],
-            env={**os.environ, "PYTHON": sys.executable, "TMPDIR": scratch},
+            env={**absolute_places(os.environ)[0], "PYTHON": sys.executable, "TMPDIR": scratch},
             stdin=subprocess.DEVNULL,
             stdout=output.writing,
             stderr=subprocess.STDOUT,

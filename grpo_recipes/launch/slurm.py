@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import json
 import os
 import shlex
 import shutil
@@ -10,17 +9,31 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
+from grpo_recipes.bounded_json import parsed
 from grpo_recipes.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_TRAINER_FAILED, Refusal
+from grpo_recipes.facts.regular_file import NotRegular
+from grpo_recipes.folder_files import open_to_append, open_to_read, read_bytes, status
+from grpo_recipes.folder_lock import holder
 from grpo_recipes.launch.local import LOG_FILE
 from grpo_recipes.launch.metrics import METRICS_FILE, number, read_new
 from grpo_recipes.launch.progress import Progress, progress
-from grpo_recipes.launch.slurm_job import Job, Seen, clean_environment, is_queued, look_at, remember, submitted_job
+from grpo_recipes.launch.slurm_job import (
+    JOB_FILE,
+    Job,
+    Seen,
+    clean_environment,
+    is_queued,
+    look_at,
+    remember,
+    submitted_job,
+)
 from grpo_recipes.record.run_record import amend_record, read_record
+from grpo_recipes.run_entries import refuse_foreign_entries, told
 from grpo_recipes.trust.redact import redact
 
 JOB_SCRIPT = "job.sbatch"
@@ -29,23 +42,62 @@ _SOON_S = 1.0
 _LOOK_S = 0.5
 SLURM_LOG_FILE = "slurm.log"
 _ENDS_FILE = "job_ends.jsonl"
+_SUBMIT_LOCK = ".submit.lock"
 _SHOWN_LINES = 30
+_LONGEST_END = 1 << 20
 _LEAVING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def launch_job(folder: str, *, resume: bool = False, echo: TextIO = sys.stderr, poll_s: float = POLL_S) -> int:
-    """Submits a run folder, or with `resume` follows its job where that is still queued, and returns the exit code.
+def launch_job(
+    folder: str,
+    *,
+    resume: bool = False,
+    echo: TextIO = sys.stderr,
+    poll_s: float = POLL_S,
+    prepare: Callable[[], Sequence[str]] = list,
+) -> int:
+    """Submits a run folder, follows its job, and returns the exit code.
 
     A first SIGINT, SIGTERM or SIGHUP ends the following and not the job; the exit code is that of an interrupted run.
-    poll_s: seconds between two questions to Slurm. Call from the main thread. Raises Refusal where there is no sbatch,
-    sbatch refuses the job, or, without `resume`, a job of the folder is queued.
+    poll_s: seconds between two questions to Slurm. prepare: called when nobody else submits the folder or trains in it;
+    returns lines to say. Call from the main thread. Raises Refusal where there is no sbatch, sbatch refuses the job,
+    somebody else submits the folder now, or a job of it is queued.
     """
     folder = os.path.abspath(folder)
-    log = os.path.join(folder, LOG_FILE)
+    try:
+        refuse_foreign_entries(Path(folder))
+    except NotRegular as problem:
+        raise Refusal(told(problem)) from None
+
+    def submitted(shown: Progress) -> Job:
+        with _submitting(folder):
+            for line in prepare():
+                shown.say(line)
+            return _submitted(folder, shown, ["--resume"] if resume else [])
+
+    return _to_its_end(folder, submitted, echo, poll_s)
+
+
+def follow_job(folder: str, *, echo: TextIO = sys.stderr, poll_s: float = POLL_S) -> int:
+    """Follows the job of a run folder, as launch_job does; nothing is submitted, whatever becomes of it."""
+    folder = os.path.abspath(folder)
+
+    def found(shown: Progress) -> Job:
+        job = submitted_job(folder)
+        if job is None:
+            raise Refusal(f"{folder}: its job is gone from {JOB_FILE}\n  = fix: --resume once more")
+        shown.say(f"following job {job.id} in {folder}; the whole output is in {LOG_FILE} there")
+        return job
+
+    return _to_its_end(folder, found, echo, poll_s)
+
+
+def _to_its_end(folder: str, find: Callable[[Progress], Job], echo: TextIO, poll_s: float) -> int:
     with progress(echo) as shown, _noted() as signals:
-        log_start = os.path.getsize(log) if os.path.exists(log) else 0
+        seen_log = status(Path(folder), LOG_FILE)
+        log_start = 0 if seen_log is None else seen_log.st_size
         began = time.time()
-        job = _job(folder, shown, resume=resume)
+        job = find(shown)
         stopping = f"to save and stop it: {' '.join(job.words('scancel', '--batch', '--signal=TERM', job.id))}"
         shown.say(stopping)
         seen = _followed(folder, job, began, shown, signals, poll_s)
@@ -59,27 +111,33 @@ def launch_job(folder: str, *, resume: bool = False, echo: TextIO = sys.stderr, 
     return code
 
 
-def _job(folder: str, shown: Progress, *, resume: bool) -> Job:
-    """The job to follow: a new one, or the one that is queued."""
+@contextlib.contextmanager
+def _submitting(folder: str) -> Iterator[None]:
+    """Lets nobody else submit the folder meanwhile. Raises Refusal as launch_job."""
     if shutil.which("sbatch") is None:
         raise Refusal(
             f"{folder}: there is no sbatch here\n"
             f"  = because: launch.engine is slurm, and its commands are not in PATH\n"
             f"  = fix: start it on a machine of the cluster that submits jobs; --dry-run only writes job.sbatch"
         )
-    with open(os.path.join(folder, ".submit.lock"), "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two submissions at once would not see each other's job
+    with open(open_to_append(Path(folder), _SUBMIT_LOCK), "a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two at once would not see each other's job
+        except BlockingIOError:
+            raise Refusal(
+                f"{folder}: it is being submitted now\n  = because: another grpo-run holds {_SUBMIT_LOCK}\n"
+                f"  = fix: --resume in a moment follows the job of that one"
+            ) from None
         job = submitted_job(folder)
         if job is not None and is_queued(folder):
-            if not resume:
-                raise Refusal(
-                    f"{folder}: its job {job.id} is still in the queue\n"
-                    f"  = because: two jobs cannot train in one folder\n"
-                    f"  = fix: --resume follows it, scancel {job.id} ends it"
-                )
-            shown.say(f"following job {job.id} in {folder}; the whole output is in {LOG_FILE} there")
-            return job
-        return _submitted(folder, shown, ["--resume"] if resume else [])
+            raise Refusal(
+                f"{folder}: its job {job.id} is still in the queue\n"
+                f"  = because: two jobs cannot train in one folder\n"
+                f"  = fix: --resume follows it, scancel {job.id} ends it"
+            )
+        if (other := holder(Path(folder))) is not None:
+            raise Refusal(str(other))
+        yield
 
 
 def _submitted(folder: str, shown: Progress, arguments: list[str]) -> Job:
@@ -169,8 +227,8 @@ def _conclude(folder: str, job: Job, seen: Seen) -> int:
 def _ends_of(folder: str, job: Job) -> list[object]:
     """What the job's script chose to do next at the end of each start: "requeue" or an exit code."""
     try:
-        lines = map(json.loads, Path(folder, _ENDS_FILE).read_text(encoding="utf-8").splitlines())
-        return [line["next"] for line in lines if line["job"] == job.id]
+        lines = map(parsed, read_bytes(Path(folder), _ENDS_FILE).splitlines())
+        return [line["next"] for line in lines if isinstance(line, dict) and line["job"] == job.id]
     except (OSError, ValueError, KeyError, TypeError):
         return []
 
@@ -193,8 +251,8 @@ def _noted() -> Iterator[list[str]]:
 def _show_end(folder: str, log_start: int, shown: Progress) -> None:
     """The last lines of what the job printed, or else of what Slurm said about it."""
     for name, start in ((LOG_FILE, log_start), (SLURM_LOG_FILE, 0)):
-        with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, name), "rb") as file:
-            file.seek(start)
+        with contextlib.suppress(OSError), open_to_read(Path(folder), name) as file:
+            file.seek(max(start, file.seek(0, os.SEEK_END) - _LONGEST_END))
             lines = redact(file.read().decode(errors="replace")).splitlines()[-_SHOWN_LINES:]
             if lines:
                 shown.say(f"the last {len(lines)} lines of {os.path.join(folder, name)}:")

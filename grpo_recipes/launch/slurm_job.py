@@ -7,8 +7,11 @@ import subprocess
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
-from grpo_recipes.whole_file import write_whole
+from grpo_recipes.bounded_json import read_json
+from grpo_recipes.folder_files import write_whole
+from grpo_recipes.surroundings import absolute_places
 
 JOB_FILE = "job.json"
 # Nothing follows on these; a job that is requeued is PENDING again.
@@ -24,7 +27,10 @@ _ENDED = (
     "REVOKED",
     "TIMEOUT",
 )
-_FIELD = re.compile(r"(?:^| )(JobState|Reason|NodeList|Restarts|ExitCode)=(\S*)")
+_FIELD = re.compile(r"(?:^| )(JobState|Reason|NodeList|Restarts|ExitCode|UserId)=(\S*)")
+_WORK_DIR = re.compile(r" WorkDir=(.*?)(?: [A-Za-z]+=|$)", re.MULTILINE)
+_ID = re.compile(r"[1-9][0-9]{0,18}")
+_CLUSTER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 # A controller that is busy or being restarted answers late.
 _ANSWER_S = 60.0
 
@@ -43,13 +49,18 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """How a job stands. state: Slurm's word, "" for a job that it has forgotten. starts: 1 for the first one."""
+    """How a job stands. state: Slurm's word, "" for a job that it has forgotten. starts: 1 for the first one.
+
+    user: the number of who submitted it, folder: where; None where Slurm does not say.
+    """
 
     state: str
     reason: str = ""
     nodes: str = ""
     starts: int = 1
     exit_code: int | None = None
+    user: int | None = None
+    folder: str | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -73,39 +84,53 @@ def look_at(job: Job) -> Seen | None:
         return Seen("") if "Invalid job id" in done.stdout + done.stderr else None
     found = dict(_FIELD.findall(done.stdout))
     code = found.get("ExitCode", "").partition(":")[0]
+    user = re.search(r"\(([0-9]+)\)$", found.get("UserId", ""))
+    work_dir = _WORK_DIR.search(done.stdout)
     return Seen(
         state=found.get("JobState", ""),
         reason=found.get("Reason", ""),
         nodes=found.get("NodeList", "").replace("(null)", ""),
         starts=int(found.get("Restarts", "0")) + 1,
         exit_code=int(code) if code.isdigit() else None,
+        user=None if user is None else int(user[1]),
+        folder=None if work_dir is None else work_dir[1].rstrip(),
     )
 
 
 def submitted_job(folder: str) -> Job | None:
-    """The job that a run folder was last submitted as, None where there is none."""
+    """The job that a run folder was last submitted as, None where there is none or the file is not of grpo-run."""
     try:
-        content = json.loads(Path(folder, JOB_FILE).read_text(encoding="utf-8"))
-        return Job(str(content["job"]), content.get("cluster"))
+        content = cast("dict[str, Any]", read_json(Path(folder), JOB_FILE))
+        job, cluster = str(content["job"]), content.get("cluster")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+    # Both become words of a command line.
+    is_plain = _ID.fullmatch(job) and (cluster is None or _CLUSTER.fullmatch(str(cluster)))
+    return Job(job, cluster) if is_plain else None
 
 
 def is_queued(folder: str) -> bool:
-    """Whether Slurm has a job of this folder that waits or runs, or cannot say."""
+    """Whether Slurm has a job of this user and this folder that waits or runs, or cannot say."""
     job = submitted_job(folder)
     seen = None if job is None else look_at(job)
-    return job is not None and (seen is None or not seen.has_ended)
+    return job is not None and (seen is None or (not seen.has_ended and _is_of(seen, folder)))
+
+
+def _is_of(seen: Seen, folder: str) -> bool:
+    """Whether a job is this user's and was of this folder; another cluster has a job of the same number."""
+    is_users = seen.user in (None, os.getuid())
+    return is_users and (seen.folder is None or os.path.realpath(seen.folder) == os.path.realpath(folder))
 
 
 def remember(folder: str, job: Job) -> None:
     """Writes job.json. Raises OSError."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     content = {"engine": "slurm", "job": job.id, "cluster": job.cluster, "submitted": now}
-    write_whole(Path(folder, JOB_FILE), json.dumps(content, indent=2) + "\n")
+    write_whole(Path(folder), JOB_FILE, json.dumps(content, indent=2) + "\n")
 
 
 def clean_environment(**more: str) -> dict[str, str]:
     """That of this process without what Slurm said of an outer job, which srun would take for options of this one."""
     kept = ("SLURM_CONF", "SLURM_CLUSTERS")
-    return {name: value for name, value in os.environ.items() if name in kept or not name.startswith("SLURM_")} | more
+    inherited = absolute_places(os.environ)[0]  # Slurm starts the job in the run folder
+    return {name: value for name, value in inherited.items() if name in kept or not name.startswith("SLURM_")} | more

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from grpo_recipes.launch.metrics import METRICS_FILE, evaluation_text, number, read_new
+from grpo_recipes.launch.metrics import METRICS_FILE, evaluation_text, number, read_all
 from grpo_recipes.launch.progress import clock
 from grpo_recipes.record.run_record import RunRecord
 from grpo_recipes.trust.redact import redact
@@ -86,7 +86,7 @@ def _guard_lines(guards: object) -> list[str]:
 
 def _reward_lines(record: RunRecord, folder: str | None) -> list[str]:
     """The mean reward of the first and the last steps that generated something; one step alone is noise."""
-    events = read_new(os.path.join(folder, METRICS_FILE), 0)[0] if folder is not None else [record.metrics]
+    events = read_all(os.path.join(folder, METRICS_FILE)) if folder is not None else [record.metrics]
     rewards = [reward for event in events if (reward := _step_reward(event)) is not None]
     if not rewards:
         return []

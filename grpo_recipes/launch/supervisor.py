@@ -32,9 +32,13 @@ from grpo_recipes.processes import (
     reap,
     send,
 )
+from grpo_recipes.surroundings import remove_unused
 
 # Without site-packages and without the folder it is started in, where a file could have the name of a module.
-_START = "import sys; sys.path.insert(0, sys.argv[1]); from grpo_recipes.launch.supervisor import main; main()"
+_START = (
+    "import sys; sys.path.insert(0, sys.argv[1]); import grpo_recipes; del sys.path[0]; "
+    "from grpo_recipes.launch.supervisor import main; main()"
+)
 COMMAND = (sys.executable, "-I", "-S", "-c", _START, str(Path(__file__).parents[2]))
 _POLL_S = 1.0
 _LEAVE_S = 1.0
@@ -54,7 +58,7 @@ def _ask_trainers(launcher: subprocess.Popen[bytes]) -> None:
 def _start(folder: str, arguments: list[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         ["bash", os.path.join(folder, "launch.sh"), *arguments],
-        cwd=folder,
+        cwd="/",  # where no file is taken for one of bash's; launch.sh finds its folder by its own name
         stdin=subprocess.DEVNULL,
         preexec_fn=be_launcher,
     )
@@ -97,6 +101,7 @@ def supervise(folder: str, parent: int, arguments: list[str]) -> int:
             reap(launcher)
     finally:
         kill_all_below([launcher])
+    remove_unused(Path(folder))
     code = launcher.wait()
     return code if code >= 0 else 128 - code
 

@@ -7,20 +7,49 @@ from typing import TypeVar
 
 from grpo_recipes.errors import Refusal
 from grpo_recipes.facts.digests import folder_content
-from grpo_recipes.facts.model_config import cached_commit
-from grpo_recipes.lock.hub import hub_commit
-from grpo_recipes.plan import Data, Model, Plan, Reward
+from grpo_recipes.facts.model_code import named_repositories
+from grpo_recipes.facts.model_config import cached_commit, cached_snapshot
+from grpo_recipes.lock.hub import fetch_configurations, hub_commit
+from grpo_recipes.plan import CODE_OF, Data, Model, Plan, Reward
+from grpo_recipes.trust.code import brings_remote_code
 
 Part = TypeVar("Part", Data, Reward)
 
 
-def completed(plan: Plan, *, is_pinned: bool = False) -> Plan:
+def with_pinned_code(plan: Plan, *, is_pinned: bool = False) -> Plan:
+    """The plan with what its remote code is, before anybody is asked to trust that: the model's folder read whole or
+    its commit, and the commit of each other repository that its configurations name. Others come back as they are.
+
+    is_pinned: as of `completed`. Raises Refusal for a file that cannot be read.
+    """
+    if not brings_remote_code(plan):
+        return plan
+    try:
+        model = _model(plan.model, is_pinned)
+    except OSError as problem:
+        raise Refusal(f"{problem.filename} cannot be read\n  = because: {problem.strerror or problem}") from None
+    folder: str | None = model.path
+    if model.source == "hub":
+        fetch_configurations(model.path, model.commit)
+        snapshot = cached_snapshot(model.path, model.commit)
+        folder = None if snapshot is None else str(snapshot)
+    names = {} if model.commit is None else {model.path: model.commit}
+    for name in [] if folder is None else named_repositories(folder):
+        known = plan.verified.get(f"{CODE_OF}{name}") if is_pinned else None
+        commit = known if isinstance(known, str) else _commit(name, None, "models")
+        names |= {} if commit is None or name in names else {name: commit}
+    return replace(plan, model=model, verified=plan.verified | {f"{CODE_OF}{name}": at for name, at in names.items()})
+
+
+def completed(plan: Plan, *, is_pinned: bool = False, is_code_pinned: bool = False) -> Plan:
     """The plan with the digest of each folder, the commit of each hub id as far as it can be known, and with what
     the worker must find. Reads folders whole, and asks the hub unless this is switched off.
 
-    is_pinned: a commit that the plan has stays, whatever the hub has by now.
+    is_pinned: a commit that the plan has stays, whatever the hub has by now. is_code_pinned: that of remote code does.
     Raises Refusal for a file that cannot be read.
     """
+    if not is_code_pinned:
+        plan = with_pinned_code(plan, is_pinned=is_pinned)
     try:
         whole = _whole(plan, is_pinned)
     except OSError as problem:
@@ -32,7 +61,7 @@ def _whole(plan: Plan, is_pinned: bool) -> Plan:
     evaluation = plan.evaluation
     return replace(
         plan,
-        model=_model(plan.model, is_pinned),
+        model=_model(plan.model, is_pinned or brings_remote_code(plan)),
         data=_data(plan.data, is_pinned),
         evaluation=None if evaluation is None else replace(evaluation, data=_data(evaluation.data, is_pinned)),
         rewards=tuple(_folder(reward, reward.kind == "model") for reward in plan.rewards),

@@ -1,12 +1,13 @@
 """run.json: how far a run came, how it ended and what it measured. The worker writes the same keys."""
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grpo_recipes.whole_file import write_whole
+from grpo_recipes.bounded_json import read_json
+from grpo_recipes.folder_files import write_whole
+from grpo_recipes.integrity.run_folder import record_text
 
 RECORD_FORMAT = 1
 RECORD_FILE = "run.json"
@@ -50,16 +51,14 @@ class RunRecord:
 
 
 def read_record(folder: str) -> RunRecord | None:
-    """The record of a run folder, or None when there is none that can be read; unknown keys are left out."""
+    """The record of a run folder, or None when there is none that can be read.
+
+    Unknown keys and values of another kind are left out.
+    """
     content = _read_keys(folder)
     if content is None:
         return None
-    known = {item.name for item in dataclasses.fields(RunRecord)}
-    kept = {key: value for key, value in content.items() if key in known and value is not None}
-    for key in ("evaluation", "metrics"):
-        if not isinstance(kept.get(key, {}), dict):
-            del kept[key]
-    return RunRecord(**kept)  # type: ignore[arg-type]
+    return RunRecord(**{key: value for key, value in content.items() if _is_of_its_kind(key, value)})  # type: ignore[arg-type]
 
 
 def write_record(folder: str, record: RunRecord) -> None:
@@ -77,13 +76,27 @@ def amend_record(folder: str, changes: Mapping[str, object]) -> RunRecord:
     return read_record(folder) or RunRecord()
 
 
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("run", "step", "max_steps", "exit_code"), int),
+    **dict.fromkeys(("status", "started", "ended", "message", "final", "checkpoint"), str),
+    **dict.fromkeys(("evaluation", "metrics"), dict),
+    **dict.fromkeys(("train_cpu_s", "train_wall_s"), (int, float)),
+    **dict.fromkeys(("checks", "proofs", "guards", "guards_not_seen"), list),
+    **dict.fromkeys(("vllm_server", "verified"), dict),
+}
+
+
+def _is_of_its_kind(key: str, value: object) -> bool:
+    return key in _KINDS and isinstance(value, _KINDS[key]) and not isinstance(value, bool)
+
+
 def _read_keys(folder: str) -> dict[str, object] | None:
     try:
-        content = json.loads(Path(folder, RECORD_FILE).read_text(encoding="utf-8"))
+        content = read_json(Path(folder), RECORD_FILE)
     except (OSError, ValueError):
         return None
     return content if isinstance(content, dict) else None
 
 
 def _write_keys(folder: str, content: Mapping[str, object]) -> None:
-    write_whole(Path(folder, RECORD_FILE), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    write_whole(Path(folder), RECORD_FILE, record_text(Path(folder), content))

@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from grpo_recipes.errors import Refusal
+from grpo_recipes.integrity.run_folder import write_integrity
 from grpo_recipes.plan import Plan, to_json
 from grpo_recipes.render.accelerate import accelerate_yaml
 from grpo_recipes.render.deepspeed import deepspeed_json
@@ -18,19 +19,24 @@ from grpo_recipes.render.slurm import job_sbatch
 
 COPIED_FILES = (
     "__init__.py",
+    "bounded_json.py",
+    "facts/__init__.py",
+    "facts/regular_file.py",
+    "folder_files.py",
     "folder_lock.py",
     "plan.py",
     "processes.py",
+    "run_entries.py",
     "standard_streams.py",
+    "surroundings.py",
     "terminal.py",
-    "whole_file.py",
     "trust/__init__.py",
-    "trust/environment.py",
     "trust/flow.py",
     "trust/redact.py",
     "trust/redacted_file.py",
+    "trust/secret_names.py",
 )
-COPIED_PARTS = ("worker", "rewards")
+COPIED_PARTS = ("integrity", "rewards", "worker")
 _FIX: dict[int | None, str] = {
     errno.ENOSPC: "make room",
     errno.EDQUOT: "remove files or raise the quota",
@@ -53,7 +59,8 @@ def write_run_folder(plan: Plan, folder: str, recipe_text: str) -> str:
         target.parent.mkdir(parents=True, exist_ok=True)
         building.mkdir()
         _write_files(plan, building, recipe_text)
-        _copy_worker(plan, building / "worker")
+        copy_worker(plan, building / "worker")
+        write_integrity(building)
         _put_in_place(building, target)
     except OSError as problem:
         number = _number(problem)
@@ -112,13 +119,13 @@ def _write_files(plan: Plan, folder: Path, recipe_text: str) -> None:
     (folder / "launch.sh").chmod(0o755)
 
 
-def _copy_worker(plan: Plan, worker: Path) -> None:
+def copy_worker(plan: Plan, worker: Path) -> None:
     """Copies what trains: the package's worker and rewards, the start file, and the user's reward files."""
     package = Path(str(files("grpo_recipes")))
     copy = worker / "grpo_recipes"
     copy.mkdir(parents=True)
-    (copy / "trust").mkdir()
     for file in COPIED_FILES:
+        (copy / file).parent.mkdir(exist_ok=True)
         shutil.copyfile(package / file, copy / file)
     for part in COPIED_PARTS:
         shutil.copytree(package / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))

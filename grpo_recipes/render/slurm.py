@@ -3,6 +3,7 @@
 import re
 
 from grpo_recipes.errors import Refusal
+from grpo_recipes.facts.sbatch_options import has_shape, is_allowed
 from grpo_recipes.plan import Plan, Slurm
 from grpo_recipes.render.job import job_of, launch_command, server_command
 from grpo_recipes.render.template import fill
@@ -11,7 +12,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.,:@%+/=\[\]-]*")
 
 
 def job_sbatch(plan: Plan) -> str | None:
-    """The text of job.sbatch; None where the engine is another one. Raises Refusal for an option with a line break."""
+    """The text of job.sbatch; None where the engine is another one. Raises Refusal for an option that is not free."""
     if plan.slurm is None:
         return None
     job = job_of(plan)
@@ -43,6 +44,9 @@ def _header(plan: Plan, slurm: Slurm) -> dict[str, str | int | bool]:
         "signal": f"B:USR1@{slurm.signal_seconds}",
         "requeue": True,
     }
+    for key, value in slurm.options.items():
+        if not is_allowed(key) or not has_shape(key, value):
+            raise Refusal(f"slurm.options.{key!r}: {value!r} is nothing that a recipe may ask sbatch for")
     return {key: value for key, value in wished.items() if value is not None} | slurm.options
 
 
@@ -52,7 +56,7 @@ def _option(key: str, value: str | int | bool) -> str:
         return f"--{key}"
     text = str(value)
     if not text.isprintable():
-        raise Refusal(f"slurm.options.{key}: {text!r} has a character that a line of job.sbatch cannot have")
+        raise Refusal(f"{key}: {text!r} has a character that a line of job.sbatch cannot have")
     if not _PLAIN.fullmatch(text):
         text = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return f"--{key}={text}"

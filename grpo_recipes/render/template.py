@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from grpo_recipes.surroundings import LISTS_OF_PLACES, OF_THE_LAUNCH
+
 if TYPE_CHECKING:
     from jinja2 import Environment
 
@@ -30,6 +32,7 @@ def _environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals.update(lists_of_places=LISTS_OF_PLACES, safe_path=OF_THE_LAUNCH)
     environment.filters["yaml"] = json.dumps
     environment.filters["shell"] = shlex.quote
     return environment

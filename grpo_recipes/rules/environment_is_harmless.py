@@ -1,14 +1,16 @@
 """A recipe's environment loads no code and carries no secret.
 
 LD_PRELOAD, PYTHONPATH and their like run code before the training starts, without anybody having allowed it; a token
-in a recipe travels with the file. Both are refused.
+in a recipe travels with the file. Both are refused. Variables that only tune are listed, with the shape of their
+values, and may be set. Any other may load code, write files or send data without its name saying so: a run asks for
+consent to it, as it does for a reward file.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context
-from grpo_recipes.trust.environment import refused
+from grpo_recipes.trust.environment import needs_consent, refused
 
 ID = "TRU001"
 
@@ -16,15 +18,29 @@ ID = "TRU001"
 def check(context: Context) -> Iterator[Finding]:
     for name, value in context.mapping("launch.environment").items():
         reason = refused(name, str(value))
-        if reason is None:
-            continue
-        path = ("launch", "environment", name)
-        yield context.finding(
-            ID,
-            f"environment variable {name} is refused",
-            "launch.environment",
-            because=[reason],
-            fix=f"remove {name}, and set it in the shell if the machine needs it",
-            patch=[Patch(path, remove=True)],
-            mark=context.source.mark(path),
-        )
+        if reason is not None:
+            path = ("launch", "environment", name)
+            yield context.finding(
+                ID,
+                f"environment variable {name} is refused",
+                "launch.environment",
+                because=[reason],
+                fix=f"remove {name}, and set it in the shell if the machine needs it",
+                patch=[Patch(path, remove=True)],
+                mark=context.source.mark(path),
+            )
+        elif needs_consent(name, str(value)):
+            yield _to_be_asked(context, name)
+
+
+def _to_be_asked(context: Context, name: str) -> Finding:
+    """The note for a variable, or for a value, that is not known to be harmless."""
+    return context.finding(
+        ID,
+        f"environment variable {name} asks for your consent at run",
+        "launch.environment",
+        because=["it is not on the list of variables that only tune, or its value has another shape than there"],
+        fix=f"--allow-code with the sha256 that run prints, or set {name} in the shell that starts grpo-run",
+        severity="note",
+        mark=context.source.mark(("launch", "environment", name)),
+    )

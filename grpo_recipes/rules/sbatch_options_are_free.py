@@ -1,100 +1,92 @@
-"""Options for sbatch are ones that the job's script leaves free, and stay on their line of it.
+"""Options for sbatch are ones that only choose and share out machines, written whole and in their own form.
 
-The keys of `slurm.options` are long options of sbatch without their dashes; each becomes one `#SBATCH` line. What the
-job cannot do without is written by grpo-run itself: where its output goes, how many tasks it has, when it is told to
-save. What the format has a key for is written there. A line break or a quotation mark in a value would begin another
-option.
+The keys of `slurm.options` are long options of sbatch without their dashes; each becomes one `#SBATCH` line. Those
+that a recipe may have are listed, with the form of their value: they say which machines the job gets, how much of
+them, and when. What the format has a key for is written there. What the job cannot do without, where its output goes
+or how many tasks it has, is written by grpo-run itself. What runs another program, reads or writes a file, or sends
+letters is for the user who submits the job: sbatch reads such options from the environment (SBATCH_*) and from its
+command line. sbatch takes any beginning of a name for the name, so only whole names are taken here.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from grpo_recipes.facts.sbatch_options import has_shape, home, is_allowed, is_the_users, longer, why_not
 from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules.context import Context
 from grpo_recipes.rules.machines import is_slurm
 
 ID = "WLD006"
 OPTIONS = "slurm.options"
 NAME = re.compile(r"[a-z][a-z0-9-]*[a-z0-9]")
-# What a quoted word of an #SBATCH line cannot hold.
-UNFIT = re.compile(r"[\"'\\`]")
-
-HOMES = {
-    "account": "slurm.account",
-    "cpus-per-task": "slurm.cpus_per_task",
-    "gpus": "launch.gpus_per_node",
-    "gpus-per-node": "launch.gpus_per_node",
-    "gpus-per-socket": "launch.gpus_per_node",
-    "gpus-per-task": "launch.gpus_per_node",
-    "job-name": "name",
-    "nodes": "launch.num_nodes",
-    "no-requeue": "slurm.max_requeues",
-    "ntasks": "launch.num_nodes",
-    "ntasks-per-core": "launch.num_nodes",
-    "ntasks-per-gpu": "launch.num_nodes",
-    "ntasks-per-node": "launch.num_nodes",
-    "ntasks-per-socket": "launch.num_nodes",
-    "partition": "slurm.partition",
-    "qos": "slurm.qos",
-    "requeue": "slurm.max_requeues",
-    "signal": "slurm.signal_seconds",
-    "time": "slurm.time",
-    "tres-per-task": "launch.gpus_per_node",
-}
-OWNED = {
-    **dict.fromkeys(("output", "error", "open-mode", "input"), "the job's output is train.log of the run folder"),
-    **dict.fromkeys(("export", "export-file"), "the job gets the environment of grpo-run, and launch.environment"),
-    **dict.fromkeys(("chdir", "wrap"), "the job is the run folder's own script"),
-    "array": "two runs cannot share a folder",
-    **dict.fromkeys(("distribution", "gpu-bind"), "each machine has one task, which starts its processes"),
-    **dict.fromkeys(("cluster", "clusters"), "the job is followed on the cluster where it was submitted"),
-    **dict.fromkeys(("wait", "parsable", "test-only", "quiet", "verbose"), "grpo-run itself calls sbatch"),
-    **dict.fromkeys(("help", "usage", "version"), "it submits no job"),
-}
 
 
 def check(context: Context) -> Iterator[Finding]:
     if not is_slurm(context):
         return  # WLD005 says that nobody reads the section
     for name, value in context.mapping(OPTIONS).items():
-        path = ("slurm", "options", name)
-        if path in context.refused:
+        if ("slurm", "options", name) in context.refused:
             continue
         if not NAME.fullmatch(name):
             yield _misspelt(context, name, value)
-        elif name in HOMES:
-            yield _finding(context, name, "one value has one place", f"write it as {HOMES[name]}, and remove it here")
-        elif name in OWNED:
-            yield _finding(context, name, OWNED[name], f"remove {name}")
-        elif name == "gres" and "gpu" in str(value):
+        elif (key := home(name)) is not None:
+            yield _not_here(context, name, "one value has one place", f"write it as {key}, and remove it here")
+        elif (because := why_not(name)) is not None:
+            yield _not_here(context, name, because, f"remove {name}{_by_hand(name)}")
+        elif not is_allowed(name):
+            yield _unknown(context, name, value)
+        elif name == "gres" and "gpu" in str(value).lower():
             gpus = "launch.gpus_per_node and slurm.gpu_type"
-            yield _finding(context, name, "one value has one place", f"write it as {gpus}, and remove it here")
-        elif isinstance(value, str) and (UNFIT.search(value) or not value.isprintable() or not value.strip()):
+            yield _not_here(context, name, "one value has one place", f"write it as {gpus}, and remove it here")
+        elif not has_shape(name, value):
             yield _unfit(context, name)
 
 
+def _by_hand(name: str) -> str:
+    """How the user passes an option that no recipe has."""
+    if not is_the_users(name):
+        return ""
+    variable = f"SBATCH_{name.upper().replace('-', '_')}"
+    return f"; who submits the job may pass it: sbatch --{name}, or {variable} where sbatch reads it"
+
+
 def _unfit(context: Context, name: str) -> Finding:
-    because = "a line break, a quotation mark or a backslash in it would begin something else there"
-    patch = [Patch(("slurm", "options", name), remove=True)]
-    return _found(context, name, f"the value of {name} is not one word of an #SBATCH line", because, None, patch)
+    because = "it is one word of an #SBATCH line, of letters, numbers and the signs that this option is written with"
+    return _found(context, name, f"the value of {name} has not the form of one", because, None, [_removal(name)])
 
 
 def _misspelt(context: Context, name: str, value: object) -> Finding:
     right = re.sub(r"[_\s]+", "-", name.strip().lstrip("-").lower())
-    is_name = NAME.fullmatch(right) is not None and right not in context.mapping(OPTIONS)
-    patch = [Patch(("slurm", "options", name), remove=True)]
-    if is_name and right not in HOMES and right not in OWNED:
-        patch.append(Patch(("slurm", "options", right), value))
+    is_better = is_allowed(right) and right not in context.mapping(OPTIONS)
+    patch = [_removal(name), *([Patch(("slurm", "options", right), value)] if is_better else [])]
     because = "the long name of an option, without its dashes, such as mem-per-gpu"
-    return _found(context, name, f"{name} is no option of sbatch", because, right if is_name else None, patch)
+    fix = right if NAME.fullmatch(right) and right not in context.mapping(OPTIONS) else None
+    return _found(context, name, f"{name} is no option of sbatch", because, fix, patch)
 
 
-def _finding(context: Context, name: str, because: str, fix: str) -> Finding:
-    patch = [Patch(("slurm", "options", name), remove=True)]
-    return _found(context, name, f"{name} is not written under slurm.options", because, fix, patch)
+def _unknown(context: Context, name: str, value: object) -> Finding:
+    whole = longer(name)
+    if whole:
+        because = f"sbatch would take it for {' or '.join(whole[:3])}"
+        patch = [_removal(name)]
+        if len(whole) == 1 and is_allowed(whole[0]) and whole[0] not in context.mapping(OPTIONS):
+            patch.append(Patch(("slurm", "options", whole[0]), value))
+        return _found(context, name, f"{name} is no whole name of an option", because, whole[0], patch)
+    near = nearest_words(name, longer(""), cutoff=0.75)
+    because = "it is none of those that a recipe may have" + (f"; the nearest is {near[0]}" if near else "")
+    return _not_here(context, name, because, f"remove {name}{_by_hand(name)}")
 
 
-def _found(context: Context, name: str, message: str, because: str, fix: str | None, patch: list[Patch]) -> Finding:
+def _not_here(context: Context, name: str, because: str, fix: str) -> Finding:
+    return _found(context, name, f"{name} is not written under slurm.options", because, fix, [_removal(name)])
+
+
+def _removal(name: str) -> Patch:
+    return Patch(("slurm", "options", name), remove=True)
+
+
+def _found(context: Context, name: str, message: str, because: str, fix: str | None, patch: Sequence[Patch]) -> Finding:
     path = ("slurm", "options", name)
     return context.finding(
         ID,
@@ -102,6 +94,6 @@ def _found(context: Context, name: str, message: str, because: str, fix: str | N
         f"{OPTIONS}.{name}",
         because=[because],
         fix=fix,
-        patch=patch,
+        patch=list(patch),
         mark=context.source.mark(path),
     )

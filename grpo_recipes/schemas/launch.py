@@ -27,4 +27,5 @@ class Launch(Section):
     """Port of the first machine where the processes of several machines find each other. slurm takes one that goes with
     the job."""
     environment: dict[str, str] = {}
-    """Environment variables of the training processes. Ones that load code or carry secrets are refused."""
+    """Environment variables of the training processes. Ones that load code or carry secrets are refused; ones that are
+    not known to be harmless ask for consent at run."""

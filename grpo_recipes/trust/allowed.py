@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from grpo_recipes.errors import Refusal
-from grpo_recipes.whole_file import write_whole
+from grpo_recipes.folder_files import write_whole
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -55,7 +55,7 @@ def allow(sha256s: Iterable[str]) -> None:
     path = allowed_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps({"allowed": sorted(known | new)}, indent=2) + "\n", 0o600)
+        write_whole(path.parent, path.name, json.dumps({"allowed": sorted(known | new)}, indent=2) + "\n", 0o600)
     except OSError as problem:
         raise Refusal(
             f"{path}: the list of allowed code cannot be written\n"

@@ -2,28 +2,37 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from grpo_recipes.errors import Refusal
-from grpo_recipes.plan import Plan
+from grpo_recipes.facts.model_code import code_files, named_repositories, whole_sha256
+from grpo_recipes.facts.model_config import cached_snapshot
+from grpo_recipes.plan import CODE_OF, Model, Plan
+from grpo_recipes.trust.allowed import allow, is_allowed
+from grpo_recipes.trust.environment import is_harmless, names_a_place
 
-SHORTEST_PREFIX = 12
+SHORTEST_PREFIX = 32
+SHOWN_DIGITS = 12
 MOST_NAMES = 4
+# What vLLM's server of the run is started with, by facts/data/vllm_server.json.
+SET_BY_GRPO_RUN = (("VLLM_SERVER_DEV_MODE", "1"),)
 
 
 @dataclass(frozen=True, slots=True)
 class CodePart:
     """One piece of foreign code.
 
-    kind: "python reward", "file imported by a reward", "remote code", "attention kernel" or "run folder".
-    what: it is, in words.
+    kind: "python reward", "file imported by a reward", "remote code", "attention kernel" or "environment variable".
+    what: it is, in words. is_fixed: the digest is that of all that it stands for; what is not fixed may be something
+    else next time, and is asked for each time.
     """
 
     kind: str
     what: str
     sha256: str
+    is_fixed: bool = True
 
 
 def code_parts(plan: Plan) -> list[CodePart]:
@@ -35,52 +44,80 @@ def code_parts(plan: Plan) -> list[CodePart]:
             for name, sha256 in reward.imports.items():
                 beside = os.path.join(os.path.dirname(str(reward.path)), name)
                 parts.setdefault(sha256, CodePart("file imported by a reward", beside, sha256))
-    arguments = (plan.arguments.model_init_kwargs, plan.arguments.GRPOConfig)
-    if any(keywords.get("trust_remote_code") for keywords in arguments):
-        part = _remote_code(plan)
-        parts.setdefault(part.sha256, part)
+    if brings_remote_code(plan):
+        for part in _remote_code(plan):
+            parts.setdefault(part.sha256, part)
     kernel = str(plan.arguments.model_init_kwargs.get("attn_implementation"))
     if "/" in kernel:
         part = CodePart(
             "attention kernel", f"{kernel} of the hub", hashlib.sha256(f"kernel {kernel}".encode()).hexdigest()
         )
         parts.setdefault(part.sha256, part)
+    for part in environment_parts(plan):
+        parts.setdefault(part.sha256, part)
     return list(parts.values())
 
 
-def folder_part(folder: str, foreign: Mapping[str, str]) -> list[CodePart]:
-    """The programs of a run folder that this grpo-run did not write so, as one part; none where all are its own.
+def environment_parts(plan: Plan) -> list[CodePart]:
+    """The environment variables that are not known to be harmless, of the training and of the server that it starts."""
+    server = None if plan.vllm is None else plan.vllm.server
+    given = [*plan.environment.items(), *([] if server is None else server.environment.items())]
+    return [
+        CodePart(
+            "environment variable", f"{name}={value}", _sha256(f"environment {name}={value}"), not names_a_place(value)
+        )
+        for name, value in given
+        if not is_harmless(name, value) and (name, value) not in SET_BY_GRPO_RUN
+    ]
 
-    foreign: their digests by name.
-    """
-    if not foreign:
-        return []
-    names = list(foreign)
-    some = ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
-    text = "".join(f"{digest} {name}\n" for name, digest in sorted(foreign.items()))
-    return [CodePart("run folder", f"{folder} ({some})", hashlib.sha256(text.encode()).hexdigest())]
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _remote_code(plan: Plan) -> CodePart:
-    """The model's own code: of a folder known by its content, of the hub by its name and revision."""
+def brings_remote_code(plan: Plan) -> bool:
+    """Whether the model's own code may run."""
+    arguments = (plan.arguments.model_init_kwargs, plan.arguments.GRPOConfig)
+    return any(keywords.get("trust_remote_code") for keywords in arguments)
+
+
+def _remote_code(plan: Plan) -> list[CodePart]:
+    """The model's own code: of a folder known by all that lies in it, of the hub by its commit; then that of others."""
     model = plan.model
     if model.source == "hub":
-        where = f"{model.path}@{model.revision}"
-        words = f"{model.path}, " + (
-            f"revision {model.revision}" if model.revision else "whatever its newest revision is"
-        )
-        return CodePart("remote code", words, hashlib.sha256(where.encode()).hexdigest())
-    digest = hashlib.sha256(model.path.encode())
-    folder = Path(model.path)
-    # auto_map in a configuration names the files, and may name another repository.
-    for file in sorted([*folder.rglob("*.py"), *folder.rglob("*config.json")]):
-        content = hashlib.sha256(file.read_bytes()).hexdigest()
-        digest.update(f"\n{file.relative_to(folder)} {content}".encode())
-    return CodePart("remote code", model.path, digest.hexdigest())
+        own, folder = _hub_code(model.path, model.commit, model.revision), cached_snapshot(model.path, model.commit)
+    else:
+        own, folder = _folder_code(model), Path(model.path)
+    others = [] if folder is None else [name for name in named_repositories(str(folder)) if name != model.path]
+    pinned = [(name, plan.verified.get(f"{CODE_OF}{name}")) for name in others]
+    return [
+        own,
+        *(_hub_code(name, commit if isinstance(commit, str) else None, None, model) for name, commit in pinned),
+    ]
+
+
+def _folder_code(model: Model) -> CodePart:
+    """The digest is that of the whole folder; where a plan says something else of it, also of that."""
+    try:
+        files = code_files(model.path)
+    except OSError as problem:
+        raise Refusal(f"{problem.filename} cannot be read\n  = because: {problem.strerror or problem}") from None
+    other = {name: digest for name, digest in model.files.items() if files.get(name) != digest}
+    text = f"remote code {whole_sha256(files)}" + (f" planned {whole_sha256(other)}" if other else "")
+    return CodePart("remote code", model.path, _sha256(text))
+
+
+def _hub_code(name: str, commit: str | None, revision: str | None, of: Model | None = None) -> CodePart:
+    """Without a commit it is something else tomorrow."""
+    at = commit or revision
+    words = f"{name}, " + (f"revision {at}" if at else "whatever its newest revision is")
+    if of is not None:
+        words += f", which {of.path} names"
+    return CodePart("remote code", words, _sha256(f"{name}@{at}"), commit is not None)
 
 
 def resolve_allowed(given: Iterable[str], parts: Sequence[CodePart]) -> list[str]:
-    """The full digests that `--allow-code` names, by the whole digest or by its first 12 or more digits.
+    """The full digests that `--allow-code` names, by the whole digest or by its first 32 or more digits.
 
     Raises Refusal for a text that is too short, fits nothing of this recipe, or fits several.
     """
@@ -94,7 +131,7 @@ def resolve_allowed(given: Iterable[str], parts: Sequence[CodePart]) -> list[str
             raise Refusal(
                 f"--allow-code {text}: no code of this recipe has this sha256\n"
                 f"  = because: a file that changed has another one; now there is "
-                f"{', '.join(part.sha256[:SHORTEST_PREFIX] for part in parts) or 'no code at all'}"
+                f"{', '.join(part.sha256[:SHOWN_DIGITS] for part in parts) or 'no code at all'}"
             )
         if len(fits) > 1:
             raise Refusal(f"--allow-code {text}: fits {len(fits)} pieces of code\n  = fix: write the whole sha256")
@@ -102,10 +139,24 @@ def resolve_allowed(given: Iterable[str], parts: Sequence[CodePart]) -> list[str
     return full
 
 
+def not_allowed(parts: Sequence[CodePart], given: Iterable[str]) -> list[CodePart]:
+    """The parts that their user has not allowed, after what `--allow-code` names is remembered.
+
+    What is not fixed is never remembered: it counts as allowed only while it is named.
+    """
+    named = set(resolve_allowed(given, parts))
+    allow(part.sha256 for part in parts if part.is_fixed and part.sha256 in named)
+    return [part for part in parts if part.sha256 not in named and not (part.is_fixed and is_allowed(part.sha256))]
+
+
 def refusal(parts: Sequence[CodePart]) -> str:
     """The message for code that was not allowed, with the line to paste."""
     lines = ["this recipe brings code that was not allowed to run yet"]
     lines += [f"  = because: {part.kind} {part.what} has the sha256 {part.sha256}" for part in parts]
     given = " ".join(f"--allow-code {part.sha256}" for part in parts)
+    each_time = [part.what for part in parts if not part.is_fixed]
     lines.append(f"  = fix: read it, then add {given}; it is remembered for you until the code changes")
+    if each_time:
+        some = ", ".join(each_time[:MOST_NAMES])
+        lines.append(f"  = note: asked for each time, since what it stands for may change: {some}")
     return "\n".join(lines)

@@ -1,34 +1,45 @@
-"""Which environment variables a recipe may set."""
+"""Which environment variables a recipe may set: harmless ones as they are, unknown ones with their user's consent.
 
+harmless_variables.json lists the harmless: their values are numbers, switches and words of a known shape, and none of
+them loads code, names a file that is read or written, or an address that something is sent to.
+"""
+
+import json
 import re
+from functools import cache
+from pathlib import Path
+
+from grpo_recipes.trust.secret_names import names_a_secret
 
 _NAME = r"[A-Z_][A-Z0-9_]*"
+_LONGEST_VALUE = 4096
+_LIST = Path(__file__).with_name("harmless_variables.json")
 
-# Every PYTHON* variable that is not named here changes what Python imports or runs.
-_HARMLESS_PYTHON = (
-    "ASYNCIODEBUG|DEVMODE|DONTWRITEBYTECODE|FAULTHANDLER|HASHSEED|INTMAXSTRDIGITS|IOENCODING|MALLOC"
-    "|NOUSERSITE|OPTIMIZE|UNBUFFERED|UTF8"
-)
 _REFUSED = (
     (
         "it makes programs load other code than the installed one",
         (
-            r"(LD|DYLD|GIT|BASH_FUNC)_.*"
-            r"|BASHOPTS|BASH_ENV|ENV|IFS|PATH|PROMPT_COMMAND|PS4|SHELLOPTS"
-            r"|CC|CUDA_HOME|CUDA_INJECTION64_PATH|CUDA_PATH|CXX|NCCL_NET_PLUGIN|NCCL_TUNER_PLUGIN"
-            r"|GCONV_PATH|LOCPATH|OPENSSL_CONF|TORCH_EXTENSIONS_DIR|TRITON_CACHE_DIR"
-            r"|GLIBC_TUNABLES|MPLBACKEND|NVTX_INJECTION64_PATH|OMP_TOOL_LIBRARIES|.*PLUGINS?(_.*)?"
-            r"|.*(TRUST_REMOTE_CODE|INSECURE|NO_WEIGHTS_ONLY|PICKLE).*|USE_HUB_KERNELS"
-            r"|(PERL5?|RUBY)(OPT|LIB|DB)|NODE_OPTIONS|_?(JAVA|JDK_JAVA)_?(TOOL_)?OPTIONS|(PIP|UV|CONDA)_.*|VIRTUAL_ENV"
-            r"|CUDAHOSTCXX|HOSTCC|NVCC.*|MAKEFLAGS|CMAKE_.*|[A-Z]*FLAGS|EDITOR|VISUAL|PAGER|BROWSER|BASH.*"
-            rf"|PYTHON(?!({_HARMLESS_PYTHON})$).*"
+            r"(LD|DYLD|GIT|BASH_FUNC|COVERAGE|CCACHE|CARGO|NPM_CONFIG|PIP|UV|CONDA|HIPCC)_.*"
+            r"|INTEL_(LIBITTNOTIFY|JIT_PROFILER).*|(COMPILER|GCC|LIB(GL|VA)|VK|VDPAU|GBM|UR_ADAPTERS|OCL_ICD|LUA)_.*"
+            r"|BASH.*|ENV|IFS|PATH|PROMPT_COMMAND|PS4|SHELLOPTS|CLASSPATH"
+            r"|CC|CPP|CXX|FC|F77|F90|AR|AS|LD|NM|RANLIB|(LD|LDCXX|CC)SHARED|CPATH"
+            r"|CUDA_HOME|CUDACXX|CUDA_INJECTION.*|CUDA_PATH|CUDAHOSTCXX|HOSTCC|HIPCXX|(PYTORCH_)?NVCC.*|NVTX_INJECTION.*"
+            r"|NCCL_(NET|TUNER|PROFILER|ENV|GIN|RMA)_PLUGIN|GCONV_PATH|LOCPATH|GLIBC_TUNABLES|LANGUAGE|OMP_TOOL_LIBRARIES"
+            r"|OPENSSL_(CONF|ENGINES|MODULES).*|TORCH_EXTENSIONS_DIR|TORCH_INDUCTOR_INSTALL_GXX|TORCHINDUCTOR_.*HOOK.*"
+            r"|TRITON_(CACHE_DIR|CACHE_MANAGER|REMOTE_CACHE_BACKEND)|.*PLUGINS?(_.*)?|.*_PRELOAD|RAY_.*HOOK.*"
+            r"|(IBV|RDMAV)_DRIVERS|_*(EGL|GLX)_.*|ZE_ENABLE_ALT_DRIVERS|RUSTC.*|TCLLIBPATH|MPLBACKEND"
+            r"|(GIO|GTK\d?|GDK|QT|QML\d?|ALSA|SASL|P11_KIT)_.*|LADSPA.*"
+            r"|.*(TRUST_REMOTE_CODE|INSECURE|NO_WEIGHTS_ONLY|PICKLE).*|USE_HUB_KERNELS|LOCAL_KERNELS"
+            r"|(PERL5?|RUBY)(OPT|LIB|DB)|NODE_OPTIONS|_?(JAVA|JDK_JAVA)_?(TOOL_)?OPTIONS|VIRTUAL_ENV|PYTEST_ADDOPTS"
+            r"|MAKEFLAGS|CMAKE_.*|[A-Z]*FLAGS|EDITOR|VISUAL|[A-Z]*PAGER|BROWSER|LESS(OPEN|CLOSE)|[A-Z]+_(ASKPASS|RSH|SSH)"
+            r"|PYTHON.*"
         ),
     ),
     (
         "it sends the tokens of this machine to an address of the recipe's choice",
         (
-            r"HF_ENDPOINT|WANDB_BASE_URL|CURL_CA_BUNDLE|REQUESTS_CA_BUNDLE|SSL_.*"
-            r"|HOSTALIASES|LOCALDOMAIN|RES_OPTIONS|NETRC|AWS_(CONFIG_FILE|PROFILE)|KRB5_CONFIG|OTEL_.*"
+            r"HF_ENDPOINT|WANDB_BASE_URL|CURL_CA_BUNDLE|REQUESTS_CA_BUNDLE|AWS_CA_BUNDLE|SSL_.*|SSLKEYLOGFILE"
+            r"|HOSTALIASES|LOCALDOMAIN|RES_OPTIONS|RESOLV_.*|NETRC|AWS_(CONFIG_FILE|PROFILE)|KRB5.*|OTEL_.*"
             r"|.*_(PROXY|URLS?|URIS?|ENDPOINTS?|HOST|HOST_IP|ADDR|ADDRESS|DSN|SERVER|OVERRIDE)"
         ),
     ),
@@ -45,24 +56,54 @@ _REFUSED = (
     ),
     (
         "it names a place of the machine, which belongs to the user",
-        r".*_(PATHS?|DIRS?|DIRECTORY|FOLDER|FILES?|HOME|ROOT|CACHE|LIBS?|LIBRARY|LIBRARIES|PREFIX|EXECUTABLE|COMMAND)"
-        r"|TORCH_(TRACE|LOGS_OUT)",
+        (
+            r".*_(PATHS?|DIRS?|DIRECTORY|FOLDER|FILES?|HOME|ROOT|CACHE|LIBS?|LIBRARY|LIBRARIES|PREFIX|EXECUTABLE|COMMAND)"
+            r"|TORCH_(TRACE|LOGS_OUT)|KINETO_CONFIG|MATPLOTLIBRC|MPLCONFIGDIR|JITDUMPDIR|TZDIR|TERMINFO|HF_XET_LOG_DEST"
+            r"|(DEPENDENCIES|SUNPRO)_.*|MALLOC_(TRACE|CONF)|[A-Z]*SAN_OPTIONS|(CPU|HEAP)PROFILE"
+        ),
     ),
 )
-_SECRET_WORD = r"(?i)(^|_)(APIKEY|CREDENTIALS?|KEYS?|PASSWD|PASSWORDS?|SECRETS?|TOKENS?)(_|$)"
 
 
-def names_a_secret(name: str) -> bool:
-    """Whether a variable's name says that its value is secret: HF_TOKEN does, TOKENIZERS_PARALLELISM not."""
-    return re.search(_SECRET_WORD, name) is not None
+@cache
+def _shapes() -> dict[str, re.Pattern[str]]:
+    """The shape of the value of each harmless variable."""
+    content = json.loads(_LIST.read_text(encoding="utf-8"))
+    found = {}
+    for group in content["groups"]:
+        for shape, lines in group["names"].items():
+            pattern = re.compile(content["shapes"].get(shape, shape), re.ASCII)
+            found.update(dict.fromkeys(" ".join(lines).split(), pattern))
+    return found
+
+
+def is_harmless(name: str, value: str) -> bool:
+    """Whether a variable only tunes, and its value is one that does."""
+    shape = _shapes().get(name)
+    return shape is not None and len(value) <= _LONGEST_VALUE and shape.fullmatch(value) is not None
 
 
 def refused(name: str, value: str = "") -> str | None:
-    """Why a recipe may not set this environment variable, or None when it may."""
+    """Why a recipe may not set this variable, whoever consents; None when it may.
+
+    A listed variable is never refused for its value: one of another shape needs consent.
+    """
     if not re.fullmatch(_NAME, name):
         return "a name is made of A-Z, 0-9 and _ and does not start with a digit"
-    if "\0" in value or "\n" in value or "\r" in value:
+    if not value.isprintable() and re.search(r"[\0\n\r]", value):
         return "a value is one line without NUL"
     if names_a_secret(name):
         return "a recipe holds no secrets: set it in the shell that starts grpo-run"
+    if name in _shapes():
+        return None
     return next((reason for reason, names in _REFUSED if re.fullmatch(names, name)), None)
+
+
+def needs_consent(name: str, value: str) -> bool:
+    """Whether a recipe may set this variable after its user has allowed it, as it is with code."""
+    return refused(name, value) is None and not is_harmless(name, value)
+
+
+def names_a_place(value: str) -> bool:
+    """Whether a value may name a file, whose content nobody sees in the value."""
+    return bool(re.search(r"[/\\~$]|^\.|\.[A-Za-z][A-Za-z0-9]{0,5}($|[\s,:;=])", value))

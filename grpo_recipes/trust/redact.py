@@ -4,7 +4,7 @@ import os
 import re
 from functools import cache
 
-from grpo_recipes.trust.environment import names_a_secret
+from grpo_recipes.trust.secret_names import names_a_secret
 
 HIDDEN = "<redacted>"
 _SHORTEST_SECRET = 8

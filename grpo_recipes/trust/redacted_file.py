@@ -1,7 +1,9 @@
 """What a program prints, copied to a file without secrets. Whoever prints is never kept waiting by a full disk."""
 
 import os
+from pathlib import Path
 
+from grpo_recipes.folder_files import open_to_append
 from grpo_recipes.trust.flow import Flow
 from grpo_recipes.trust.redact import hide_secrets
 
@@ -20,7 +22,7 @@ class RedactedFile:
         self.lost = 0
         self.problem: OSError | None = None
         self.last_lost = b""
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = open_to_append(Path(path).parent, Path(path).name)
         self._rest = b""
         self._gap = 0
         self._flow = Flow()

@@ -3,28 +3,35 @@
 import sys
 from pathlib import Path
 
+from grpo_recipes.facts.regular_file import NotRegular
 from grpo_recipes.folder_lock import Busy, hold
+from grpo_recipes.run_entries import refuse_foreign_entries, told
 from grpo_recipes.trust.redact import hide_secrets
 from grpo_recipes.worker.folder_faults import explained
 from grpo_recipes.worker.record import Record
-from grpo_recipes.worker.stopped import EXIT_FAILED, EXIT_NOT_STARTED
+from grpo_recipes.worker.stopped import EXIT_FAILED, EXIT_NOT_STARTED, EXIT_STOPPED
 
 
 def begin(folder: Path, record: Record, lock: str | None, *, resumed: bool) -> int | None:
     """Takes a run folder and says in it that the run is running; returns the exit code where it cannot, else None.
 
     lock: one of folder_lock, None for a rank that leaves that to the first one. 2: another run has the folder, not a
-    byte of which was touched; 1: it cannot be written.
+    byte of which was touched; 3: something in the folder is not the run's own, and nothing was written; 1: it cannot be
+    written.
     """
     is_ours = False
     try:
         if lock is not None:
             hold(folder, lock)
         is_ours = True
+        refuse_foreign_entries(folder, deep=lock is not None)
         record.start(resumed=resumed)
     except Busy as busy:
         print(f"error: {busy}", file=sys.stderr, flush=True)
         return EXIT_NOT_STARTED
+    except NotRegular as problem:
+        print(hide_secrets(f"error: {told(problem)}"), file=sys.stderr, flush=True)
+        return EXIT_STOPPED
     except OSError as problem:
         message = explained(problem, record.same)
         if message is None:

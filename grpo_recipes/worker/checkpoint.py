@@ -5,37 +5,22 @@ replaced or removed is renamed away first. So a folder named checkpoint-<step> i
 """
 
 import contextlib
-import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.worker.manifest import NotWhole, read_manifest, sync_files, sync_folder, write_manifest
+from grpo_recipes.folder_files import remove_tree, rename, status
+from grpo_recipes.integrity.checkpoints import judged_checkpoints
+from grpo_recipes.integrity.digests import Digest
+from grpo_recipes.worker.manifest import own_digests, sync_folder, write_manifest, write_model_manifest
 
 WRITING = "writing"
 _REMOVED = ".removed-"
 
 
 def latest_checkpoint(checkpoints: Path) -> Path | None:
-    """The whole checkpoint of the highest step, None if there is none."""
-    return next((checkpoint for checkpoint, reason in judged_checkpoints(checkpoints) if reason is None), None)
-
-
-def judged_checkpoints(checkpoints: Path) -> Iterator[tuple[Path, str | None]]:
-    """All folders named as checkpoints, those of the highest steps first, with why one is not whole or None."""
-    for checkpoint in sorted(_all(checkpoints), key=step_of, reverse=True):
-        try:
-            read_manifest(checkpoint)
-        except NotWhole as problem:
-            yield checkpoint, str(problem)
-        else:
-            yield checkpoint, None
-
-
-def step_of(checkpoint: Path) -> int:
-    """The step of a folder named checkpoint-<step>."""
-    return int(checkpoint.name.partition("-")[2])
+    """The checkpoint of the highest step whose files have the names and sizes they should, None if there is none."""
+    return next((judged.folder for judged in judged_checkpoints(checkpoints) if judged.reason is None), None)
 
 
 def save_whole_checkpoints(trainer: Any, experiment: dict[str, Any], add: Callable[[Path], None]) -> None:
@@ -58,10 +43,12 @@ def save_whole_checkpoints(trainer: Any, experiment: dict[str, Any], add: Callab
             trainer.args.output_dir = str(checkpoints)
         add(writing / name)
         trainer.accelerator.wait_for_everyone()
+        digests = _digests_of_all_ranks(trainer, writing / name)
         if trainer.is_world_process_zero():
-            write_manifest(writing / name, trainer.state.global_step, trainer.accelerator.num_processes, experiment)
+            world_size = trainer.accelerator.num_processes
+            write_manifest(writing / name, trainer.state.global_step, world_size, experiment, digests)
             put_in_place(writing / name, checkpoints / name)
-            shutil.rmtree(writing, ignore_errors=True)
+            _remove(writing)
             remove_old(checkpoints, trainer.args.save_total_limit)
         trainer.accelerator.wait_for_everyone()
 
@@ -72,19 +59,19 @@ def remove_old(checkpoints: Path, limit: int | None) -> None:
     """Removes all but the `limit` whole checkpoints of the highest steps; None keeps all, 0 and less too."""
     if limit is None or limit <= 0:
         return
-    whole = [checkpoint for checkpoint, reason in judged_checkpoints(checkpoints) if reason is None]
+    whole = [judged.folder for judged in judged_checkpoints(checkpoints) if judged.reason is None]
     for checkpoint in whole[limit:]:
         with contextlib.suppress(OSError):
-            shutil.rmtree(_renamed_away(checkpoint))
+            remove_tree(checkpoints, _renamed_away(checkpoint).name)
 
 
 def put_in_place(written: Path, place: Path) -> None:
     """Renames a written folder to its place; one of an earlier attempt that lies there is replaced."""
-    old = _renamed_away(place) if place.exists() else None
-    os.replace(written, place)
+    old = _renamed_away(place) if status(place.parent, place.name) is not None else None
+    rename(place.parent, str(written.relative_to(place.parent)), place.name)
     sync_folder(place.parent)
     if old is not None:
-        shutil.rmtree(old, ignore_errors=True)
+        _remove(old)
 
 
 def save_final(trainer: Any, place: Path, hand_over: Callable[[Path], None]) -> None:
@@ -97,7 +84,7 @@ def save_final(trainer: Any, place: Path, hand_over: Callable[[Path], None]) -> 
     trainer.accelerator.wait_for_everyone()
     if trainer.is_world_process_zero():
         hand_over(writing)
-        sync_files(writing)
+        write_model_manifest(writing)
         put_in_place(writing, place)
     trainer.accelerator.wait_for_everyone()
 
@@ -111,7 +98,7 @@ def remove_leftovers(folder: Path) -> None:
         _writing(final),
         *folder.glob(f"{_REMOVED}*"),
     ):
-        shutil.rmtree(left, ignore_errors=True)
+        _remove(left)
 
 
 def _writing(place: Path) -> Path:
@@ -121,10 +108,23 @@ def _writing(place: Path) -> Path:
 def _renamed_away(place: Path) -> Path:
     """The place that a folder has now, under a name that nobody takes for it."""
     away = place.with_name(f"{_REMOVED}{place.name}")
-    shutil.rmtree(away, ignore_errors=True)
-    os.replace(place, away)
+    _remove(away)
+    rename(place.parent, place.name, away.name)
     return away
 
 
-def _all(checkpoints: Path) -> list[Path]:
-    return [path for path in checkpoints.glob("checkpoint-*") if path.name.partition("-")[2].isdigit()]
+def _remove(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        remove_tree(folder.parent, folder.name)
+
+
+def _digests_of_all_ranks(trainer: Any, folder: Path) -> dict[str, Digest]:
+    """The digests of what each rank wrote, on every rank. All ranks call it."""
+    count, rank = trainer.accelerator.num_processes, trainer.accelerator.process_index
+    own = own_digests(folder, rank, count)
+    if count == 1:
+        return own
+    from accelerate.utils import gather_object
+
+    told = gather_object([(name, digest.size, digest.sha256) for name, digest in own.items()])
+    return {name: Digest(size, sha256) for name, size, sha256 in told}

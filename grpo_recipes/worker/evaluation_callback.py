@@ -5,16 +5,20 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from transformers import TrainerCallback
 
-from grpo_recipes.whole_file import write_whole
+from grpo_recipes.bounded_json import parsed
+from grpo_recipes.folder_files import make_folder, read_bytes, write_whole
 from grpo_recipes.worker.evaluation import Judged, changes, evaluate, summary
 from grpo_recipes.worker.metrics import MetricsLog
 from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.stop_callback import StopCallback
+
+EVALUATION = "evaluation"
+_LARGEST = 4 << 30
 
 
 class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
@@ -37,7 +41,7 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         self.seconds = 0.0
         self.on_batch: Callable[[], None] = lambda: None
         self._trainer, self._plan, self._rows = trainer, plan, rows
-        self._folder, self._record, self._log, self._stop = folder / "evaluation", record, log, stop
+        self._run_folder, self._record, self._log, self._stop = folder, record, log, stop
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measures the untrained policy; a resumed run has done so."""
@@ -64,12 +68,12 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         self.seconds += seconds
         if self._log is None:
             return
-        self._folder.mkdir(exist_ok=True)
-        _write_rows(self._folder / f"step-{step}.jsonl", judged)
+        make_folder(self._run_folder, EVALUATION)
+        _write_rows(self._run_folder, step, judged)
         figures = {"step": step, **summary(judged, self._plan), "seconds": round(seconds, 3)}
         self._log.write("evaluation", **figures)
         _print(figures)
-        before = _read_rows(self._folder / "step-0.jsonl") if moment == "after" else None
+        before = _read_rows(self._run_folder, 0) if moment == "after" else None
         if before is not None and len(before) == len(judged):
             self._record.update_evaluation(after=figures, **changes(before, judged, self._plan))
         else:
@@ -86,15 +90,19 @@ def _print(figures: dict[str, Any]) -> None:
     )
 
 
-def _write_rows(path: Path, judged: list[Judged]) -> None:
-    lines = [json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in judged]
-    write_whole(path, "".join(lines))
+def _write_rows(folder: Path, step: int, judged: list[Judged]) -> None:
+    lines = ((json.dumps(asdict(row), ensure_ascii=False) + "\n").encode() for row in judged)
+    write_whole(folder, _file(step), lines)
 
 
-def _read_rows(path: Path) -> list[Judged] | None:
+def _file(step: int) -> str:
+    return f"{EVALUATION}/step-{step}.jsonl"
+
+
+def _read_rows(folder: Path, step: int) -> list[Judged] | None:
     """The rows of an evaluation, None where there was none or somebody removed or damaged them."""
     try:
-        with path.open(encoding="utf-8") as lines:
-            return [Judged(**json.loads(line)) for line in lines]
+        lines = read_bytes(folder, _file(step), _LARGEST).splitlines()
+        return [Judged(**cast("dict[str, Any]", parsed(line))) for line in lines]
     except (OSError, ValueError, TypeError):
         return None

@@ -1,11 +1,11 @@
 """The model with the new tokens of the recipe, as a folder that all ranks start from."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 
+from grpo_recipes.folder_files import remove_tree, status
 from grpo_recipes.worker.checkpoint import put_in_place
 from grpo_recipes.worker.model import trust_remote_code
 from grpo_recipes.worker.planned import Plan
@@ -18,7 +18,7 @@ def write_extended_model(plan: Plan, place: Path) -> None:
     around the mean of the others, from the run's seed. Embeddings are never made fewer: many models have
     spare rows. Call it before GRPOConfig is built, which under ZeRO-3 makes every load a collective one.
     """
-    if place.exists():
+    if status(place.parent, place.name) is not None:
         return
     set_seed(plan.arguments.GRPOConfig["seed"])
     origin: dict[str, Any] = {
@@ -32,7 +32,7 @@ def write_extended_model(plan: Plan, place: Path) -> None:
     if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
         model.resize_token_embeddings(len(tokenizer))
     writing = place.with_name(f".{place.name}.writing")
-    shutil.rmtree(writing, ignore_errors=True)
+    remove_tree(writing.parent, writing.name)
     model.save_pretrained(writing)
     tokenizer.save_pretrained(writing)
     put_in_place(writing, place)

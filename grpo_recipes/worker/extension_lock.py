@@ -4,16 +4,17 @@ torch builds an extension under a file named `lock`, has no time-out for it, and
 2.13.0 file_baton.py). DeepSpeed builds one for offloaded optimizer states, and one for nvme.
 """
 
-import json
 import os
 from pathlib import Path
+from typing import Any, cast
 
+from grpo_recipes.bounded_json import read_json
 from grpo_recipes.worker.stopped import Stopped
 
 
 def stop_at_stale_lock(folder: Path) -> None:
     """Raises Stopped if a run that offloads would wait for a lock that no process of this machine holds."""
-    if not _offloads(folder / "deepspeed.json"):
+    if not _offloads(folder):
         return
     locks = {lock.resolve() for depth in ("*", "*/*") for lock in extensions_folder().glob(f"{depth}/lock")}
     stale = sorted(str(lock) for lock in locks - _open_files()) if locks else []
@@ -34,10 +35,11 @@ def extensions_folder() -> Path:
     return Path(cache) / "torch_extensions"
 
 
-def _offloads(deepspeed_json: Path) -> bool:
-    if not deepspeed_json.exists():
+def _offloads(folder: Path) -> bool:
+    try:
+        zero = cast("dict[str, Any]", read_json(folder, "deepspeed.json")).get("zero_optimization", {})
+    except FileNotFoundError:
         return False
-    zero = json.loads(deepspeed_json.read_text(encoding="utf-8")).get("zero_optimization", {})
     devices = [zero.get(name, {}).get("device", "none") for name in ("offload_optimizer", "offload_param")]
     return any(device != "none" for device in devices)
 

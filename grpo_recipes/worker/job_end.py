@@ -1,13 +1,14 @@
 """What comes next when one start of a job has ended: back into the queue, or the end with an exit code.
 
-    python -m grpo_recipes.worker.job_end FOLDER before
-    python -m grpo_recipes.worker.job_end FOLDER after --job ID --before WORD --code N --max-requeues N [--told] ...
+    python -P worker/part.py job_end FOLDER before
+    python -P worker/part.py job_end FOLDER after --job ID --before WORD --code N --max-requeues N [--told] ...
 
 "before" prints a word that tells this start's run.json from an earlier one. "after" prints "requeue" or the exit code;
 the reason is said on stderr, in run.json and in job_ends.jsonl.
 """
 
 import argparse
+import contextlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,9 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.worker.checkpoint import latest_checkpoint, step_of
+from grpo_recipes.bounded_json import parsed
+from grpo_recipes.folder_files import open_to_append, read_bytes, status
+from grpo_recipes.integrity.checkpoints import step_of
+from grpo_recipes.worker.checkpoint import latest_checkpoint
 from grpo_recipes.worker.record import Record
-from grpo_recipes.worker.stopped import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
+from grpo_recipes.worker.stopped import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_STARTED
 
 ENDS_FILE = "job_ends.jsonl"
 REQUEUE = "requeue"
@@ -35,6 +39,7 @@ class Ended:
     step, step_before: of the newest whole checkpoint. told: it was asked to stop for good. preempted: Slurm needs its
     machines for another job, and puts it back. server_ended: the step of its vLLM server ended before the training.
     requeues: how often it has put itself back. fruitless: how many starts right before this one gained no step.
+    is_another: run.json is that of another run, which trains in the folder and so kept this job out of it.
     """
 
     code: int
@@ -47,6 +52,7 @@ class Ended:
     server_ended: bool = False
     requeues: int = 0
     fruitless: int = 0
+    is_another: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,8 @@ class Next:
 
 def decide(ended: Ended) -> Next:
     """Whether there is a point in going on, and the exit code where there is none."""
+    if ended.is_another:
+        return Next(EXIT_NOT_STARTED, "another run trains in this folder, and goes on")
     status = None if ended.record is None else ended.record.get("status")
     code = None if ended.record is None else ended.record.get("exit_code")
     if status == "completed":
@@ -101,14 +109,16 @@ def after(folder: Path, job: str, word: str, code: int, max_requeues: int, **how
     fingerprint, _, step_before = word.partition("/")
     earlier = [line for line in _ends(folder) if line.get("job") == job]
     record = Record(folder, 0)
+    content = record.read() or None if _fingerprint(folder) != fingerprint else None
     ended = Ended(
         code=code,
-        record=record.read() or None if _fingerprint(folder) != fingerprint else None,
+        record=content,
         step=_step(folder),
         step_before=int(step_before),
         max_requeues=max_requeues,
         requeues=sum(line.get("counted") is True for line in earlier),
         fruitless=_fruitless(earlier),
+        is_another=content is not None and content.get("status") == "running" and content.get("slurm_job") != job,
         **how,
     )
     found = decide(ended)
@@ -122,7 +132,7 @@ def after(folder: Path, job: str, word: str, code: int, max_requeues: int, **how
         "counted": found.exit_code is None and not ended.preempted,
         "because": found.because,
     }
-    with (folder / ENDS_FILE).open("a", encoding="utf-8") as file:
+    with open(open_to_append(folder, ENDS_FILE), "a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
     return found
 
@@ -146,10 +156,15 @@ def _fruitless(lines: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _ends(folder: Path) -> list[dict[str, Any]]:
-    try:
-        return [json.loads(line) for line in (folder / ENDS_FILE).read_text(encoding="utf-8").splitlines()]
-    except FileNotFoundError:
-        return []
+    """The ends of earlier starts; what is no such line is left out."""
+    found = []
+    with contextlib.suppress(OSError):
+        for line in read_bytes(folder, ENDS_FILE).splitlines():
+            with contextlib.suppress(ValueError):
+                end = parsed(line)
+                if isinstance(end, dict) and all(isinstance(end.get(key), int) for key in ("step", "step_before")):
+                    found.append(end)
+    return found
 
 
 def _step(folder: Path) -> int:
@@ -159,11 +174,8 @@ def _step(folder: Path) -> int:
 
 def _fingerprint(folder: Path) -> str:
     """Changes with each writing of run.json, which is replaced as a whole."""
-    try:
-        status = (folder / "run.json").stat()
-    except FileNotFoundError:
-        return "none"
-    return f"{status.st_ino}.{status.st_mtime_ns}"
+    found = status(folder, "run.json")
+    return "none" if found is None else f"{found.st_ino}.{found.st_mtime_ns}"
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -187,7 +199,3 @@ def main(arguments: Sequence[str]) -> None:
     found = after(given.folder, given.job, given.before, given.code, given.max_requeues, **how)
     print(REQUEUE if found.exit_code is None else found.exit_code)
     print(f"job {given.job}: {found.because}", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

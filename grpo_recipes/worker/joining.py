@@ -104,6 +104,6 @@ def _secret_in(folder: Path, mark: str) -> str | None:
     if not _MARKS.fullmatch(mark):
         return None
     give_up = time.monotonic() + ANSWER_S / 2
-    while (secret := read_secret(folder / mark)) is None and time.monotonic() < give_up:
+    while (secret := read_secret(folder, mark)) is None and time.monotonic() < give_up:
         time.sleep(POLL_S)
     return secret

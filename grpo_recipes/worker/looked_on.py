@@ -12,7 +12,11 @@ from pathlib import Path
 from grpo_recipes.processes import prctl
 
 _PR_SET_PTRACER = 0x59616D61
-_START = "import sys; sys.path.insert(0, sys.argv[1]); from grpo_recipes.worker.onlooker import main; main()"
+# The package alone is found in that folder, no other module.
+_START = (
+    "import sys; sys.path.insert(0, sys.argv[1]); import grpo_recipes; del sys.path[0]; "
+    "from grpo_recipes.worker.onlooker import main; main()"
+)
 _ANSWER_S = 90.0
 _BYE_S = 2.0
 

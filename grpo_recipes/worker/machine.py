@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.folder_files import read_bytes
+
 SAID_EVERY_S = 30.0
 ANSWER_S = 60.0  # to find the mark of machine 0 in a shared folder: a network file system looks again after 30
 POLL_S = 0.2
@@ -30,5 +32,5 @@ class Machine:
 
     def introduction(self) -> dict[str, Any]:
         """What it has, for machine 0 to compare."""
-        plan = hashlib.sha256((self.folder / "plan.json").read_bytes()).hexdigest()
+        plan = hashlib.sha256(read_bytes(self.folder, "plan.json")).hexdigest()
         return {"node": self.node, "nodes": self.nodes, "plan": plan, "host": socket.gethostname(), "pid": os.getpid()}

@@ -1,89 +1,51 @@
-"""What a checkpoint consists of: a small file in it that is written last. Without one it is not whole."""
+"""Writes what a checkpoint or a model consists of, with a digest of each file, when all of it is safe on the disk."""
 
-import json
-import os
-from dataclasses import asdict, dataclass
+import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-MANIFEST = "grpo_run.json"
-MANIFEST_FORMAT = 1
-# transformers puts it into a checkpoint that it writes after a signal, and takes it out when that is done.
-UNFINISHED = "checkpoint-is-incomplete.txt"
+from grpo_recipes.integrity.digests import Digest, digests_of, sizes_in, sync, sync_folders
+from grpo_recipes.integrity.manifest import MANIFEST, Manifest, checkpoint_text, model_text
+
 # What another release of would compute with other bits.
 _PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "deepspeed")
+# Of a name like global_step4/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt, rng_state_1.pth or __1_0.distcp.
+_OF_A_RANK = re.compile(r"(?:pp_rank_|rng_state_|grpo_run_|reference_|__)(\d{1,9})")
 
 
-class NotWhole(Exception):
-    """A folder that is no whole checkpoint; the text says why."""
+def write_manifest(
+    folder: Path,
+    step: int,
+    world_size: int,
+    experiment: dict[str, Any],
+    known: dict[str, Digest] | None = None,
+) -> None:
+    """Writes the manifest of all that lies in a checkpoint, with everything in it safe on the disk. Raises OSError.
 
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """The content of the file.
-
-    world_size: processes that wrote it. files: name to size in bytes, of all others. experiment: what defines the run,
-    as it was. stack: releases of the packages that trained.
+    known: digests of files that other processes have read; those that are missing or of another size are read here.
     """
-
-    step: int
-    world_size: int
-    files: dict[str, int]
-    experiment: dict[str, Any]
-    stack: dict[str, str]
-    checkpoint: int = MANIFEST_FORMAT
+    files = _digests(folder, known or {})
+    _write(folder, checkpoint_text(Manifest(step, world_size, files, experiment, installed())))
 
 
-def write_manifest(folder: Path, step: int, world_size: int, experiment: dict[str, Any]) -> None:
-    """Writes the manifest of all that lies in a folder, with everything in it safe on the disk. Raises OSError."""
-    manifest = Manifest(step, world_size, sync_files(folder), experiment, installed())
-    file = folder / MANIFEST
-    file.write_text(json.dumps(asdict(manifest), indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    _sync(file)
-    _sync(folder)
+def write_model_manifest(folder: Path) -> None:
+    """Writes the manifest of a trained or extended model, with everything in it safe on the disk. Raises OSError."""
+    _write(folder, model_text(_digests(folder, {})))
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a checkpoint that matches it. Raises NotWhole."""
-    if (folder / UNFINISHED).exists():
-        raise NotWhole(f"{UNFINISHED} lies in it: it was not written to its end")
-    try:
-        content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        found = Manifest(**content)
-    except FileNotFoundError:
-        raise NotWhole(f"no {MANIFEST} in it: it was not written to its end, or not by this grpo-run") from None
-    except (OSError, ValueError, TypeError) as problem:
-        raise NotWhole(f"its {MANIFEST} cannot be read ({type(problem).__name__})") from problem
-    if found.checkpoint != MANIFEST_FORMAT:
-        raise NotWhole(f"its {MANIFEST} has format {found.checkpoint}, this grpo-run reads {MANIFEST_FORMAT}")
-    if folder.name != f"checkpoint-{found.step}":
-        raise NotWhole(f"its {MANIFEST} is that of step {found.step}")
-    for name, size in found.files.items():
-        try:
-            is_now = (folder / name).stat().st_size
-        except OSError:
-            raise NotWhole(f"{name} is missing") from None
-        if is_now != size:
-            raise NotWhole(f"{name} has {is_now} bytes, {size} were written")
-    return found
+def own_digests(folder: Path, rank: int, world_size: int) -> dict[str, Digest]:
+    """The digests of those files of a checkpoint that a process wrote itself, safe on the disk. Raises OSError.
 
-
-def sync_files(folder: Path) -> dict[str, int]:
-    """Waits until all files of a folder are on the disk, with the folders; returns their sizes in bytes by name."""
-    sizes = {}
-    for where, _, names in os.walk(folder):
-        for name in names:
-            file = Path(where, name)
-            if file != folder / MANIFEST:
-                sizes[str(file.relative_to(folder))] = _sync(file)
-        _sync(Path(where))
-    return dict(sorted(sizes.items()))
+    They are in the memory of its machine, where reading them again costs no disk and no network.
+    """
+    names = [name for name in sizes_in(folder) if _writer(name, world_size) == rank]
+    return digests_of(folder, names, safe_on_disk=True)
 
 
 def sync_folder(folder: Path) -> None:
     """Waits until the names in a folder are on the disk."""
-    _sync(folder)
+    sync(folder)
 
 
 def installed() -> dict[str, str]:
@@ -97,14 +59,21 @@ def installed() -> dict[str, str]:
     return found
 
 
-def _sync(path: Path) -> int:
-    """Waits until a file or folder is on the disk; the size that it has when it was opened for this.
+def _writer(name: str, world_size: int) -> int:
+    """The rank that wrote a file, the first one where its name tells no other."""
+    found = _OF_A_RANK.search(name.rpartition("/")[2])
+    rank = 0 if found is None else int(found[1])
+    return rank if rank < world_size else 0
 
-    Another machine may have written it: a network file system shows its size to whoever opens it, not before.
-    """
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-        return os.fstat(number).st_size
-    finally:
-        os.close(number)
+
+def _digests(folder: Path, known: dict[str, Digest]) -> dict[str, Digest]:
+    sizes = {name: size for name, size in sizes_in(folder).items() if name != MANIFEST}
+    kept = {name: known[name] for name, size in sizes.items() if name in known and size == known[name].size}
+    return kept | digests_of(folder, set(sizes) - set(kept), safe_on_disk=True)
+
+
+def _write(folder: Path, text: str) -> None:
+    file = folder / MANIFEST
+    file.write_text(text, encoding="utf-8", newline="\n")
+    sync(file)
+    sync_folders(folder)

@@ -7,6 +7,12 @@ import os
 import sys
 from pathlib import Path
 
+# The package beside this file, and nothing else that lies in a run folder, can be imported.
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import grpo_recipes  # noqa: F401
+
+del sys.path[0]
+
 from grpo_recipes.worker.machine import Machine
 from grpo_recipes.worker.meeting import meet
 

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from grpo_recipes.folder_files import remove
 from grpo_recipes.folder_lock import holder
 from grpo_recipes.standard_streams import make_steady
 from grpo_recipes.trust.redact import hide_secrets
@@ -76,7 +77,7 @@ def _leave_when_asked() -> None:
 def _listen(machine: Machine, give_up: float) -> None:
     """Machine 0: waits for the others, and lets them go on or says why not."""
     mark = f"{MARK}{uuid.uuid4().hex}"
-    secret = write_secret(machine.folder / mark)
+    secret = write_secret(machine.folder, mark)
     others: Others = {}
     try:
         with _listening(machine) as server:
@@ -95,7 +96,7 @@ def _listen(machine: Machine, give_up: float) -> None:
         for _, connection in others.values():
             connection.close()
         with contextlib.suppress(OSError):
-            (machine.folder / mark).unlink()
+            remove(machine.folder, mark)
 
 
 def _gather(machine: Machine, callers: Callers, secret: str, others: Others, give_up: float) -> None:

@@ -4,11 +4,16 @@ import json
 import math
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from grpo_recipes.bounded_json import parsed
+from grpo_recipes.folder_files import open_to_append, open_to_read, write_whole
 from grpo_recipes.trust.redact import redact_value
-from grpo_recipes.whole_file import write_whole
+
+_LARGEST = 4 << 30
+_LONGEST_LINE = 16 << 20
 
 
 class MetricsLog:
@@ -21,7 +26,7 @@ class MetricsLog:
     def __init__(self, path: Path, *, resume_step: int | None) -> None:
         _forget_after(path, -1 if resume_step is None else resume_step)
         self._path = path
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = open_to_append(path.parent, path.name)
 
     def write(self, event: str, step: int, **values: Any) -> None:
         """Writes one line, or raises OSError. A float that JSON has no word for (NaN, infinity) becomes null."""
@@ -63,17 +68,24 @@ def _plain(value: Any) -> Any:
 
 def _forget_after(path: Path, step: int) -> None:
     """Removes the lines of steps that are trained again, and with a word those that are no events."""
-    if not path.exists():
+    try:
+        steps = [_step(line) for line in _lines(path)]
+    except FileNotFoundError:
         return
-    content = path.read_bytes()
-    lines = content.splitlines(keepends=True)
-    steps = [_step(line) for line in lines]
     damaged = sum(of is None for of in steps)
     if damaged:
         print(f"{path.name}: {damaged} damaged line{'s' if damaged != 1 else ''} left out", flush=True)
-    kept = b"".join(line for line, of in zip(lines, steps, strict=True) if of is not None and of <= step)
-    if kept != content:  # else someone may be reading on from its end
-        write_whole(path, kept.decode())
+    is_kept = [of is not None and of <= step for of in steps]
+    if not all(is_kept):  # else someone may be reading on from its end
+        kept = (line for line, is_one in zip(_lines(path), is_kept, strict=False) if is_one)
+        write_whole(path.parent, path.name, kept)
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file, a longer one than any event in parts. Raises OSError."""
+    with open_to_read(path.parent, path.name, _LARGEST) as file:
+        while line := file.readline(_LONGEST_LINE):
+            yield line
 
 
 def _step(line: bytes) -> float | None:
@@ -82,7 +94,7 @@ def _step(line: bytes) -> float | None:
     An evaluation is taken after the checkpoint of its step, so a run that is resumed there takes it again.
     """
     try:
-        event = json.loads(line if line.endswith(b"\n") else b"")
+        event = cast("dict[str, Any]", parsed(line if line.endswith(b"\n") else b""))
         return -math.inf if event["event"] == "server" else event["step"] + 0.5 * (event["event"] == "evaluation")
     except (ValueError, KeyError, TypeError):
         return None

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from grpo_recipes.bounded_json import parsed, read_json
+from grpo_recipes.folder_files import read_bytes, remove, write_whole
 from grpo_recipes.trust.redact import redact_value
 
 CARD_FILE = "README.md"
@@ -37,7 +39,7 @@ def hand_over(folder: Path, model: Path, commit: str | None) -> None:
     folder: the run folder. commit: at which the hub's model was loaded, None for a folder. The trainer's pickled
     arguments, which tell paths and the name of this machine, are taken out. A fault is said and costs nobody the model.
     """
-    (model / "training_args.bin").unlink(missing_ok=True)
+    remove(model, "training_args.bin")
     try:
         _write(folder, model, commit)
     except Exception as problem:
@@ -45,14 +47,14 @@ def hand_over(folder: Path, model: Path, commit: str | None) -> None:
 
 
 def _write(folder: Path, model: Path, commit: str | None) -> None:
-    written = (folder / "plan.json").read_bytes()
-    plan = json.loads(written)
-    record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    written = read_bytes(folder, "plan.json")
+    plan = cast("dict[str, Any]", parsed(written))
+    record = cast("dict[str, Any]", read_json(folder, "run.json"))
     summary = _without_places(_summary(plan, record, hashlib.sha256(written).hexdigest(), commit))
     summary = cast("dict[str, Any]", redact_value(summary))
     text = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
-    (model / SUMMARY_FILE).write_text(text, encoding="utf-8")
-    (model / CARD_FILE).write_text(model_card(summary), encoding="utf-8")
+    write_whole(model, SUMMARY_FILE, text)
+    write_whole(model, CARD_FILE, model_card(summary))
 
 
 def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: str | None) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from grpo_recipes.trust.redact import hide_secrets
 from grpo_recipes.worker.guards import no_progress
 from grpo_recipes.worker.guards.alarm import refusal
 from grpo_recipes.worker.record import Record
+from grpo_recipes.worker.stacks import stacks_file
 from grpo_recipes.worker.stopped import EXIT_FAILED, EXIT_STOPPED
 
 POLL_S = 0.5
@@ -97,12 +98,11 @@ def _heard(looked: Looked, words: list[str]) -> None:
 
 def _end(looked: Looked, dumps: int) -> None:
     """Ends a process whose interpreter is held, with its stacks and the reason written down."""
-    looked.stacks.parent.mkdir(exist_ok=True)
     os.kill(looked.pid, signal.SIGUSR2)
     text = b""
     while select.select([dumps], [], [], STACKS_S if not text else POLL_S)[0] and (more := os.read(dumps, 1 << 16)):
         text += more
-    with looked.stacks.open("a", encoding="utf-8") as file:
+    with open(stacks_file(looked.stacks), "a", encoding="utf-8") as file:
         file.write(
             f"{looked.what} {looked.step} of this process, which holds the interpreter's lock\n{text.decode()}\n"
         )
@@ -136,7 +136,7 @@ def _add_py_spy(looked: Looked) -> None:
             done = subprocess.run([*command, *more], capture_output=True, text=True, timeout=PY_SPY_S)
             said = done.stdout if done.returncode == 0 else f"py-spy: {done.stderr.strip()[-300:]}"
             if done.returncode == 0 or not more:
-                with looked.stacks.open("a", encoding="utf-8") as file:
+                with open(stacks_file(looked.stacks), "a", encoding="utf-8") as file:
                     file.write(f"{hide_secrets(said)}\n")
                 return
 

@@ -1,11 +1,12 @@
 """plan.json as the worker sees it. The worker has no default for anything: a missing key stops it."""
 
 import dataclasses
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from grpo_recipes.bounded_json import read_json
+from grpo_recipes.integrity.run_folder import plan_fault
 from grpo_recipes.plan import (
     PLAN_FORMAT,
     Arguments,
@@ -64,7 +65,7 @@ def read_plan(folder: Path) -> Plan:
     """The plan of a run folder. Raises Stopped if it is missing, of another format or lacks a key."""
     path = folder / "plan.json"
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(folder, "plan.json")
     except (OSError, ValueError) as problem:
         raise Stopped(
             f"{path}: the plan cannot be read\n  = because: {problem}\n"
@@ -90,6 +91,16 @@ def read_plan(folder: Path) -> Plan:
         verified=dict(keys["verified"]),
         accept_drift=bool(keys["accept_drift"]),
     )
+
+
+def stop_at_changed_plan(folder: Path) -> None:
+    """Raises Stopped for a plan.json that is not the one that was written into the run folder."""
+    because = plan_fault(folder)
+    if because is not None:
+        raise Stopped(
+            f"{folder / 'plan.json'}: the plan was changed after it was written\n  = because: {because}\n"
+            f"  = fix: bring it back from a copy; recipe.yaml beside it trains anew, in another folder"
+        )
 
 
 def _evaluation(content: dict[str, Any]) -> Evaluation:

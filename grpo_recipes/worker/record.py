@@ -2,16 +2,17 @@
 
 import contextlib
 import errno
-import json
 import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from grpo_recipes.bounded_json import read_json
+from grpo_recipes.folder_files import remove, remove_unfinished, rename, write_whole
 from grpo_recipes.folder_lock import holder, this_launch
+from grpo_recipes.integrity.run_folder import record_fault, record_text
 from grpo_recipes.trust.redact import hide_secrets, redact_value
-from grpo_recipes.whole_file import remove_unfinished, write_whole
 from grpo_recipes.worker.same_folder import FolderGone, SameFolder
 
 RECORD_FORMAT = 1
@@ -40,7 +41,7 @@ class Record:
         """Says that the run is running. A resumed run keeps what the record said before, where it can be read."""
         if self._rank != 0:
             return
-        remove_unfinished(self._path)
+        remove_unfinished(self._path.parent, self._path.name)
         if resumed:
             self._set_aside_damaged()
         before = self.read()
@@ -57,6 +58,7 @@ class Record:
                 "step": kept.get("step", 0),
                 "max_steps": None,
                 "started": _now(),
+                "slurm_job": os.environ.get("SLURM_JOB_ID"),
                 "ended": None,
                 "exit_code": None,
                 "message": None,
@@ -131,15 +133,15 @@ class Record:
     def read(self) -> dict[str, Any]:
         """What the record says now, {} when there is none."""
         try:
-            content = json.loads(self._path.read_text(encoding="utf-8"))
+            content = read_json(self._path.parent, self._path.name)
         except (OSError, ValueError):
             return {}
         return content if isinstance(content, dict) else {}
 
     def _write(self, content: dict[str, Any]) -> None:
         self.same.check()
-        text = json.dumps(redact_value(content), indent=2, ensure_ascii=False) + "\n"
-        write_whole(self._path, text, check=self.same.check)
+        text = record_text(self._path.parent, cast("dict[str, Any]", redact_value(content)))
+        write_whole(self._path.parent, self._path.name, text, check=self.same.check)
 
     def _write_at_last(self, content: dict[str, Any]) -> None:
         """Writes the end, on a full disk into the room that was kept for it."""
@@ -148,13 +150,13 @@ class Record:
         except OSError as problem:
             if problem.errno not in _FULL:
                 raise
-            self._path.with_name(RESERVE_FILE).unlink(missing_ok=True)
+            remove(self._path.parent, RESERVE_FILE)
             self._write(content)
         with contextlib.suppress(OSError):
-            self._path.with_name(RESERVE_FILE).unlink(missing_ok=True)
+            remove(self._path.parent, RESERVE_FILE)
 
     def _reserve(self) -> None:
-        self._path.with_name(RESERVE_FILE).write_bytes(os.urandom(_RESERVE_BYTES))
+        write_whole(self._path.parent, RESERVE_FILE, os.urandom(_RESERVE_BYTES))
 
     def _is_of_another_launch(self) -> bool:
         """Whether other processes than those of this launch train here, whose rank 0 was refused the folder."""
@@ -167,9 +169,9 @@ class Record:
             content = self.read()
             kinds = {"evaluation": dict, "metrics": dict, "guards": list, "step": int}
             wrong = [key for key, kind in kinds.items() if not isinstance(content.get(key, kind()), kind)]
-            if content and not wrong:
+            if content and not wrong and record_fault(self._path.parent) is None:
                 return
-            os.replace(self._path, self._path.with_name(DAMAGED_FILE))
+            rename(self._path.parent, self._path.name, DAMAGED_FILE)
             print(
                 f"run.json is damaged and begun anew, without what it said before of evaluations and guards; "
                 f"the damaged one is {DAMAGED_FILE}",

@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
-from grpo_recipes.worker.checkpoint import judged_checkpoints
-from grpo_recipes.worker.manifest import Manifest, installed, read_manifest
+from grpo_recipes.integrity.checkpoints import judged_checkpoints
+from grpo_recipes.integrity.manifest import WITHOUT_DIGESTS, Manifest
+from grpo_recipes.integrity.pickled import strange_pickles
+from grpo_recipes.integrity.seal import SOMEBODY_ELSE
+from grpo_recipes.integrity.user_key import NoKey, allowed_digests, user_key
+from grpo_recipes.worker.manifest import installed
 from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.same_run import changed, experiment
 from grpo_recipes.worker.stopped import Stopped
@@ -11,20 +15,25 @@ from grpo_recipes.worker.stopped import Stopped
 _SHOWN = 6
 
 
-def checkpoint_to_resume(folder: Path, plan: Plan) -> tuple[Path | None, list[str]]:
+def checkpoint_to_resume(folder: Path, plan: Plan, *, contents: bool = True) -> tuple[Path | None, list[str]]:
     """The checkpoint that --resume goes on from, None to begin anew; with what has to be said of it.
 
-    Raises Stopped where there are checkpoints and none is whole, and where the run has become another one.
+    contents: its files are read and compared with their digests, which one process does for all; the others follow
+    agreed_checkpoint. Raises Stopped where there are checkpoints and none is whole, where the run has become another
+    one, and where reading a checkpoint would run code of somebody else.
     """
     skipped: list[tuple[str, str]] = []
-    for checkpoint, reason in judged_checkpoints(folder / "checkpoints"):
-        if reason is None:
-            manifest = read_manifest(checkpoint)
+    for judged in judged_checkpoints(folder / "checkpoints", contents=contents):
+        checkpoint, manifest = judged.folder, judged.manifest
+        if manifest is not None:
             _refuse_another_world(checkpoint, manifest, plan.expect.world_size)
             said = _other_experiment(checkpoint, manifest, folder, is_accepted=plan.accept_drift)
             said += _other_stack(checkpoint, manifest)
+            if contents:
+                said += _without_digests(checkpoint, manifest)
+                _refuse_strange_pickles(checkpoint, manifest)
             return checkpoint, [*_as_lines(skipped), *said, f"resumed from {checkpoint.name}"]
-        skipped.append((checkpoint.name, reason))
+        skipped.append((checkpoint.name, str(judged.reason)))
     if skipped:
         raise Stopped(
             "none of the checkpoints is whole, so there is nothing to go on from\n"
@@ -34,8 +43,57 @@ def checkpoint_to_resume(folder: Path, plan: Plan) -> tuple[Path | None, list[st
     return None, ["no checkpoint was written yet: the training begins anew"]
 
 
+def agreed_checkpoint(checkpoint: Path | None) -> Path | None:
+    """The checkpoint that the first rank found whole; all ranks call it once they have found each other."""
+    from accelerate.utils import broadcast_object_list
+
+    agreed: list[Path | None] = broadcast_object_list([checkpoint], from_process=0)
+    return agreed[0]
+
+
+def why_unsigned() -> str | None:
+    """Why what this run writes tells nobody that this user wrote it, None where it does."""
+    try:
+        user_key(make=True)
+    except NoKey as problem:
+        return f"checkpoints are not signed, so --resume may ask for --allow-code: {problem}"
+    return None
+
+
 def _as_lines(skipped: list[tuple[str, str]]) -> list[str]:
     return [f"skipped {name}: {reason}" for name, reason in skipped]
+
+
+def _without_digests(checkpoint: Path, manifest: Manifest) -> list[str]:
+    if manifest.format != WITHOUT_DIGESTS:
+        return []
+    return [
+        f"{checkpoint.name} carries no content hashes, of an older grpo-run: only the sizes of its files were compared"
+    ]
+
+
+def _refuse_strange_pickles(checkpoint: Path, manifest: Manifest) -> None:
+    """Raises Stopped for files that may run code when they are read and that this user neither wrote nor allowed."""
+    found = strange_pickles(checkpoint, manifest)
+    if found is None or found[1] in allowed_digests():
+        return
+    names, sha256 = found
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    raise Stopped(
+        f"{checkpoint.name} was not written by you, and reading it may run code\n"
+        f"  = because: {', '.join(names[:_SHOWN])}{more} are pickles, {_signed(manifest)}\n"
+        f"  = fix: if you trust who wrote them, grpo-run {checkpoint.parents[1]} --resume --allow-code {sha256}"
+    )
+
+
+def _signed(manifest: Manifest) -> str:
+    """Why nobody knows that this user wrote it."""
+    try:
+        key = user_key(make=False)
+    except NoKey as problem:
+        return f"and there is no key of yours to tell: {problem}"
+    what = "signature is not" if manifest.signer == SOMEBODY_ELSE else "manifest has no signature"
+    return f"and its {what} of your key {key.id}"
 
 
 def _refuse_another_world(checkpoint: Path, manifest: Manifest, planned: int) -> None:

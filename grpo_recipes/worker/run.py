@@ -9,6 +9,7 @@ from pathlib import Path
 from grpo_recipes.folder_lock import TRAINING
 from grpo_recipes.processes import die_with_parent, launcher_is_gone
 from grpo_recipes.standard_streams import make_steady
+from grpo_recipes.surroundings import settle
 from grpo_recipes.trust.redact import hide_secrets
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.checkpoint import remove_leftovers
@@ -16,10 +17,10 @@ from grpo_recipes.worker.folder_faults import explained, make_room
 from grpo_recipes.worker.leaving import leave_soon
 from grpo_recipes.worker.looked_on import LookedOn
 from grpo_recipes.worker.lost_peer import lost_peer
-from grpo_recipes.worker.planned import Plan, read_plan
+from grpo_recipes.worker.planned import Plan, read_plan, stop_at_changed_plan
 from grpo_recipes.worker.quiet import quiet_libraries
 from grpo_recipes.worker.record import Record
-from grpo_recipes.worker.resuming import checkpoint_to_resume
+from grpo_recipes.worker.resuming import checkpoint_to_resume, why_unsigned
 from grpo_recipes.worker.reward_functions import check_reward_files
 from grpo_recipes.worker.serving.other_machine import loss_of_server, wait_for_server
 from grpo_recipes.worker.serving.problem import ServerProblem
@@ -44,6 +45,7 @@ def train(folder: Path, *, resume: bool) -> int:
     75 interrupted by a signal, or because it lost the other processes of the run or its vLLM server.
     """
     make_steady()
+    settle(os.environ, folder)
     rank = int(os.environ.get("RANK", "0"))
     if "TORCHELASTIC_RUN_ID" in os.environ:
         die_with_parent()  # torchrun puts this process into a session of its own: nobody else would end it then
@@ -84,10 +86,13 @@ def train(folder: Path, *, resume: bool) -> int:
 
 def _trained(folder: Path, record: Record, request: StopRequest, looked_on: LookedOn, *, resume: bool) -> int:
     plan = read_plan(folder)
+    stop_at_changed_plan(folder)
     check_world(plan)
     user = folder / "worker" / "user"
     check_reward_files(plan.rewards, user)
     check_model_files(plan.model)
+    if os.environ.get("RANK", "0") == "0" and (unsigned := why_unsigned()) is not None:
+        print(unsigned, flush=True)
     checkpoint = _first_step(plan, folder, record, resume=resume)
     wait_for_server(plan, folder)
 
@@ -118,8 +123,9 @@ def _interrupted(record: Record, lost: str) -> int:
 def _first_step(plan: Plan, folder: Path, record: Record, *, resume: bool) -> Path | None:
     """The checkpoint to go on from, None for a beginning. The first rank says so, and what was left half done goes."""
     stop_at_checkpoints(folder, resume=resume)
-    checkpoint, said = checkpoint_to_resume(folder, plan) if resume else (None, [])
-    if os.environ.get("RANK", "0") == "0":
+    is_first = os.environ.get("RANK", "0") == "0"
+    checkpoint, said = checkpoint_to_resume(folder, plan, contents=is_first) if resume else (None, [])
+    if is_first:
         remove_leftovers(folder)
         for line in said:
             print(line, flush=True)

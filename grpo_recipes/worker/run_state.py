@@ -17,6 +17,7 @@ from grpo_recipes.worker.guard_callback import GuardCallback
 from grpo_recipes.worker.live_model import zero_stage
 from grpo_recipes.worker.metrics import MetricsLog
 from grpo_recipes.worker.record import Record
+from grpo_recipes.worker.stopped import Stopped
 from grpo_recipes.worker.trained_tensors import local
 
 
@@ -65,13 +66,17 @@ class RunState(TrainerCallback):  # type: ignore[misc]
         """Gives it back. Raises Trained where the training had come to its end."""
         if self._checkpoint is None:
             return
-        trainer, found = self._trainer, json.loads(_file(self._checkpoint, self._trainer).read_text(encoding="utf-8"))
-        trainer._globalstep_last_logged = found["logged_step"]
-        _figures(trainer).update(found["figures"])
-        if found["tokens"] is not None:
-            trainer._total_train_tokens = found["tokens"]
-        self._guards.remember(found["guards"])
-        _add_to_next_loss(trainer, found["loss"])
+        trainer, file = self._trainer, _file(self._checkpoint, self._trainer)
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))
+            trainer._globalstep_last_logged = found["logged_step"]
+            _figures(trainer).update(found["figures"])
+            if found["tokens"] is not None:
+                trainer._total_train_tokens = found["tokens"]
+            self._guards.remember(found["guards"])
+            _add_to_next_loss(trainer, float(found["loss"]))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as problem:
+            raise _not_ours(file, f"{type(problem).__name__}: {problem}") from problem
         if getattr(args, "sync_ref_model", False):
             _load_reference(trainer, self._checkpoint)
         if state.global_step >= state.max_steps:
@@ -80,8 +85,20 @@ class RunState(TrainerCallback):  # type: ignore[misc]
 
 def told_until(checkpoint: Path) -> dict[str, Any]:
     """What run.json said of guards and evaluations when a checkpoint was written."""
-    found = json.loads((checkpoint / "grpo_run_0.json").read_text(encoding="utf-8"))
-    return {"guards": found["spoken"], "evaluation": found["evaluation"]}
+    file = checkpoint / "grpo_run_0.json"
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return {"guards": list(found["spoken"]), "evaluation": dict(found["evaluation"])}
+    except (OSError, ValueError, TypeError, KeyError) as problem:
+        raise _not_ours(file, f"{type(problem).__name__}: {problem}") from problem
+
+
+def _not_ours(file: Path, because: str) -> Stopped:
+    """For a file of a checkpoint without digests that holds something else than is written there."""
+    return Stopped(
+        f"{file.parent.name}: {file.name} is not as grpo-run writes it\n  = because: {because}\n"
+        f"  = fix: remove {file.parent} to go on from the checkpoint before it"
+    )
 
 
 def _file(folder: Path, trainer: Any) -> Path:
@@ -123,10 +140,22 @@ def _save_reference(trainer: Any, folder: Path) -> None:
 
 def _load_reference(trainer: Any, folder: Path) -> None:
     parameters = dict(trainer.ref_model.named_parameters())
-    tensors = torch.load(_reference_file(trainer, folder, parameters), map_location="cpu", weights_only=True)
+    file = _reference_file(trainer, folder, parameters)
+    try:
+        tensors = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as problem:  # of many kinds, by what is wrong with the file
+        raise _not_ours(file, f"{type(problem).__name__}: {problem}") from problem
     with _gathered(trainer, parameters, writes=True), torch.no_grad():
+        wrong = [name for name, parameter in parameters.items() if not _fits(parameter, tensors, name)]
+        if wrong:
+            raise _not_ours(file, f"{wrong[0]} of the model is not in it, or has another shape")
         for name, parameter in parameters.items():
             local(parameter.detach()).copy_(tensors[name])
+
+
+def _fits(parameter: Any, tensors: Any, name: str) -> bool:
+    found = tensors.get(name) if isinstance(tensors, dict) else None
+    return isinstance(found, torch.Tensor) and found.shape == local(parameter.detach()).shape
 
 
 def _reference_file(trainer: Any, folder: Path, parameters: dict[str, Any]) -> Path:

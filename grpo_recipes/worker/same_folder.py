@@ -1,10 +1,11 @@
 """A run folder that was removed, renamed or replaced while its run goes on."""
 
 import functools
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from grpo_recipes.folder_files import status
 
 
 class FolderGone(Exception):
@@ -57,7 +58,7 @@ def _mark(folder: Path) -> tuple[tuple[int, int], tuple[int, int]] | None:
     An error that says nothing about the file, of a server that does not answer, is raised as it is.
     """
     try:
-        found = os.stat(folder / "plan.json")
-    except (FileNotFoundError, NotADirectoryError):
+        found = status(folder, "plan.json")
+    except NotADirectoryError:
         return None
-    return (found.st_dev, found.st_ino), (found.st_mtime_ns, found.st_size)
+    return None if found is None else ((found.st_dev, found.st_ino), (found.st_mtime_ns, found.st_size))

@@ -3,7 +3,9 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from grpo_recipes.bounded_json import read_json
 
 # Of world, model, data and rewards: what says where something lies, and not what it is.
 _PLACES = ("path", "engine", "num_nodes", "main_process_ip", "main_process_port", "files")
@@ -14,7 +16,7 @@ _WHOLE = ("tokenizer", "shims", "deepspeed", "data", "rewards", "world", "model"
 
 def experiment(folder: Path) -> dict[str, Any]:
     """The values of a run folder's plan.json that decide its weights, by their names in it."""
-    content = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    content = cast("dict[str, Any]", read_json(folder, "plan.json"))
     settings = content.get("settings", [])
     bookkeeping = {row["key"] for row in settings if row.get("kind") == "bookkeeping"}
     found: dict[str, Any] = {}

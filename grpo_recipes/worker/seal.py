@@ -7,40 +7,30 @@ the other side drew for this one time.
 import hashlib
 import hmac
 import json
-import os
 import re
 import secrets
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.folder_files import read_text, write_whole
+
 SEAL = "seal"
 _SECRET = re.compile(r"[0-9a-f]{64}")
 
 
-def write_secret(path: Path) -> str:
-    """Draws a secret and writes it to a new file that this user alone may read. Raises OSError."""
+def write_secret(folder: Path, name: str) -> str:
+    """Draws a secret and writes it to a file that this user alone may read. Raises OSError."""
     secret = secrets.token_hex(32)
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        os.write(file, secret.encode())
-        os.fsync(file)
-    finally:
-        os.close(file)
+    write_whole(folder, name, secret, mode=0o600)
     return secret
 
 
-def read_secret(path: Path) -> str | None:
-    """The secret in a file, None where there is none, or not yet a whole one."""
+def read_secret(folder: Path, name: str) -> str | None:
+    """The secret in a file, None where there is none that can be read."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
+        text = read_text(folder, name, most=64)
+    except (OSError, ValueError):
         return None
-    try:
-        text = os.read(file, 65).decode("ascii", "replace")
-    except OSError:
-        return None
-    finally:
-        os.close(file)
     return text if _SECRET.fullmatch(text) else None
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from accelerate.utils import gather_object
 
+from grpo_recipes.integrity.checkpoints import step_of
 from grpo_recipes.worker.chat_template import stop_at_endless_template
-from grpo_recipes.worker.checkpoint import save_final, save_whole_checkpoints, step_of
+from grpo_recipes.worker.checkpoint import save_final, save_whole_checkpoints
 from grpo_recipes.worker.checks import as_records, report, run_checks, stop_if_different
 from grpo_recipes.worker.data import prepared_rows
 from grpo_recipes.worker.ended import EndedShares
@@ -26,6 +27,7 @@ from grpo_recipes.worker.progress import ProgressLines
 from grpo_recipes.worker.proof_callback import ProofCallback
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.resumed_epochs import ResumedEpochs
+from grpo_recipes.worker.resuming import agreed_checkpoint
 from grpo_recipes.worker.reward_functions import load_rewards
 from grpo_recipes.worker.run_state import RunState, Trained, told_until
 from grpo_recipes.worker.same_folder import check_before_saving
@@ -51,9 +53,10 @@ def run_training(
 ) -> bool:
     """Trains, and returns whether a signal interrupted it. Raises Stopped if a check forbids it.
 
-    checkpoint: the one that is gone on from, None for a beginning.
+    checkpoint: the one that is gone on from, None for a beginning; that of the first rank counts.
     """
     trainer, held_out = _prepared(plan, folder, record)
+    checkpoint = agreed_checkpoint(checkpoint)
     checks = run_checks(plan, trainer)
     record.update(checks=as_records(checks))
     stop_if_different(checks)

@@ -14,6 +14,7 @@ from grpo_recipes.plan import Guards
 from grpo_recipes.worker.guards import no_progress
 from grpo_recipes.worker.guards.alarm import Alarm
 from grpo_recipes.worker.looked_on import LookedOn
+from grpo_recipes.worker.stacks import stacks_file
 
 LONGEST_POLL_S = 1.0
 # The thread ends the process itself, if it can: only when it says nothing for so much longer does the onlooker.
@@ -103,8 +104,7 @@ class Watchdog:
                 self._late(watched, waited, is_last=True)
 
     def _late(self, watched: Watched, waited: float, *, is_last: bool) -> None:
-        self._stacks.parent.mkdir(exist_ok=True)
-        with self._stacks.open("a", encoding="utf-8") as file:
+        with open(stacks_file(self._stacks), "a", encoding="utf-8") as file:
             file.write(f"{watched.what} {watched.step} of this process takes {waited:.0f} s\n")
             file.flush()
             faulthandler.dump_traceback(file, all_threads=True)

@@ -183,7 +183,7 @@ def _connected(port: int) -> socket.socket:
 def _introduce(connection: socket.socket, machine: Machine) -> None:
     """Says what a machine of the run says."""
     first = receive_line(connection, LIMIT_S)
-    secret, number = read_secret(machine.folder / first["mark"]), drawn()
+    secret, number = read_secret(machine.folder, first["mark"]), drawn()
     assert secret is not None
     send_line(connection, sealed({**machine.introduction(), "number": number}, secret, "call", first["number"]))
     assert is_sealed(receive_line(connection, LIMIT_S), secret, "answer", number)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -116,3 +117,17 @@ def test_a_smoke_run_folder_is_a_smoke_run_again(tmp_path: Path, grpo_run: Calla
     assert grpo_run(str(run), "--dry-run", "--out", str(again)).code == 0
     plan = json.loads((again / "plan.json").read_text())
     assert (plan["smoke"], plan["arguments"]["GRPOConfig"]["max_steps"]) == (True, 2)
+
+
+def test_a_recipe_with_resume_is_told_the_folder_of_its_newest_run(
+    tmp_path: Path, grpo_run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe = str(Path(__file__).parents[2] / "recipes" / "quickstart.yaml")
+    assert "none of this recipe is in runs/" in grpo_run(recipe, "--resume").err
+    stack = "trl==1.16.0,transformers==5.23.0,peft==0.21.2,accelerate==1.15.0,torch==2.13.0,gpus=0"
+    assert grpo_run(recipe, "--dry-run", "--target", stack, "--out", "runs/mine").code == 0
+    answer = grpo_run(recipe, "--resume")
+    assert (answer.code, answer.out) == (2, "")
+    assert "= fix: grpo-run RUNDIR --resume" in answer.err
+    assert "its newest one here is runs/mine" in answer.err

@@ -105,7 +105,7 @@ CASES: dict[str, Plan] = {
             64,
             600,
             10,
-            {"exclusive": True, "comment": 'it\'s "ours" # not theirs', "mem": "0"},
+            {"exclusive": True, "comment": "ours # not theirs", "mem": "0"},
         ),
     ),
     "slurm_node_1_cuda_1": with_slurm(

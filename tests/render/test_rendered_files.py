@@ -90,7 +90,7 @@ def run_launch_sh(plan: Plan, folder: Path, **environment: str) -> list[str]:
     """The lines that the started program prints: its arguments, then its environment."""
     (folder / "launch.sh").write_text(launch_sh(plan), encoding="utf-8")
     program = folder / "program"
-    program.write_text('#!/bin/sh\n[ "$1" = -c ] && echo 4711 && exit\necho "$@"\npwd\nenv\n', encoding="utf-8")
+    program.write_text('#!/bin/sh\n[ "$2" = -c ] && echo 4711 && exit\necho "$@"\npwd\nenv\n', encoding="utf-8")
     program.chmod(0o755)
     done = subprocess.run(
         ["bash", str(folder / "launch.sh"), "--resume"],
@@ -105,7 +105,8 @@ def run_launch_sh(plan: Plan, folder: Path, **environment: str) -> list[str]:
 
 def test_launch_sh_starts_one_process_directly_in_its_own_folder(tmp_path: Path) -> None:
     lines = run_launch_sh(CASES["single_cpu"], tmp_path, WORLD_SIZE="8", RANK="3", ACCELERATE_USE_DEEPSPEED="true")
-    assert lines[:2] == ["-u worker/train.py --resume", str(tmp_path)]
+    assert lines[0] == f"-P -u {tmp_path}/worker/train.py --resume"
+    assert lines[1].startswith(f"{tmp_path}/reports/") and not list(Path(lines[1]).iterdir())
     assert "OMP_NUM_THREADS=1" in lines
     assert "NCCL_DEBUG=it's $HOME" in lines
     assert not [line for line in lines if line.startswith(("WORLD_SIZE", "RANK", "ACCELERATE"))]
@@ -114,7 +115,7 @@ def test_launch_sh_starts_one_process_directly_in_its_own_folder(tmp_path: Path)
 def test_beside_a_server_launch_sh_starts_what_starts_both(tmp_path: Path) -> None:
     plan = CASES["server_cuda_1_of_4"]
     lines = run_launch_sh(plan, tmp_path, CUDA_VISIBLE_DEVICES="4,5,6,7", GRPO_RUN_VLLM_URL="http://127.0.0.1:1")
-    assert lines[0] == "-u worker/serve.py --resume"
+    assert lines[0] == f"-P -u {tmp_path}/worker/serve.py --resume"
     assert "CUDA_VISIBLE_DEVICES=4,5,6,7" in lines  # shared out there
     assert not [line for line in lines if line.startswith("GRPO_RUN_VLLM_URL")]
     assert "worker/train.py" in str(train_sh(plan))
@@ -122,8 +123,8 @@ def test_beside_a_server_launch_sh_starts_what_starts_both(tmp_path: Path) -> No
 
 def test_launch_sh_starts_several_processes_through_accelerate(tmp_path: Path) -> None:
     lines = run_launch_sh(CASES["ddp_cpu_2"], tmp_path)
-    launch = "-m accelerate.commands.launch --config_file accelerate.yaml --main_process_port 4711"
-    assert lines[0] == f"{launch} worker/train.py --resume"
+    launch = f"-P -m accelerate.commands.launch --config_file {tmp_path}/accelerate.yaml --main_process_port 4711"
+    assert lines[0] == f"{launch} {tmp_path}/worker/train.py --resume"
 
 
 MACHINE_1 = ["--node", "1", "--address", "10.0.0.7", "--port", "29500"]
@@ -133,7 +134,7 @@ def run_as_a_machine(plan: Plan, folder: Path, *arguments: str) -> "subprocess.C
     """What launch.sh starts with these arguments, one of several machines; the program prints its own."""
     (folder / "launch.sh").write_text(launch_sh(plan), encoding="utf-8")
     program = folder / "program"
-    program.write_text('#!/bin/sh\n[ "$1" = -c ] && echo 4711 && exit\necho "$@"\nenv\n', encoding="utf-8")
+    program.write_text('#!/bin/sh\n[ "$2" = -c ] && echo 4711 && exit\necho "$@"\nenv\n', encoding="utf-8")
     program.chmod(0o755)
     return subprocess.run(
         ["bash", str(folder / "launch.sh"), *arguments],
@@ -149,9 +150,9 @@ def test_one_of_several_machines_meets_the_others_first(more: list[str], tmp_pat
     words = " ".join(["", *more]) if more else ""
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0] == (
-        f"-u worker/meet.py 1 2 10.0.0.7 29500{words} -- {tmp_path}/program -m accelerate.commands.launch"
-        " --config_file accelerate.yaml --machine_rank 1 --main_process_ip 10.0.0.7 --main_process_port 29500"
-        f" worker/train.py{words}"
+        f"-P -u {tmp_path}/worker/meet.py 1 2 10.0.0.7 29500{words} -- {tmp_path}/program -P"
+        f" -m accelerate.commands.launch --config_file {tmp_path}/accelerate.yaml --machine_rank 1"
+        f" --main_process_ip 10.0.0.7 --main_process_port 29500 {tmp_path}/worker/train.py{words}"
     )
 
 
@@ -190,21 +191,21 @@ def test_machines_compile_extensions_each_for_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", ["nodes_2_and_server_node", "node_and_server_node"])
 def test_a_server_with_a_machine_of_its_own_is_started_there(case: str, tmp_path: Path) -> None:
     done = run_as_a_machine(CASES[case], tmp_path, "--server", "--address", "10.0.0.7")
-    assert done.stdout.splitlines()[0] == "-u worker/serve.py --alone 10.0.0.7", done.stderr
+    assert done.stdout.splitlines()[0] == f"-P -u {tmp_path}/worker/serve.py --alone 10.0.0.7", done.stderr
     assert run_as_a_machine(CASES[case], tmp_path, "--server").returncode == 2
 
 
 def test_beside_a_server_node_one_machine_trains_alone(tmp_path: Path) -> None:
     done = run_as_a_machine(CASES["node_and_server_node"], tmp_path, "--resume")
-    launch = "-m accelerate.commands.launch --config_file accelerate.yaml --main_process_port 4711"
-    assert done.stdout.splitlines()[0] == f"{launch} worker/train.py --resume", done.stderr
+    launch = f"-P -m accelerate.commands.launch --config_file {tmp_path}/accelerate.yaml --main_process_port 4711"
+    assert done.stdout.splitlines()[0] == f"{launch} {tmp_path}/worker/train.py --resume", done.stderr
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_signal_of_a_cluster_kills_no_launcher(case: str, tmp_path: Path) -> None:
     (tmp_path / "train.sh").write_text(train_sh(CASES[case]) or launch_sh(CASES[case]), encoding="utf-8")
     program = tmp_path / "program"
-    program.write_text('#!/bin/sh\n[ "$1" = -c ] && echo 1 && exit\nkill -USR1 $$\necho lives\n', encoding="utf-8")
+    program.write_text('#!/bin/sh\n[ "$2" = -c ] && echo 1 && exit\nkill -USR1 $$\necho lives\n', encoding="utf-8")
     program.chmod(0o755)
     several = CASES[case].world.num_nodes > 1
     done = subprocess.run(

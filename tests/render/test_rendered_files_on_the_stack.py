@@ -204,7 +204,7 @@ state = PartialState(cpu=True)
 total = torch.ones(1)
 torch.distributed.all_reduce(total)
 state.destroy_process_group()
-with open(f"rank{state.process_index}", "w") as file:
+with open(f"{os.path.dirname(__file__)}/rank{state.process_index}", "w") as file:
     environment = os.environ["MASTER_PORT"], os.environ["OMP_NUM_THREADS"]
     file.write(" ".join([str(state.num_processes), str(int(total)), *environment]))
 """
@@ -215,7 +215,7 @@ def test_two_runs_of_two_cpu_processes_are_two_worlds_of_two(tmp_path: Path) -> 
     environment = {**os.environ, "PYTHON": sys.executable}
     started = [subprocess.Popen(["bash", str(folder / "launch.sh")], env=environment) for folder in folders]
     assert [process.wait(timeout=240) for process in started] == [0, 0]
-    words = [[(folder / f"rank{rank}").read_text().split() for rank in (0, 1)] for folder in folders]
+    words = [[(folder / "worker" / f"rank{rank}").read_text().split() for rank in (0, 1)] for folder in folders]
     assert [each[:2] + each[3:] for run_words in words for each in run_words] == [["2", "2", "1"]] * 4
     ports = {run_words[0][2] for run_words in words}
     assert len(ports) == 2

@@ -1,15 +1,12 @@
 """job.sbatch: what the golden files do not show. tests/slurm submits it."""
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 from render_cases import CASES
 
 from grpo_recipes.errors import Refusal
 from grpo_recipes.plan import Plan
-from grpo_recipes.render.foreign_files import foreign_files
-from grpo_recipes.render.run_folder import write_run_folder
 from grpo_recipes.render.slurm import job_sbatch
 
 PLAN = CASES["slurm_nodes_2_cpu"]
@@ -25,27 +22,42 @@ def test_another_engine_has_no_job() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "line"),
+    ("name", "value", "line"),
     [
-        (True, "#SBATCH --x"),
-        ("a100,h100", "#SBATCH --x=a100,h100"),
-        ("afterok:12?afterany:13", '#SBATCH --x="afterok:12?afterany:13"'),
-        ("two words", '#SBATCH --x="two words"'),
-        ('back\\slash "quoted"', '#SBATCH --x="back\\\\slash \\"quoted\\""'),
-        ("$(rm -rf /) # `x`", '#SBATCH --x="$(rm -rf /) # `x`"'),
+        ("exclusive", True, "#SBATCH --exclusive"),
+        ("constraint", "a100,h100", "#SBATCH --constraint=a100,h100"),
+        ("dependency", "afterok:12?afterany:13", '#SBATCH --dependency="afterok:12?afterany:13"'),
+        ("comment", "two words", '#SBATCH --comment="two words"'),
+        ("comment", "$(rm -rf /) # x", '#SBATCH --comment="$(rm -rf /) # x"'),
     ],
 )
-def test_an_option_is_one_word_of_the_header(value: str | bool, line: str) -> None:
-    assert line in str(job_sbatch(with_options(x=value))).splitlines()
+def test_an_option_is_one_word_of_the_header(name: str, value: str | bool, line: str) -> None:
+    assert line in str(job_sbatch(with_options(**{name: value}))).splitlines()
 
 
-def test_an_option_cannot_leave_its_line() -> None:
-    with pytest.raises(Refusal, match=r"slurm\.options\.comment"):
-        job_sbatch(with_options(comment="a\nrm -rf /"))
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("comment", "a\nrm -rf /"),
+        ("comment", 'a" --wrap="x'),
+        ("comment", "back\\slash"),
+        ("comment=x\n<command>\n#SBATCH --nice", True),
+        ("comment=x --wrap", "sleep"),
+        ("wrap", "sleep 1"),
+        ("erro", "/tmp/x"),
+        ("x", True),
+        ("", True),
+    ],
+)
+def test_what_no_recipe_may_ask_for_is_not_rendered(name: str, value: str | bool) -> None:
+    with pytest.raises(Refusal, match=r"slurm\.options"):
+        job_sbatch(with_options(**{name: value}))
 
 
-def test_a_job_script_that_was_changed_is_a_foreign_file(tmp_path: Path) -> None:
-    folder = write_run_folder(PLAN, str(tmp_path / "run"), "")
-    assert foreign_files(PLAN, folder) == {}
-    (tmp_path / "run" / "job.sbatch").write_text("#!/bin/bash\nevil")
-    assert list(foreign_files(PLAN, folder)) == ["job.sbatch"]
+@pytest.mark.parametrize("field", ["partition", "account", "qos", "time", "gpu_type"])
+@pytest.mark.parametrize("text", ["a\nreboot", "a\rb", "a\x1b[2J", "a\u2028b"])
+def test_no_field_of_a_plan_leaves_its_line(field: str, text: str) -> None:
+    assert PLAN.slurm is not None
+    slurm = dataclasses.replace(PLAN.slurm, **{field: text}, gpus_per_node=1)
+    with pytest.raises(Refusal, match="has a character"):
+        job_sbatch(dataclasses.replace(PLAN, slurm=slurm))

@@ -145,4 +145,4 @@ def test_a_process_that_the_kernel_kills_is_a_failure_on_all_machines(machines: 
 
 def _is_rank(pid: int) -> bool:
     words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-    return "-m" not in words and "worker/train.py" in words
+    return "-m" not in words and any(word.endswith("worker/train.py") for word in words)

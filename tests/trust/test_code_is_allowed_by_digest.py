@@ -4,18 +4,32 @@ import hashlib
 import json
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import small_disks
 
 from grpo_recipes.errors import Refusal
-from grpo_recipes.plan import Arguments, Data, Expect, Guards, Model, Plan, Reward, Tokenizer, World
+from grpo_recipes.plan import (
+    CODE_OF,
+    Arguments,
+    Data,
+    Expect,
+    Guards,
+    Model,
+    Plan,
+    Reward,
+    Tokenizer,
+    Vllm,
+    VllmServer,
+    World,
+)
 from grpo_recipes.schemas.guards import Guards as GuardsSection
 from grpo_recipes.trust.allowed import allow, allowed_file, is_allowed
-from grpo_recipes.trust.code import CodePart, code_parts, refusal, resolve_allowed
+from grpo_recipes.trust.code import CodePart, code_parts, not_allowed, refusal, resolve_allowed
 
-ONE, TWO = "a" * 64, "a" * 20 + "b" * 44
+ONE, TWO = "a" * 64, "a" * 32 + "b" * 32
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +62,8 @@ def plan_with(*rewards: Reward, model: Model, **model_init: object) -> Plan:
     )
 
 
-HUB = Model("hub", "some/model", "abc123")
+COMMIT = "0123456789" * 4
+HUB = Model("hub", "some/model", "abc123", commit=COMMIT)
 
 
 def test_a_recipe_of_installed_parts_brings_no_code() -> None:
@@ -63,8 +78,8 @@ def test_each_file_and_the_models_own_code_is_one_part() -> None:
         CodePart("python reward", "/r/r.py", ONE),
         CodePart(
             "remote code",
-            "some/model, revision abc123",
-            hashlib.sha256(b"some/model@abc123").hexdigest(),
+            f"some/model, revision {COMMIT}",
+            hashlib.sha256(f"some/model@{COMMIT}".encode()).hexdigest(),
         ),
     ]
 
@@ -87,6 +102,70 @@ def test_the_configuration_that_names_remote_code_is_a_part_of_it(tmp_path: Path
     before = code_parts(plan)
     (tmp_path / "config.json").write_text('{"auto_map": {"AutoModel": "someone/else--model.Model"}}')
     assert code_parts(plan) != before
+
+
+def test_code_of_the_hub_is_known_by_its_commit() -> None:
+    (part,) = code_parts(plan_with(model=HUB, trust_remote_code=True))
+    assert not_allowed([part], [part.sha256]) == []
+    other = replace(HUB, commit="f" * 40)
+    (pushed,) = code_parts(plan_with(model=other, trust_remote_code=True))
+    assert not_allowed([pushed], []) == [pushed], "another commit is other code"
+
+
+@pytest.mark.parametrize("revision", [None, "main"])
+def test_code_of_a_commit_that_nobody_knows_is_asked_for_each_time(revision: str | None) -> None:
+    (part,) = code_parts(plan_with(model=Model("hub", "some/model", revision), trust_remote_code=True))
+    assert not_allowed([part], [part.sha256]) == []
+    assert not_allowed([part], []) == [part]
+
+
+AUTO_MAP = {"AutoModel": "someone/else--model.Model", "AutoTokenizer": ["a/b--t.T", None], "AutoConfig": "c.C"}
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json", "preprocessor_config.json"])
+def test_code_of_another_repository_is_named_and_asked_for(file: str, tmp_path: Path) -> None:
+    (tmp_path / file).write_text(json.dumps({"inner": {"auto_map": AUTO_MAP}}))
+    plan = plan_with(model=Model("folder", str(tmp_path)), trust_remote_code=True)
+    named = [part for part in code_parts(plan) if "which" in part.what]
+    assert sorted(part.what.split(",")[0] for part in named) == ["a/b", "someone/else"]
+    assert not any(part.is_fixed for part in named)
+    pinned = replace(plan, verified={f"{CODE_OF}a/b": COMMIT, f"{CODE_OF}someone/else": COMMIT})
+    assert all(part.is_fixed and COMMIT in part.what for part in code_parts(pinned)[1:])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x.so", "x.pyd", ".hidden.py", "__pycache__/m.cpython-311.pyc", "notes.md", "sub/data.bin", "model.safetensors"],
+)
+def test_everything_that_allowed_code_may_load_is_part_of_its_digest(name: str, tmp_path: Path) -> None:
+    plan = plan_with(model=Model("folder", str(tmp_path)), trust_remote_code=True)
+    (tmp_path / "modeling.py").write_text("x = 1")
+    digests = []
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    for text in ("1", "2", "1"):
+        (tmp_path / name).write_text(text)
+        digests += [part.sha256 for part in code_parts(plan)]
+    assert digests[0] == digests[2] != digests[1]
+
+
+def test_what_lies_behind_a_link_is_part_of_the_digest(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "back").symlink_to(tmp_path / "model")
+    (tmp_path / "model" / "code").symlink_to("../outside")
+    plan = plan_with(model=Model("folder", str(tmp_path / "model")), trust_remote_code=True)
+    before = code_parts(plan)
+    (tmp_path / "outside" / "m.py").write_text("x")
+    assert code_parts(plan) != before
+
+
+def test_a_plan_that_says_something_else_of_the_folder_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "modeling.py").write_text("x = 1")
+    true = hashlib.sha256(b"x = 1").hexdigest()
+    right = plan_with(model=Model("folder", str(tmp_path), files={"modeling.py": true}), trust_remote_code=True)
+    wrong = plan_with(model=Model("folder", str(tmp_path), files={"modeling.py": ONE}), trust_remote_code=True)
+    assert code_parts(right) == code_parts(plan_with(model=Model("folder", str(tmp_path)), trust_remote_code=True))
+    assert code_parts(wrong) != code_parts(right)
 
 
 def test_code_in_a_model_folder_is_known_by_its_content(tmp_path: Path) -> None:
@@ -135,16 +214,16 @@ PARTS = [CodePart("python reward", "/r/one.py", ONE), CodePart("python reward", 
 
 def test_code_is_named_by_its_digest_or_a_prefix_that_is_its_own() -> None:
     assert resolve_allowed([], PARTS) == []
-    assert resolve_allowed([ONE, TWO[:24].upper()], PARTS) == [ONE, TWO]
+    assert resolve_allowed([ONE, TWO[:40].upper()], PARTS) == [ONE, TWO]
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("a" * 11, "at least 12 digits"),
-        ("a" * 12, "fits 2 pieces of code"),
+        ("a" * 31, "at least 32 digits"),
+        ("a" * 32, "fits 2 pieces of code"),
         ("c" * 64, "no code of this recipe has this sha256"),
-        ("", "at least 12 digits"),
+        ("", "at least 32 digits"),
     ],
     ids=["short", "of two", "of none", "empty"],
 )
@@ -173,3 +252,32 @@ def test_a_list_that_cannot_be_written_is_refused_and_stays(
         allow([f"{number:064x}" for number in range(100)])
     assert is_allowed("a" * 64)
     assert [path.name for path in allowed_file().parent.iterdir()] == [allowed_file().name]
+
+
+def test_a_variable_that_only_tunes_brings_no_code() -> None:
+    plan = replace(plan_with(model=HUB), environment={"NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": "1"})
+    assert code_parts(plan) == []
+
+
+def test_a_variable_that_nobody_knows_is_asked_for_by_name_and_value() -> None:
+    plan = replace(plan_with(model=HUB), environment={"NCCL_DEBUG": "INFO", "MY_MODE": "fast"})
+    (part,) = code_parts(plan)
+    assert (part.kind, part.what) == ("environment variable", "MY_MODE=fast")
+    assert not_allowed([part], []) == [part]
+    assert not_allowed([part], [part.sha256]) == []
+    assert not_allowed(code_parts(plan), []) == [], "it is remembered"
+    (other,) = code_parts(replace(plan, environment={"MY_MODE": "slow"}))
+    assert not_allowed([other], []) == [other], "another value is another thing"
+
+
+def test_a_variable_that_names_a_file_is_asked_for_each_time() -> None:
+    (part,) = code_parts(replace(plan_with(model=HUB), environment={"MY_FILE": "../x.so"}))
+    assert not_allowed([part], [part.sha256]) == []
+    assert not_allowed([part], []) == [part]
+    assert "asked for each time, since what it stands for may change: MY_FILE=../x.so" in refusal([part])
+
+
+def test_the_environment_of_a_server_in_a_strangers_plan_is_asked_for() -> None:
+    environment = {"VLLM_SERVER_DEV_MODE": "1", "LD_PRELOAD": "x"}
+    vllm = Vllm("server", "auto", server=VllmServer(("-m", "x"), environment, (), None, 1, 0, False))
+    assert [part.what for part in code_parts(replace(plan_with(model=HUB), vllm=vllm))] == ["LD_PRELOAD=x"]

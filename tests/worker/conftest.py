@@ -103,13 +103,18 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
     def make(plan: Changes, name: str = "run", user: dict[str, str] | None = None) -> Path:
         folder = tmp_path / name
         copy = folder / "worker" / "grpo_recipes"
-        for part in ("worker", "rewards"):
+        for part in ("worker", "rewards", "integrity"):
             shutil.copytree(PACKAGE / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(PACKAGE / "__init__.py", copy)
         shutil.copy(PACKAGE / "plan.py", copy)
         shutil.copy(PACKAGE / "processes.py", copy)
         shutil.copy(PACKAGE / "folder_lock.py", copy)
-        shutil.copy(PACKAGE / "whole_file.py", copy)
+        shutil.copy(PACKAGE / "folder_files.py", copy)
+        shutil.copy(PACKAGE / "bounded_json.py", copy)
+        shutil.copy(PACKAGE / "run_entries.py", copy)
+        (copy / "facts").mkdir()
+        for file in ("__init__.py", "regular_file.py"):
+            shutil.copy(PACKAGE / "facts" / file, copy / "facts")
         shutil.copytree(PACKAGE / "trust", copy / "trust", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(PACKAGE / "worker" / "train.py", folder / "worker")
         (folder / "worker" / "user").mkdir()

@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 from worker_runs import Changes, planned_data
 
+from grpo_recipes.integrity.checkpoints import judged_checkpoints
+from grpo_recipes.integrity.manifest import MANIFEST, UNFINISHED
+from grpo_recipes.integrity.seal import sealed
 from grpo_recipes.worker.checkpoint import (
-    judged_checkpoints,
     latest_checkpoint,
     put_in_place,
     remove_leftovers,
     remove_old,
 )
-from grpo_recipes.worker.manifest import MANIFEST, UNFINISHED, write_manifest
+from grpo_recipes.worker.manifest import write_manifest
 from grpo_recipes.worker.planned import read_plan
 from grpo_recipes.worker.resuming import checkpoint_to_resume
 from grpo_recipes.worker.same_run import experiment
@@ -35,8 +37,9 @@ def checkpoint(checkpoints: Path, step: int, *, world: int = 1, values: Changes 
 
 
 def retold(folder: Path, **changes: object) -> None:
+    """Writes another manifest, with a seal of its own."""
     content = json.loads((folder / MANIFEST).read_text())
-    (folder / MANIFEST).write_text(json.dumps({**content, **changes}))
+    (folder / MANIFEST).write_text(sealed("checkpoint", {**content, **changes}))
 
 
 DAMAGES: dict[str, tuple[Damage, str]] = {
@@ -52,7 +55,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "no manifest": (lambda folder: (folder / MANIFEST).unlink(), f"no {MANIFEST} in it"),
     "half a manifest": (lambda folder: os.truncate(folder / MANIFEST, 20), f"its {MANIFEST} cannot be read"),
     "a list for a manifest": (lambda folder: (folder / MANIFEST).write_text("[]"), f"its {MANIFEST} cannot be read"),
-    "a manifest of another format": (lambda folder: retold(folder, checkpoint=2), "has format 2"),
+    "a manifest of another format": (lambda folder: retold(folder, checkpoint=3), "has format 3"),
     "a copy under another name": (lambda folder: retold(folder, step=4), "is that of step 4"),
     "transformers did not come to its end": (lambda folder: (folder / UNFINISHED).touch(), UNFINISHED),
 }
@@ -72,9 +75,9 @@ def test_what_does_not_match_its_manifest_is_skipped_with_the_reason(tmp_path: P
     change, reason = DAMAGES[damage]
     whole = checkpoint(tmp_path, 6)
     change(checkpoint(tmp_path, 8))
-    (newest, found), (next_one, none) = judged_checkpoints(tmp_path)
-    assert (newest.name, next_one, none) == ("checkpoint-8", whole, None)
-    assert found is not None and reason in found
+    newest, next_one = judged_checkpoints(tmp_path, contents=True)
+    assert (newest.folder.name, next_one.folder, next_one.reason) == ("checkpoint-8", whole, None)
+    assert newest.reason is not None and reason in newest.reason
     assert latest_checkpoint(tmp_path) == whole
 
 
@@ -83,7 +86,9 @@ def test_what_is_replaced_is_never_half_there(tmp_path: Path, monkeypatch: pytes
     (old / "only-in-the-old").touch()
     seen = []
     replace = os.replace
-    monkeypatch.setattr(os, "replace", lambda *paths: seen.append(old.exists()) or replace(*paths))
+    monkeypatch.setattr(
+        os, "replace", lambda *paths, **handles: seen.append(old.exists()) or replace(*paths, **handles)
+    )
     put_in_place(new, old)
     assert seen == [True, False]  # the old one is renamed away, then the new one takes its place
     assert not (old / "only-in-the-old").exists()

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+import grpo_recipes.worker
 from grpo_recipes.worker.job_end import Ended, Next, after, before, decide
 from grpo_recipes.worker.record import Record
 
+PART = str(Path(grpo_recipes.worker.__file__).with_name("part.py"))
 # A start that was interrupted after it had come from step 4 to step 8.
 INTERRUPTED = Ended(75, {"status": "interrupted", "exit_code": 75}, step=8, step_before=4, max_requeues=3)
 FAILED = {"status": "failed", "exit_code": 1}
@@ -58,6 +60,12 @@ def test_a_job_that_gives_up_says_what_it_saw() -> None:
     assert decide(replace(INTERRUPTED, requeues=3)).because == "the run was interrupted; slurm.max_requeues is 3"
 
 
+@pytest.fixture(autouse=True)
+def job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Slurm tells the trainers of job 7."""
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+
+
 def start_of(folder: Path, status: str, *, code: int = 75, **how: bool) -> Next:
     """One start of a job, whose record ends with this status; "" for one that never began."""
     word = before(folder)
@@ -91,6 +99,17 @@ def test_run_json_says_how_a_start_ended_that_could_not_say_so_itself(tmp_path: 
     assert (record["status"], record["exit_code"]) == ("failed", 1)
 
 
+def test_a_job_that_another_run_kept_out_of_the_folder_leaves_its_record_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    word = before(tmp_path)
+    monkeypatch.setenv("SLURM_JOB_ID", "6")
+    Record(tmp_path, 0).start(resumed=False)
+    assert after(tmp_path, "7", word, 1, max_requeues=3).exit_code == 2
+    assert Record(tmp_path, 0).read()["status"] == "running"
+    assert after(tmp_path, "6", word, 137, max_requeues=3).exit_code is None
+
+
 def test_a_failure_keeps_the_words_of_the_worker(tmp_path: Path) -> None:
     record = Record(tmp_path, 0)
     word = before(tmp_path)
@@ -103,7 +122,7 @@ def test_a_failure_keeps_the_words_of_the_worker(tmp_path: Path) -> None:
 def test_the_job_s_script_gets_one_word(tmp_path: Path) -> None:
     def said(*arguments: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "grpo_recipes.worker.job_end", str(tmp_path), *arguments],
+            [sys.executable, "-P", PART, "job_end", str(tmp_path), *arguments],
             cwd=Path(__file__).parents[2],
             capture_output=True,
             text=True,
@@ -120,7 +139,7 @@ def test_the_job_s_script_gets_one_word(tmp_path: Path) -> None:
 
 def test_what_a_job_prints_comes_to_its_log_without_secrets(tmp_path: Path) -> None:
     subprocess.run(
-        [sys.executable, "-m", "grpo_recipes.worker.redacted", str(tmp_path / "train.log")],
+        [sys.executable, "-P", PART, "redacted", str(tmp_path / "train.log")],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "MY_API_TOKEN": "correct horse battery"},
         input=b"one\nthe token is correct horse battery\nno end of line",

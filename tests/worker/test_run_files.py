@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import small_disks
 
-from grpo_recipes.whole_file import write_whole
+from grpo_recipes.folder_files import write_whole
 from grpo_recipes.worker.metrics import MetricsLog
 from grpo_recipes.worker.record import RESERVE_FILE, Record
 from grpo_recipes.worker.same_folder import FolderGone
@@ -155,6 +155,6 @@ def test_no_file_is_put_into_a_folder_that_comes_while_it_is_written(tmp_path: P
         folder.rename(tmp_path / "away")
         other.rename(folder)
 
-    with pytest.raises(FileNotFoundError):
-        write_whole(folder / "run.json", "{}", check=swap)
+    write_whole(folder, "run.json", "{}", check=swap)
     assert list(folder.iterdir()) == []
+    assert [path.name for path in (tmp_path / "away").iterdir()] == ["run.json"]

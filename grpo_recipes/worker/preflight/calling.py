@@ -16,6 +16,7 @@ from grpo_recipes.worker.preflight.host import Request
 from grpo_recipes.worker.preflight.outcome import is_reward_file
 from grpo_recipes.worker.preflight.reward_seen import Call, Entry, RewardSeen
 
+PART = Path(__file__).parents[1] / "part.py"
 POLL_S = 0.03
 # The process itself measures its calls; this is how much later it is ended from outside.
 GRACE_S = 1.0
@@ -32,7 +33,7 @@ def tried(request: Request, index: int, folder: Path, memory_limit: int | None) 
     for path in paths[1:]:
         path.write_text("")
     process = subprocess.Popen(
-        [sys.executable, "-m", "grpo_recipes.worker.preflight.host", *map(str, paths)],
+        [sys.executable, "-P", str(PART), "preflight.host", *map(str, paths)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

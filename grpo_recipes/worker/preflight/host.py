@@ -11,7 +11,7 @@ import faulthandler
 import json
 import pickle
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,8 +173,9 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(END_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
 
 
-def main(request_file: str, events_file: str, trace_file: str) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Runs one request to its end; what the reward itself does may end it earlier."""
+    request_file, events_file, trace_file = arguments
     _end_with_parent()
     with open(events_file, "w", encoding="utf-8") as events, open(trace_file, "w", encoding="utf-8") as trace:
         faulthandler.enable(trace)
@@ -192,7 +193,3 @@ def main(request_file: str, events_file: str, trace_file: str) -> int:
         Host(request, function, events, trace).run()
         host.note({"event": "done"})
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

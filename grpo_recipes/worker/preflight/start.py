@@ -1,8 +1,8 @@
-"""Makes a preflight of the folder that it is started in: python -m grpo_recipes.worker.preflight.start"""
+"""Makes a preflight of a folder: python -P worker/part.py preflight.start FOLDER"""
 
 import json
 import os
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from grpo_recipes.worker.planned import read_plan
@@ -11,9 +11,9 @@ from grpo_recipes.worker.quiet import quiet_libraries
 from grpo_recipes.worker.reward_functions import check_reward_files
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Looks, checks, and writes the answer; 0 whatever it found, since only the caller knows what that means."""
-    folder = Path.cwd()
+    folder = Path(arguments[0])
     plan, options = read_plan(folder), read_options(folder)
     check_reward_files(plan.rewards, folder / "worker" / "user")
     quiet_libraries()
@@ -28,7 +28,3 @@ def main() -> int:
     writing.write_text(json.dumps(answer), encoding="utf-8")
     os.replace(writing, folder / ANSWER_FILE)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -19,7 +19,7 @@ LENGTH_NAMES = ("max_position_embeddings", "n_positions", "max_sequence_length",
 def look_at_tokenizer(seen: Seen) -> None:
     """Sets tokenizer, config, ends and context of what was seen, or a fault."""
     plan = seen.plan
-    origin = {"revision": plan.model.revision, "trust_remote_code": _trust_remote_code(plan)}
+    origin = {"revision": plan.model.commit or plan.model.revision, "trust_remote_code": _trust_remote_code(plan)}
     try:
         tokenizer = AutoTokenizer.from_pretrained(
             plan.model.path, truncation_side="left", padding_side="left", **origin

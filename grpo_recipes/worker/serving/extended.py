@@ -8,14 +8,14 @@ from grpo_recipes import processes
 from grpo_recipes.worker.serving.problem import ServerProblem
 from grpo_recipes.worker.serving.stopping import Wishes
 
+PART = Path(__file__).parents[1] / "part.py"
 _POLL_S = 0.5
 
 
 def extended(folder: Path, wishes: Wishes) -> bool:
     """Writes the model that trainer and server start from; false when asked to stop. Raises ServerProblem."""
     helper = subprocess.Popen(
-        [sys.executable, "-u", "-m", "grpo_recipes.worker.serving.extend", str(folder)],
-        cwd=folder / "worker",
+        [sys.executable, "-P", "-u", str(PART), "serving.extend", str(folder)],
         stdin=subprocess.DEVNULL,
         preexec_fn=processes.die_with_parent,
     )

@@ -3,9 +3,10 @@
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 
-from grpo_recipes.whole_file import write_whole
+from grpo_recipes.bounded_json import read_json
+from grpo_recipes.folder_files import write_whole
 
 NOTICE_FILE = "vllm_server.json"
 State = Literal["starting", "up", "failed", "lost", "stopped", "done"]
@@ -32,12 +33,12 @@ class Notice:
 
 def put_up(folder: Path, notice: Notice) -> None:
     """Replaces the notice. Raises OSError."""
-    write_whole(folder / NOTICE_FILE, json.dumps(asdict(notice), indent=2, ensure_ascii=False) + "\n")
+    write_whole(folder, NOTICE_FILE, json.dumps(asdict(notice), indent=2, ensure_ascii=False) + "\n")
 
 
 def notice_in(folder: Path) -> Notice | None:
     """The notice, None where there is none, or one that cannot be read."""
     try:
-        return Notice(**json.loads((folder / NOTICE_FILE).read_text(encoding="utf-8")))
+        return Notice(**cast("dict[str, Any]", read_json(folder, NOTICE_FILE)))
     except (OSError, ValueError, TypeError):
         return None

@@ -151,8 +151,7 @@ def _trainer(run: Run, url: str, arguments: list[str]) -> subprocess.Popen[bytes
     # A proxy of the site would be asked for the server of this machine, too.
     direct = {name: ",".join(filter(None, (os.environ.get(name), "127.0.0.1"))) for name in ("NO_PROXY", "no_proxy")}
     return subprocess.Popen(
-        ["bash", "train.sh", *arguments],
-        cwd=run.folder,
+        ["bash", str(run.folder / "train.sh"), *arguments],
         env={**os.environ, **direct, **gpus, URL: url},
         stdin=subprocess.DEVNULL,
         preexec_fn=processes.die_with_parent,

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from grpo_recipes.folder_files import open_to_append, open_to_read
 from grpo_recipes.plan import VllmServer
 from grpo_recipes.processes import die_with_parent, kill
 from grpo_recipes.worker.serving import answers, keep
@@ -51,7 +52,7 @@ class Server:
 
     def output(self) -> str:
         """What it said, without the beginning of a very long story."""
-        with self.log.open("rb") as file:
+        with open_to_read(self.log.parent, self.log.name) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(self.log_start, size - _LONGEST_TAIL))
             return file.read().decode(errors="replace").rstrip()
@@ -71,11 +72,10 @@ def start(planned: VllmServer, model: str, revision: str | None, folder: Path, *
     words = [known.get(word, word) for word in planned.command]
     words += [] if revision is None else ["--revision", revision]
     path = folder / LOG_FILE
-    with path.open("ab") as log:
+    with open(open_to_append(folder, LOG_FILE), "ab") as log:
         log_start = log.tell()
         process = subprocess.Popen(
-            [sys.executable, *words],
-            cwd=folder,
+            [sys.executable, "-P", *words],
             env={**os.environ, **planned.environment, **visible(planned.gpus), **_own_address(host)},
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.folder_files import open_to_append, remove
 from grpo_recipes.worker.metrics import append_line
 from grpo_recipes.worker.record import Record
 
@@ -17,9 +18,11 @@ class Story:
         self._metrics = folder / "metrics.jsonl"
         self._record = record
         if not resumed:
-            self._metrics.unlink(missing_ok=True)  # of an attempt that came to nothing
+            remove(folder, self._metrics.name)  # of an attempt that came to nothing
             record.update(vllm_server={"restarts": []})
-        self._deaths: list[dict[str, Any]] = (record.read().get("vllm_server") or {}).get("restarts", [])
+        server = record.read().get("vllm_server")
+        told = server.get("restarts") if isinstance(server, dict) else None
+        self._deaths: list[dict[str, Any]] = told if isinstance(told, list) else []
 
     def starting(self) -> None:
         """The server was started."""
@@ -45,7 +48,7 @@ class Story:
         print(line, flush=True)
         step = self._record.read().get("step") or 0
         event = {"event": "server", "step": step, "time": round(time.time(), 3), "state": state, **values}
-        file = os.open(self._metrics, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = open_to_append(self._metrics.parent, self._metrics.name)
         try:
             append_line(file, json.dumps(event, ensure_ascii=False))
         finally:

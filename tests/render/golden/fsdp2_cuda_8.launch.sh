@@ -2,7 +2,49 @@
 # Trains "addition": 8 processes on cuda, strategy fsdp2. Written by grpo-run from plan.json.
 # By hand:  bash launch.sh [--resume]        with another Python:  PYTHON=/path/to/python bash launch.sh
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")"
+
+# What a relative or an empty entry of these means lies in the folder that a program is started in. The files of a run
+# folder are data: none of them is run for its name.
+keep_absolute() { # NAME SEPARATORS
+  local entry kept='' dropped='' IFS=$2
+  [ -n "${!1-}" ] || return 0
+  [[ :${!1}: != *::* || $1 == LD_PRELOAD ]] || dropped=yes
+  set -f
+  for entry in ${!1}; do
+    if [[ $entry == /* || ($1 == LD_PRELOAD && $entry != */*) ]]; then
+      kept+=${kept:+:}$entry
+    else
+      dropped=yes
+    fi
+  done
+  set +f
+  [ -n "$dropped" ] || return 0
+  echo "note: $1 has entries that are no absolute path; they are left out" >&2
+  if [ -n "$kept" ]; then printf -v "$1" %s "$kept"; else unset "$1"; fi
+}
+for name in PATH BASH_ENV ENV PYTHONPATH PYTHONHOME PYTHONPYCACHEPREFIX PERL5LIB NODE_PATH LD_LIBRARY_PATH LD_AUDIT DYLD_LIBRARY_PATH DYLD_FRAMEWORK_PATH DYLD_INSERT_LIBRARIES GCONV_PATH LOCPATH LIBRARY_PATH COMPILER_PATH GCC_EXEC_PREFIX CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH OBJC_INCLUDE_PATH; do keep_absolute "$name" :; done
+keep_absolute LD_PRELOAD ': '
+export PATH="${PATH:-/usr/local/bin:/usr/bin:/bin}"
+PYTHON=${PYTHON:-python}
+[[ $PYTHON != */* || $PYTHON == /* ]] || PYTHON=$PWD/$PYTHON
+# The folder of a program that Python runs is not searched for modules; worker/ finds its own.
+export PYTHON PYTHONSAFEPATH="${PYTHONSAFEPATH:-launch}"
+
+folder=${BASH_SOURCE[0]}
+[[ $folder == */* ]] || folder=./$folder
+folder=${folder%/*}
+[[ $folder == /* ]] || folder=$PWD/$folder
+cd -P "$folder/"
+folder=$PWD
+# Programs read settings from the folder they are started in, and take a folder there for a model of the hub that has
+# its name. So each start has a new one, where what they write, such as wandb/, stays.
+work=/
+if [ ! -L reports ] && mkdir -p reports 2> /dev/null; then
+  work=$(mktemp -d "$folder/reports/$(date +%Y%m%d-%H%M%S)-XXXXXX" 2> /dev/null) || work=/
+fi
+cd "$work"
+# Nor does git, which such programs ask for the commit, find a repository among the run's files.
+export GIT_CEILING_DIRECTORIES="${GIT_CEILING_DIRECTORIES:-$folder/reports}"
 
 # A cluster asks with SIGUSR1 to save. torch's launcher would die of it; what is ignored here stays ignored in all that
 # is started, and the trainer installs a handler of its own.
@@ -19,8 +61,8 @@ export NCCL_DEBUG='it'"'"'s $HOME'
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-120}"
 
 # A free port, so that two runs on one machine do not meet.
-port=$("${PYTHON:-python}" -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])')
+port=$("$PYTHON" -P -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])')
 
 # The same as `accelerate launch`, with the right Python.
-exec "${PYTHON:-python}" -m accelerate.commands.launch --config_file accelerate.yaml --main_process_port "$port" \
-  worker/train.py "$@"
+exec "$PYTHON" -P -m accelerate.commands.launch --config_file "$folder/accelerate.yaml" \
+  --main_process_port "$port" "$folder/worker/train.py" "$@"

@@ -7,6 +7,33 @@
 # With another Python:  PYTHON=/path/to/python bash launch.sh ...
 set -euo pipefail
 
+# What a relative or an empty entry of these means lies in the folder that a program is started in. The files of a run
+# folder are data: none of them is run for its name.
+keep_absolute() { # NAME SEPARATORS
+  local entry kept='' dropped='' IFS=$2
+  [ -n "${!1-}" ] || return 0
+  [[ :${!1}: != *::* || $1 == LD_PRELOAD ]] || dropped=yes
+  set -f
+  for entry in ${!1}; do
+    if [[ $entry == /* || ($1 == LD_PRELOAD && $entry != */*) ]]; then
+      kept+=${kept:+:}$entry
+    else
+      dropped=yes
+    fi
+  done
+  set +f
+  [ -n "$dropped" ] || return 0
+  echo "note: $1 has entries that are no absolute path; they are left out" >&2
+  if [ -n "$kept" ]; then printf -v "$1" %s "$kept"; else unset "$1"; fi
+}
+for name in PATH BASH_ENV ENV PYTHONPATH PYTHONHOME PYTHONPYCACHEPREFIX PERL5LIB NODE_PATH LD_LIBRARY_PATH LD_AUDIT DYLD_LIBRARY_PATH DYLD_FRAMEWORK_PATH DYLD_INSERT_LIBRARIES GCONV_PATH LOCPATH LIBRARY_PATH COMPILER_PATH GCC_EXEC_PREFIX CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH OBJC_INCLUDE_PATH; do keep_absolute "$name" :; done
+keep_absolute LD_PRELOAD ': '
+export PATH="${PATH:-/usr/local/bin:/usr/bin:/bin}"
+PYTHON=${PYTHON:-python}
+[[ $PYTHON != */* || $PYTHON == /* ]] || PYTHON=$PWD/$PYTHON
+# The folder of a program that Python runs is not searched for modules; worker/ finds its own.
+export PYTHON PYTHONSAFEPATH="${PYTHONSAFEPATH:-launch}"
+
 usage() {
   echo "launch.sh: $1" >&2
   echo "usage: bash launch.sh --node N --address A --port P [--resume]" >&2
@@ -33,7 +60,22 @@ done
 [[ $node =~ ^(0|[1-9][0-9]{0,5})$ ]] && [ "$node" -lt 2 ] || usage "--node $node is not one of its 2 machines"
 [[ $port =~ ^[1-9][0-9]{0,4}$ ]] && [ "$port" -lt 65536 ] || usage "--port $port is no port"
 set -- ${resume:+"$resume"}
-cd "$(dirname "${BASH_SOURCE[0]}")"
+
+folder=${BASH_SOURCE[0]}
+[[ $folder == */* ]] || folder=./$folder
+folder=${folder%/*}
+[[ $folder == /* ]] || folder=$PWD/$folder
+cd -P "$folder/"
+folder=$PWD
+# Programs read settings from the folder they are started in, and take a folder there for a model of the hub that has
+# its name. So each start has a new one, where what they write, such as wandb/, stays.
+work=/
+if [ ! -L reports ] && mkdir -p reports 2> /dev/null; then
+  work=$(mktemp -d "$folder/reports/$(date +%Y%m%d-%H%M%S)-XXXXXX" 2> /dev/null) || work=/
+fi
+cd "$work"
+# Nor does git, which such programs ask for the commit, find a repository among the run's files.
+export GIT_CEILING_DIRECTORIES="${GIT_CEILING_DIRECTORIES:-$folder/reports}"
 
 # A cluster asks with SIGUSR1 to save. torch's launcher would die of it; what is ignored here stays ignored in all that
 # is started, and the trainer installs a handler of its own.
@@ -54,6 +96,6 @@ export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-${XDG_CACHE_HOME:-$HOME/.ca
 
 # First the machines meet: each once, with the same plan and the same folder, or all of them end and say why. Then the
 # same as `accelerate launch`, with the right Python.
-exec "${PYTHON:-python}" -u worker/meet.py "$node" 2 "$address" "$port" ${1+"$1"} -- \
-  "${PYTHON:-python}" -m accelerate.commands.launch --config_file accelerate.yaml \
-  --machine_rank "$node" --main_process_ip "$address" --main_process_port "$port" worker/train.py "$@"
+exec "$PYTHON" -P -u "$folder/worker/meet.py" "$node" 2 "$address" "$port" ${1+"$1"} -- \
+  "$PYTHON" -P -m accelerate.commands.launch --config_file "$folder/accelerate.yaml" \
+  --machine_rank "$node" --main_process_ip "$address" --main_process_port "$port" "$folder/worker/train.py" "$@"

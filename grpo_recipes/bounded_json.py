@@ -1,0 +1,51 @@
+"""JSON that a stranger may have written: no deeper, no longer numbers and no other text than can be worked with."""
+
+import json
+import re
+from pathlib import Path
+
+from grpo_recipes.folder_files import LARGEST, read_bytes
+
+DEEPEST = 64
+_LONGEST_NUMBER = 100
+"""Digits; a float has 308 before its point, and nothing that is counted here has that many."""
+_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_HALF_A_LETTER = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def read_json(folder: Path, name: str, most: int = LARGEST, deepest: int = DEEPEST) -> object:
+    """The value of a JSON file. Raises OSError, ValueError; see folder_files and parsed."""
+    return parsed(read_bytes(folder, name, most), deepest)
+
+
+def parsed(content: bytes, deepest: int = DEEPEST) -> object:
+    """The value of a JSON text.
+
+    Raises ValueError for what is none, for lists and mappings more than `deepest` deep, for a number of more than 100
+    digits, and for half of a letter, which cannot be written again.
+    """
+    if content.count(b"[") + content.count(b"{") > deepest and _is_deeper(content, deepest):
+        raise ValueError(f"it has lists or mappings more than {deepest} deep, or without an end")
+    text = content.decode("utf-8")
+    value: object = _DECODER.decode(text)
+    if _HALF_A_LETTER.search(text):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def _is_deeper(content: bytes, deepest: int) -> bool:
+    """Whether lists and mappings go deeper, without going there: their innermost brackets are taken away so often."""
+    brackets = _TEXT.sub(b"", content).translate(None, _NO_BRACKETS)
+    for _ in range(deepest):
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return bool(brackets)
+
+
+def _whole_number(digits: str) -> int:
+    if len(digits) > _LONGEST_NUMBER:
+        raise ValueError(f"it has a number of {len(digits)} digits")
+    return int(digits)
+
+
+_DECODER = json.JSONDecoder(parse_int=_whole_number)

@@ -1,0 +1,75 @@
+"""`grpo-run RUNDIR --verify`: whether a run folder is as it was written, and who wrote it."""
+
+import json
+import time
+from pathlib import Path
+
+import click
+
+from grpo_recipes.errors import EXIT_DIFFERENT, EXIT_DONE, Refusal
+from grpo_recipes.integrity.run_folder import PLAN_FILE
+from grpo_recipes.integrity.seal import NOBODY, SOMEBODY_ELSE, YOU
+from grpo_recipes.integrity.verify import Verified, verified
+from grpo_recipes.trust.redact import redact
+
+VERIFY_FORMAT = 1
+_SIGNED = {
+    YOU: "written by you",
+    SOMEBODY_ELSE: "written by somebody else, or with another key of yours",
+    NOBODY: "written without a key, so nobody knows by whom",
+}
+
+
+def verify(place: str, *, as_json: bool) -> int:
+    """Prints what was found. 0: everything that has a digest is as it was written; 1: it is not."""
+    folder = Path(place)
+    if not (folder / PLAN_FILE).is_file() and not (folder / "worker").is_dir():
+        raise Refusal(
+            f"{place} is no run folder\n  = because: there is no {PLAN_FILE} in it\n  = fix: name the folder of a run"
+        )
+    began = time.perf_counter()
+    try:
+        found = verified(folder)
+    except OSError as problem:
+        raise Refusal(
+            f"{place}: the run folder cannot be read\n  = because: {problem.filename}: {problem.strerror or problem}\n"
+            f"  = fix: let this user read it"
+        ) from problem
+    seconds = time.perf_counter() - began
+    click.echo(redact(_json(place, found, seconds) if as_json else _text(place, found, seconds)))
+    return EXIT_DIFFERENT if found.faults else EXIT_DONE
+
+
+def _text(place: str, found: Verified, seconds: float) -> str:
+    lines = [f"{fault.name}: {fault.kind}, {_as_said(fault.kind, fault.because)}" for fault in found.faults]
+    for signer, words in _SIGNED.items():
+        what = [name for name, one in found.signers.items() if one == signer]
+        if what:
+            lines.append(f"{words}: {', '.join(what)}")
+    lines += [f"not verified: {name}: {because}" for name, because in found.not_verified.items()]
+    verdict = f"{len(found.faults)} of its files not as written" if found.faults else "as it was written"
+    read = f"{found.files} files, {found.bytes / 1e9:.3f} GB in {seconds:.1f} s"
+    return "\n".join(_printable(line) for line in [*lines, f"{place}: {verdict} ({read})"])
+
+
+def _as_said(kind: str, because: str) -> str:
+    return because if kind == "changed" else "it " + because
+
+
+def _printable(line: str) -> str:
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
+
+
+def _json(place: str, found: Verified, seconds: float) -> str:
+    content = {
+        "verify": VERIFY_FORMAT,
+        "folder": place,
+        "is_whole": not found.faults,
+        "faults": [{"file": one.name, "kind": one.kind, "because": one.because} for one in found.faults],
+        "signers": found.signers,
+        "not_verified": found.not_verified,
+        "files": found.files,
+        "bytes": found.bytes,
+        "seconds": round(seconds, 3),
+    }
+    return json.dumps(content, indent=2)

@@ -1,0 +1,104 @@
+"""The checkpoints of a run folder, judged by their manifests."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grpo_recipes.bounded_json import read_json
+from grpo_recipes.folder_files import read_text
+from grpo_recipes.integrity.manifest import Manifest, NotWhole, faults, refuse, stated
+
+_MOST_DIGITS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A folder named as a checkpoint. reason: why it is not whole, None for one that is, which has a manifest."""
+
+    folder: Path
+    manifest: Manifest | None
+    reason: str | None
+
+
+def judged_checkpoints(checkpoints: Path, *, contents: bool = False) -> Iterator[Judged]:
+    """All folders named as checkpoints, those of the highest steps first.
+
+    contents: every file is read and its digest compared; else names and sizes alone, which costs no reading.
+    """
+    for checkpoint in sorted(_all(checkpoints), key=step_of, reverse=True):
+        try:
+            manifest = stated(checkpoint)
+            refuse(faults(checkpoint, manifest.files, contents=contents))
+            if contents:
+                _refuse_odd_states(checkpoint, manifest)
+        except NotWhole as problem:
+            yield Judged(checkpoint, None, str(problem))
+        else:
+            yield Judged(checkpoint, manifest, None)
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step of a folder named checkpoint-<step>."""
+    return int(checkpoint.name.partition("-")[2])
+
+
+def _all(checkpoints: Path) -> list[Path]:
+    """Links are none: what they name may be anybody's."""
+    found = []
+    for path in checkpoints.glob("checkpoint-*"):
+        digits = path.name.partition("-")[2]
+        if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS and not path.is_symlink():
+            found.append(path)
+    return found
+
+
+def _refuse_odd_states(checkpoint: Path, manifest: Manifest) -> None:
+    """Raises NotWhole where what transformers, DeepSpeed or grpo-run remember has not the shape that they write."""
+    for name in manifest.files:
+        if name == "latest" and not _is_folder_in(checkpoint, _text(checkpoint, name).strip()):
+            raise NotWhole("latest names no folder of it")
+        if name == "trainer_state.json":
+            state = _mapping(checkpoint, name)
+            if state.get("global_step") != manifest.step:
+                raise NotWhole(f"{name} is not that of step {manifest.step}")
+        if name.startswith("grpo_run_") and name.endswith(".json") and not _is_state(_mapping(checkpoint, name)):
+            raise NotWhole(f"{name} has not the entries that grpo-run writes")
+
+
+def _is_folder_in(checkpoint: Path, name: str) -> bool:
+    return name not in ("", ".", "..") and "/" not in name and "\0" not in name and (checkpoint / name).is_dir()
+
+
+def _is_state(found: dict[str, Any]) -> bool:
+    figures = found.get("figures")
+    return (
+        _is_number(found.get("loss"))
+        and isinstance(found.get("logged_step"), int)
+        and isinstance(figures, dict)
+        and all(isinstance(values, list) and all(map(_is_number, values)) for values in figures.values())
+        and "guards" in found
+        and isinstance(found.get("spoken", []), list)
+        and isinstance(found.get("evaluation", {}), dict)
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
+
+
+def _mapping(checkpoint: Path, name: str) -> dict[str, Any]:
+    try:
+        content = read_json(checkpoint, name)
+    except (OSError, ValueError) as problem:
+        raise NotWhole(f"{name} cannot be read ({type(problem).__name__})") from problem
+    if not isinstance(content, dict):
+        raise NotWhole(f"{name} is no mapping")
+    return content
+
+
+def _text(checkpoint: Path, name: str) -> str:
+    try:
+        return read_text(checkpoint, name)
+    except (OSError, ValueError) as problem:
+        raise NotWhole(f"{name} cannot be read ({type(problem).__name__})") from problem

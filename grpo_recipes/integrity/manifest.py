@@ -1,0 +1,204 @@
+"""What a checkpoint or a trained model consists of: a file in it that is written last. Without one it is not whole."""
+
+import stat
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from grpo_recipes.bounded_json import parsed
+from grpo_recipes.folder_files import read_text, status
+from grpo_recipes.integrity.digests import Digest, digest_of, most_threads, sizes_in
+from grpo_recipes.integrity.seal import NOBODY, Damaged, opened, sealed
+
+MANIFEST = "grpo_run.json"
+MANIFEST_FORMAT, MODEL_FORMAT = 2, 1
+# Has sizes alone, and no seal.
+WITHOUT_DIGESTS = 1
+# transformers puts it into a checkpoint that it writes after a signal, and takes it out when that is done.
+UNFINISHED = "checkpoint-is-incomplete.txt"
+_CHECKPOINT, _MODEL = "checkpoint", "model"
+
+
+class NotWhole(Exception):
+    """A folder that is not as it was written; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The content of the file in a checkpoint.
+
+    world_size: processes that wrote it. files: of all others. experiment: what defines the run, as it was. stack:
+    releases of the packages that trained. format: 1 knows no digests. signer: as seal.Opened has it.
+    """
+
+    step: int
+    world_size: int
+    files: dict[str, Digest]
+    experiment: dict[str, Any]
+    stack: dict[str, str]
+    format: int = MANIFEST_FORMAT
+    signer: str = NOBODY
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A file that is not as it was written. kind: "missing", "changed" or "one too many"."""
+
+    name: str
+    kind: str
+    because: str
+
+
+def checkpoint_text(manifest: Manifest) -> str:
+    """The text of a checkpoint's manifest, sealed."""
+    content = {
+        "checkpoint": manifest.format,
+        "step": manifest.step,
+        "world_size": manifest.world_size,
+        "files": as_json(manifest.files),
+        "experiment": manifest.experiment,
+        "stack": manifest.stack,
+    }
+    return sealed(_CHECKPOINT, content)
+
+
+def model_text(files: Mapping[str, Digest]) -> str:
+    """The text of the manifest of a trained or extended model, sealed."""
+    return sealed(_MODEL, {_MODEL: MODEL_FORMAT, "files": as_json(files)})
+
+
+def as_json(files: Mapping[str, Digest]) -> dict[str, Any]:
+    """The digests as a manifest writes them."""
+    return {name: {"bytes": found.size, "sha256": found.sha256} for name, found in sorted(files.items())}
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a checkpoint whose files have the names and sizes in it. Raises NotWhole."""
+    found = stated(folder)
+    refuse(faults(folder, found.files))
+    return found
+
+
+def stated(folder: Path) -> Manifest:
+    """What a checkpoint's manifest says; of its files nothing is looked at. Raises NotWhole."""
+    if (folder / UNFINISHED).exists():
+        raise NotWhole(f"{UNFINISHED} lies in it: it was not written to its end")
+    try:
+        text = read_text(folder, MANIFEST)
+        content = parsed(text.encode())
+        found = _checkpoint(text, content if isinstance(content, dict) else {})
+    except FileNotFoundError:
+        raise NotWhole(f"no {MANIFEST} in it: it was not written to its end, or not by this grpo-run") from None
+    except Damaged as problem:
+        raise NotWhole(f"its {MANIFEST} was changed: {problem}") from problem
+    except (OSError, ValueError, TypeError, KeyError) as problem:
+        raise NotWhole(f"its {MANIFEST} cannot be read ({type(problem).__name__})") from problem
+    if folder.name != f"checkpoint-{found.step}":
+        raise NotWhole(f"its {MANIFEST} is that of step {found.step}")
+    return found
+
+
+def stated_of_model(folder: Path) -> tuple[dict[str, Digest], str]:
+    """The files that a model's manifest names, and its signer. Raises NotWhole, FileNotFoundError without one."""
+    try:
+        found = opened(_MODEL, read_text(folder, MANIFEST))
+        if found.content[_MODEL] != MODEL_FORMAT:
+            raise NotWhole(f"its {MANIFEST} has a format that this grpo-run does not read")
+        return as_digests(found.content["files"]), found.signer
+    except FileNotFoundError:
+        raise
+    except Damaged as problem:
+        raise NotWhole(f"its {MANIFEST} was changed: {problem}") from problem
+    except (OSError, ValueError, TypeError, KeyError) as problem:
+        raise NotWhole(f"its {MANIFEST} cannot be read ({type(problem).__name__})") from problem
+
+
+def faults(folder: Path, files: Mapping[str, Digest], *, contents: bool = False) -> list[Fault]:
+    """What of a folder is not as its manifest says: names and sizes, with contents the digests too."""
+    try:
+        there = sizes_in(folder)
+    except OSError as problem:
+        return [Fault(".", "changed", f"cannot be read: {problem.strerror or problem}")]
+    more = set(there) - set(files) - {MANIFEST}
+    found = {name: Fault(name, "one too many", "was not written with it") for name in more}
+    with ThreadPoolExecutor(most_threads(len(files))) as pool:
+        judged = pool.map(lambda name: _fault(folder, name, files[name], there, contents=contents), files)
+        found |= {fault.name: fault for fault in judged if fault is not None}
+    return sorted(found.values(), key=lambda fault: fault.name)
+
+
+def fault_of(folder: Path, name: str, written: Digest) -> Fault | None:
+    """What is wrong with one file that a manifest names."""
+    try:
+        found = status(folder, name)
+    except OSError as problem:
+        return Fault(name, "changed", f"cannot be read: {problem.strerror or problem}")
+    sizes = {} if found is None else {name: found.st_size if stat.S_ISREG(found.st_mode) else None}
+    return _fault(folder, name, written, sizes, contents=True)
+
+
+def _fault(
+    folder: Path, name: str, written: Digest, there: Mapping[str, int | None], *, contents: bool
+) -> Fault | None:
+    """there: sizes of what lies in the folder, None for what is no regular file."""
+    if name not in there:
+        return Fault(name, "missing", "is missing")
+    size = there[name]
+    if size is None:
+        return Fault(name, "changed", "is no regular file")
+    if size != written.size:
+        return Fault(name, "changed", f"has {size} bytes, {written.size} were written")
+    if not contents or written.sha256 is None:
+        return None
+    try:
+        found = str(digest_of(folder, name).sha256)
+    except OSError as problem:
+        return Fault(name, "changed", f"cannot be read: {problem.strerror or problem}")
+    if found == written.sha256:
+        return None
+    return Fault(name, "changed", f"has the sha256 {found[:12]}, {written.sha256[:12]} was written")
+
+
+def refuse(found: list[Fault]) -> None:
+    """Raises NotWhole for the first of the faults, with how many more there are."""
+    if found:
+        more = f", and {len(found) - 1} more of its files are not as written" if len(found) > 1 else ""
+        raise NotWhole(f"{found[0].name} {found[0].because}{more}")
+
+
+def as_digests(content: Any) -> dict[str, Digest]:
+    """The files of a manifest of any format. Raises ValueError, TypeError, KeyError for what is none."""
+    if not isinstance(content, dict):
+        raise TypeError("no mapping of files")
+    found = {}
+    for name, written in content.items():
+        size, sha256 = (written["bytes"], written["sha256"]) if isinstance(written, dict) else (written, None)
+        inside = PurePosixPath(name)
+        if inside.is_absolute() or ".." in inside.parts or inside.as_posix() != name or "\0" in name:
+            raise ValueError("a name that leads elsewhere")
+        if not _is_count(size) or not (sha256 is None or isinstance(sha256, str)):
+            raise ValueError("no size or no digest")
+        found[name] = Digest(size, sha256)
+    return found
+
+
+def _checkpoint(text: str, content: dict[str, Any]) -> Manifest:
+    version = content["checkpoint"]
+    if version == WITHOUT_DIGESTS:
+        signer = NOBODY
+    elif version == MANIFEST_FORMAT:
+        sealed_content = opened(_CHECKPOINT, text)
+        content, signer = sealed_content.content, sealed_content.signer
+    else:
+        raise NotWhole(f"its {MANIFEST} has format {version}, this grpo-run reads {MANIFEST_FORMAT}")
+    step, world_size, experiment, stack = (content[key] for key in ("step", "world_size", "experiment", "stack"))
+    if not (_is_count(step) and _is_count(world_size) and isinstance(experiment, dict) and isinstance(stack, dict)):
+        raise TypeError("an entry of another kind")
+    releases = {str(name): str(release) for name, release in stack.items()}
+    return Manifest(step, world_size, as_digests(content["files"]), experiment, releases, version, signer)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

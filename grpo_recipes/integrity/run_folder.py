@@ -1,0 +1,101 @@
+"""integrity.json of a run folder: the digests of all that was written before the run began."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grpo_recipes.folder_files import read_text, write_whole
+from grpo_recipes.integrity.digests import Digest, digests_of, sizes_in
+from grpo_recipes.integrity.manifest import as_digests, as_json, fault_of
+from grpo_recipes.integrity.seal import Damaged, Unsealed, opened, sealed
+
+INTEGRITY_FILE = "integrity.json"
+INTEGRITY_FORMAT = 1
+PLAN_FILE, RECORD_FILE = "plan.json", "run.json"
+PLANNED = ("recipe.yaml", PLAN_FILE, "accelerate.yaml", "deepspeed.json", "launch.sh", "train.sh", "job.sbatch")
+_PURPOSE, _RECORD = "run folder", "run record"
+# A part of the worker that only copies have whose folder has digests.
+_THIS_PART = Path("worker", "grpo_recipes", "integrity")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What integrity.json says. signer: as seal.Opened has it."""
+
+    files: dict[str, Digest]
+    signer: str
+
+
+def write_integrity(folder: Path) -> None:
+    """Writes the digests of what a run folder has before its run begins, as it is now. Raises OSError."""
+    names = [name for name in PLANNED if (folder / name).exists()]
+    names += [f"worker/{name}" for name in sizes_in(folder, "worker") if "__pycache__" not in name.split("/")]
+    files = digests_of(folder, names)
+    text = sealed(_PURPOSE, {"integrity": INTEGRITY_FORMAT, "files": as_json(files)})
+    write_whole(folder, INTEGRITY_FILE, text)
+
+
+def read_integrity(folder: Path) -> Written | None:
+    """What integrity.json says, None where there is none. Raises Damaged."""
+    try:
+        found = opened(_PURPOSE, read_text(folder, INTEGRITY_FILE))
+        if found.content["integrity"] != INTEGRITY_FORMAT:
+            raise Damaged("it has a format that this grpo-run does not read")
+        return Written(as_digests(found.content["files"]), found.signer)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise Damaged(f"it cannot be read ({type(problem).__name__})") from problem
+
+
+def is_lost(folder: Path) -> bool:
+    """Whether a run folder had an integrity.json and has none; one that an older grpo-run wrote never had any."""
+    return (folder / _THIS_PART).is_dir() and not (folder / INTEGRITY_FILE).exists()
+
+
+def plan_fault(folder: Path) -> str | None:
+    """Why plan.json is not the one that was written, None where it is or nobody can tell."""
+    try:
+        written = read_integrity(folder)
+    except Damaged as problem:
+        return f"{INTEGRITY_FILE} beside it, which has its sha256, was changed: {problem}"
+    if written is None:
+        return None
+    if PLAN_FILE not in written.files:
+        return f"{INTEGRITY_FILE} beside it does not name it"
+    fault = fault_of(folder, PLAN_FILE, written.files[PLAN_FILE])
+    return None if fault is None else f"it {fault.because}"
+
+
+def record_text(folder: Path, content: Mapping[str, Any]) -> str:
+    """The text of run.json, sealed where the run folder has digests."""
+    if (folder / INTEGRITY_FILE).exists():
+        return sealed(_RECORD, content)
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def record_fault(folder: Path) -> str | None:
+    """Why run.json is not as grpo-run wrote it, None where it is, where there is none or nobody can tell.
+
+    One without a seal is of an older grpo-run, whose folder was gone on with.
+    """
+    try:
+        if (folder / INTEGRITY_FILE).exists():
+            record_signer(folder)
+    except (FileNotFoundError, Unsealed):
+        return None
+    except Damaged as problem:
+        return str(problem)
+    return None
+
+
+def record_signer(folder: Path) -> str:
+    """Who wrote run.json, as seal.Opened has it. Raises Damaged, FileNotFoundError without one."""
+    try:
+        return opened(_RECORD, read_text(folder, RECORD_FILE)).signer
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as problem:
+        raise Damaged(f"it cannot be read ({type(problem).__name__})") from problem

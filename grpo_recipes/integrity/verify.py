@@ -1,0 +1,157 @@
+"""Everything in a run folder that has a digest, compared with it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grpo_recipes.integrity.checkpoints import judged_checkpoints
+from grpo_recipes.integrity.digests import Digest, sizes_in
+from grpo_recipes.integrity.manifest import (
+    MANIFEST,
+    WITHOUT_DIGESTS,
+    Fault,
+    NotWhole,
+    fault_of,
+    faults,
+    stated,
+    stated_of_model,
+)
+from grpo_recipes.integrity.run_folder import (
+    INTEGRITY_FILE,
+    RECORD_FILE,
+    is_lost,
+    read_integrity,
+    record_signer,
+)
+from grpo_recipes.integrity.seal import Damaged
+
+MODELS = ("final", "extended_model")
+# Written before the run began, with all that lies in it; nothing may be added.
+_CLOSED = ("worker",)
+# Grow while the run goes on, or are made anew where they are needed.
+_GROWING = ("metrics.jsonl", "train.log", "cache", "completions", "evaluation", "job.json", "job_ends.jsonl", "slurm")
+
+
+@dataclass
+class Verified:
+    """What was found. files, bytes: that were read. signers: by what they signed. faults: what is not as written.
+
+    not_verified: what nobody can judge, each with the reason.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    signers: dict[str, str] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    not_verified: dict[str, str] = field(default_factory=dict)
+
+    def add(self, folder: Path, where: str, files: Mapping[str, Digest], *, is_closed: bool) -> None:
+        """Compares the files below a part of the run folder. is_closed: nothing else may lie there."""
+        found = faults(folder / where, files, contents=True) if is_closed else list(_only_named(folder, files))
+        prefix = f"{where}/" if where else ""
+        self.faults += [Fault(f"{prefix}{one.name}", one.kind, one.because) for one in found]
+        self.files += len(files)
+        self.bytes += sum(digest.size for digest in files.values())
+
+
+def verified(folder: Path) -> Verified:
+    """Reads a run folder and says what of it is not as it was written. Raises OSError."""
+    found = Verified()
+    _what_was_planned(found, folder)
+    _record(found, folder)
+    _checkpoints(found, folder)
+    for model in MODELS:
+        if (folder / model).exists():
+            _model(found, folder, model)
+    for name in _GROWING:
+        if (folder / name).exists():
+            found.not_verified[name] = "it grows or is made anew, and has no digest"
+    found.faults.sort(key=lambda fault: fault.name)
+    return found
+
+
+def _what_was_planned(found: Verified, folder: Path) -> None:
+    try:
+        written = read_integrity(folder)
+    except Damaged as problem:
+        found.faults.append(Fault(INTEGRITY_FILE, "changed", str(problem)))
+        return
+    if written is None:
+        if is_lost(folder):
+            found.faults.append(Fault(INTEGRITY_FILE, "missing", "is missing, which has the digests of the rest"))
+        else:
+            found.not_verified["plan.json and worker/"] = "an older grpo-run wrote no digests of them"
+        return
+    found.signers[INTEGRITY_FILE] = written.signer
+    found.add(folder, "", written.files, is_closed=False)
+    for part in _CLOSED:
+        try:
+            there = set(sizes_in(folder, part))
+        except FileNotFoundError:
+            continue
+        except OSError as problem:
+            found.faults.append(Fault(part, "changed", f"cannot be read: {problem.strerror or problem}"))
+            continue
+        more = there - {name.removeprefix(f"{part}/") for name in written.files}
+        kept = sorted(name for name in more if "__pycache__" not in name.split("/"))
+        found.faults += [Fault(f"{part}/{name}", "one too many", "was not written with it") for name in kept]
+
+
+def _record(found: Verified, folder: Path) -> None:
+    try:
+        found.signers[RECORD_FILE] = record_signer(folder)
+        found.files += 1
+    except FileNotFoundError:
+        return
+    except Damaged as problem:
+        if (folder / INTEGRITY_FILE).exists():
+            found.faults.append(Fault(RECORD_FILE, "changed", str(problem)))
+        else:
+            found.not_verified[RECORD_FILE] = "an older grpo-run wrote no digest of it"
+
+
+def _checkpoint(found: Verified, folder: Path, checkpoint: Path) -> None:
+    where = checkpoint.relative_to(folder).as_posix()
+    try:
+        manifest = stated(checkpoint)
+    except NotWhole as problem:
+        found.faults.append(Fault(where, "changed", str(problem)))
+        return
+    found.signers[where] = manifest.signer
+    found.add(folder, where, manifest.files, is_closed=True)
+    if manifest.format == WITHOUT_DIGESTS:
+        found.not_verified[where] = "an older grpo-run wrote it: only names and sizes were compared"
+
+
+def _checkpoints(found: Verified, folder: Path) -> None:
+    """Those that --resume would look at; what else has such a name, a link too, is one too many."""
+    judged = {one.folder for one in judged_checkpoints(folder / "checkpoints")}
+    for checkpoint in sorted(judged):
+        _checkpoint(found, folder, checkpoint)
+    for path in set((folder / "checkpoints").glob("checkpoint-*")) - judged:
+        found.faults.append(Fault(path.relative_to(folder).as_posix(), "one too many", "is no checkpoint"))
+
+
+def _model(found: Verified, folder: Path, where: str) -> None:
+    try:
+        files, signer = stated_of_model(folder / where)
+    except FileNotFoundError:
+        if is_lost(folder) or (folder / INTEGRITY_FILE).exists():
+            found.faults.append(
+                Fault(f"{where}/{MANIFEST}", "missing", "is missing, which has the digests of the rest")
+            )
+        else:
+            found.not_verified[where] = "an older grpo-run wrote no digests of it"
+        return
+    except NotWhole as problem:
+        found.faults.append(Fault(where, "changed", str(problem)))
+        return
+    found.signers[where] = signer
+    found.add(folder, where, files, is_closed=True)
+
+
+def _only_named(folder: Path, files: Mapping[str, Digest]) -> Iterator[Fault]:
+    for name, written in files.items():
+        fault = fault_of(folder, name, written)
+        if fault is not None:
+            yield fault

@@ -1,0 +1,171 @@
+"""What a run folder starts, written again by this package: nothing that lay there before is run."""
+
+import os
+import shutil
+import stat
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grpo_recipes.errors import Refusal
+from grpo_recipes.folder_files import remove
+from grpo_recipes.integrity.run_folder import INTEGRITY_FILE, write_integrity
+from grpo_recipes.plan import Plan
+from grpo_recipes.render.run_folder import copy_worker, written_texts
+
+_USER = os.path.join("worker", "user")
+_COMPILED = "__pycache__"
+_MOST_NAMES = 4
+
+
+@dataclass(slots=True)
+class _Writing:
+    """folder: the run's. new: what it shall have. kept: where what was different goes, made with its first entry."""
+
+    folder: Path
+    new: Path
+    kept: Path
+    replaced: list[str] = field(default_factory=list)
+
+
+def write_again(plan: Plan, folder: str, *, as_written: Plan, told: Sequence[str]) -> list[str]:
+    """Writes plan.json, the scripts, the configuration and worker/ of a run folder again, and returns lines to say.
+
+    Nobody else may use the folder meanwhile. What was different is kept in a folder replaced-<time>; reward files
+    stay, which the plan has the digests of. No link is followed. Each part is replaced by itself, so a process that
+    is killed in between leaves a folder that this can be called for again.
+    as_written: the plan for plan.json, in which reward files are where they were before they were copied here.
+    told: values in which plan.json was another one; without any it is replaced without a word.
+    Raises Refusal where the folder cannot be written, or a reward file is not the planned one.
+    """
+    place = Path(folder)
+    writing = _Writing(place, place / f".writing-{uuid.uuid4().hex[:12]}", _free_name(place))
+    try:
+        _remove_unfinished(place)
+        writing.new.mkdir()
+        texts = written_texts(as_written, "")
+        del texts["recipe.yaml"]
+        for name, text in texts.items():
+            if text is not None:
+                (writing.new / name).write_text(text, encoding="utf-8", newline="\n")
+        (writing.new / "launch.sh").chmod(0o755)
+        copy_worker(plan, writing.new / "worker")
+        remove(place, INTEGRITY_FILE)  # so that a kill in between leaves no digests of what is not there any more
+        _put_worker(writing)
+        for name in texts:  # launch.sh among them, without which it would be no run folder
+            _put(writing, name, is_told=name != "plan.json" or bool(told))
+        write_integrity(place)
+    except OSError as problem:
+        raise Refusal(
+            f"{folder}: what it starts cannot be written again\n  = because: {problem.strerror or problem}\n"
+            f"  = fix: make the folder writable for this user, or go on in a copy of it"
+        ) from None
+    finally:
+        shutil.rmtree(writing.new, ignore_errors=True)
+    return _lines(writing, told)
+
+
+def _put_worker(writing: _Writing) -> None:
+    """Puts worker/ in place, piece by piece where there is one, so that reward files are never away."""
+    for name in ("worker", _USER):
+        new, old = writing.new / name, writing.folder / name
+        if not new.exists() and name == _USER:
+            return
+        if not _is_folder(old):
+            _put(writing, name)
+            if name == "worker":
+                return
+            continue
+        skipped = {"user", _COMPILED} if name == "worker" else set[str]()
+        there = {entry.name for entry in old.iterdir()} if name == "worker" else set[str]()
+        for entry in sorted((there | {entry.name for entry in new.iterdir()}) - skipped):
+            _put(writing, os.path.join(name, entry))
+
+
+def _put(writing: _Writing, name: str, *, is_told: bool = True) -> None:
+    """Puts one file or folder in its place; one that is not needed any more is kept like one that was different."""
+    new, old = writing.new / name, writing.folder / name
+    is_there, is_needed = os.path.lexists(old), os.path.lexists(new)
+    if is_there and is_needed and _is_same(new, old):
+        if not _is_folder(old) or not _has_compiled(old):
+            return
+        is_told = False
+    if is_there and is_told:
+        kept = writing.kept / name
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        writing.replaced.append(name)
+        if is_needed and _is_file(old) and _is_file(new):
+            _link_or_copy(old, kept)
+        else:
+            os.rename(old, kept)
+    elif is_there and not (_is_file(old) and _is_file(new)):
+        os.rename(old, writing.new / f"old-{uuid.uuid4().hex[:12]}")
+    if is_needed:
+        os.replace(new, old)
+
+
+def _link_or_copy(old: Path, kept: Path) -> None:
+    try:
+        os.link(old, kept, follow_symlinks=False)
+    except OSError:  # a file system without such links
+        shutil.copy2(old, kept, follow_symlinks=False)
+
+
+def _is_same(new: Path, old: Path) -> bool:
+    """Whether two files or folders are the same, compiled copies not counted; a link is the same as nothing."""
+    if _is_folder(new):
+        if not _is_folder(old):
+            return False
+        names = [{entry.name for entry in each.iterdir()} - {_COMPILED} for each in (new, old)]
+        return names[0] == names[1] and all(_is_same(new / name, old / name) for name in names[0])
+    if not _is_file(old) or old.lstat().st_size != new.lstat().st_size:
+        return False
+    return new.read_bytes() == old.read_bytes()
+
+
+def _has_compiled(folder: Path) -> bool:
+    """Whether Python would run a compiled copy of something in it."""
+    return any(_COMPILED in folders for _, folders, _ in os.walk(folder))
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _is_file(path: Path) -> bool:
+    return os.path.lexists(path) and stat.S_ISREG(path.lstat().st_mode)
+
+
+def _free_name(folder: Path) -> Path:
+    name = f"replaced-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
+    names = [name, *(f"{name}-{count}" for count in range(2, 1000))]
+    return next(folder / one for one in names if not os.path.lexists(folder / one))
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Removes what a process that was killed had written and not put in place."""
+    for left in folder.glob(".writing-*"):
+        if _is_folder(left):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _lines(writing: _Writing, told: Sequence[str]) -> list[str]:
+    if not writing.replaced:
+        return []
+    some = writing.replaced[:_MOST_NAMES]
+    names = ", ".join(f"{name} ({_some(told)})" if name == "plan.json" else name for name in some)
+    more = len(writing.replaced) - len(some)
+    text = (
+        f"written again, since this grpo-run writes it otherwise: {names}{f' and {more} more' if more else ''}\n"
+        f"  what was there is in {writing.kept}"
+    )
+    scripts = {"launch.sh", "train.sh", "job.sbatch"} & set(writing.replaced)
+    if scripts:
+        text += "; a script of your own is started by hand: bash SCRIPT --resume"
+    return [text]
+
+
+def _some(told: Sequence[str]) -> str:
+    return ", ".join(told[:_MOST_NAMES]) + (f" and {len(told) - _MOST_NAMES} more" if len(told) > _MOST_NAMES else "")

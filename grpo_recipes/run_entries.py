@@ -1,0 +1,95 @@
+"""What a run folder holds of a run's own, and one look at all of it before anything is written or removed there.
+
+Libraries write checkpoints, models and caches by their paths, so a link of a stranger's folder would lead them outside.
+What else lies in the folder is nobody's harm: a reporter's wandb/ has links of its own.
+"""
+
+import fnmatch
+import os
+import stat
+from pathlib import Path
+
+from grpo_recipes.facts.regular_file import NotRegular, kind
+from grpo_recipes.folder_files import names, status, walk
+
+FILES = (
+    "plan.json",
+    "integrity.json",
+    "recipe.yaml",
+    "launch.sh",
+    "train.sh",
+    "job.sbatch",
+    "accelerate.yaml",
+    "deepspeed.json",
+    "run.json",
+    "run.json.damaged",
+    "metrics.jsonl",
+    "train.log",
+    "slurm.log",
+    "job.json",
+    "job_ends.jsonl",
+    "vllm_server.json",
+    "vllm_server.log",
+    ".reserve",
+    ".lock",
+    ".training.lock",
+    ".serving.lock",
+    ".submit.lock",
+)
+FOLDERS = ("worker", "checkpoints", "final", "cache", "completions", "extended_model", "evaluation", "stalled")
+# For a moment: a file or folder that is written or removed, the mark of a machine or of a job.
+PASSING_FILES = (".meeting.*", ".job-*", ".probe.*")
+PASSING_FOLDERS = (".removed-*", ".final.writing", ".extended_model.writing")
+_MOST = 20_000_000
+
+
+def refuse_foreign_entries(folder: Path, *, deep: bool = True) -> None:
+    """Raises NotRegular for a link, a pipe or a device where the run has a file or folder of its own, or in one.
+
+    In a folder of its own a link may lead to what lies in the same folder. deep: looks into the folders, too. Nothing
+    is changed. Another OSError says that the folder cannot be read.
+    """
+    found = names(folder)
+    for name in found:
+        if name in FILES or any(fnmatch.fnmatchcase(name, one) for one in PASSING_FILES):
+            _refuse_another_kind(folder, name, stat.S_IFREG)
+        elif name in FOLDERS or any(fnmatch.fnmatchcase(name, one) for one in PASSING_FOLDERS):
+            _refuse_another_kind(folder, name, stat.S_IFDIR)
+    for name in FOLDERS if deep else ():
+        if name in found:
+            _look_into(folder, name)
+
+
+def told(problem: NotRegular) -> str:
+    """The refusal of such a folder."""
+    path = str(problem.filename)
+    return (
+        f"{path if path.isprintable() else ascii(path)} is not the run's own\n"
+        f"  = because: {problem.strerror}, and what a run writes or removes there could be anything\n"
+        f"  = fix: put the file or folder itself in its place, or remove it; a run folder holds what belongs to it"
+    )
+
+
+def _refuse_another_kind(folder: Path, name: str, wanted: int) -> None:
+    found = status(folder, name)
+    if found is not None and stat.S_IFMT(found.st_mode) != wanted:
+        raise NotRegular(kind(found), os.path.join(folder, name))
+
+
+def _look_into(folder: Path, name: str) -> None:
+    try:
+        for inside, found in walk(folder, name, most=_MOST):
+            if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
+                continue
+            path = os.path.join(folder, name, inside)
+            if not stat.S_ISLNK(found.st_mode):
+                raise NotRegular(kind(found), path)
+            if not _is_inside(path, os.path.join(folder, name)):
+                raise NotRegular(f"it is a link that leads out of {name}/", path)
+    except FileNotFoundError:
+        pass  # a run that goes on there removes what it needs no more
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    """Whether all that a link leads to lies in a folder."""
+    return os.path.realpath(path).startswith(os.path.realpath(folder) + os.sep)

@@ -1,0 +1,69 @@
+"""What the processes of a run inherit: nothing that lies in a run folder is found by their lists of places."""
+
+import contextlib
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+
+# Lists of files and folders from which programs, libraries and headers are taken.
+LISTS_OF_PLACES = (
+    *("PATH", "BASH_ENV", "ENV", "PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX", "PERL5LIB", "NODE_PATH"),
+    *("LD_LIBRARY_PATH", "LD_AUDIT", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH", "DYLD_INSERT_LIBRARIES"),
+    *("GCONV_PATH", "LOCPATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
+    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH"),
+)
+PRELOAD = "LD_PRELOAD"
+"""Its entries may be names without a folder, which the loader looks up among the system's libraries."""
+SAFE_PATH = "PYTHONSAFEPATH"
+OF_THE_LAUNCH = "launch"
+"""The value of PYTHONSAFEPATH that launch.sh sets, and not the user; Python takes any."""
+REPORTS = "reports"
+"""The folder of a run folder in which each start has one of its own to be started in."""
+_DEEPSPEED = "ACCELERATE_DEEPSPEED_CONFIG_FILE"
+
+
+def absolute_places(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The environment without entries of lists that are no absolute path, and the names of the lists that had some.
+
+    Such an entry means the folder that a program happens to be started in. launch.sh does the same by itself.
+    """
+    kept, changed = dict(environment), list[str]()
+    for name in (*LISTS_OF_PLACES, PRELOAD):
+        value = environment.get(name, "")
+        entries = value.replace(" ", ":").split(":") if name == PRELOAD else value.split(":")
+        good = [entry for entry in entries if _is_absolute(entry, may_be_a_name=name == PRELOAD)]
+        if value and len(good) < len(entries):
+            del kept[name]
+            kept |= {name: ":".join(good)} if any(good) else {}
+            changed.append(name)
+    return kept, changed
+
+
+def told(changed: list[str]) -> str:
+    """One line for the lists that were changed."""
+    return f"note: {', '.join(changed)}: entries that are no absolute path are left out"
+
+
+def _is_absolute(entry: str, *, may_be_a_name: bool) -> bool:
+    return entry.startswith("/") or (may_be_a_name and "/" not in entry)
+
+
+def settle(environment: MutableMapping[str, str], folder: Path) -> None:
+    """Lets a trainer, and what its rewards start, have the environment that the user has.
+
+    Its own Python stays as it was started. accelerate hands a path of accelerate.yaml on as it is, while the trainer
+    is started elsewhere than in the run folder.
+    """
+    if environment.get(SAFE_PATH) == OF_THE_LAUNCH:
+        del environment[SAFE_PATH]
+    if _DEEPSPEED in environment:
+        environment[_DEEPSPEED] = str(folder / environment[_DEEPSPEED])
+
+
+def remove_unused(folder: Path) -> None:
+    """Removes the folders of starts that nobody wrote anything to; nothing of the run may be running."""
+    reports = folder / REPORTS
+    if reports.is_symlink():
+        return
+    for place in [*reports.glob("*"), reports]:
+        with contextlib.suppress(OSError):
+            place.rmdir()  # which removes neither a link nor what is in a folder

@@ -1,0 +1,129 @@
+"""Which names of environment variables say that the value is a secret."""
+
+import re
+
+# Endings count too, as in HFTOKEN and PGPASSWORD.
+_ENDINGS = (
+    "ACCESSKEY|APIKEY|AUTHKEY|CLIENTSECRET|CONNECTIONSTRING|CONNSTR|CREDENTIALS?|CREDS?|PASSPHRASES?|PASSWD|PASSWORDS?"
+    "|PRIVATEKEY|SECRETKEY|SECRETS?|(?:AD|BOT|API|AUTH|ACCESS|REFRESH|GH|GITHUB|GITLAB|HF|HUB|ID|JOB|MY|NPM|WANDB)TOKENS?"
+    "|(?:ADMIN|DB|FTP|HTTP|IMAP|LDAP|MAIL|MYSQL|PG|PROXY|REDIS|ROOT|SMTP|SSH|SUDO|USER)PASS"
+)
+_WORDS = "AUTHORIZATION|BEARER|COOKIES?|DSN|JWT|KEYS?|OTP|PASSCODE|TOKENS?|TOTP|WEBHOOKS?"
+_SECRET_WORD = re.compile(rf"(?:\w*(?:{_ENDINGS})|{_WORDS})")
+# The last word of a name of several: SMTP_PASS, MYSQL_PWD, GITHUB_PAT; a shell's PWD is none.
+_LAST_WORD = frozenset(
+    (
+        "PASS",
+        "PAT",
+        "PWD",
+        "SAS",
+    )
+)
+_CONNECTIONS = re.compile(
+    r"(?:\w+_)?(?:(?:AMQP|BROKER|CACHE|CELERY|DATABASE|DB|JDBC|MONGO|MONGODB|MYSQL|PG|POSTGRES|POSTGRESQL|RABBITMQ|REDIS"
+    r"|SQLALCHEMY|RESULT_BACKEND)_UR[IL]|CONN(?:ECTION)?_(?:STRING|STR|URI))|AIRFLOW_CONN_\w+"
+)
+# AUTH alone may be a way rather than a secret: SSH_AUTH_SOCK, AUTH_METHOD.
+_AUTH = re.compile(r"(?:\w+_)?AUTH(?:_(?:CONFIG|DATA|HEADER|JSON|STRING|VALUE))?")
+_COUNTS = frozenset(
+    (
+        "ADDED",
+        "BATCH",
+        "BATCHED",
+        "BUDGET",
+        "CHUNK",
+        "COUNT",
+        "LEN",
+        "LENGTH",
+        "LIMIT",
+        "MAX",
+        "MIN",
+        "N",
+        "NEW",
+        "NUM",
+        "PER",
+        "SIZE",
+        "SPECIAL",
+        "TOTAL",
+    )
+)
+_OF_A_TEXT = frozenset(
+    (
+        "AUDIO",
+        "BOS",
+        "CLS",
+        "DECODER",
+        "EOS",
+        "IMAGE",
+        "MASK",
+        "MAX",
+        "MIN",
+        "NUM",
+        "PAD",
+        "SEP",
+        "STOP",
+        "UNK",
+        "VIDEO",
+    )
+)
+_AFTER_A_TEXT = frozenset(
+    (
+        "BUDGET",
+        "COUNT",
+        "ID",
+        "IDS",
+        "LEN",
+        "LENGTH",
+        "LIMIT",
+        "THRESHOLD",
+        "TYPE",
+    )
+)
+_NO_SECRETS = frozenset(
+    (
+        "DISABLE",
+        "DISABLED",
+        "ENABLE",
+        "ENABLED",
+        "PUBLIC",
+    )
+)
+_PASSES = frozenset(
+    (
+        "BACKWARD",
+        "FAST",
+        "FIRST",
+        "FORWARD",
+        "MULTI",
+        "N",
+        "NUM",
+        "ONE",
+        "SECOND",
+        "SINGLE",
+        "TWO",
+    )
+)
+
+
+def names_a_secret(name: str) -> bool:
+    """Whether a variable's name says that its value is secret: HF_TOKEN, PGPASSWORD and DATABASE_URL do,
+    TOKENIZERS_PARALLELISM, MAX_TOKENS and SSH_AUTH_SOCK not.
+    """
+    whole = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper().replace("-", "_").replace(".", "_")
+    words = [word for word in whole.split("_") if word]
+    if _NO_SECRETS.intersection(words):
+        return False
+    if len(words) > 1 and words[-1] in _LAST_WORD and words[-2] not in _PASSES:
+        return True
+    if words in (["PASS"], ["PAT"]) or _CONNECTIONS.fullmatch(whole) or _AUTH.fullmatch(whole):
+        return True
+    return any(_SECRET_WORD.fullmatch(word) and not _is_of_a_text(words, place) for place, word in enumerate(words))
+
+
+def _is_of_a_text(words: list[str], place: int) -> bool:
+    """Whether the word speaks of tokens of a text, or of how many keys there are."""
+    word = words[place]
+    if word in ("TOKENS", "KEYS"):
+        return bool(_COUNTS.intersection(words))
+    before, after = words[max(0, place - 1) : place], words[place + 1 : place + 2]
+    return word == "TOKEN" and bool(_OF_A_TEXT.intersection(before) or _AFTER_A_TEXT.intersection(after))

@@ -1,0 +1,19 @@
+"""Runs a part of the worker, by its name in this folder, in a process of its own.
+
+    python -P worker/part.py NAME [ARGUMENT ...]
+
+The part's `main` takes the arguments and returns an exit code, None for 0.
+"""
+
+import importlib
+import sys
+from pathlib import Path
+
+# The package that this file is in, and nothing else that lies beside it, can be imported.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import grpo_recipes  # noqa: F401
+
+del sys.path[0]
+
+if __name__ == "__main__":
+    sys.exit(importlib.import_module(f"grpo_recipes.worker.{sys.argv[1]}").main(sys.argv[2:]))

@@ -1,0 +1,14 @@
+"""A user of the test's own."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of what belongs to the user, with no key in it yet."""
+    place = tmp_path / "config"
+    place.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(place))
+    return place / "grpo-run"
