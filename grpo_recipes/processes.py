@@ -17,6 +17,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_GET_PDEATHSIG = 2
 _PR_SET_CHILD_SUBREAPER = 36
 _TRAINER = "worker/train.py"
+_LAUNCHER = "GRPO_RUN_LAUNCHER"
 _GIVE_UP_S = 20.0
 
 
@@ -60,6 +61,21 @@ def ask_before_dying() -> bool:
 def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
     """Lets the kernel send this process a signal when its parent dies; holds over exec, not for children."""
     prctl(_PR_SET_PDEATHSIG, number)
+
+
+def be_launcher() -> None:
+    """Lets the kernel kill this process with its parent, and lets the ranks below it know which process it is.
+
+    Call it in a new child before it becomes its program, which inherits the environment.
+    """
+    die_with_parent()
+    os.environ[_LAUNCHER] = str(os.getpid())
+
+
+def launcher_is_gone() -> bool:
+    """Whether the launcher above this rank has ended already, so that its death sends no signal any more."""
+    launcher = os.environ.get(_LAUNCHER, "")
+    return launcher.isdecimal() and process(int(launcher)) is None and sys.platform == "linux"
 
 
 def process(pid: int) -> Process | None:

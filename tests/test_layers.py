@@ -30,6 +30,8 @@ LAYERS = (
     "rules",
     "plan",
     "processes",
+    "standard_streams",
+    "terminal",
     "folder_files",
     "bounded_json",
     "run_entries",
@@ -52,6 +54,8 @@ LEAVES = ("rewards", "worker")
 ALLOWED = {
     ("worker", "plan"): "the contract of both sides; it needs nothing else and is copied into the run folder",
     ("worker", "processes"): "watches and ends processes; the standard library is all that it needs, copied, too",
+    ("worker", "standard_streams"): "what a run prints when nobody reads it; the standard library alone, copied, too",
+    ("worker", "terminal"): "knows a terminal that went away; the standard library alone, copied, too",
     ("worker", "surroundings"): "what launch.sh says to the trainer; the standard library is all that it needs, copied",
     ("worker", "folder_lock"): "seen from both sides; the standard library is all that it needs, and it is copied, too",
     ("worker", "run_entries"): "looks at a run folder from both sides; the standard library alone, copied, too",

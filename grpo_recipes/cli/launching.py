@@ -12,6 +12,7 @@ import click
 
 from grpo_recipes.errors import EXIT_DONE, Refusal
 from grpo_recipes.plan import Plan
+from grpo_recipes.standard_streams import left_out
 from grpo_recipes.trust.redact import redact
 
 # The form of an answer after which nothing is launched; None launches.
@@ -99,10 +100,12 @@ def launched(
     prepare: called when nobody else may use the folder and nothing was started; returns lines to say.
     """
     from grpo_recipes.folder_files import read_text
+    from grpo_recipes.launch.asked import never_stopped_by_talk
     from grpo_recipes.launch.summary import summary
     from grpo_recipes.record.run_record import read_record
 
     gc.enable()
+    never_stopped_by_talk()
     click.echo(redact(f"run folder {folder}"), err=True)
     code = _launch(folder, engine, resume=resume, follow=follow, prepare=prepare)
     record = read_record(folder)
@@ -111,6 +114,8 @@ def launched(
         click.echo(redact(text), nl=False)
     if smoke:
         click.echo(redact(_verdict(code, None if record is None else record.proofs)), err=as_json)
+    if (problem := left_out("stdout")) is not None:  # the exit is that of the run
+        click.echo(f"how it ended could not be printed, run.json has it: {problem.strerror}", err=True)
     return code
 
 

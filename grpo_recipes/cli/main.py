@@ -1,7 +1,9 @@
 """`grpo-run`: the commands, and what happens when one of them fails."""
 
+import errno
 import gc
 import importlib
+import os
 import sys
 
 # Nothing that a check makes is ever freed before it ends, so looking for garbage is time lost; a run looks again.
@@ -10,7 +12,8 @@ gc.disable()
 import click
 
 from grpo_recipes import __version__
-from grpo_recipes.errors import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_NOT_STARTED, Refusal
+from grpo_recipes.errors import EXIT_DONE, EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_NOT_STARTED, Refusal
+from grpo_recipes.standard_streams import left_out, make_steady
 
 # Name -> the one line that --help shows; the module is imported when the command is used.
 COMMANDS = {
@@ -62,30 +65,48 @@ def grpo_run() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command and exits with its code; a refusal is one message, a defect of ours a traceback and exit 70."""
+    make_steady()
     try:
         code = grpo_run.main(arguments, prog_name="grpo-run", standalone_mode=False)
     except Refusal as refusal:
-        from grpo_recipes.trust.redact import redact
-
-        click.echo(redact(f"error: {refusal.text}"), err=True)
-        code = refusal.exit_code
+        code = _refused(refusal)
     except click.ClickException as error:
         code = _told(error)
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         code = EXIT_INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()
-        code = 0
-    except Exception:
-        import traceback
+    except Exception as problem:
+        from grpo_recipes.cli.outer_faults import refusal_of
 
-        from grpo_recipes.trust.redact import redact
+        refused = refusal_of(problem)
+        code = _crashed() if refused is None else _refused(refused)
+    sys.exit(_with_answer(code if isinstance(code, int) else EXIT_DONE))
 
-        click.echo(redact(traceback.format_exc()), err=True, nl=False)
-        click.echo(f"grpo-run {__version__}: this is a defect of grpo-run, not of the recipe", err=True)
-        code = EXIT_INTERNAL
-    sys.exit(code if isinstance(code, int) else 0)
+
+def _refused(refusal: Refusal) -> int:
+    from grpo_recipes.trust.redact import redact
+
+    click.echo(redact(f"error: {refusal.text}"), err=True)
+    return refusal.exit_code
+
+
+def _crashed() -> int:
+    import traceback
+
+    from grpo_recipes.trust.redact import redact
+
+    click.echo(redact(traceback.format_exc()), err=True, nl=False)
+    click.echo(f"grpo-run {__version__}: this is a defect of grpo-run, not of the recipe", err=True)
+    return EXIT_INTERNAL
+
+
+def _with_answer(code: int) -> int:
+    """The exit code, after it was said where the answer could not be printed. Nobody misses it behind a closed pipe."""
+    problem = left_out("stdout")
+    if problem is None or problem.errno in (errno.EPIPE, errno.EIO):
+        return code
+    click.echo(f"error: the answer could not be printed: {os.strerror(problem.errno or 0)}", err=True)
+    return code or EXIT_NOT_STARTED
 
 
 def _told(error: click.ClickException) -> int:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -11,14 +12,15 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, cast
 
-from grpo_recipes import processes
 from grpo_recipes.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_TRAINER_FAILED, Refusal
 from grpo_recipes.facts.regular_file import NotRegular
 from grpo_recipes.folder_files import open_to_append, open_to_read, status
 from grpo_recipes.folder_lock import LAUNCHING, Busy, Lock, held, holder
 from grpo_recipes.launch import supervisor
+from grpo_recipes.launch.asked import Asked, never_stopped_by_talk, signals_noted
+from grpo_recipes.launch.echo import Echo
 from grpo_recipes.launch.metrics import METRICS_FILE, number, read_new
 from grpo_recipes.launch.progress import Progress, progress
 from grpo_recipes.launch.redacted_log import redacted_log
@@ -31,7 +33,6 @@ from grpo_recipes.trust.redacted_file import RedactedFile
 
 LOG_FILE = "train.log"
 _LAUNCH_ID = "GRPO_RUN_LAUNCH"
-_FORWARDED = processes.ASKING
 _POLL_S = 0.1
 _SHOWN_LINES = 30
 # torch.distributed.elastic names the rank that failed first, before it stops the others.
@@ -47,8 +48,9 @@ def launch(
 ) -> int:
     """Trains a run folder to its end, shows how it goes on `echo`, and returns the exit code.
 
-    The first SIGINT, SIGTERM or SIGHUP lets the trainers save and stop, the second kills them. All output
-    goes to train.log; run.json has how the run ended, also when the worker could not say so itself.
+    The first SIGINT, SIGTERM or SIGHUP lets the trainers save and stop, the second kills them. A terminal, pipe or disk
+    behind `echo` that is gone, full or stopped changes nothing, which train.log says. All output goes there; run.json
+    has how the run ended, also when the worker could not say so itself.
     prepare: called when the folder is taken and nothing was started; returns lines to say.
     Call from the main thread. Raises Refusal if the folder is already being trained, has no launch.sh or cannot be
     written, and, with the exit code of the run, if it was removed or run.json cannot say how the run ended.
@@ -60,13 +62,13 @@ def launch(
             f"  = fix: grpo-run RECIPE --dry-run writes one"
         )
     log = os.path.join(folder, LOG_FILE)
-    with taken(folder) as lock, progress(echo) as shown:
+    with taken(folder) as lock, _progress(echo) as (shown, screen):
         for line in prepare():
             shown.say(line)
         before = _fingerprint(folder)
         log_start = os.path.getsize(log)
         shown.say(f"training in {folder}; the whole output is in {LOG_FILE} there")
-        code, asked, copied = _run(folder, log, shown, ["--resume"] if resume else [])
+        code, asked, copied = _run(folder, log, shown, screen, ["--resume"] if resume else [])
         output = _text_after(log, log_start) + copied.last_lost.decode(errors="replace")
         if copied.problem is not None:
             shown.say(f"{LOG_FILE} lacks {copied.lost} bytes of the output: {copied.problem.strerror}")
@@ -112,17 +114,30 @@ def taken(folder: str) -> Iterator[Lock]:
         yield lock
 
 
-def _run(folder: str, log: str, shown: Progress, arguments: list[str]) -> tuple[int, list[str], RedactedFile]:
+@contextlib.contextmanager
+def _progress(echo: TextIO) -> Iterator[tuple[Progress, Echo]]:
+    """What shows how the run goes on, and the stream before `echo` that it writes to."""
+    never_stopped_by_talk()
+    screen = Echo(echo)
+    try:
+        with progress(cast(TextIO, screen)) as shown:
+            yield shown, screen
+    finally:
+        screen.end()
+
+
+def _run(
+    folder: str, log: str, shown: Progress, screen: Echo, arguments: list[str]
+) -> tuple[int, list[str], RedactedFile]:
     """Runs the supervisor to its end; its exit code, the names of the signals passed on, and what the log lacks."""
     launch_id = uuid.uuid4().hex
     metrics = os.path.join(folder, METRICS_FILE)
     offset, started = 0, time.time()
-    asked: list[str] = []
     inherited, dropped = absolute_places(os.environ)
     if dropped:
         shown.say(told_of_places(dropped))
     # Handlers come before the start: a Ctrl-C in between would leave a training without its watcher.
-    with _signals_noted(asked), redacted_log(log) as output:
+    with signals_noted() as asked, redacted_log(log) as output:
         child = subprocess.Popen(
             [*supervisor.COMMAND, folder, str(os.getpid()), *arguments],
             env={**inherited, "PYTHON": sys.executable, _LAUNCH_ID: launch_id},
@@ -132,21 +147,36 @@ def _run(folder: str, log: str, shown: Progress, arguments: list[str]) -> tuple[
             start_new_session=True,
         )
         try:
-            passed_on = 0
+            passed_on, is_told = 0, False
             while True:
                 code = child.poll()
-                passed_on = _pass_on(child, asked, passed_on, shown)
+                asked.settle()
+                passed_on = _pass_on(child, asked.names, passed_on, shown)
+                is_told = is_told or _told(asked, screen, output.writing)
                 events, offset = read_new(metrics, offset)
                 for event in events:
                     # A resumed run keeps the events of its earlier attempts in the same file.
                     if (number(event, "time") or started) >= started:
                         shown.show(event)
                 if code is not None:
-                    return code, asked, output.file
+                    return code, asked.names, output.file
                 time.sleep(_POLL_S)
         finally:
             if child.returncode != 0:
                 _end(child, launch_id)
+
+
+def _told(asked: Asked, screen: Echo, log: int) -> bool:
+    """Whether the log says that nobody sees any more what is shown; it does so once, as soon as it can."""
+    if screen.problem is None and not asked.terminal_is_gone:
+        return False
+    why = "" if screen.problem is None else f" ({screen.problem.strerror})"
+    what = "the terminal" if screen.isatty() or asked.terminal_is_gone else "what grpo-run is shown on"
+    line = f"grpo-run: {what} is gone{why}; the run goes on, and SIGINT or SIGTERM still saves and stops it\n"
+    if not select.select([], [log], [], 0)[1]:
+        return False
+    os.write(log, line.encode())  # a pipe that can be written to takes so little at once
+    return True
 
 
 def _pass_on(child: subprocess.Popen[bytes], asked: list[str], passed_on: int, shown: Progress) -> int:
@@ -159,24 +189,6 @@ def _pass_on(child: subprocess.Popen[bytes], asked: list[str], passed_on: int, s
         time.sleep(_POLL_S)
         passed_on += 1
     return passed_on
-
-
-@contextlib.contextmanager
-def _signals_noted(asked: list[str]) -> Iterator[None]:
-    """Collects the names of SIGINT, SIGTERM, SIGHUP instead of dying of them; ignored ones stay ignored."""
-
-    def note(which: int, _: object) -> None:
-        asked.append(signal.Signals(which).name)
-
-    before = {each: signal.getsignal(each) for each in _FORWARDED}
-    watched = [each for each, handler in before.items() if handler != signal.SIG_IGN]
-    for each in watched:
-        signal.signal(each, note)
-    try:
-        yield
-    finally:
-        for each in watched:
-            signal.signal(each, before[each])
 
 
 def _end(child: subprocess.Popen[bytes], launch_id: str) -> None:

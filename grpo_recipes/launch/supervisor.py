@@ -24,6 +24,7 @@ from pathlib import Path
 from grpo_recipes.processes import (
     ASKING,
     adopt_orphans,
+    be_launcher,
     descendants,
     die_with_parent,
     kill_all_below,
@@ -59,7 +60,7 @@ def _start(folder: str, arguments: list[str]) -> subprocess.Popen[bytes]:
         ["bash", os.path.join(folder, "launch.sh"), *arguments],
         cwd="/",  # where no file is taken for one of bash's; launch.sh finds its folder by its own name
         stdin=subprocess.DEVNULL,
-        preexec_fn=die_with_parent,
+        preexec_fn=be_launcher,
     )
 
 

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from grpo_recipes.folder_files import open_to_append
+from grpo_recipes.trust.flow import Flow
 from grpo_recipes.trust.redact import cut_out, secret_spans
 from grpo_recipes.trust.secret_shapes import LONGEST_KEY_BLOCK, Span, open_key_block
 
@@ -28,16 +29,27 @@ class RedactedFile:
         self._file = open_to_append(Path(path).parent, Path(path).name)
         self._rest = b""
         self._gap = 0
+        self._flow = Flow()
 
     def copy(self, source: int) -> None:
         """Copies all that a descriptor gives until its end, and closes both."""
         try:
             while content := os.read(source, 1 << 16):
-                self._add(content)
-            self._append(self._rest)
+                self._take(content)
+            last = self._flow.last_lines()
+            self._append(self._rest + self._flow.note() + last)
         finally:
             os.close(source)
             os.close(self._file)
+
+    def _take(self, content: bytes) -> None:
+        """Adds what is not too much. A line that was begun when a flood began is left out with it."""
+        before = self._flow.skipped
+        taken = self._flow.taken(content)
+        if self._flow.skipped and not before:
+            self._rest = b""
+        if taken:
+            self._add(self._flow.note() + taken)
 
     def _add(self, content: bytes) -> None:
         self._rest += content

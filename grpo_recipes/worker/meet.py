@@ -13,7 +13,8 @@ import grpo_recipes  # noqa: F401
 
 del sys.path[0]
 
-from grpo_recipes.worker.meeting import Machine, meet
+from grpo_recipes.worker.machine import Machine
+from grpo_recipes.worker.meeting import meet
 
 if __name__ == "__main__":
     end = sys.argv.index("--")

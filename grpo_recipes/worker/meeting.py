@@ -4,52 +4,38 @@ torch's static rendezvous knows no such mistakes: for a machine that is missing,
 minutes without a word, and a folder that is a copy is found when the last checkpoint is looked for.
 
 Machine 0 listens, the others call it. All of them say what they have, machine 0 says what is wrong or that they go on.
+It writes a secret into the folder that they share, for this one meeting: who cannot read it is a stranger, who is
+neither heard nor waited for. No secret is sent.
 """
 
 import contextlib
-import hashlib
 import os
 import signal
 import socket
 import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from grpo_recipes.folder_files import read_bytes, remove, write_whole
+from grpo_recipes.folder_files import remove
 from grpo_recipes.folder_lock import holder
+from grpo_recipes.standard_streams import make_steady
 from grpo_recipes.trust.redact import hide_secrets
-from grpo_recipes.worker.network import receive_line, send_line, tell_gloo
+from grpo_recipes.worker.callers import Callers
+from grpo_recipes.worker.joining import call
+from grpo_recipes.worker.machine import ANSWER_S, MARK, POLL_S, SAID_EVERY_S, Machine, Missing
+from grpo_recipes.worker.network import send_line, tell_gloo
 from grpo_recipes.worker.record import Record
+from grpo_recipes.worker.seal import is_sealed, sealed, write_secret
 from grpo_recipes.worker.stopped import EXIT_DONE, EXIT_INTERRUPTED, EXIT_STOPPED, Stopped
 
 _PATIENCE_S = 600.0
-_SAID_EVERY_S = 30.0
-_ANSWER_S = 60.0  # to find the mark of machine 0 in a shared folder: a network file system looks again after 30
-_POLL_S = 0.2
+_BACKLOG = 128
+_NAMED_STRANGERS = 8
 
-
-class Missing(Exception):
-    """A machine did not come, or left before all were there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """One machine of a run. node: its number of `nodes`; address, port: of machine 0."""
-
-    folder: Path
-    node: int
-    nodes: int
-    address: str
-    port: int
-
-    def introduction(self) -> dict[str, Any]:
-        """What it has, for machine 0 to compare."""
-        plan = hashlib.sha256(read_bytes(self.folder, "plan.json")).hexdigest()
-        return {"node": self.node, "nodes": self.nodes, "plan": plan, "host": socket.gethostname(), "pid": os.getpid()}
+Others = dict[int, tuple[dict[str, Any], socket.socket]]
 
 
 def meet(machine: Machine, *, resumed: bool, patience_s: float = _PATIENCE_S) -> int:
@@ -57,10 +43,11 @@ def meet(machine: Machine, *, resumed: bool, patience_s: float = _PATIENCE_S) ->
 
     3 for what starting again would not mend, 75 for a machine that did not come. Machine 0 writes it into run.json.
     """
+    make_steady()
     _leave_when_asked()
     give_up = time.monotonic() + patience_s
     try:
-        (_listen if machine.node == 0 else _call)(machine, give_up)
+        (_listen if machine.node == 0 else call)(machine, give_up)
         return EXIT_DONE
     except Stopped as problem:
         return _ended(machine, "stopped", EXIT_STOPPED, problem, resumed=resumed)
@@ -89,17 +76,21 @@ def _leave_when_asked() -> None:
 
 def _listen(machine: Machine, give_up: float) -> None:
     """Machine 0: waits for the others, and lets them go on or says why not."""
-    mark = f".meeting.{uuid.uuid4().hex}"
-    write_whole(machine.folder, mark, b"")
-    others: dict[int, tuple[dict[str, Any], socket.socket]] = {}
+    mark = f"{MARK}{uuid.uuid4().hex}"
+    secret = write_secret(machine.folder, mark)
+    others: Others = {}
     try:
         with _listening(machine) as server:
+            own = machine.introduction()
+            callers = Callers(server, {"mark": mark, "plan": own["plan"]}, ANSWER_S)
             try:
-                _gather(machine, server, mark, others, give_up)
+                _gather(machine, callers, secret, others, give_up)
             except (Stopped, Missing) as problem:
-                _tell(others, {"wrong": str(problem), "missing": isinstance(problem, Missing)})
+                _tell(others, secret, {"wrong": str(problem), "missing": isinstance(problem, Missing)})
                 raise
-            _tell(others, {"go": True})
+            finally:
+                callers.close()
+            _tell(others, secret, {"go": True})
             tell_gloo(next(iter(others.values()))[1])
     finally:
         for _, connection in others.values():
@@ -108,53 +99,56 @@ def _listen(machine: Machine, give_up: float) -> None:
             remove(machine.folder, mark)
 
 
-def _gather(
-    machine: Machine,
-    server: socket.socket,
-    mark: str,
-    others: dict[int, tuple[dict[str, Any], socket.socket]],
-    give_up: float,
-) -> None:
+def _gather(machine: Machine, callers: Callers, secret: str, others: Others, give_up: float) -> None:
     own = machine.introduction()
-    next_word = time.monotonic() + _SAID_EVERY_S
+    strangers: Counter[str] = Counter()
+    next_word = time.monotonic() + SAID_EVERY_S
     while len(others) < machine.nodes - 1:
         if time.monotonic() > give_up:
-            raise Missing(_missing(machine, others))
+            raise Missing(_missing(machine, others, strangers))
         if time.monotonic() > next_word:
-            next_word += _SAID_EVERY_S
-            print(f"waiting for {_absent(machine, others)}", file=sys.stderr, flush=True)
+            next_word += SAID_EVERY_S
+            print(f"waiting for {_absent(machine, others)}{_of(strangers)}", file=sys.stderr, flush=True)
         for node in [node for node, (_, connection) in others.items() if _has_left(connection)]:
             others.pop(node)[1].close()
-        try:
-            connection = server.accept()[0]
-        except TimeoutError:
-            continue
-        said = _introduced(connection, {"mark": mark, "plan": own["plan"]})
-        if said is None:
-            connection.close()  # a stranger, or one that left
-            continue
-        problem = _wrong(own, said, others)
-        if problem is not None:
-            send_line(connection, {"wrong": problem})
-            connection.close()
-            raise Stopped(problem)
-        others[said["node"]] = (said, connection)
+        for caller, said in callers.heard(POLL_S):
+            if said is None or not is_sealed(said, secret, "call", caller.number) or not isinstance(said["node"], int):
+                caller.connection.close()
+                _note_stranger(strangers, caller.address)
+                continue
+            problem = _wrong(own, said, others)
+            _answer(caller.connection, secret, said, {"welcome": True} if problem is None else {"wrong": problem})
+            if problem is not None:
+                caller.connection.close()
+                raise Stopped(problem)
+            others[said["node"]] = (said, caller.connection)
 
 
-def _introduced(connection: socket.socket, first: dict[str, Any]) -> dict[str, Any] | None:
-    """What a machine says of itself, after it looked for the mark in its folder; None for a stranger."""
-    connection.settimeout(_ANSWER_S)
-    try:
-        send_line(connection, first)
-        said = receive_line(connection)
-    except (OSError, ValueError):
-        return None
-    return said if isinstance(said.get("node"), int) else None
+def _note_stranger(strangers: "Counter[str]", address: str) -> None:
+    """Counts a caller that is not of this run, and says so for the first one of an address."""
+    if address not in strangers and len(strangers) < _NAMED_STRANGERS:
+        print(
+            f"a caller from {address} is not of this run, or has another run folder or a copy: it is not heard",
+            file=sys.stderr,
+            flush=True,
+        )
+    if address in strangers or len(strangers) < _NAMED_STRANGERS:
+        strangers[address] += 1
 
 
-def _wrong(
-    own: dict[str, Any], said: dict[str, Any], others: dict[int, tuple[dict[str, Any], socket.socket]]
-) -> str | None:
+def _of(strangers: "Counter[str]") -> str:
+    named = ", ".join(f"{address} ({count})" for address, count in strangers.items())
+    return f"; calls that are not of this run, or of another folder: {named}" if named else ""
+
+
+def _answer(connection: socket.socket, secret: str, said: dict[str, Any], word: dict[str, Any]) -> None:
+    """Says something to a machine that called; one that is gone by now is seen later."""
+    connection.settimeout(ANSWER_S)
+    with contextlib.suppress(OSError):
+        send_line(connection, sealed(word, secret, "answer", str(said["number"])))
+
+
+def _wrong(own: dict[str, Any], said: dict[str, Any], others: Others) -> str | None:
     """What is wrong with a machine that called, None when it is the right one."""
     who = f"machine {said['node']} ({said.get('host')})"
     if said.get("plan") != own["plan"] or said.get("nodes") != own["nodes"]:
@@ -162,12 +156,8 @@ def _wrong(
             f"{who} has another plan.json than machine 0 ({own['host']})\n"
             f"  = because: its run folder is another one\n  = fix: start all machines from one folder that they share"
         )
-    if not said.get("shared"):
-        return (
-            f"{who} does not see the run folder of machine 0 ({own['host']})\n"
-            f"  = because: a file that machine 0 wrote there is not in its folder, which is a copy\n"
-            f"  = fix: a run folder on a disk that all machines share"
-        )
+    if not 0 <= said["node"] < own["nodes"]:
+        return f"{who} is none of {own['nodes']}\n  = fix: --node 0 to --node {own['nodes'] - 1}, each number once"
     twice = own if said["node"] == 0 else others[said["node"]][0] if said["node"] in others else None
     if twice is not None:
         return (
@@ -178,59 +168,18 @@ def _wrong(
     return None
 
 
-def _absent(machine: Machine, others: dict[int, tuple[dict[str, Any], socket.socket]]) -> str:
+def _absent(machine: Machine, others: Others) -> str:
     absent = [str(node) for node in range(1, machine.nodes) if node not in others]
     shown = ", ".join(absent[:8]) + (", ..." if len(absent) > 8 else "")
     return f"machine{'' if len(absent) == 1 else 's'} {shown} of {machine.nodes} at {machine.address}:{machine.port}"
 
 
-def _missing(machine: Machine, others: dict[int, tuple[dict[str, Any], socket.socket]]) -> str:
+def _missing(machine: Machine, others: Others, strangers: "Counter[str]") -> str:
     return (
         f"no call from {_absent(machine, others)}\n"
-        f"  = because: it was not started, or cannot reach that address\n"
+        f"  = because: it was not started, or cannot reach that address{_of(strangers)}\n"
         f"  = fix: launch.sh on each machine, with the address of machine 0 as the others reach it"
     )
-
-
-def _call(machine: Machine, give_up: float) -> None:
-    """Another machine: calls machine 0 until it answers, and waits for its word."""
-    where = f"machine 0 at {machine.address}:{machine.port}"
-    connection = _connected(machine, where, give_up)
-    with connection:
-        connection.settimeout(_ANSWER_S)
-        try:
-            first, own = receive_line(connection), machine.introduction()
-            is_shared = first["plan"] == own["plan"] and _is_there(machine.folder / str(first["mark"]))
-            send_line(connection, {**own, "shared": is_shared})
-            connection.settimeout(max(1.0, give_up - time.monotonic()) + _ANSWER_S)
-            said = receive_line(connection)
-        except (OSError, ValueError, KeyError) as problem:
-            raise Missing(
-                f"{where} left before all machines were there\n"
-                f"  = because: {problem or type(problem).__name__}\n"
-                f"  = fix: see what it said there, and start all machines again"
-            ) from None
-        if "wrong" in said:
-            raise (Missing if said.get("missing") else Stopped)(str(said["wrong"]))
-        tell_gloo(connection)
-
-
-def _connected(machine: Machine, where: str, give_up: float) -> socket.socket:
-    next_word = time.monotonic() + _SAID_EVERY_S
-    while True:
-        try:
-            return socket.create_connection((machine.address, machine.port), timeout=10.0)
-        except OSError as problem:
-            if time.monotonic() > give_up:
-                raise Missing(
-                    f"{where} does not answer\n"
-                    f"  = because: {problem}\n"
-                    f"  = fix: launch.sh --node 0 there, and an address at which this machine reaches it"
-                ) from None
-            if time.monotonic() > next_word:
-                next_word += _SAID_EVERY_S
-                print(f"waiting for {where}: {problem}", file=sys.stderr, flush=True)
-        time.sleep(_POLL_S * 5)
 
 
 @contextlib.contextmanager
@@ -238,7 +187,10 @@ def _listening(machine: Machine) -> Iterator[socket.socket]:
     family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
     try:
         server = socket.create_server(
-            ("", machine.port), family=family, dualstack_ipv6=family == socket.AF_INET6, backlog=machine.nodes
+            ("", machine.port),
+            family=family,
+            dualstack_ipv6=family == socket.AF_INET6,
+            backlog=_BACKLOG + machine.nodes,
         )
     except OSError as problem:
         raise Stopped(
@@ -247,18 +199,7 @@ def _listening(machine: Machine) -> Iterator[socket.socket]:
             f"  = fix: another --port, the same number on all machines"
         ) from None
     with server:
-        server.settimeout(_POLL_S)
         yield server
-
-
-def _is_there(path: Path) -> bool:
-    """Whether a file that another machine just made is seen here, for which a network file system is given time."""
-    give_up = time.monotonic() + _ANSWER_S / 2
-    while not path.exists():
-        if time.monotonic() > give_up:
-            return False
-        time.sleep(_POLL_S)
-    return True
 
 
 def _has_left(connection: socket.socket) -> bool:
@@ -270,11 +211,10 @@ def _has_left(connection: socket.socket) -> bool:
         except ConnectionError:
             return True
         finally:
-            connection.settimeout(_ANSWER_S)
+            connection.settimeout(ANSWER_S)
     return False
 
 
-def _tell(others: dict[int, tuple[dict[str, Any], socket.socket]], word: dict[str, Any]) -> None:
-    for _, connection in others.values():
-        with contextlib.suppress(OSError):
-            send_line(connection, word)
+def _tell(others: Others, secret: str, word: dict[str, Any]) -> None:
+    for said, connection in others.values():
+        _answer(connection, secret, said, word)

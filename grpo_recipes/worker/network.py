@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import struct
+import time
 from typing import Any
 
 GLOO = "GLOO_SOCKET_IFNAME"
@@ -14,22 +15,38 @@ _NAME_BYTES = 256
 _LONGEST = 1 << 16
 
 
+def line_of(content: dict[str, Any]) -> bytes:
+    """One line of JSON."""
+    return f"{json.dumps(content)}\n".encode()
+
+
 def send_line(connection: socket.socket, content: dict[str, Any]) -> None:
     """Sends one line of JSON. Raises OSError."""
-    connection.sendall(f"{json.dumps(content)}\n".encode())
+    connection.sendall(line_of(content))
 
 
-def receive_line(connection: socket.socket) -> dict[str, Any]:
-    """The other side's line of JSON. Raises ValueError for anything else, OSError for none."""
-    said = b""
+def receive_line(connection: socket.socket, within_s: float) -> dict[str, Any]:
+    """The other side's line of JSON, all of it within so many seconds. Raises ValueError for another, OSError for none.
+
+    A line that comes a byte at a time is given no more than that.
+    """
+    said, give_up = b"", time.monotonic() + within_s
     while not said.endswith(b"\n"):
-        more = connection.recv(4096)
-        if not more:
+        left_s = give_up - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("timed out")
+        connection.settimeout(left_s)
+        seen = connection.recv(4096, socket.MSG_PEEK)
+        if not seen:
             raise ConnectionResetError("the connection was closed")
+        more = connection.recv(seen.find(b"\n") + 1 or len(seen))  # what follows the line is the next one
         said += more
         if len(said) > _LONGEST:
             raise ValueError("the line is too long")
-    content = json.loads(said)
+    try:
+        content = json.loads(said)
+    except RecursionError:
+        raise ValueError("the line is too deep") from None
     if not isinstance(content, dict):
         raise ValueError("the line is no object")
     return content

@@ -8,6 +8,8 @@ from types import ModuleType
 from typing import Any
 
 from grpo_recipes.plan import Reward
+from grpo_recipes.worker.answered import Answered
+from grpo_recipes.worker.contained import contained
 from grpo_recipes.worker.stopped import Stopped
 from grpo_recipes.worker.user_modules import checked_sources, user_module
 
@@ -23,14 +25,20 @@ def check_reward_files(rewards: tuple[Reward, ...], user: Path) -> None:
 
 def load_rewards(rewards: tuple[Reward, ...], user: Path) -> list[RewardFunction | str]:
     """The reward functions in the order of the plan; a reward model stays the string that TRL loads it by."""
-    return [reward.target if reward.kind == "model" else _bound(reward, _function(reward, user)) for reward in rewards]
+    answered = Answered([] if any(reward.kind == "model" for reward in rewards) else [each.name for each in rewards])
+    return [
+        reward.target if reward.kind == "model" else _bound(reward, _function(reward, user), answered)
+        for reward in rewards
+    ]
 
 
 def _function(reward: Reward, user: Path) -> RewardFunction:
     if reward.kind == "shipped":
         return _member(importlib.import_module(f"grpo_recipes.rewards.{reward.target}"), reward.target, reward)
     if reward.kind == "python":
-        return _member(user_module(checked_sources(reward, user)), reward.target.rpartition(":")[2], reward)
+        with contained(reward.name):
+            module = user_module(checked_sources(reward, user))
+        return _member(module, reward.target.rpartition(":")[2], reward)
     raise Stopped(f"reward {reward.name}: kind {reward.kind!r} is none of shipped, python, model")
 
 
@@ -42,7 +50,7 @@ def _member(module: ModuleType, name: str, reward: Reward) -> RewardFunction:
     return found
 
 
-def _bound(reward: Reward, function: RewardFunction) -> RewardFunction:
+def _bound(reward: Reward, function: RewardFunction, answered: Answered) -> RewardFunction:
     """The function with the plan's keywords and name.
 
     Not functools.partial: TRL names metrics by what is inside a partial, and a column of the data would win
@@ -51,14 +59,21 @@ def _bound(reward: Reward, function: RewardFunction) -> RewardFunction:
     if inspect.iscoroutinefunction(function):
 
         async def asynchronous(**given: Any) -> Any:
-            return await function(**{**given, **reward.kwargs})
+            with contained(reward.name):
+                found = await function(**{**given, **reward.kwargs})
+            answered.look(reward.name, found)
+            return found
 
         bound: RewardFunction = asynchronous
     else:
 
         def synchronous(**given: Any) -> Any:
-            return function(**{**given, **reward.kwargs})
+            with contained(reward.name):
+                found = function(**{**given, **reward.kwargs})
+            answered.look(reward.name, found)
+            return found
 
         bound = synchronous
     bound.__name__ = reward.name
+    bound.answered = answered  # type: ignore[attr-defined]
     return bound

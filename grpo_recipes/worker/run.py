@@ -7,12 +7,14 @@ import traceback
 from pathlib import Path
 
 from grpo_recipes.folder_lock import TRAINING
-from grpo_recipes.processes import die_with_parent
+from grpo_recipes.processes import die_with_parent, launcher_is_gone
+from grpo_recipes.standard_streams import make_steady
 from grpo_recipes.surroundings import settle
 from grpo_recipes.trust.redact import hide_secrets
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.checkpoint import remove_leftovers
 from grpo_recipes.worker.folder_faults import explained, make_room
+from grpo_recipes.worker.leaving import leave_soon
 from grpo_recipes.worker.looked_on import LookedOn
 from grpo_recipes.worker.lost_peer import lost_peer
 from grpo_recipes.worker.planned import Plan, read_plan, stop_at_changed_plan
@@ -42,10 +44,13 @@ def train(folder: Path, *, resume: bool) -> int:
     0 done; 1 the trainer failed, with its traceback on stderr; 2 another run has this folder; 3 a check stopped it;
     75 interrupted by a signal, or because it lost the other processes of the run or its vLLM server.
     """
+    make_steady()
     settle(os.environ, folder)
     rank = int(os.environ.get("RANK", "0"))
     if "TORCHELASTIC_RUN_ID" in os.environ:
         die_with_parent()  # torchrun puts this process into a session of its own: nobody else would end it then
+        if launcher_is_gone():
+            os._exit(EXIT_INTERRUPTED)  # it died before it was asked for that signal
     request = StopRequest()
     request.listen()
     record = Record(folder, rank)
@@ -57,6 +62,7 @@ def train(folder: Path, *, resume: bool) -> int:
     try:
         code = _trained(folder, record, request, looked_on, resume=resume)
         looked_on.bye()
+        leave_soon(code)
         return code
     except Stopped as stopped:
         if record.end("stopped", EXIT_STOPPED, str(stopped)) or rank == 0:
@@ -171,4 +177,5 @@ def _leave(exit_code: int, looked_on: LookedOn | None = None) -> int:
     sys.stderr.flush()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         os._exit(exit_code)
+    leave_soon(exit_code)
     return exit_code

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
+from grpo_recipes.worker.contained import end_if_fork
 from grpo_recipes.worker.generation_window import is_used_up
 from grpo_recipes.worker.stop_request import StopRequest
 
@@ -23,6 +24,7 @@ class StopCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
         """Asks all ranks; a signal that comes in the last steps changes nothing, since the run then just ends."""
+        end_if_fork()
         if state.global_step >= state.max_steps:
             return control
         self._is_due |= control.should_save

@@ -9,7 +9,10 @@ import time
 from collections.abc import Callable
 
 from grpo_recipes.processes import ASKING
+from grpo_recipes.terminal import Hangups
 from grpo_recipes.worker.stopped import EXIT_INTERRUPTED
+
+_POLL_S = 0.05
 
 
 class StopRequest:
@@ -26,6 +29,7 @@ class StopRequest:
         self.on_first: Callable[[], None] = lambda: None
         self._grace_s = grace_s
         self._first: float | None = None
+        self._hangups = Hangups()
 
     def listen(self) -> None:
         """Takes the signals over. A thread sees them even while the main thread waits inside a collective.
@@ -44,8 +48,17 @@ class StopRequest:
         # `writer` is only held, so that it is not closed: signals are written to its number.
         while numbers := reader.recv(64):
             for number in numbers:
-                if number in ASKING:
+                if number == signal.SIGHUP and not self._is_wish():
+                    print("the terminal is gone; the run goes on, and SIGINT or SIGTERM still saves and stops it")
+                elif number in ASKING:
                     self._receive()
+
+    def _is_wish(self) -> bool:
+        """Whether somebody sent the SIGHUP, which takes a moment to know where a terminal may have gone away."""
+        self._hangups.came()
+        while (found := self._hangups.is_wish()) is None:
+            time.sleep(_POLL_S)
+        return found
 
     def _receive(self) -> None:
         now = time.monotonic()

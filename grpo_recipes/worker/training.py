@@ -78,6 +78,10 @@ def run_training(
         trainer.callback_handler.on_train_end(trainer.args, trainer.state, trainer.control)
     finally:
         guards.close()
+    if trainer.accelerator.num_processes == 1 and not stop.interrupted:
+        for answered in (getattr(reward, "answered", None) for reward in trainer.reward_funcs):
+            if answered is not None:
+                answered.stop_without_any()
     cpu_s, wall_s = _cpu_of_all_ranks(trainer, time.process_time() - cpu), time.perf_counter() - wall
     record.update(step=trainer.state.global_step, train_cpu_s=round(cpu_s, 3), train_wall_s=round(wall_s, 3))
     if not stop.interrupted and not plan.smoke:

@@ -14,13 +14,15 @@ from pathlib import Path
 import pytest
 
 import grpo_recipes.worker
-from grpo_recipes.worker.meeting import Machine
+from grpo_recipes.worker.machine import Machine
 from grpo_recipes.worker.network import interface_of, receive_line, send_line
+from grpo_recipes.worker.seal import drawn, is_sealed, read_secret, sealed
 
 LIMIT_S = 60
 WORKER = Path(grpo_recipes.worker.__file__).parent
 MEET = (
-    "import sys; from pathlib import Path; from grpo_recipes.worker.meeting import Machine, meet;"
+    "import sys; from pathlib import Path; from grpo_recipes.worker.machine import Machine;"
+    " from grpo_recipes.worker.meeting import meet;"
     " folder, node, nodes, port, patience = sys.argv[1:];"
     " machine = Machine(Path(folder), int(node), int(nodes), '127.0.0.1', int(port));"
     " sys.exit(meet(machine, resumed=False, patience_s=float(patience)))"
@@ -134,25 +136,34 @@ def test_a_copy_of_the_folder_is_no_shared_folder(
     folder: Path, port: int, started: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     copy = shutil.copytree(folder, tmp_path / "copy")
-    quick = MEET.replace("meet;", "meet; import grpo_recipes.worker.meeting as m; m._ANSWER_S = 2.0;", 1)
+    quick = MEET.replace("meet;", "meet; import grpo_recipes.worker.joining as m; m.ANSWER_S = 2.0;", 1)
     monkeypatch.setitem(globals(), "MEET", quick)
-    ends = [_end(one) for one in (started(folder, 0, port), started(copy, 1, port))]
-    assert [code for code, _ in ends] == [3, 3]
-    assert all("does not see the run folder of machine 0" in said for _, said in ends)
+    first = started(folder, 0, port)
+    code, said = _end(started(copy, 1, port))
+    assert (code, "does not see the run folder of machine 0" in said) == (3, True)
+    assert [_end(each)[0] for each in (started(folder, 1, port), first)] == [0, 0]
 
 
 def test_the_folder_of_another_plan_is_refused(folder: Path, port: int, started: Start, tmp_path: Path) -> None:
-    other = _folder(tmp_path / "other", "another plan")
-    ends = [_end(one) for one in (started(folder, 0, port), started(other, 1, port))]
+    first = started(folder, 0, port)
+    code, said = _end(started(_folder(tmp_path / "other", "another plan"), 1, port))
+    assert (code, "has another plan.json than machine 0" in said) == (3, True)
+    assert [_end(each)[0] for each in (started(folder, 1, port), first)] == [0, 0]
+
+
+def test_a_number_that_no_machine_has_ends_all(folder: Path, port: int, started: Start) -> None:
+    ends = [_end(each) for each in (started(folder, 0, port), started(folder, 7, port))]
     assert [code for code, _ in ends] == [3, 3]
-    assert all("has another plan.json than machine 0" in said for _, said in ends)
+    assert all("is none of 2" in said for _, said in ends)
 
 
 def test_a_stranger_on_the_port_holds_nobody_up(folder: Path, port: int, started: Start) -> None:
     first = started(folder, 0, port)
     _wait_for(port, b"GET / HTTP/1.1\r\n\r\n")
     second = started(folder, 1, port)
-    assert [_end(first), _end(second)] == [(0, "")] * 2
+    ends = [_end(first), _end(second)]
+    assert [code for code, _ in ends] == [0, 0]
+    assert ends[0][1].startswith("a caller from 127.0.0.1 is not of this run")
 
 
 def _wait_for(port: int, said: bytes) -> None:
@@ -169,11 +180,19 @@ def _connected(port: int) -> socket.socket:
     raise AssertionError("nobody listens")
 
 
+def _introduce(connection: socket.socket, machine: Machine) -> None:
+    """Says what a machine of the run says."""
+    first = receive_line(connection, LIMIT_S)
+    secret, number = read_secret(machine.folder, first["mark"]), drawn()
+    assert secret is not None
+    send_line(connection, sealed({**machine.introduction(), "number": number}, secret, "call", first["number"]))
+    assert is_sealed(receive_line(connection, LIMIT_S), secret, "answer", number)
+
+
 def test_a_machine_that_left_may_come_again(folder: Path, port: int, started: Start) -> None:
     first = started(folder, 0, port, nodes=3)
     with _connected(port) as left:
-        receive_line(left)
-        send_line(left, {**Machine(folder, 1, 3, "127.0.0.1", port).introduction(), "shared": True})
+        _introduce(left, Machine(folder, 1, 3, "127.0.0.1", port))
     others = [started(folder, node, port, nodes=3) for node in (1, 2)]
     assert [_end(one)[0] for one in (first, *others)] == [0, 0, 0]
 

@@ -13,6 +13,7 @@ from grpo_recipes.facts.regular_file import NotRegular
 from grpo_recipes.folder_lock import SERVING, Busy, hold
 from grpo_recipes.plan import VllmServer
 from grpo_recipes.run_entries import refuse_foreign_entries, told
+from grpo_recipes.standard_streams import make_steady
 from grpo_recipes.trust.redact import hide_secrets
 from grpo_recipes.worker.planned import Plan, model_path, model_revision, read_plan
 from grpo_recipes.worker.record import Record
@@ -59,6 +60,7 @@ def serve_alone(folder: Path, *, address: str) -> int:
     0 the training has ended; 1 it does not come up; 2 the run has a server already; 3 the plan has none of its own
     machine, or the folder holds what is not the run's own; 75 it died later, or was asked to stop.
     """
+    make_steady()
     parent = os.getppid() if processes.ask_before_dying() else None
     processes.adopt_orphans()
     wishes = Wishes(parent)

@@ -12,6 +12,7 @@ from pathlib import Path
 from grpo_recipes import processes
 from grpo_recipes.folder_lock import SERVING
 from grpo_recipes.plan import VllmServer
+from grpo_recipes.standard_streams import make_steady
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.folder_faults import explained
 from grpo_recipes.worker.planned import Plan, model_path, model_revision, read_plan
@@ -46,6 +47,7 @@ def serve(folder: Path, *, resume: bool) -> int:
     0 done; 1 the trainer failed, or the server does not come up or died too often; 3 a check stopped it; 75
     interrupted by a signal. All of it is said in run.json, as the worker does.
     """
+    make_steady()
     parent = os.getppid() if processes.ask_before_dying() else None
     processes.adopt_orphans()
     wishes = Wishes(parent)

@@ -1,0 +1,56 @@
+"""The signals that ask a run to stop, noted while it trains."""
+
+import contextlib
+import signal
+from collections.abc import Iterator
+
+from grpo_recipes.processes import ASKING
+from grpo_recipes.terminal import Hangups
+
+
+class Asked:
+    """Their names in the order in which they came. The SIGHUP of a terminal that went away is none of them."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._hangups = Hangups()
+
+    @property
+    def terminal_is_gone(self) -> bool:
+        """Whether the terminal went away, by a SIGHUP."""
+        return self._hangups.gone_at is not None
+
+    def note(self, which: int, _: object) -> None:
+        """Handles a signal."""
+        if which == signal.SIGHUP:
+            self._hangups.came()
+        else:
+            self.names.append(signal.Signals(which).name)
+
+    def settle(self) -> None:
+        """Decides what a SIGHUP meant, as soon as that can be known."""
+        if self._hangups.is_wish():
+            self.names.append(signal.SIGHUP.name)
+
+
+@contextlib.contextmanager
+def signals_noted() -> Iterator[Asked]:
+    """Notes signals instead of dying of them; ignored ones stay ignored."""
+    asked = Asked()
+    before = {each: signal.getsignal(each) for each in ASKING}
+    watched = [each for each in ASKING if before[each] != signal.SIG_IGN]
+    for each in watched:
+        signal.signal(each, asked.note)
+    try:
+        yield asked
+    finally:
+        for each in watched:
+            signal.signal(each, before[each])
+
+
+def never_stopped_by_talk() -> None:
+    """Keeps a terminal from stopping this process because it writes to it from the background: see `stty tostop`.
+
+    The process copies what the run prints; one that is stopped stops the run.
+    """
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)

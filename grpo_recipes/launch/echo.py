@@ -1,0 +1,76 @@
+"""What is said of a run while it trains, written by a thread of its own: nobody who does not read holds the run up."""
+
+import contextlib
+import io
+import os
+import queue
+import threading
+from typing import TextIO
+
+_WAITING = 1 << 10  # lines, or frames of a bar
+_LAST_WORDS_S = 2.0
+
+
+class Echo(io.TextIOBase):
+    """A text stream before another one, which may be stopped, full or gone. What it does not take in time is left out.
+
+    problem: why nothing more can be written, None while it can. A stream without a descriptor is written to at once.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self.problem: OSError | None = None
+        self._stream = stream
+        self._is_terminal = stream.isatty()
+        self._waiting: queue.Queue[str | None] = queue.Queue(_WAITING)
+        try:
+            self._descriptor: int | None = stream.fileno()
+        except (OSError, ValueError):
+            self._descriptor = None
+            return
+        stream.flush()
+        self._thread = threading.Thread(target=self._write_all, args=(self._descriptor,), daemon=True, name="echo")
+        self._thread.start()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """That of the stream."""
+        return self._stream.encoding or "utf-8"
+
+    def isatty(self) -> bool:
+        """Whether it was a terminal when this began."""
+        return self._is_terminal
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str, /) -> int:
+        """Takes the text; never raises, never waits."""
+        if self._descriptor is None:
+            return self._stream.write(text)
+        with contextlib.suppress(queue.Full):
+            self._waiting.put_nowait(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing waits for the stream."""
+
+    def end(self) -> None:
+        """Gives what is still to be written a moment."""
+        if self._descriptor is not None:
+            try:
+                self._waiting.put_nowait(None)
+            except queue.Full:
+                return
+            self._thread.join(_LAST_WORDS_S)
+
+    def _write_all(self, descriptor: int) -> None:
+        while (text := self._waiting.get()) is not None:
+            content = text.encode(self.encoding, "backslashreplace")
+            try:
+                while content:
+                    content = content[os.write(descriptor, content) :]
+            except BlockingIOError:
+                pass  # others made it so; a line is lost
+            except OSError as problem:
+                self.problem = self.problem or problem

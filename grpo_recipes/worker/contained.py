@@ -1,0 +1,135 @@
+"""A call of code that is the user's: what it changes of its process is put right again, and said once.
+
+Only where that ends or changes a run unseen: the working folder, signal handlers, standard streams, the mask of new
+files, the variables that say which process of the run this is. A fork that comes back would train a second time in the
+same folder: it is ended. SystemExit is no end that a reward may ask for: it is an error with the reward's name.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from grpo_recipes.processes import ASKING
+
+_OF_THE_RUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_WATCHED = (*ASKING, signal.SIGCHLD)
+_said: set[tuple[str, str]] = set()
+_process = os.getpid()
+
+
+class RewardLeft(Exception):
+    """A reward asked for the end of its process."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What a call has to leave as it is. streams: copies of the standard output and errors, by number."""
+
+    folder: int | None
+    umask: int
+    handlers: dict[signal.Signals, Any]
+    streams: dict[int, tuple[int, tuple[int, int] | None]]
+    texts: tuple[Any, Any] = field(default_factory=lambda: (sys.stdout, sys.stderr))
+    names: dict[str, str | None] = field(default_factory=lambda: {name: os.environ.get(name) for name in _OF_THE_RUN})
+    recursion: int = field(default_factory=sys.getrecursionlimit)
+
+
+@contextmanager
+def contained(what: str) -> Iterator[None]:
+    """Around one call. what: the reward's name, for what is said. Raises RewardLeft for SystemExit and the like."""
+    before, own = _looked(), os.getpid()
+    try:
+        yield
+    except (SystemExit, KeyboardInterrupt, GeneratorExit) as leaving:
+        _end_fork(own, what)
+        raise RewardLeft(f"reward {what} raised {type(leaving).__name__}: {leaving}") from leaving
+    except Exception as problem:
+        _end_fork(own, what)
+        problem.add_note(f"raised in reward {what}")
+        raise
+    finally:
+        _end_fork(own, what)
+        _put_right(before, what)
+
+
+def end_if_fork() -> None:
+    """Ends a process that was forked from the one that trains, wherever it comes from."""
+    _end_fork(_process, "or what it started")
+
+
+def _end_fork(own: int, what: str) -> None:
+    if os.getpid() != own:
+        with suppress(OSError):
+            os.write(2, f"reward {what}: a process that it forked came back, and was ended\n".encode())
+        os._exit(1)
+
+
+def _looked() -> _Before:
+    folder = None
+    with suppress(OSError):
+        folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    streams = {}
+    for number in (1, 2):
+        with suppress(OSError):
+            streams[number] = (os.dup(number), _file(number))
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return _Before(folder, umask, {each: signal.getsignal(each) for each in _WATCHED}, streams)
+
+
+def _put_right(before: _Before, what: str) -> None:
+    for number, (copy, file) in before.streams.items():
+        if _file(number) != file:
+            os.dup2(copy, number)
+            _say(what, "closed or replaced the output of its process")
+        os.close(copy)
+    if (sys.stdout, sys.stderr) != before.texts:
+        sys.stdout, sys.stderr = before.texts
+        _say(what, "replaced sys.stdout or sys.stderr")
+    if before.folder is not None:
+        if not _is_here(before.folder):
+            os.fchdir(before.folder)
+            _say(what, "changed the working folder")
+        os.close(before.folder)
+    if (umask := os.umask(before.umask)) != before.umask:
+        _say(what, f"set the mask of new files to {umask:03o}")
+    with suppress(ValueError):  # a thread that is not the main one sets no handlers
+        changed = [each for each, handler in before.handlers.items() if signal.getsignal(each) is not handler]
+        for each in changed:
+            signal.signal(each, before.handlers[each])
+        if changed:
+            _say(what, f"took over {', '.join(each.name for each in changed)}")
+    for name, value in before.names.items():
+        if os.environ.get(name) != value:
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+            _say(what, f"set {name}")
+    if sys.getrecursionlimit() < before.recursion:
+        sys.setrecursionlimit(before.recursion)
+        _say(what, "lowered the recursion limit")
+
+
+def _say(what: str, changed: str) -> None:
+    """Says it the first time that this reward does it."""
+    if (what, changed) not in _said:
+        _said.add((what, changed))
+        print(f"reward {what} {changed}; that was undone", flush=True)
+
+
+def _file(number: int) -> tuple[int, int] | None:  # type: ignore[return]
+    with suppress(OSError):
+        found = os.fstat(number)
+        return found.st_dev, found.st_ino
+
+
+def _is_here(folder: int) -> bool:
+    try:
+        there, here = os.fstat(folder), os.stat(".")
+    except OSError:
+        return False
+    return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)

@@ -1,0 +1,51 @@
+"""The end of a process whose training has ended: threads and processes that a reward left do not keep it."""
+
+import atexit
+import multiprocessing
+import os
+import sys
+import threading
+import time
+
+# What libraries still upload in a thread of theirs gets so long.
+PATIENCE_S = 10.0
+_MULTIPROCESSING_S = 2.0
+
+
+def leave_soon(code: int, patience_s: float = PATIENCE_S) -> None:
+    """Ends this process with the exit code when what others left keeps it for longer than that.
+
+    It watches the main thread, which has to end now: Python waits there for threads that are no daemons, and
+    multiprocessing for children that are none. What the libraries registered for the end is still called.
+    """
+    main = threading.main_thread().ident
+
+    def watch() -> None:
+        time.sleep(patience_s)
+        while True:
+            waits_for = _waits_for(main)
+            if waits_for is not None:
+                for child in multiprocessing.active_children():
+                    child.kill()
+                print(f"note: ended without {waits_for}, which a reward left running", file=sys.stderr, flush=True)
+                if "thread" in waits_for:
+                    atexit._run_exitfuncs()
+                    sys.stdout.flush()
+                    os._exit(code)
+            time.sleep(_MULTIPROCESSING_S)
+
+    threading.Thread(target=watch, name="leaving", daemon=True).start()
+
+
+def _waits_for(main: int | None) -> str | None:
+    """What keeps the main thread from ending, in words; None while it does something else."""
+    frame = sys._current_frames().get(main or 0)
+    while frame is not None:
+        place = (os.path.basename(frame.f_code.co_filename), frame.f_code.co_name)
+        if place == ("threading.py", "_shutdown"):
+            names = [each.name for each in threading.enumerate() if not each.daemon and each.ident != main]
+            return f"thread{'s' if len(names) != 1 else ''} {', '.join(names[:8])}"
+        if place == ("util.py", "_exit_function"):
+            return "processes of multiprocessing"
+        frame = frame.f_back
+    return None

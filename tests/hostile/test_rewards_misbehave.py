@@ -1,0 +1,286 @@
+"""What a reward does to its process is put right or named, and the run ends when it has ended."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from harms import made_place
+from hostile_recipes import Attempt
+from test_hostile_recipes import placed
+from test_hostile_runs import TRAINS, run
+
+from grpo_recipes.processes import all_processes
+from grpo_recipes.worker import contained as containing
+from grpo_recipes.worker.answered import FEWEST_CALLS, Answered
+from grpo_recipes.worker.contained import RewardLeft, contained
+from grpo_recipes.worker.stopped import Stopped
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(containing, "_said", set())
+
+
+def handle(number: signal.Signals) -> Callable[[], object]:
+    return lambda: signal.signal(number, lambda *_: None)
+
+
+CHANGES: dict[str, tuple[Callable[[], object], str]] = {
+    "the folder": (lambda: os.chdir("/"), "changed the working folder"),
+    "SIGTERM": (handle(signal.SIGTERM), "took over SIGTERM"),
+    "SIGINT": (handle(signal.SIGINT), "took over SIGINT"),
+    "SIGHUP": (lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN), "took over SIGHUP"),
+    "SIGUSR1": (handle(signal.SIGUSR1), "took over SIGUSR1"),
+    "SIGCHLD": (lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN), "took over SIGCHLD"),
+    "the mask": (lambda: os.umask(0o777), "set the mask of new files to 777"),
+    "RANK": (lambda: os.environ.update(RANK="3"), "set RANK"),
+    "WORLD_SIZE": (lambda: os.environ.update(WORLD_SIZE="8"), "set WORLD_SIZE"),
+    "sys.stdout": (lambda: setattr(sys, "stdout", None), "replaced sys.stdout or sys.stderr"),
+    "the recursion limit": (lambda: sys.setrecursionlimit(900), "lowered the recursion limit"),
+}
+
+
+def state() -> tuple[object, ...]:
+    umask = os.umask(0o077)
+    os.umask(umask)
+    handlers = [signal.getsignal(each) for each in (*containing._WATCHED,)]
+    return os.getcwd(), umask, handlers, os.environ.get("RANK"), os.environ.get("WORLD_SIZE"), sys.getrecursionlimit()
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_a_reward_changes_is_put_right_and_said_once(change: str, capsys: pytest.CaptureFixture[str]) -> None:
+    does, words = CHANGES[change]
+    before = state()
+    for _ in range(3):
+        with contained("mine"):
+            does()
+    assert state() == before
+    assert capsys.readouterr().out == f"reward mine {words}; that was undone\n"
+
+
+def test_a_reward_that_changes_nothing_is_not_named(capsys: pytest.CaptureFixture[str]) -> None:
+    descriptors = len(os.listdir("/proc/self/fd"))
+    for _ in range(50):
+        with contained("mine"):
+            os.environ["MINE"] = "1"
+    assert capsys.readouterr().out == ""
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
+@pytest.mark.parametrize("leaving", [SystemExit(0), SystemExit("bye"), KeyboardInterrupt(), GeneratorExit()], ids=repr)
+def test_a_reward_that_leaves_is_an_error_with_its_name(leaving: BaseException) -> None:
+    with pytest.raises(RewardLeft, match=f"reward mine raised {type(leaving).__name__}"), contained("mine"):
+        raise leaving
+
+
+def test_an_error_names_the_reward() -> None:
+    with pytest.raises(ValueError, match="no") as raised, contained("mine"):
+        raise ValueError("no")
+    assert raised.value.__notes__ == ["raised in reward mine"]
+
+
+def apart(program: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
+    """A program of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False
+    )
+
+
+FORKS = {
+    "returns": "os.fork()",
+    "raises": "if os.fork() == 0: raise ValueError('in the child')",
+    "exits": "if os.fork() == 0: sys.exit(0)",
+    "forks again": "os.fork(); os.fork()",
+    "goes elsewhere": "if os.fork() == 0: os.chdir('/'); os.setsid()",
+}
+FORKING = """
+import os, sys
+from grpo_recipes.worker.contained import contained
+with contained("mine"):
+    {fork}
+os.write(1, b"trained\\n")
+"""
+
+
+@pytest.mark.parametrize("fork", FORKS)
+def test_a_fork_does_not_train(fork: str) -> None:
+    done = apart(FORKING.format(fork=FORKS[fork]))
+    assert (done.returncode, done.stdout.count("trained")) == (0, 1), done.stderr
+    assert "a process that it forked came back, and was ended" in done.stderr
+
+
+def test_a_fork_that_is_not_contained_trains_twice() -> None:
+    done = apart(FORKING.format(fork=FORKS["returns"]).replace('with contained("mine")', "if True"))
+    assert done.stdout.count("trained") == 2
+
+
+def test_a_fork_that_comes_back_in_another_way_is_ended_at_the_next_step() -> None:
+    done = apart(
+        "import os, signal, time\nfrom grpo_recipes.worker.contained import contained, end_if_fork\n"
+        "with contained('mine'): signal.signal(signal.SIGALRM, lambda *_: os.fork()); signal.alarm(1)\n"
+        "time.sleep(1.5)\nend_if_fork()\nos.write(1, b'trained')\n"
+    )
+    assert done.stdout == "trained"
+
+
+@pytest.mark.parametrize(
+    "closing", ["os.close(1); os.close(2)", "os.dup2(os.open('/dev/null', 1), 1)", "os.closerange(0, 3)"]
+)
+def test_the_output_of_a_process_is_given_back(closing: str) -> None:
+    done = apart(
+        "import os\nfrom grpo_recipes.worker.contained import contained\n"
+        f"with contained('mine'): {closing}\nprint('seen', flush=True)\nos.write(2, b'seen')\n"
+    )
+    assert "seen" in done.stdout and "seen" in done.stderr
+    assert "reward mine closed or replaced the output of its process" in done.stdout
+
+
+LEAVING = """
+import atexit, multiprocessing, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
+from grpo_recipes.worker.leaving import leave_soon
+atexit.register(lambda: print("at exit", flush=True))
+{left}
+{leave}
+sys.exit(7)
+"""
+LEFT = {
+    "a thread": ("threading.Thread(target=time.sleep, args=(300,), name='spins').start()", "thread spins"),
+    "a busy thread": (
+        "def spin():\n    while True: pass\nthreading.Thread(target=spin, name='spins').start()",
+        "thread spins",
+    ),
+    "a pool that works": ("ThreadPoolExecutor(1, 'pool').submit(time.sleep, 300)", "thread pool_0"),
+    "a process": ("multiprocessing.Process(target=time.sleep, args=(300,)).start()", "processes of multiprocessing"),
+}
+
+
+@pytest.mark.parametrize("left", LEFT)
+def test_what_a_reward_leaves_keeps_no_run(left: str) -> None:
+    program, words = LEFT[left]
+    began = time.monotonic()
+    done = apart(LEAVING.format(left=program, leave="leave_soon(7, 0.5)"), 100)
+    assert done.returncode == 7
+    assert f"note: ended without {words}" in done.stderr
+    assert time.monotonic() - began < 90
+    assert done.stdout == "at exit\n"
+
+
+@pytest.mark.parametrize(
+    "left",
+    ["", "ThreadPoolExecutor(4).submit(int)", "threading.Thread(target=time.sleep, args=(0.2,)).start()"],
+    ids=["nothing", "an idle pool", "a thread that ends"],
+)
+def test_what_ends_by_itself_is_waited_for(left: str) -> None:
+    done = apart(LEAVING.format(left=left, leave="leave_soon(7, 30)"))
+    assert (done.returncode, done.stdout, done.stderr) == (7, "at exit\n", "")
+
+
+def test_without_it_a_thread_keeps_the_run() -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        apart(LEAVING.format(left=LEFT["a thread"][0], leave=""), 3)
+
+
+def test_a_reward_in_a_thread_is_contained_too() -> None:
+    found = []
+
+    def call() -> None:
+        with contained("mine"):
+            os.chdir("/")
+        found.append(os.getcwd())
+
+    before = os.getcwd()
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    assert found == [before]
+
+
+NAN = float("nan")
+ANSWERS: dict[str, tuple[list[object], bool]] = {
+    "numbers": ([1.0, 0.0], False),
+    "a number among NaN": ([NAN, 0.0], False),
+    "a number among None": ([None, 1], False),
+    "infinity": ([NAN, float("inf")], False),
+    "NaN alone": ([NAN, NAN], True),
+    "None alone": ([None, None], True),
+    "NaN and None": ([NAN, None], True),
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_rewards_that_never_give_a_number_stop_the_run(case: str) -> None:
+    found, is_stopped = ANSWERS[case]
+    answered = Answered(["mine"])
+    for _ in range(FEWEST_CALLS - 1):
+        answered.look("mine", found)
+    if is_stopped:
+        with pytest.raises(Stopped, match="no reward has given a number: mine"):
+            answered.look("mine", found)
+        with pytest.raises(Stopped):
+            answered.stop_without_any()
+    else:
+        answered.look("mine", found)
+        answered.stop_without_any()
+
+
+def test_one_reward_that_answers_is_enough() -> None:
+    answered = Answered(["silent", "speaks"])
+    for _ in range(20):
+        answered.look("silent", [NAN])
+        answered.look("speaks", [1.0])
+    answered.stop_without_any()
+    Answered([]).look("beside a model", [NAN])
+
+
+EVERYTHING = """
+import os, signal, sys, threading, time
+def f(completions, **kwargs):
+    os.chdir("/")
+    os.umask(0o777)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.environ["WORLD_SIZE"] = "7"
+    os.close(1)
+    os.fork()
+    threading.Thread(target=time.sleep, args=(500,), name="left").start()
+    os.system("sleep 500 &")
+    return [float(len(str(each)) % 3) for each in completions]
+"""
+NEVER = "def f(completions, **kwargs):\n    return [float('nan') for _ in completions]\n"
+LEAVES = "import sys\ndef f(completions, **kwargs):\n    sys.exit(0)\n    return [0.0 for _ in completions]\n"
+DIES = "import os\ndef f(completions, **kwargs):\n    os._exit(0)\n    return [0.0 for _ in completions]\n"
+ENDS = {
+    "everything at once": (EVERYTHING, 0, "completed"),
+    "NaN alone": (NEVER, 3, "no reward has given a number: f"),
+    "sys.exit": (LEAVES, 1, "reward f raised SystemExit: 0"),
+    "os._exit": (DIES, 1, "ended without a word: it ended with exit code 0"),
+}
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("case", ENDS)
+def test_a_run_ends_when_it_has_ended(case: str, tmp_path: Path) -> None:
+    source, code, words = ENDS[case]
+    place = placed(made_place(tmp_path), Attempt("misbehaves", TRAINS, {"r.py": source}))
+    asked = run(place, "run", "recipe.yaml")
+    sha256 = asked.printed.rsplit("--allow-code ", 1)[1][:64]
+    ended = run(place, "run", "recipe.yaml", "--out", "runs/one", "--allow-code", sha256, seconds=400)
+    folder = place.team / "runs" / "one"
+    record, log = json.loads((folder / "run.json").read_text()), (folder / "train.log").read_text()
+    assert (ended.codes, record["exit_code"]) == ([code], code), ended.printed + log
+    assert words in f"{record['status']} {record['message']}"
+    assert [each for each in all_processes() if str(tmp_path) in " ".join(each.argv)] == []
+    if code == 0:
+        steps = [line for line in (folder / "metrics.jsonl").read_text().splitlines() if '"event": "step"' in line]
+        assert len(steps) == 1
+        for said in ("changed the working folder", "took over SIGTERM", "set WORLD_SIZE", "left running", "it forked"):
+            assert said in log
