@@ -4,23 +4,51 @@ import difflib
 import os
 import stat
 import tempfile
+from collections.abc import Sequence
 
 import click
 
+from grpo_recipes.docs.pages import known_ids
 from grpo_recipes.errors import Refusal
-from grpo_recipes.report.findings_text import findings_text
-from grpo_recipes.resolve.fixes import Fixes, fixes
-from grpo_recipes.resolve.resolve import Resolution
+from grpo_recipes.finding import Finding, by_place
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.report.findings_text import count_text, findings_text
+from grpo_recipes.resolve.differences import differences
+from grpo_recipes.resolve.fixes import Again, Fixes, fixes
+from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.trust.redact import redact
 from grpo_recipes.yaml.files import read_recipe
 
+SUGGESTED = "suggested"
 
-def fixed(resolution: Resolution, *, write: bool) -> Fixes:
-    """Prints the diff that mends a recipe, and what no diff can mend; writes it where that is asked for."""
+
+def asked_rules(text: str | None) -> tuple[str, ...] | None:
+    """The rules whose suggestions were asked for with --fix=BAT001,SCH003; None for all, --fix=suggested.
+
+    Raises Refusal for a word that is neither.
+    """
+    if text == SUGGESTED:
+        return None
+    rules = tuple(word.strip().upper() for word in (text or "").split(",") if word.strip())
+    for rule in rules:
+        if rule not in known_ids():
+            near = ",".join(nearest_words(rule, known_ids(), cutoff=0.6)) or "BAT001"
+            raise Refusal(
+                f"--fix={text}: there is no rule {rule}\n"
+                f"  = fix: --fix alone for what is certain, --fix={SUGGESTED} for all, --fix={near} for a rule's"
+            )
+    return rules
+
+
+def fixed(resolution: Resolution, again: Again, rules: tuple[str, ...] | None, *, write: bool) -> Fixes:
+    """Prints the diff that mends a recipe, and what no diff can mend; writes it where that is asked for.
+
+    again: resolves the recipe with another text. rules: whose suggestions are taken too, None for all.
+    """
     text = read_recipe(resolution.file)
     if not isinstance(text, str):
-        return Fixes("", (), resolution.findings)
-    made = fixes(resolution, text)
+        return Fixes("", resolution, (), (), resolution.findings)
+    made = fixes(resolution, text, again, asked=lambda finding: rules is None or finding.rule in rules)
     diff = difflib.unified_diff(
         text.splitlines(keepends=True),
         made.text.splitlines(keepends=True),
@@ -28,13 +56,42 @@ def fixed(resolution: Resolution, *, write: bool) -> Fixes:
         f"{resolution.file} (fixed)",
     )
     click.echo(redact("".join(diff)), nl=False)
-    if made.left:
-        click.echo(redact(findings_text(made.left, resolution.file) + "\n"), err=True)
+    _tell(made, resolution)
     if write and made.fixed:
         _replace(resolution.file, text, made.text)
-    done = "fixed" if write else "can be fixed, --write does it"
-    click.echo(redact(f"{resolution.file}: {len(made.fixed)} {done}; {len(made.left)} left"), err=True)
+    click.echo(redact(f"{resolution.file}: {_counts(made, is_written=write)}"), err=True)
     return made
+
+
+def _tell(made: Fixes, before: Resolution) -> None:
+    """Says on stderr what is left, and what of the experiment is another one by the fixes."""
+    rest = by_place([*made.suggested, *made.left])
+    if rest:
+        click.echo(redact(findings_text(rest, before.file) + "\n"), err=True)
+    for line in _changes(made, before):
+        click.echo(redact(line), err=True)
+
+
+def _changes(made: Fixes, before: Resolution) -> list[str]:
+    """What of the experiment the fixes change, where it could be trained before and after."""
+    if not made.fixed or before.refused or made.after.refused or before.context is None or made.after.context is None:
+        return []
+    found = differences(plan_of(before), plan_of(made.after)).experiment
+    return [f"the experiment changes: {one.key} {one.a} -> {one.b}" for one in found]
+
+
+def _counts(made: Fixes, *, is_written: bool) -> str:
+    done = "fixed" if is_written else "can be fixed, --write does it"
+    parts = [f"{len(made.fixed)} {done}"]
+    if made.suggested:
+        rules = ",".join(_rules(made.suggested))
+        parts.append(f"{len(made.suggested)} suggested, --fix={SUGGESTED} or --fix={rules} takes them")
+    parts.append(f"{len(made.left)} left")
+    return "; ".join(parts) + (f"; now {count_text(made.after.findings)}" if made.fixed else "")
+
+
+def _rules(findings: Sequence[Finding]) -> list[str]:
+    return list(dict.fromkeys(finding.rule for finding in findings))
 
 
 def _replace(path: str, before: str, after: str) -> None:

@@ -10,13 +10,19 @@ from grpo_recipes.stack.stack import Stack
 
 
 def resolved(
-    recipe: str, stack: Stack, overrides: Sequence[str], *, strict: bool, accepted: Sequence[str] = ()
+    recipe: str,
+    stack: Stack,
+    overrides: Sequence[str],
+    *,
+    strict: bool,
+    accepted: Sequence[str] = (),
+    content: str | None = None,
 ) -> Resolution:
     """The resolution of a recipe; strict turns what was not checked into errors, accepted rules have warnings alone.
 
-    Raises Refusal for a rule that cannot be accepted.
+    content: read instead of the recipe's own text. Raises Refusal for a rule that cannot be accepted.
     """
-    resolution = resolve(recipe, stack, overrides)
+    resolution = resolve(recipe, stack, overrides, content)
     return judged(resolution, strict=strict, accepted=accepted)
 
 

@@ -1,6 +1,7 @@
 """`grpo-run validate`: all findings of recipes, without importing torch."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import click
 
@@ -10,12 +11,21 @@ from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_optio
 from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.report.findings_text import count_text, findings_text
 from grpo_recipes.resolve.resolve import Resolution
+from grpo_recipes.stack.stack import Stack
 from grpo_recipes.trust.redact import redact
 
 FORMATS = ("text", "json", "github", "sarif")
 
 
-@click.command()
+class _Validate(click.Command):
+    """Takes a value for --fix with = alone: a word behind it is a recipe."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        parts = [["--fix", "--asked", arg[6:]] if arg.startswith("--fix=") else [arg] for arg in args]
+        return super().parse_args(ctx, [part for one in parts for part in one])
+
+
+@click.command(cls=_Validate)
 @click.argument("recipes", nargs=-1, required=True, metavar="RECIPE...")
 @set_option
 @target_option
@@ -28,7 +38,13 @@ FORMATS = ("text", "json", "github", "sarif")
     default="text",
     help="Form of the answer: for people, programs, annotations of a GitHub workflow, or code scanning.",
 )
-@click.option("--fix", is_flag=True, help="Print the fixes of errors and warnings as a diff instead.")
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Print the certain fixes of errors and warnings as a diff instead. Those that replace, remove or add a value "
+    "are suggestions: --fix=suggested takes them too, --fix=BAT001,LRA003 those of these rules.",
+)
+@click.option("--asked", hidden=True)
 @click.option("--write", is_flag=True, help="With --fix: write them into the recipe; comments and layout stay.")
 def validate(
     recipes: tuple[str, ...],
@@ -38,6 +54,7 @@ def validate(
     accepted: tuple[str, ...],
     form: str,
     fix: bool,
+    asked: str | None,
     write: bool,
 ) -> int:
     """Check recipes against the stack; exit 2 when one of them has an error."""
@@ -48,14 +65,22 @@ def validate(
     stack = chosen_stack(target)
     resolutions = [resolved(recipe, stack, overrides, strict=strict, accepted=accepted) for recipe in recipes]
     if fix:
-        from grpo_recipes.cli.fix import fixed
+        from grpo_recipes.cli.fix import asked_rules, fixed
 
-        changed = [bool(fixed(resolution, write=write).fixed) for resolution in resolutions]
-        if write and any(changed):
-            resolutions = [resolved(recipe, stack, overrides, strict=strict, accepted=accepted) for recipe in recipes]
+        rules = asked_rules(asked)
+        for index, resolution in enumerate(resolutions):
+            again = partial(_again, resolution.file, stack, strict, accepted)
+            made = fixed(resolution, again, rules, write=write)
+            if write:
+                resolutions[index] = made.after
     else:
         _answer(resolutions, form)
     return EXIT_NOT_STARTED if any(r.refused for r in resolutions) else EXIT_DONE
+
+
+def _again(recipe: str, stack: Stack, strict: bool, accepted: tuple[str, ...], content: str) -> Resolution:
+    """The resolution of a recipe with another text in its file."""
+    return resolved(recipe, stack, (), strict=strict, accepted=accepted, content=content)
 
 
 def _answer(resolutions: Sequence[Resolution], form: str) -> None:

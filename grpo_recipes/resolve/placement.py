@@ -24,6 +24,7 @@ def unknown_key(path: Path, value: object, facts: Facts, source: Source) -> Find
     return (
         generation_kwargs_finding(path, value, facts, source)
         or _under_another_name(path, value, source)
+        or _section_of_another_name(path, value, source)
         or _removed(path, facts, source)
         or _elsewhere(path, value, facts, source)
         or _nearest(path, value, facts, source)
@@ -33,8 +34,8 @@ def unknown_key(path: Path, value: object, facts: Facts, source: Source) -> Find
             f"{where} has no key {name}",
             dotted(path),
             source.mark(path),
-            because=_known(path, facts),
-            fix=f"remove {name}",
+            because=("nothing reads it", *_known(path, facts)),
+            fix=f"remove {name}, if what it asks for is not needed",
             patch=(Patch(path, remove=True),),
         )
     )
@@ -58,6 +59,25 @@ OTHER_NAMES = {
     "stop_strings": "generation.stop",
     "torch_dtype": "model.dtype",
 }
+
+# What other programs call a section.
+OTHER_SECTIONS = {
+    "bitsandbytes": "quantization",
+    "bnb": "quantization",
+    "data": "dataset",
+    "lora_config": "lora",
+    "peft": "lora",
+    "peft_config": "lora",
+    "quantization_config": "quantization",
+    "sampling": "generation",
+}
+
+
+def _section_of_another_name(path: Path, value: object, source: Source) -> Finding | None:
+    section = OTHER_SECTIONS.get(str(path[0])) if len(path) == 1 and isinstance(value, dict) else None
+    if section is None:
+        return None
+    return _move(path, section, value, f"the top level of a recipe has no key {path[0]}", source)
 
 
 def _under_another_name(path: Path, value: object, source: Source) -> Finding | None:
@@ -142,8 +162,8 @@ def _move(path: Path, target: str, value: object, message: str, source: Source) 
         dotted(path),
         source.mark(path),
         because=(f"the format has {target}" + (", which is written too" if taken else ""),),
-        fix=f"remove {path[-1]}" if taken else f"write it as {target}",
-        patch=(remove,) if taken else (remove, Patch(place, value)),
+        fix=f"keep one of the two, as {target}" if taken else f"write it as {target}",
+        patch=() if taken else (remove, Patch(place, value)),
     )
 
 
@@ -181,12 +201,16 @@ def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding
     section, name = dotted(path[:-1]), str(path[-1])
     here = [key.rpartition(".")[2] for key in _section_keys(path, facts)]
     where = f"`{section}`" if section else "the top level of a recipe"
+    if not path[:-1] and not isinstance(value, dict):
+        here = [key for key in here if key not in sections() and key != "trl"]
     close = nearest_words(name, here, cutoff=0.7)
     field = classified_fields().get(close[0]) if close and section == "trl" else None
     if field is not None and field.home:
         return _move(path, field.home, value, f"{where} has no key {name}", source)
     if close:
         right = (*path[:-1], close[0])
+        if _at(source, right) is not None:
+            return _two_of_one(path, right, where, source)
         return Finding(
             UNKNOWN_KEY,
             "error",
@@ -203,6 +227,19 @@ def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding
     if not close or everywhere[close[0]].startswith("rewards."):
         return None
     return _move(path, everywhere[close[0]], value, f"{where} has no key {name}", source)
+
+
+def _two_of_one(path: Path, right: Path, where: str, source: Source) -> Finding:
+    """The finding for a key that is nearly the name of another one, which is written too."""
+    return Finding(
+        UNKNOWN_KEY,
+        "error",
+        f"{where} has no key {path[-1]}",
+        dotted(path),
+        source.mark(path),
+        because=(f"the nearest key it has is {right[-1]}, which is written too",),
+        fix=f"keep one of the two, as {right[-1]}",
+    )
 
 
 def _section_keys(path: Path, facts: Facts) -> list[str]:

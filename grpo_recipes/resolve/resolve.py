@@ -40,9 +40,9 @@ class Resolution:
         return has_errors(self.findings)
 
 
-def resolve(file: str, stack: Stack, overrides: Sequence[str] = ()) -> Resolution:
-    """The settings and findings of a recipe file on a stack."""
-    source, findings = compose(file, overrides)
+def resolve(file: str, stack: Stack, overrides: Sequence[str] = (), content: str | None = None) -> Resolution:
+    """The settings and findings of a recipe file on a stack. content: read instead of the file's own."""
+    source, findings = compose(file, overrides, content)
     if source is None:
         return Resolution(file, None, tuple(by_place(findings)))
     return resolve_source(source, stack, findings)

@@ -161,6 +161,9 @@ def _out_of_range(path: Path, error: Mapping[str, Any], source: Source) -> Findi
         bound = next(iter(context.values()))
         fix = entry(path, str(bound)) if kind.endswith("equal") else None
         patch = (Patch(path, bound),) if kind.endswith("equal") else ()
+        if path == ("training", "max_steps") and error["input"] == -1:
+            # TRL's word for no limit; the end is then that of the epochs.
+            fix, patch = "remove max_steps, and write num_train_epochs: how often the data is read", ()
     elif kind == "string_pattern_mismatch":
         needed, fix, patch = FORMS.get(str(path[-1]), f"of the form {context['pattern']}"), None, ()
     elif isinstance(path[-1], int):

@@ -16,6 +16,8 @@ from grpo_recipes.rules.context import Context
 ID = "DAT001"
 NO_DATA = ("/", "/proc", "/sys", "/dev", "/etc", "/usr", "/var", "/home", "/root", "/tmp")
 KERNEL = ("/proc/", "/sys/", "/dev/")
+# Names of columns that say themselves that the prompt is in them.
+_QUESTIONS = ("instruction", "problem", "query", "question")
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -96,13 +98,15 @@ def _columns(context: Context, file: str, columns: tuple[str, ...] | None) -> It
     prompt = context.value("dataset.prompt")
     if prompt is None:
         if columns is not None and "prompt" not in columns:
+            likely = [column for column in columns if column in _QUESTIONS]
+            written = f"{{{{ {likely[0]} }}}}" if len(likely) == 1 else "{{ ... }}"
             yield context.finding(
                 ID,
                 f"{file} has no column prompt, and dataset.prompt is not set",
                 "dataset.path",
                 because=[f"its columns are {listed(columns)}"],
-                fix=f'prompt: "{{{{ {columns[0]} }}}}"',
-                patch=[Patch(("dataset", "prompt"), f"{{{{ {columns[0]} }}}}")],
+                fix=f'prompt: "{written}"' + ("" if likely else ", with the column that has it"),
+                patch=[Patch(("dataset", "prompt"), written)] if len(likely) == 1 else [],
             )
     else:
         yield from _template(context, str(prompt), "dataset.prompt", context.mark("dataset.prompt"), file, columns)

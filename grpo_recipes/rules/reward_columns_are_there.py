@@ -16,6 +16,8 @@ from grpo_recipes.rules.context import Context
 from grpo_recipes.rules.reward_source_is_there import CALLED_WITH
 
 ID = "RWD002"
+# Names of columns that say themselves that the right answer is in them.
+_ANSWERS = ("answer", "final_answer", "gold", "ground_truth", "solution", "target")
 
 
 def _available(context: Context) -> frozenset[str] | None:
@@ -80,14 +82,18 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _missing(context: Context, index: int, name: str, missing: list[str], available: frozenset[str]) -> Finding:
-    fix = f'columns: {{{missing[0]}: "{{{{ {sorted(available)[0]} }}}}"}}'
+    # A wrong column trains on wrong answers, and nothing says so: it is named only where its own name says what it is.
+    likely = [column for column in sorted(available) if column in _ANSWERS]
+    is_certain = len(missing) == len(likely) == 1
+    template = f"{{{{ {likely[0]} }}}}" if is_certain else "{{ ... }}"
+    which = "" if is_certain else ", with the column that has it"
     return context.finding(
         ID,
         f"reward {name} reads column {listed(missing)}, which the data does not have",
         "rewards",
         because=[f"it gets {listed(sorted(available))}"],
-        fix=f"{fix} under dataset",
-        patch=[Patch(("dataset", "columns", missing[0]), f"{{{{ {sorted(available)[0]} }}}}")],
+        fix=f'columns: {{{missing[0]}: "{template}"}} under dataset{which}',
+        patch=[Patch(("dataset", "columns", missing[0]), template)] if is_certain else [],
         mark=context.source.mark(("rewards", index)),
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from grpo_recipes.finding import Patch
 from grpo_recipes.yaml.load import load_text
+from grpo_recipes.yaml.patch import patched
 from grpo_recipes.yaml.scalars import WORDS, read_plain
 
 WIDEST_LINE = 4096
@@ -26,12 +27,13 @@ def rewritten(text: str, patches: Iterable[Patch], file: str = "") -> str:
 
     line_break = "\r\n" if "\r\n" in text else "\n"
     plain = text.replace("\r\n", "\n")
+    ordered = list(_last_items_first(patches))
     try:
-        before, after = _dumped(plain, ()), _dumped(plain, list(patches))
+        before, after = _dumped(plain, ()), _dumped(plain, ordered)
+        result = _carried_over(plain, before, after)
+        _check(result, plain, ordered, file)
     except (YAMLError, KeyError, IndexError, TypeError) as error:
         raise NotRewritten(str(error)) from error
-    result = _carried_over(plain, before, after)
-    _check(result, after, file)
     return result.replace("\n", line_break)
 
 
@@ -45,7 +47,7 @@ def _dumped(text: str, patches: Iterable[Patch]) -> str:
     reader.width = WIDEST_LINE
     reader.indent(mapping=2, sequence=4, offset=2)
     document = reader.load(text)
-    for patch in _last_items_first(patches):
+    for patch in patches:
         _apply(document, patch)
     stream = io.StringIO()
     reader.dump(document, stream)
@@ -136,8 +138,11 @@ def _indentation(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
-def _check(text: str, meant: str, file: str) -> None:
-    """Raises NotRewritten unless both texts are read as the same values."""
-    found, wanted = load_text(text, file)[0], load_text(meant, file)[0]
-    if found is None or wanted is None or found.values != wanted.values:
+def _check(text: str, before: str, patches: Iterable[Patch], file: str) -> None:
+    """Raises NotRewritten unless the text says what the old one says with every patch applied, and nothing else.
+
+    A value that an alias repeats elsewhere would be another one there too.
+    """
+    found, old = load_text(text, file)[0], load_text(before, file)[0]
+    if found is None or old is None or found.values != patched(old.values, patches):
         raise NotRewritten("the patched text would be read as something else")

@@ -67,8 +67,8 @@ def test_fix_leaves_what_was_accepted(grpo_run: Callable, tmp_path: Path) -> Non
     recipe = tmp_path / "recipe.yaml"
     text = f"extends: {RECIPE}\ngeneration: {{use_vllm: true}}\n"
     recipe.write_text(text)
-    assert "+generation: {use_vllm: auto}" in grpo_run("validate", str(recipe), *CPU, "--fix").out
-    assert "use_vllm" not in grpo_run("validate", str(recipe), *CPU, "--fix", "--accept", "GEN001").out
+    assert "+generation: {use_vllm: auto}" in grpo_run("validate", str(recipe), *CPU, "--fix=suggested").out
+    assert "use_vllm" not in grpo_run("validate", str(recipe), *CPU, "--fix=suggested", "--accept", "GEN001").out
 
 
 def test_strict_and_accept_go_together(grpo_run: Callable) -> None:

@@ -200,6 +200,6 @@ def test_a_finding_in_a_shipped_parent_names_it_and_is_fixed_in_the_child(tmp_pa
     line = next(n for n, text in enumerate(lines, 1) if text.startswith("  loss_type:"))
     answer = grpo_run("validate", str(recipe), "--target", target)
     assert (answer.code, f"grpo-recipes:qwen2_lora:{line}:3: error" in answer.out) == (2, True)
-    grpo_run("validate", str(recipe), "--target", target, "--fix", "--write")
+    grpo_run("validate", str(recipe), "--target", target, "--fix=suggested", "--write")
     assert (ROOT / "recipes/qwen2_lora.yaml").read_text().splitlines() == lines
     assert "loss_type: " in recipe.read_text()

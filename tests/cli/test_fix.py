@@ -38,7 +38,7 @@ def test_a_recipe_without_mistakes_has_no_diff(grpo_run: Callable, recipe: Path)
 
 
 def test_the_diff_is_printed_and_nothing_is_written(grpo_run: Callable, recipe: Path) -> None:
-    answer = grpo_run("validate", str(recipe), "--fix", "--target", TARGET)
+    answer = grpo_run("validate", str(recipe), "--fix=suggested", "--target", TARGET)
     assert answer.code == 2
     assert "-    num_generations: 1   # too few" in answer.out
     assert "+lora: {r: 16, lora_alpha: 32}" in answer.out
@@ -47,8 +47,8 @@ def test_the_diff_is_printed_and_nothing_is_written(grpo_run: Callable, recipe: 
 
 def test_what_is_written_is_valid_and_keeps_comments_and_mode(grpo_run: Callable, recipe: Path) -> None:
     os.chmod(recipe, 0o640)
-    answer = grpo_run("validate", str(recipe), "--fix", "--write", "--target", TARGET)
-    assert (answer.code, "2 fixed; 0 left" in answer.err) == (0, True)
+    answer = grpo_run("validate", str(recipe), "--fix=suggested", "--write", "--target", TARGET)
+    assert (answer.code, "2 fixed; 0 left; now no findings" in answer.err) == (0, True)
     text = recipe.read_text()
     assert text.startswith("recipe: 1   # of the team\n")
     assert "# too few" in text
@@ -68,7 +68,7 @@ def test_a_finding_without_a_fix_is_named(grpo_run: Callable, recipe: Path) -> N
 def test_what_a_parent_says_is_overridden_here(grpo_run: Callable, recipe: Path) -> None:
     child = recipe.with_name("child.yaml")
     child.write_text("extends: case.yaml\nname: child\n")
-    answer = grpo_run("validate", str(child), "--fix", "--write", "--target", TARGET)
+    answer = grpo_run("validate", str(child), "--fix=suggested", "--write", "--target", TARGET)
     assert answer.code == 0
     assert "num_generations: 2" in child.read_text()
     assert recipe.read_text() == RECIPE
@@ -94,8 +94,69 @@ def test_a_recipe_that_cannot_be_written_stays_as_it_was(small_disk: Callable, g
     recipe = disk / "case.yaml"
     recipe.write_text(RECIPE)
     small_disks.fill(disk)
-    answer = grpo_run("validate", str(recipe), "--target", TARGET, "--fix", "--write")
+    answer = grpo_run("validate", str(recipe), "--target", TARGET, "--fix=suggested", "--write")
     assert answer.code == 2
     assert f"error: {recipe} cannot be written, and is as it was\n  = because: No space left on device" in answer.err
     assert recipe.read_text() == RECIPE
     assert sorted(path.name for path in disk.iterdir()) == ["ballast", "case.yaml"]
+
+
+# What a fix may not do: line of the recipe -> what must still be in the file after --fix and after --fix=suggested.
+HARMS = [
+    pytest.param("rl: grpo", "trl: {dataloader_num_workers: 2}", id="a section is overwritten by a stray word"),
+    pytest.param(
+        "grpo: {num_generation: 4, num_generations: 8}", "num_generations: 8", id="a key by its own misspelling"
+    ),
+    pytest.param("peft: {lora_r: 8}", "8", id="an adapter goes, and all weights are trained"),
+    pytest.param("training: {prompts_per_step: 4, max_steps: -1}", "max_steps: -1", id="no limit becomes one step"),
+]
+
+
+@pytest.mark.parametrize(("line", "kept"), HARMS)
+@pytest.mark.parametrize("option", ["--fix", "--fix=suggested"])
+def test_a_fix_does_not_harm(grpo_run: Callable, recipe: Path, option: str, line: str, kept: str) -> None:
+    text = RECIPE.replace("num_generations: 1   # too few", "num_generations: 2")
+    section = line.partition(":")[0]
+    kept_lines = [one for one in text.splitlines() if not one.startswith((f"{section}:", "    ")) or section != "grpo"]
+    others = [one for one in kept_lines if not one.startswith(f"{section}:")]
+    recipe.write_text("\n".join([*others, line, "trl: {dataloader_num_workers: 2}", ""]))
+    grpo_run("validate", str(recipe), option, "--write", "--target", TARGET)
+    assert kept in recipe.read_text()
+    assert "dataloader_num_workers: 2" in recipe.read_text()
+
+
+def test_a_gold_answer_is_not_invented(grpo_run: Callable, recipe: Path) -> None:
+    (recipe.parent / "rows.jsonl").write_text('{"letters": "ba", "n": 2, "sorted": "ab"}\n' * 8)
+    text = (
+        "recipe: 1\nname: sort\nmodel: {model_name_or_path: owner/model}\nrewards: [{name: exact_match}]\n"
+        'dataset: {path: rows.jsonl, prompt: "{{ letters }}"}\ntraining: {prompts_per_step: 4, max_steps: 1}\n'
+    )
+    recipe.write_text(text)
+    answer = grpo_run("validate", str(recipe), "--fix=suggested", "--write", "--target", TARGET)
+    assert (answer.code, recipe.read_text()) == (2, text)
+    assert 'columns: {solution: "{{ ... }}"} under dataset, with the column that has it' in answer.err
+
+
+def test_certain_fixes_keep_every_value_and_the_rest_is_suggested(grpo_run: Callable, recipe: Path) -> None:
+    recipe.write_text(RECIPE.replace("prompts_per_step: 4", 'prompts_per_step: "4", lr: 2e-6') + "lora: {r: 4}\n")
+    answer = grpo_run("validate", str(recipe), "--fix", "--write", "--target", TARGET)
+    text = recipe.read_text()
+    assert "prompts_per_step: 4" in text
+    assert "learning_rate: 2e-06" in text
+    assert "num_generations: 1   # too few" in text
+    assert "2 fixed; 1 suggested, --fix=suggested or --fix=SCH003 takes them; 0 left; now 1 error" in answer.err
+
+
+def test_a_suggestion_is_taken_by_the_name_of_its_rule_alone(grpo_run: Callable, recipe: Path) -> None:
+    assert "0 fixed" not in grpo_run("validate", str(recipe), "--fix=QNT001", "--target", TARGET).err
+    answer = grpo_run("validate", str(recipe), "--fix=QNT001", "--write", "--target", TARGET)
+    assert answer.code == 2
+    assert "lora: {r: 16, lora_alpha: 32}" in recipe.read_text()
+    assert "num_generations: 1   # too few" in recipe.read_text()
+
+
+def test_an_unknown_rule_is_refused_with_the_ways_to_ask(grpo_run: Callable, recipe: Path) -> None:
+    answer = grpo_run("validate", str(recipe), "--fix=BAT999", "--target", TARGET)
+    assert answer.code == 2
+    assert "--fix=BAT999: there is no rule BAT999" in answer.err
+    assert "--fix=suggested for all" in answer.err

@@ -198,9 +198,15 @@ MISTAKES = [
         "FCT001",
         "dataset.dataset_name",
         "`dataset` has no key dataset_name",
-        "remove dataset_name",
+        "keep one of the two, as dataset.path",
     ),
-    ("extra: {a: 1}", "FCT001", "extra", "a recipe has no key extra", "remove extra"),
+    (
+        "extra: {a: 1}",
+        "FCT001",
+        "extra",
+        "a recipe has no key extra",
+        "remove extra, if what it asks for is not needed",
+    ),
     (
         "trl: {max_prompt_length: 512}",
         "FCT003",

@@ -24,6 +24,7 @@ NO_PATCH = {
     "the recipe lacks training",
     "`model` lacks model_name_or_path",
     "recipe format 2 is newer than this grpo-run",
+    "`dataset` has no key dataset_name",
 }
 
 

@@ -43,7 +43,7 @@ def _missing(seen: Seen, reward: RewardSeen, failed: Call) -> Fault:
         f"reward {reward.name} asks for {listed(failed.missing)}, which the data does not have",
         reward.key,
         because=(f"it gets {', '.join(columns) or 'no columns'}",),
-        fix=f'columns: {{{name}: "{{{{ {columns[0] if columns else "..."} }}}}"}} under dataset',
+        fix=f'columns: {{{name}: "{{{{ ... }}}}"}} under dataset, with the column that has it',
     )
 
 

@@ -1,0 +1,73 @@
+"""A fix is certain where it keeps every value that the user wrote; all else is a suggestion."""
+
+import pytest
+
+from grpo_recipes.finding import Patch, Path
+from grpo_recipes.resolve.certain import is_certain, is_same_name
+
+VALUES = {
+    "num_generation": 8,
+    "training": {"lr": 1e-5, "prompts_per_step": "16", "max_steps": 5.0, "bf16": "yes"},
+    "grpo": {"beta": 0.1, "loss_type": "DAPO", "dapoo": "x"},
+    "rewards": "accuracy",
+    "lora": {"target_modules": "q_proj"},
+}
+
+
+def moved(old: Path, new: Path, value: object) -> list[Patch]:
+    return [Patch(old, remove=True), Patch(new, value)]
+
+
+NOT_CERTAIN = [
+    pytest.param([Patch(("grpo", "beta"), remove=True)], id="a value goes"),
+    pytest.param([Patch(("training", "prompts_per_step"), 32)], id="a value becomes another"),
+    pytest.param([Patch(("grpo", "loss_type"), "grpo")], id="a word becomes another"),
+    pytest.param([Patch(("lora", "r"), 16)], id="a value is invented"),
+    pytest.param([Patch(("lora", "target_modules"), ["q_proj", "v_proj"])], id="a list grows"),
+    pytest.param(moved(("training", "lr"), ("training", "learning_rate"), 1e-5), id="a name that is only like another"),
+    pytest.param(moved(("grpo", "dapoo"), ("grpo", "beta"), "x"), id="a move onto another value"),
+    pytest.param(moved(("grpo", "beta"), ("trl", "beta"), 0.2), id="a move that changes the value"),
+    pytest.param(moved(("trl", "beta"), ("grpo", "epsilon"), 0.2), id="a move of what is not there"),
+    pytest.param([], id="nothing at all"),
+]
+CERTAIN = [
+    pytest.param(moved(("num_generation",), ("grpo", "num_generations"), 8), id="a slip in a long name"),
+    pytest.param(moved(("grpo", "beta"), ("trl", "beta"), 0.1), id="the same name elsewhere"),
+    pytest.param([Patch(("training", "prompts_per_step"), 16)], id="a number in quotes"),
+    pytest.param([Patch(("training", "max_steps"), 5)], id="a whole number with a point"),
+    pytest.param([Patch(("training", "bf16"), True)], id="a word for true"),
+    pytest.param([Patch(("grpo", "loss_type"), "dapo")], id="a word in capitals"),
+    pytest.param([Patch(("rewards",), [{"name": "accuracy"}])], id="a name where a list of sections belongs"),
+    pytest.param([Patch(("lora", "target_modules"), ["q_proj"])], id="one where a list belongs"),
+]
+
+
+@pytest.mark.parametrize("patches", NOT_CERTAIN)
+def test_what_loses_replaces_or_invents_is_not_certain(patches: list[Patch]) -> None:
+    assert not is_certain(patches, VALUES, is_known_name=False)
+
+
+@pytest.mark.parametrize("patches", CERTAIN)
+def test_what_keeps_every_value_is_certain(patches: list[Patch]) -> None:
+    assert is_certain(patches, VALUES, is_known_name=False)
+
+
+def test_another_programs_name_for_a_key_is_certain_where_it_is_known() -> None:
+    assert is_certain(moved(("training", "lr"), ("training", "learning_rate"), 1e-5), VALUES, is_known_name=True)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("rl", "trl", False),
+        ("epsilon_low", "epsilon", False),
+        ("adam_beta1", "adam_beta2", False),
+        ("num_generation", "num_generations", True),
+        ("learning_rtae", "learning_rate", True),
+        ("Learning-Rate", "learning_rate", True),
+        ("max_step", "max_steps", True),
+        ("num_iterations", "num_generations", False),
+    ],
+)
+def test_a_name_is_another_one_with_a_slip_in_it(one: str, other: str, same: bool) -> None:
+    assert is_same_name(one, other) is is_same_name(other, one) is same
