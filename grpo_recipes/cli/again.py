@@ -77,7 +77,7 @@ def planned_again(lock: Lock, stack: Stack, changes: Changes) -> Again:
     Raises Refusal for a plan that has no recipe, and for one that was changed.
     """
     for line in refuse_changed(lock):
-        click.echo(line, err=True)
+        click.echo(redact(line), err=True)
     places = found_places(lock)
     resolution = resolved_again(lock, places, stack, changes.overrides)
     resolution = judged(resolution, strict=changes.strict, accepted=(*lock.plan.accepted, *changes.accepted))
