@@ -7,16 +7,13 @@ from typing import Any
 
 from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 
-from grpo_recipes.folder_files import read_text, remove_tree, status, write_whole
-from grpo_recipes.integrity.digests import digests_of, sizes_in
-from grpo_recipes.integrity.seal import YOU, Damaged, opened, sealed
+from grpo_recipes.folder_files import remove_tree, status
+from grpo_recipes.integrity.manifest import MANIFEST, NotWhole, faults, refuse, stated_of_model
+from grpo_recipes.integrity.seal import YOU
 from grpo_recipes.worker.checkpoint import put_in_place
+from grpo_recipes.worker.manifest import write_model_manifest
 from grpo_recipes.worker.model import trust_remote_code
 from grpo_recipes.worker.planned import Plan
-
-FILES = "files.json"
-MOST_NAMES = 4
-_PURPOSE = "model with new tokens"
 
 
 def write_extended_model(plan: Plan, place: Path) -> None:
@@ -48,7 +45,7 @@ def write_extended_model(plan: Plan, place: Path) -> None:
     remove_tree(writing.parent, writing.name)
     model.save_pretrained(writing)
     tokenizer.save_pretrained(writing)
-    write_whole(writing, FILES, sealed(_PURPOSE, {"files": _files(writing)}))
+    write_model_manifest(writing)
     with contextlib.suppress(NotADirectoryError):
         remove_tree(place.parent, place.name)
     put_in_place(writing, place)
@@ -57,23 +54,12 @@ def write_extended_model(plan: Plan, place: Path) -> None:
 def why_not_own(place: Path) -> str | None:
     """Why a folder is not the model with new tokens as this user wrote it, None where it is."""
     try:
-        found = opened(_PURPOSE, read_text(place, FILES))
-        if found.signer != YOU:
-            return f"its {FILES} was not written by you"
-        listed, there = found.content["files"], _files(place)
+        listed, signer = stated_of_model(place)
+        if signer != YOU:
+            return f"its {MANIFEST} was not written by you"
+        refuse(faults(place, listed, contents=True))
     except FileNotFoundError:
-        return f"it has no {FILES}, which lists what was written"
-    except (OSError, ValueError, KeyError, Damaged) as problem:
-        return f"it cannot be read: {problem}"
-    different = sorted(name for name in listed.keys() | there.keys() if listed.get(name) != there.get(name))
-    if not different:
-        return None
-    more = f" and {len(different) - MOST_NAMES} more" if len(different) > MOST_NAMES else ""
-    return f"{', '.join(different[:MOST_NAMES])}{more} changed, came or went since it was written"
-
-
-def _files(folder: Path) -> dict[str, str | None]:
-    """The digest of each file below a folder but the list itself and what Python compiles; None for no regular file."""
-    sizes = {name: size for name, size in sizes_in(folder).items() if name != FILES and "__pycache__" not in name}
-    regular = digests_of(folder, [name for name, size in sizes.items() if size is not None])
-    return {name: regular[name].sha256 if name in regular else None for name in sizes}
+        return f"it has no {MANIFEST}, which lists what was written"
+    except NotWhole as problem:
+        return str(problem)
+    return None

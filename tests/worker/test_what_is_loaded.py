@@ -14,7 +14,8 @@ from worker_runs import Changes
 
 from grpo_recipes.facts.model_code import code_files
 from grpo_recipes.integrity.digests import digests_of, sizes_in
-from grpo_recipes.integrity.seal import sealed
+from grpo_recipes.integrity.manifest import MANIFEST, as_json
+from grpo_recipes.integrity.seal import opened, sealed
 from grpo_recipes.integrity.user_key import Key
 from grpo_recipes.plan import CODE_OF, Data
 from grpo_recipes.worker.planned import Plan, read_plan
@@ -57,25 +58,32 @@ def _whole_linked(place: Path) -> None:
 def _resealed(place: Path) -> None:
     """What a stranger does who writes the list anew, with a key of his own or without one."""
     (place / "config.json").write_text("{}")
-    digests = {name: digest.sha256 for name, digest in digests_of(place, set(sizes_in(place)) - {"files.json"}).items()}
+    digests = digests_of(place, set(sizes_in(place)) - {MANIFEST})
     stranger = Key(os.urandom(32), "0123456789abcdef")
-    (place / "files.json").write_text(sealed("model with new tokens", {"files": digests}, stranger))
+    content = opened("model", (place / MANIFEST).read_text()).content | {"files": as_json(digests)}
+    (place / MANIFEST).write_text(sealed("model", content, stranger))
 
 
 ALTERED: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a bit of the weights": (lambda place: _flipped(place / "model.safetensors"), "model.safetensors changed"),
-    "the configuration": (lambda place: (place / "config.json").write_text("{}"), "config.json changed"),
-    "the tokenizer": (lambda place: (place / "tokenizer.json").write_text("{}"), "tokenizer.json changed"),
-    "code more": (lambda place: (place / "modeling.py").write_text("x = 1"), "modeling.py changed, came"),
-    "weights more": (lambda place: (place / "pytorch_model.bin").write_bytes(b"x"), "pytorch_model.bin changed"),
-    "a hidden file more": (lambda place: (place / ".x.so").write_bytes(b"x"), ".x.so changed"),
-    "an adapter more": (lambda place: (place / "adapter_config.json").write_text("{}"), "adapter_config.json changed"),
-    "a file less": (lambda place: (place / "generation_config.json").unlink(), "generation_config.json changed"),
-    "a link to the same": (lambda place: _linked(place / "model.safetensors"), "model.safetensors changed"),
-    "no list": (lambda place: (place / "files.json").unlink(), "it has no files.json"),
-    "a list that is none": (lambda place: (place / "files.json").write_text("[]"), "it cannot be read"),
-    "a list that is cut": (lambda place: (place / "files.json").write_text('{"a'), "it cannot be read"),
-    "a list without end": (lambda place: (place / "files.json").write_text("[" * 100_000), "it cannot be read"),
+    "a bit of the weights": (lambda place: _flipped(place / "model.safetensors"), "model.safetensors has the sha256"),
+    "the configuration": (lambda place: (place / "config.json").write_text("{}"), "config.json has"),
+    "the tokenizer": (lambda place: (place / "tokenizer.json").write_text("{}"), "tokenizer.json has"),
+    "code more": (lambda place: (place / "modeling.py").write_text("x = 1"), "modeling.py was not written with it"),
+    "weights more": (
+        lambda place: (place / "pytorch_model.bin").write_bytes(b"x"),
+        "pytorch_model.bin was not written",
+    ),
+    "a hidden file more": (lambda place: (place / ".x.so").write_bytes(b"x"), ".x.so was not written"),
+    "an adapter more": (
+        lambda place: (place / "adapter_config.json").write_text("{}"),
+        "adapter_config.json was not written",
+    ),
+    "a file less": (lambda place: (place / "generation_config.json").unlink(), "generation_config.json is missing"),
+    "a link to the same": (lambda place: _linked(place / "model.safetensors"), "model.safetensors is no regular file"),
+    "no list": (lambda place: (place / MANIFEST).unlink(), "it has no grpo_run.json"),
+    "a list that is none": (lambda place: (place / MANIFEST).write_text("[]"), "was changed"),
+    "a list that is cut": (lambda place: (place / MANIFEST).write_text('{"a'), "was changed"),
+    "a list without end": (lambda place: (place / MANIFEST).write_text("[" * 100_000), "was changed"),
     "a list of a stranger": (_resealed, "was not written by you"),
     "a link for the whole": (_whole_linked, "it is no folder of its own"),
     "a file for the whole": (lambda place: [shutil.rmtree(place), place.write_text("x")], "it is no folder"),
@@ -95,7 +103,7 @@ def test_an_altered_model_with_new_tokens_is_made_anew(
     write_extended_model(read_plan(folder), folder / "extended_model")
     said = capsys.readouterr().out
     assert "extended_model is made anew: " in said and message in said
-    assert {**code_files(str(folder / "extended_model")), "files.json": ""} == {**before, "files.json": ""}
+    assert {**code_files(str(folder / "extended_model")), MANIFEST: ""} == {**before, MANIFEST: ""}
 
 
 def test_a_model_with_new_tokens_that_is_as_it_was_written_is_taken(
@@ -118,7 +126,7 @@ def test_nothing_is_written_through_a_link_of_an_unfinished_attempt(written: Pat
     (tmp_path / ".extended_model.writing").symlink_to("outside")
     write_extended_model(read_plan(tmp_path), tmp_path / "extended_model")
     assert list((tmp_path / "outside").iterdir()) == []
-    assert (tmp_path / "extended_model" / "files.json").is_file()
+    assert (tmp_path / "extended_model" / MANIFEST).is_file()
 
 
 def rows(folder: Path, sums: Path) -> list[str]:
