@@ -77,6 +77,7 @@ ALLOWED = {
     "worker/bounded.py": "/proc alone",
     "worker/guards/memory_growth.py": "/proc alone",
     "worker/user_modules.py": "the bytes of a reward file are held against its digest",
+    "worker/contained.py:_looked": "the working folder itself, to come back to it; no file is opened",
     "worker/digest.py": "a file that the plan names, held against its digest",
     "worker/data.py": "the cache of datasets, which writes by paths; run_entries looked before",
     "worker/manifest.py": "a checkpoint that this run has just written, or that run_entries looked at",
