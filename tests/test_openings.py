@@ -83,7 +83,6 @@ ALLOWED = {
     "worker/manifest.py": "a checkpoint that this run has just written, or that run_entries looked at",
     "worker/run_state.py": "a checkpoint whose manifest was checked",
     "worker/model.py": "the chat template that the plan names",
-    "worker/contained.py": "looks at the standard streams and the working folder of the process",
     "worker/planned_code.py": "the folder of this user in which transformers keeps the code of models",
     "worker/generation_file.py": "beside the weights that transformers writes by their path in the same moment",
     "worker/serving/address.py": "config.json of the model that a server names",
