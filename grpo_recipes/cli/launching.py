@@ -115,7 +115,7 @@ def launched(
     if smoke:
         click.echo(redact(_verdict(code, None if record is None else record.proofs)), err=as_json)
     if (problem := left_out("stdout")) is not None:  # the exit is that of the run
-        click.echo(f"how it ended could not be printed, run.json has it: {problem.strerror}", err=True)
+        click.echo(redact(f"how it ended could not be printed, run.json has it: {problem.strerror}"), err=True)
     return code
 
 

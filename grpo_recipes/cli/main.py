@@ -105,7 +105,9 @@ def _with_answer(code: int) -> int:
     problem = left_out("stdout")
     if problem is None or problem.errno in (errno.EPIPE, errno.EIO):
         return code
-    click.echo(f"error: the answer could not be printed: {os.strerror(problem.errno or 0)}", err=True)
+    from grpo_recipes.trust.redact import redact
+
+    click.echo(redact(f"error: the answer could not be printed: {os.strerror(problem.errno or 0)}"), err=True)
     return code or EXIT_NOT_STARTED
 
 

@@ -82,6 +82,7 @@ def run_training(plan, folder, record, request, looked_on, checkpoint):
     ask()
 """
 TRAIN_SH = """#!/usr/bin/env bash
+cd "$(dirname "${BASH_SOURCE[0]}")"
 exec "${PYTHON:-python}" -u worker/train.py "$@"
 """
 
@@ -120,7 +121,8 @@ def planned_server(*command: str, **changes: object) -> VllmServer:
 
 def served_run(folder: Path, trainer: str, *words: str, world: World | None = None, **server: object) -> Path:
     """A run folder whose trainer is a program after TRAINER; words are more options of SERVER."""
-    (folder.parent / "server.py").write_text(SERVER)
+    # Programs of a run are started in a folder of their own; these leave what they say in the run folder.
+    (folder.parent / "server.py").write_text(f"import os\nos.chdir({str(folder)!r})\n{SERVER}")
     program = (
         "-I",
         "-S",
