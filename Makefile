@@ -12,6 +12,8 @@ STACKS ?= all
 VLLM ?= full
 # How much test-fuzz tries: quick (some thousand inputs) or full (what is claimed, half an hour of CPU time).
 FUZZ ?= full
+# How much test-hostile attempts: quick (some of each kind) or full.
+HOSTILE ?= full
 # How much test-slurm runs: quick (some minutes) or full.
 SLURM ?= full
 # How much test-survival does to a run: quick (some minutes) or full (twenty kills of each kind of run).
@@ -45,14 +47,16 @@ $(VENV)/dev.stamp: $(VENV)/train.stamp
 quickstart: $(VENV)/train.stamp
 	$(BIN)/grpo-run recipes/quickstart.yaml
 
+test: HOSTILE = quick
 test: test-fast test-hostile test-stack
 
 test-fast: setup
 	$(BIN)/python -m pytest --ignore=tests/stacks -m "not stack and not stacks and not fuzz and not vllm and not survival and not slurm and not hostile" $(PYTEST_ARGS)
 
-# Recipes that try to run code, to write elsewhere, to hang or to tell secrets.
+# Recipes and run folders that try to run code, to write elsewhere, to hang or to tell secrets: a third of an hour of CPU
+# time for all of it, and some minutes for the quick form, which `make test` runs.
 test-hostile: setup
-	$(BIN)/python -m pytest tests/hostile -m hostile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/hostile -m hostile --hostile $(HOSTILE) $(PYTEST_ARGS)
 
 test-stack: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "stack and not distributed" $(PYTEST_ARGS)

@@ -1,0 +1,28 @@
+"""How much is attempted: `--hostile quick` takes some cases of each table, `--hostile full` all of them."""
+
+from collections import defaultdict
+
+import pytest
+
+CASES = 10
+"""Of a table with more, the quick form takes so many, evenly spread: each kind of attempt is among them."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--hostile", choices=("quick", "full"), default="full", help="how many attempts are made")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--hostile", default="full") != "quick":
+        return
+    tables: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("hostile") is not None:
+            tables[item.nodeid.partition("[")[0]].append(item)
+    left_out = set[pytest.Item]()
+    for cases in tables.values():
+        kept = {round(place * (len(cases) - 1) / (CASES - 1)) for place in range(CASES)}
+        left_out |= {case for place, case in enumerate(cases) if len(cases) > CASES and place not in kept}
+    if left_out:
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=sorted(left_out, key=lambda item: item.nodeid))
