@@ -34,6 +34,8 @@ def refusal_of(problem: Exception) -> Refusal | None:
             f"  = because: a plan, and whatever reads it, knows names in UTF-8 alone\n"
             f"  = fix: rename it"
         )
+    if isinstance(problem, MemoryError):
+        problem = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
     if not isinstance(problem, OSError):
         return None
     if isinstance(problem, FileNotFoundError) and _is_without_folder():

@@ -102,3 +102,12 @@ def _text(checkpoint: Path, name: str) -> str:
         return read_text(checkpoint, name)
     except (OSError, ValueError) as problem:
         raise NotWhole(f"{name} cannot be read ({type(problem).__name__})") from problem
+
+
+def lost_checkpoint(folder: Path, named: object) -> str | None:
+    """The name of the checkpoint that run.json of a run folder names, where neither it nor a later one is there."""
+    name = Path(named).name if isinstance(named, str) else ""
+    if not name.startswith("checkpoint-") or not name[11:].isdecimal():
+        return None
+    step = int(name[11:])
+    return None if any(step_of(one.folder) >= step for one in judged_checkpoints(folder / "checkpoints")) else name

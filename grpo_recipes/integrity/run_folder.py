@@ -9,7 +9,7 @@ from typing import Any
 from grpo_recipes.folder_files import read_text, write_whole
 from grpo_recipes.integrity.digests import Digest, digests_of, sizes_in
 from grpo_recipes.integrity.manifest import as_digests, as_json, fault_of
-from grpo_recipes.integrity.seal import Damaged, Unsealed, opened, sealed
+from grpo_recipes.integrity.seal import Damaged, Opened, Unsealed, opened, sealed
 
 INTEGRITY_FILE = "integrity.json"
 INTEGRITY_FORMAT = 1
@@ -93,8 +93,13 @@ def record_fault(folder: Path) -> str | None:
 
 def record_signer(folder: Path) -> str:
     """Who wrote run.json, as seal.Opened has it. Raises Damaged, FileNotFoundError without one."""
+    return opened_record(folder).signer
+
+
+def opened_record(folder: Path) -> Opened:
+    """What run.json says, and who wrote it. Raises Damaged, FileNotFoundError without one."""
     try:
-        return opened(_RECORD, read_text(folder, RECORD_FILE)).signer
+        return opened(_RECORD, read_text(folder, RECORD_FILE))
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as problem:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grpo_recipes.integrity.checkpoints import judged_checkpoints
+from grpo_recipes.integrity.checkpoints import judged_checkpoints, lost_checkpoint
 from grpo_recipes.integrity.digests import Digest, sizes_in
 from grpo_recipes.integrity.manifest import (
     MANIFEST,
@@ -20,8 +20,8 @@ from grpo_recipes.integrity.run_folder import (
     INTEGRITY_FILE,
     RECORD_FILE,
     is_lost,
+    opened_record,
     read_integrity,
-    record_signer,
 )
 from grpo_recipes.integrity.seal import Damaged
 
@@ -99,15 +99,29 @@ def _what_was_planned(found: Verified, folder: Path) -> None:
 
 def _record(found: Verified, folder: Path) -> None:
     try:
-        found.signers[RECORD_FILE] = record_signer(folder)
+        record = opened_record(folder)
+        found.signers[RECORD_FILE] = record.signer
         found.files += 1
+        _what_it_names(found, folder, record.content)
     except FileNotFoundError:
-        return
+        if (folder / "checkpoints").exists() or (folder / "final").exists():
+            found.faults.append(Fault(RECORD_FILE, "missing", "is missing, and a run that began has one"))
     except Damaged as problem:
         if (folder / INTEGRITY_FILE).exists():
             found.faults.append(Fault(RECORD_FILE, "changed", str(problem)))
         else:
             found.not_verified[RECORD_FILE] = "an older grpo-run wrote no digest of it"
+
+
+def _what_it_names(found: Verified, folder: Path, record: Mapping[str, object]) -> None:
+    """The newest checkpoint and the trained model. Of a run that was completed, checkpoints may have been removed."""
+    if record.get("final") is not None and not (folder / "final").exists():
+        found.faults.append(Fault("final", "missing", f"is missing, and {RECORD_FILE} names it"))
+    lost = lost_checkpoint(folder, record.get("checkpoint"))
+    if lost is not None and record.get("status") == "completed":
+        found.not_verified[f"checkpoints/{lost}"] = f"{RECORD_FILE} names it, and it is not there any more"
+    elif lost is not None:
+        found.faults.append(Fault(f"checkpoints/{lost}", "missing", f"is missing, and {RECORD_FILE} names it"))
 
 
 def _checkpoint(found: Verified, folder: Path, checkpoint: Path) -> None:

@@ -11,6 +11,8 @@ from grpo_recipes.stack.stack import from_json_value
 
 PLAN_FILE = "plan.json"
 LARGEST_PLAN_BYTES = 32 * 1024**2
+MOST_VALUES = 500_000
+"""Values of a plan; one of a model of 100,000 files has 200,000. Each takes a hundred times the memory of its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,10 @@ def read_lock(place: str) -> Lock:
     """The plan of a run folder, or of a file. Raises Refusal for what is no plan of this release."""
     path = os.path.join(place, PLAN_FILE) if os.path.isdir(place) else place
     try:
-        plan = from_json(read_text(path, LARGEST_PLAN_BYTES))
+        text = read_text(path, LARGEST_PLAN_BYTES)
+        if text.count(",") > MOST_VALUES or text.count("{") + text.count("[") > MOST_VALUES // 5:
+            raise ValueError(f"it has more than {MOST_VALUES:,} values")
+        plan = from_json(text)
         from_json_value(plan.stack)
     except OSError as error:
         if path == place:
@@ -71,7 +76,8 @@ def _reason(error: Exception) -> str:
 
     if not isinstance(error, ValidationError):
         return str(error).splitlines()[0]
-    first, count = error.errors()[0], error.error_count()
+    found = error.errors(include_input=False, include_context=False, include_url=False)
+    first, count = found[0], error.error_count()
     more = f", and {count - 1} more of the kind" if count > 1 else ""
     where = ".".join(map(str, first["loc"]))
     return f"{where + ': ' if where else ''}{first['msg'][:1].lower()}{first['msg'][1:]}{more}"

@@ -17,6 +17,7 @@ from grpo_recipes.stack.stack import Stack
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.load import load_text
 from grpo_recipes.yaml.merge import Tree
+from grpo_recipes.yaml.nodes import MAX_VALUES
 from grpo_recipes.yaml.override import apply_override, read_override
 
 LONGEST_HEAD = 65536
@@ -28,6 +29,12 @@ def resolved_again(lock: Lock, places: Places, stack: Stack, overrides: Sequence
 
     Raises Refusal for a plan without a recipe that can be read.
     """
+    if _more_than(places.values, MAX_VALUES):
+        raise Refusal(
+            f"{lock.path} has no recipe that can be read\n"
+            f"  = because: it has more than {MAX_VALUES:,} values, and so many no recipe may have\n"
+            f"  = fix: bring the plan back from a copy"
+        )
     text = merged_recipe_text(Source(lock.path, (lock.path,), places.values, {}, frozenset()))
     file = _shown_file(lock, text)
     document, findings = load_text(text, file)
@@ -40,6 +47,17 @@ def resolved_again(lock: Lock, places: Places, stack: Stack, overrides: Sequence
         findings += [*found, *([refused] if refused is not None else [])]
     source = Source(file, (file,), tree.values, tree.marks, frozenset(tree.words))
     return resolve_source(source, stack, findings)
+
+
+def _more_than(values: object, most: int) -> bool:
+    """Whether maps and lists hold more values than that; no more are looked at."""
+    waiting, count = [values], 0
+    while waiting and count <= most:
+        value = waiting.pop()
+        inside = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+        count += len(inside)
+        waiting += inside
+    return count > most
 
 
 def _shown_file(lock: Lock, text: str) -> str:

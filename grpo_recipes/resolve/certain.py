@@ -63,6 +63,8 @@ def is_same_name(one: object, other: object) -> bool:
 
 def is_same_said_otherwise(before: object, after: object) -> bool:
     """Whether one value is the other in another notation."""
+    if type(before) is type(after) and before == after:
+        return False  # what the reader refused of its notation is not known here
     if isinstance(after, bool) or after is None:
         return isinstance(before, str) and before.lower() in _WORDS[after]
     if isinstance(after, list):
@@ -79,9 +81,8 @@ def _is_moved(value: object, there: object) -> bool:
 
 
 def _is_respelled(before: object, after: str) -> bool:
-    if isinstance(before, str):
-        return _letters(before) == _letters(after)
-    return isinstance(before, int | float) and not isinstance(before, bool) and str(before) == after
+    """A number that becomes text is none: 12.10 was written, and 12.1 is known of it."""
+    return isinstance(before, str) and _letters(before) == _letters(after)
 
 
 def _letters(word: object) -> str:

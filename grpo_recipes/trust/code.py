@@ -126,7 +126,10 @@ def resolve_allowed(given: Iterable[str], parts: Sequence[CodePart]) -> list[str
         wanted = text.strip().lower()
         fits = [part.sha256 for part in parts if part.sha256.startswith(wanted)]
         if len(wanted) < SHORTEST_PREFIX:
-            raise Refusal(f"--allow-code {text}: at least {SHORTEST_PREFIX} digits of the sha256 are needed")
+            raise Refusal(
+                f"--allow-code {text}: at least {SHORTEST_PREFIX} digits of the sha256 are needed\n"
+                f"  = fix: paste the whole of what was printed"
+            )
         if not fits:
             raise Refusal(
                 f"--allow-code {text}: no code of this recipe has this sha256\n"

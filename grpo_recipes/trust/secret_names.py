@@ -110,7 +110,8 @@ def names_a_secret(name: str) -> bool:
     TOKENIZERS_PARALLELISM, MAX_TOKENS and SSH_AUTH_SOCK not.
     """
     whole = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper().replace("-", "_").replace(".", "_")
-    words = [word for word in whole.split("_") if word]
+    # HF_TOKEN1 and API_KEY_V2 are numbered ones; a word of digits alone stays.
+    words = [re.sub(r"(?<=[A-Z])V?\d+$", "", word) for word in whole.split("_") if word]
     if _NO_SECRETS.intersection(words):
         return False
     if len(words) > 1 and words[-1] in _LAST_WORD and words[-2] not in _PASSES:

@@ -7,6 +7,7 @@ import traceback
 from pathlib import Path
 
 from grpo_recipes.folder_lock import TRAINING
+from grpo_recipes.integrity.checkpoints import lost_checkpoint
 from grpo_recipes.processes import die_with_parent, launcher_is_gone
 from grpo_recipes.standard_streams import make_steady
 from grpo_recipes.surroundings import settle
@@ -125,6 +126,8 @@ def _first_step(plan: Plan, folder: Path, record: Record, *, resume: bool) -> Pa
     stop_at_checkpoints(folder, resume=resume)
     is_first = os.environ.get("RANK", "0") == "0"
     checkpoint, said = checkpoint_to_resume(folder, plan, contents=is_first) if resume else (None, [])
+    if resume and (lost := lost_checkpoint(folder, record.read().get("checkpoint"))) is not None:
+        said = [f"{lost}, which run.json names, is missing", *said]
     if is_first:
         remove_leftovers(folder)
         for line in said:

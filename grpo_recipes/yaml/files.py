@@ -20,6 +20,13 @@ def read_recipe(path: str) -> str | Finding:
 
 def _content(path: str) -> bytes | Finding:
     name = shown(path, 80)
+    if os.path.islink(path) and not os.path.realpath(path).endswith((".yaml", ".yml")):
+        # What is wrong in a recipe is printed, and another file may hold secrets.
+        return _unreadable(
+            f"{name} is a link to a file that is no .yaml",
+            f"it leads to {shown(os.path.realpath(path))}",
+            "name a recipe",
+        )
     try:
         status = os.stat(path)
         if stat.S_ISDIR(status.st_mode):

@@ -160,3 +160,15 @@ def test_an_unknown_rule_is_refused_with_the_ways_to_ask(grpo_run: Callable, rec
     assert answer.code == 2
     assert "--fix=BAT999: there is no rule BAT999" in answer.err
     assert "--fix=suggested for all" in answer.err
+
+
+@pytest.mark.parametrize("written", ["12.10", "1e5", "1.50", "007", "0x10", "1_000", ".inf"])
+def test_the_characters_of_a_number_that_should_be_text_are_not_lost(
+    grpo_run: Callable, recipe: Path, written: str
+) -> None:
+    text = (
+        RECIPE.replace("1   # too few", "2") + f"lora: {{r: 4}}\nlaunch: {{environment: {{MY_VERSION: {written}}}}}\n"
+    )
+    recipe.write_text(text)
+    grpo_run("validate", str(recipe), "--fix", "--write", "--target", TARGET)
+    assert f"MY_VERSION: {written}" in recipe.read_text()

@@ -12,7 +12,7 @@ import pytest
 from made_folders import as_an_older_one_wrote_it, older_manifest, run_folder
 
 from grpo_recipes.integrity.manifest import MANIFEST
-from grpo_recipes.integrity.run_folder import write_integrity
+from grpo_recipes.integrity.run_folder import record_text, write_integrity
 from grpo_recipes.integrity.seal import sealed
 from grpo_recipes.integrity.user_key import Key
 from grpo_recipes.integrity.verify import verified
@@ -304,3 +304,40 @@ def test_nothing_is_noticed_where_digests_are_written_anew(tmp_path: Path) -> No
     write_manifest(folder / LAST, 4, 1, {})
     write_model_manifest(folder / "final")
     assert verified(folder).faults == []
+
+
+def _without(*names: str) -> Callable[[Path], None]:
+    def remove(folder: Path) -> None:
+        for name in names:
+            shutil.rmtree(folder / name) if (folder / name).is_dir() else (folder / name).unlink()
+
+    return remove
+
+
+LOST = {
+    "the newest checkpoint": ("interrupted", _without("checkpoints/checkpoint-4"), "checkpoints/checkpoint-4"),
+    "all checkpoints": ("interrupted", _without("checkpoints"), "checkpoints/checkpoint-4"),
+    "the trained model": ("completed", _without("final"), "final"),
+    "the record": ("completed", _without("run.json"), "run.json"),
+}
+
+
+@pytest.mark.parametrize("what", LOST)
+def test_a_part_that_is_lost_whole_is_missing(what: str, tmp_path: Path) -> None:
+    status, lose, name = LOST[what]
+    folder = run_folder(tmp_path)
+    record = {"run": 1, "status": status, "checkpoint": str(tmp_path / "elsewhere" / "checkpoint-4"), "final": "final"}
+    (folder / "run.json").write_text(record_text(folder, record))
+    assert verified(folder).faults == []
+    lose(folder)
+    assert [(fault.name, fault.kind) for fault in verified(folder).faults] == [(name, "missing")]
+
+
+def test_checkpoints_of_a_run_that_was_completed_may_be_removed(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path)
+    record = {"run": 1, "status": "completed", "checkpoint": "checkpoint-4", "final": "final"}
+    (folder / "run.json").write_text(record_text(folder, record))
+    shutil.rmtree(folder / "checkpoints")
+    found = verified(folder)
+    assert found.faults == []
+    assert "checkpoints/checkpoint-4" in found.not_verified

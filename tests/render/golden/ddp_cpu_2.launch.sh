@@ -36,6 +36,8 @@ folder=${folder%/*}
 [[ $folder == /* ]] || folder=$PWD/$folder
 cd -P "$folder/"
 folder=$PWD
+# Python would run a compiled copy in place of the file that it was made of.
+find "$folder/worker" -name __pycache__ -type d -prune -exec rm -rf {} + 2> /dev/null || :
 # Programs read settings from the folder they are started in, and take a folder there for a model of the hub that has
 # its name. So each start has a new one, where what they write, such as wandb/, stays.
 work=/
