@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from grpo_recipes.errors import EXIT_DIFFERENT, EXIT_DONE, Refusal
+from grpo_recipes.integrity.manifest import Fault
 from grpo_recipes.integrity.run_folder import PLAN_FILE
 from grpo_recipes.integrity.seal import NOBODY, SOMEBODY_ELSE, YOU
 from grpo_recipes.integrity.verify import Verified, verified
@@ -41,7 +42,7 @@ def verify(place: str, *, as_json: bool) -> int:
 
 
 def _text(place: str, found: Verified, seconds: float) -> str:
-    lines = [f"{fault.name}: {fault.kind}, {_as_said(fault.kind, fault.because)}" for fault in found.faults]
+    lines = [_line(fault) for fault in found.faults]
     for signer, words in _SIGNED.items():
         what = [name for name, one in found.signers.items() if one == signer]
         if what:
@@ -52,8 +53,10 @@ def _text(place: str, found: Verified, seconds: float) -> str:
     return "\n".join(_printable(line) for line in [*lines, f"{place}: {verdict} ({read})"])
 
 
-def _as_said(kind: str, because: str) -> str:
-    return because if kind == "changed" else "it " + because
+def _line(fault: Fault) -> str:
+    if fault.kind == "missing":
+        return f"{fault.name}: missing{fault.because.removeprefix('is missing')}"
+    return f"{fault.name}: {fault.kind}, {'' if fault.kind == 'changed' else 'it '}{fault.because}"
 
 
 def _printable(line: str) -> str:

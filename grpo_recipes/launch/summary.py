@@ -1,6 +1,7 @@
 """How a run ended, in words for a person."""
 
 import os
+import shlex
 from collections.abc import Mapping
 
 from grpo_recipes.launch.metrics import METRICS_FILE, evaluation_text, number, read_all
@@ -28,7 +29,7 @@ def summary(record: RunRecord, folder: str | None = None) -> str:
     lines += _time_lines(record)
     lines += _reward_lines(record, folder)
     lines += _evaluation_lines(record)
-    lines += _next_lines(record)
+    lines += _next_lines(record, "RUNDIR" if folder is None else shlex.quote(folder))
     return redact("\n".join(lines) + "\n")
 
 
@@ -141,13 +142,13 @@ def _one_line(value: object) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"...{text[-_LONGEST_TEXT:]}"
 
 
-def _next_lines(record: RunRecord) -> list[str]:
+def _next_lines(record: RunRecord, folder: str) -> list[str]:
     lines = [f"  {'adapter' if _is_adapter(record.final) else 'model  '}     {record.final}"] if record.final else []
     if record.checkpoint:
         lines.append(f"  checkpoint  {record.checkpoint}")
     if record.status == "interrupted":
         again = "from its checkpoint" if record.checkpoint else "from its beginning, since nothing was saved"
-        lines.append(f"  next        grpo-run RUNDIR --resume continues it {again}")
+        lines.append(f"  next        grpo-run {folder} --resume continues it {again}")
     elif record.status in ("failed", "stopped"):
         lines.append("  next        train.log in the run folder has the whole output")
     elif record.final:

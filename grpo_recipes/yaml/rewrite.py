@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from typing import Any
 
-from grpo_recipes.finding import Patch
+from grpo_recipes.finding import Patch, Path
 from grpo_recipes.yaml.load import load_text
 from grpo_recipes.yaml.patch import patched
 from grpo_recipes.yaml.scalars import WORDS, read_plain
@@ -47,8 +47,13 @@ def _dumped(text: str, patches: Iterable[Patch]) -> str:
     reader.width = WIDEST_LINE
     reader.indent(mapping=2, sequence=4, offset=2)
     document = reader.load(text)
-    for patch in patches:
-        _apply(document, patch)
+    waiting = list(patches)
+    while waiting:
+        patch = waiting.pop(0)
+        if waiting and _is_renaming(patch, waiting[0]) and _rename(document, patch.path, waiting[0].path[-1]):
+            waiting.pop(0)
+        else:
+            _apply(document, patch)
     stream = io.StringIO()
     reader.dump(document, stream)
     return stream.getvalue()
@@ -60,6 +65,36 @@ def _last_items_first(patches: Iterable[Patch]) -> Iterator[Patch]:
     removals = [patch for patch in ordered if patch.remove and isinstance(patch.path[-1], int)]
     yield from (patch for patch in ordered if patch not in removals)
     yield from sorted(removals, key=lambda patch: int(patch.path[-1]), reverse=True)
+
+
+def _is_renaming(removal: Patch, setting: Patch) -> bool:
+    """Whether two patches give a key another name in the same map."""
+    names = (removal.path[-1], setting.path[-1])
+    return (
+        removal.remove
+        and not setting.remove
+        and removal.path[:-1] == setting.path[:-1]
+        and all(isinstance(name, str) for name in names)
+    )
+
+
+def _rename(document: Any, path: Path, name: object) -> bool:
+    """Gives a key another name where it stands, with its value as it is written and its comments; whether it could."""
+    from ruamel.yaml.comments import CommentedMap
+
+    node = document
+    for part in path[:-1]:
+        if not isinstance(node, dict) or part not in node:
+            return False
+        node = node[part]
+    old = path[-1]
+    if not isinstance(node, CommentedMap) or old not in node or name in node:
+        return False
+    place, comments = list(node).index(old), node.ca.items.pop(old, None)
+    node.insert(place, name, node.pop(old))
+    if comments is not None:
+        node.ca.items[name] = comments
+    return True
 
 
 def _apply(document: Any, patch: Patch) -> None:

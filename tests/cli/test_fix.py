@@ -142,7 +142,7 @@ def test_certain_fixes_keep_every_value_and_the_rest_is_suggested(grpo_run: Call
     answer = grpo_run("validate", str(recipe), "--fix", "--write", "--target", TARGET)
     text = recipe.read_text()
     assert "prompts_per_step: 4" in text
-    assert "learning_rate: 2e-06" in text
+    assert "training: {prompts_per_step: 4, learning_rate: 2e-6, max_steps: 10}" in text
     assert "num_generations: 1   # too few" in text
     assert "2 fixed; 1 suggested, --fix=suggested or --fix=SCH003 takes them; 0 left; now 1 error" in answer.err
 

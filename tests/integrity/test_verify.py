@@ -206,7 +206,7 @@ def test_damage_is_named(damage: str, tmp_path: Path, grpo_run: Callable[..., An
     assert (name, kind) in [(fault["file"], fault["kind"]) for fault in content["faults"]]
     text = grpo_run(str(folder), "--verify")
     assert text.code == 1
-    assert any(line.startswith(f"{name}: {kind}, ") for line in text.out.splitlines())
+    assert any(f"{line}, ".startswith(f"{name}: {kind}, ") for line in text.out.splitlines())
     assert all(line.isprintable() for line in text.out.splitlines())
 
 

@@ -78,3 +78,16 @@ def test_line_breaks_of_windows_stay() -> None:
 def test_what_cannot_be_applied_is_refused(text: str, patch: Patch) -> None:
     with pytest.raises(NotRewritten):
         rewritten(text, [patch])
+
+
+def test_a_renamed_key_stays_where_it_is_with_its_value_and_comments() -> None:
+    text = (
+        "grpo:\n  # why eight\n  num_generation: 8   # eight is plenty\n  beta: 1e-3\n"
+        "training: {lr: 2.0e-6, max_steps: 5}   # short\n"
+    )
+    renamed = [
+        *(Patch(("grpo", "num_generation"), remove=True), Patch(("grpo", "num_generations"), 8)),
+        *(Patch(("training", "lr"), remove=True), Patch(("training", "learning_rate"), 2e-6)),
+    ]
+    after = text.replace("num_generation: 8 ", "num_generations: 8").replace("{lr:", "{learning_rate:")
+    assert rewritten(text, renamed).replace("}  #", "}   #").replace("} #", "}   #") == after
