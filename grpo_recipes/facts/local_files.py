@@ -16,6 +16,8 @@ LARGEST_ROW = 4 * 1024 * 1024
 MOST_COLUMNS = 10_000
 _MOST_LISTED = 30
 _LONGEST_NAME = 80
+MOST_TOKENS = 80_000
+"""Words and signs of a source; a long reward has some thousand."""
 LARGEST_SOURCE = 1024 * 1024
 
 
@@ -117,12 +119,32 @@ def functions_of(path: str) -> dict[str, Function]:
 def source_tree(path: str) -> ast.Module:
     """The syntax tree of a Python file. Raises OSError, and SyntaxError or ValueError for what is no Python source."""
     source = read_text(path, LARGEST_SOURCE)
+    if len(source) > MOST_TOKENS and _has_more_tokens(source, MOST_TOKENS):
+        raise ValueError(f"it has more than {MOST_TOKENS:,} words and signs")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the user's source, which is not ours to judge
             return ast.parse(source)
     except (RecursionError, MemoryError):
         raise ValueError("it is nested too deeply") from None
+
+
+def _has_more_tokens(source: str, most: int) -> bool:
+    """Whether Python would read more words and signs, of each of which a syntax tree takes a kilobyte.
+
+    A long text in quotes is one of them.
+    """
+    import re
+
+    if all(number < most for number, _ in enumerate(re.finditer(r"\w+|[^\w\s]", source))):
+        return False
+    import io
+    import tokenize
+
+    try:
+        return any(number >= most for number, _ in enumerate(tokenize.generate_tokens(io.StringIO(source).readline)))
+    except (tokenize.TokenError, SyntaxError):
+        return False  # which the parser names better
 
 
 def _required(arguments: Sequence[ast.arg], defaults: int) -> list[str]:

@@ -50,6 +50,27 @@ def test_a_recipe_of_a_plan_with_more_values_than_one_may_have_is_refused(tmp_pa
     assert "it has more than 20,000 values" in ended.printed
 
 
+REWARD = "def f(completions, **kwargs):\n    return [0.0 for _ in completions]\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "code"),
+    [
+        pytest.param("a\n" * 500_000, 2, id="half a million lines"),
+        pytest.param("x = [" + "a," * 500_000 + "]\n", 2, id="a list of half a million names"),
+        pytest.param("".join(f"def f{n}(): pass\n" for n in range(24_000)), 2, id="many functions"),
+        pytest.param('text = """' + "a word\n" * 140_000 + '"""\n', 0, id="a long text in quotes"),
+    ],
+)
+def test_a_reward_file_of_a_megabyte_costs_little(source: str, code: int, tmp_path: Path) -> None:
+    files = {"r.py": REWARD + source}
+    place = placed(made_place(tmp_path), Attempt("long", over("rewards: [{python: r.py:f}]"), files))
+    ended = run_apart(looked_at(place), [command("validate", "recipe.yaml", "--target", STACK)])
+    assert ended.codes == [code], ended.printed
+    assert ("it has more than 80,000 words and signs" in ended.printed) is (code == 2)
+    assert ended.cpu_s < 5
+
+
 @pytest.mark.parametrize(("name", "more"), [("validate", []), ("plan", []), ("run", ["--dry-run"])])
 def test_a_recipe_that_is_a_link_shows_nothing_of_another_file(name: str, more: list[str], tmp_path: Path) -> None:
     place = made_place(tmp_path)
