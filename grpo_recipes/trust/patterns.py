@@ -5,8 +5,6 @@ after one second of computing.
 """
 
 import re
-import signal
-import subprocess
 import sys
 import warnings
 from collections.abc import Sequence
@@ -109,6 +107,9 @@ def _asked_apart(patterns: Sequence[str], texts: Sequence[str], how: str, second
 
     Where no process can be started nothing is known of any.
     """
+    import signal
+    import subprocess  # only a pattern that may be slow pays for it
+
     parts = (*patterns, *texts)
     head = f"{how} {len(patterns)} {' '.join(str(len(part)) for part in parts)}\n"
     program = [sys.executable, "-I", "-S", "-c", _CHILD % (seconds, _MEMORY, _OUT_OF_MEMORY)]
