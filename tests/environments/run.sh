@@ -29,7 +29,7 @@ say "base dependencies only: qwen2_lora validated, planned and rendered"
 
 [[ $("$base/grpo-run" init --list) == *qwen2_lora* ]] || fail "init --list where grpo-recipes is installed"
 "$base/grpo-run" init qwen2_lora
-printf '\ntrl: {learning_rat: 1}\n' >> qwen2_lora.yaml
+printf '\ntrl: {weight_decy: 0.01}\n' >> qwen2_lora.yaml
 "$base/grpo-run" validate qwen2_lora.yaml --fix --write --target "$target,gpus=1xRTX-4090" || fail "validate --fix --write"
 printf 'extends: grpo-recipes:qwen2_lora\nname: mine\n' > mine.yaml
 mine=$("$base/grpo-run" plan mine.yaml --target "$target,gpus=1xRTX-4090")
