@@ -27,6 +27,8 @@ COMMANDS = {
     "doctor": "Show the stack of this machine and its known defects.",
     "schema": "Print the JSON Schema for editors.",
 }
+# Nothing can be done by these without a word behind them.
+NEEDING = ("run", "validate", "preflight", "plan", "explain", "diff")
 
 
 class Commands(click.Group):
@@ -47,8 +49,12 @@ class Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        first = next((arg for arg in args if not arg.startswith("-")), None)
+        words = [arg for arg in args if not arg.startswith("-")]
+        first = words[0] if words else None
         own = {"--help", "--version"}
+        if len(words) == 1 and first in NEEDING and os.path.isfile(os.path.join(first, "plan.json")):
+            # A run folder with the name of a command, and nothing that the command could be about.
+            args, first = [os.path.join(os.curdir, arg) if arg == first else arg for arg in args], None
         if args and first not in COMMANDS and not (own & set(args[:1])):
             args = ["run", *args]
         return super().parse_args(ctx, args)
