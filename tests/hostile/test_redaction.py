@@ -127,7 +127,7 @@ ORDINARY = (
     "password: str | None = None, token=None",
     "set the password of the database in the shell",
     "password=$DB_PASSWORD token=${HF_TOKEN}",
-    "OLDPWD=/home/me PWD=/tmp",
+    "OLDPWD=/elsewhere PWD=/tmp",
     "http://localhost:8000/a@b https://example.org/x?a=1",
     "git@github.com:owner/name.git and ssh://git@host/x",
     "basic understanding of basic arithmetic",
