@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.plan import Reward
+from grpo_recipes.worker.contained import RewardLeft
 
 NUMBERS = (float, int, bool)
 MOST_CHARACTERS = 500
@@ -40,6 +41,8 @@ def called(
 
 def raised(problem: BaseException, user: str) -> dict[str, Any]:
     """An exception as an outcome: its text, the user's line, and the parameters that a call lacked."""
+    if isinstance(problem, RewardLeft) and problem.__cause__ is not None:
+        problem = problem.__cause__  # the reward is named beside it
     text = f"{type(problem).__name__}: {problem}".rstrip(": ")[:MOST_CHARACTERS]
     place = place_of(problem, user)
     # Raised by the call of the function itself, and not by another call that it makes.
