@@ -61,6 +61,12 @@ def end_if_fork() -> None:
     _end_fork(_process, "or what it started")
 
 
+def trains_here() -> None:
+    """Says that this process is the one that trains; what is forked from it later is not."""
+    global _process
+    _process = os.getpid()
+
+
 def _end_fork(own: int, what: str) -> None:
     if os.getpid() != own:
         with suppress(OSError):
