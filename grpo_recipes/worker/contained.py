@@ -5,7 +5,6 @@ files, the variables that say which process of the run this is. A fork that come
 same folder: it is ended. SystemExit is no end that a reward may ask for: it is an error with the reward's name.
 """
 
-import multiprocessing
 import os
 import signal
 import sys
@@ -20,7 +19,6 @@ _OF_THE_RUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_A
 _WATCHED = (*ASKING, signal.SIGCHLD)
 _said: set[tuple[str, str]] = set()
 _process = os.getpid()
-_is_told = False
 
 
 class RewardLeft(Exception):
@@ -60,14 +58,13 @@ def contained(what: str) -> Iterator[None]:
 
 def end_if_fork() -> None:
     """Ends a process that was forked from the one that trains, wherever it comes from."""
-    if multiprocessing.parent_process() is None and _is_told:
-        _end_fork(_process, "or what it started")
+    _end_fork(_process, "or what it started")
 
 
 def trains_here() -> None:
     """Says that this process is the one that trains; what is forked from it later is not."""
-    global _process, _is_told
-    _process, _is_told = os.getpid(), True
+    global _process
+    _process = os.getpid()
 
 
 def _end_fork(own: int, what: str) -> None:

@@ -11,6 +11,7 @@ from grpo_recipes.integrity.checkpoints import step_of
 from grpo_recipes.worker.chat_template import stop_at_endless_template
 from grpo_recipes.worker.checkpoint import save_final, save_whole_checkpoints
 from grpo_recipes.worker.checks import as_records, report, run_checks, stop_if_different
+from grpo_recipes.worker.contained import trains_here
 from grpo_recipes.worker.data import prepared_rows, without_cache
 from grpo_recipes.worker.ended import EndedShares
 from grpo_recipes.worker.evaluation_callback import EvaluationCallback
@@ -57,6 +58,7 @@ def run_training(
 
     checkpoint: the one that is gone on from, None for a beginning; that of the first rank counts.
     """
+    trains_here()
     trainer, held_out = _prepared(plan, folder, record)
     checkpoint = agreed_checkpoint(checkpoint)
     checks = run_checks(plan, trainer)
