@@ -39,5 +39,7 @@ def killed_after(whole: Path, step: int, place: Path) -> Path:
         if int(checkpoint.name.partition("-")[2]) > step:
             shutil.rmtree(checkpoint)
     record: dict[str, Any] = json.loads((place / "run.json").read_text())
-    (place / "run.json").write_text(json.dumps({**record, "status": "running", "exit_code": None, "final": None}))
+    last = str(place / "checkpoints" / f"checkpoint-{step}") if step else None
+    ended = {"status": "running", "exit_code": None, "final": None, "checkpoint": last}
+    (place / "run.json").write_text(json.dumps({**record, **ended}))
     return place
