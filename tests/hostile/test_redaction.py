@@ -343,9 +343,12 @@ def seconds(text: str) -> float:
 
 
 def assert_linear(piece: str, size: int) -> None:
-    """Four times the text takes about four times as long; sixteen times would be what is feared."""
-    short, long = (seconds((piece * (length // len(piece) + 1))[:length]) for length in (size, 4 * size))
-    assert long < 9 * max(short, 0.004), (piece[:60], short, long)
+    """Four times the text takes about four times as long; sixteen times, at each of three tries, is what is feared."""
+    for _ in range(3):
+        short, long = (seconds((piece * (length // len(piece) + 1))[:length]) for length in (size, 4 * size))
+        if long < 9 * max(short, 0.01):
+            return
+    raise AssertionError(f"{piece[:60]!r}: {short} s, four times the text {long} s")
 
 
 @pytest.mark.parametrize("piece", PIECES, ids=ascii)
@@ -381,4 +384,4 @@ def test_a_quadratic_pattern_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(secret_shapes, "_PASSWORDS", quadratic)
     assert re.compile(quadratic[0][1])
     with pytest.raises(AssertionError):
-        assert_linear("a.", 4_000)
+        assert_linear("a.", 10_000)
