@@ -29,7 +29,7 @@ DEVELOPMENT := -e '.[train,quantization,deepspeed,dev]'
 # One retry, for downloads that broke off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup quickstart test test-fast test-hostile test-stack test-distributed test-stacks test-vllm test-fuzz test-survival test-slurm test-quickstart test-environments lint audit sbom coverage docs schemas facts benchmark clean
+.PHONY: setup quickstart test test-fast test-hostile test-stack test-distributed test-stacks test-vllm test-fuzz test-survival test-slurm test-quickstart test-environments lint audit sbom coverage docs schemas tested facts benchmark clean
 
 setup: $(VENV)/dev.stamp
 
@@ -130,6 +130,10 @@ docs: setup
 
 schemas: setup
 	for name in recipe plan findings diff doctor; do $(BIN)/grpo-run schema $$name > schemas/$$name.schema.json; done
+
+# What `--target tested` means, from constraints/cpu.txt.
+tested: setup
+	$(BIN)/python constraints/tested_stack.py
 
 # For maintainers: reads all releases from the package index again, some minutes; review what changed.
 facts: setup

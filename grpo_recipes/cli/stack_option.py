@@ -10,8 +10,9 @@ from grpo_recipes.stack.stack import Stack
 target_option = click.option(
     "--target",
     metavar="STACK",
-    help="Declare the stack instead of using this machine's: trl==1.16.0,transformers==5.23.0,gpus=8xH100-80GB,"
-    " or a file that `grpo-run doctor --json` printed.",
+    help="Declare the stack instead of using this machine's: trl==1.16.0,transformers==5.23.0,gpus=8xH100-80GB;"
+    " tested, which is the stack of grpo-run's own tests, as in tested,gpus=8xH100-80GB; or a file that"
+    " `grpo-run doctor --json` printed.",
 )
 set_option = click.option(
     "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Override one value, e.g. grpo.beta=0.04."

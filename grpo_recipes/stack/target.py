@@ -13,6 +13,7 @@ from grpo_recipes.finding import Finding
 from grpo_recipes.stack.gpus import named_gpu
 from grpo_recipes.stack.installed import normalized
 from grpo_recipes.stack.stack import MOST_GPUS, OPTIONAL_PACKAGES, PACKAGES, Gpu, Stack, from_json_value
+from grpo_recipes.stack.tested import WORD, tested
 
 _LARGEST_FILE_BYTES = 1_048_576
 _LONGEST_COUNT = 6
@@ -42,7 +43,8 @@ def parse_target(text: str) -> tuple[Stack | None, list[Finding]]:
     """The stack that a target declares, or None and what is wrong with it.
 
     text: "trl==1.16.0,vllm==absent,gpus=8xH100-80GB", or the path of a .json file that holds what
-    `grpo-run doctor --json` printed. What is not named is unknown.
+    `grpo-run doctor --json` printed. The item "tested" stands for the releases of the tested stack that no other item
+    names. What is not named is unknown.
     """
     text = text.strip()
     if text.endswith(".json"):
@@ -56,20 +58,34 @@ def parse_target(text: str) -> tuple[Stack | None, list[Finding]]:
     draft, named = _Draft(), set[str]()
     for item in items:
         match = re.fullmatch(_ITEM, item)
-        if match is None:
-            because = "each item is name==version, name==absent or gpus=<count>x<name>, one exact version"
-            draft.findings.append(_finding("STK001", f"'{_shown(item)}' is not an item of a target", because, _EXAMPLE))
+        if match is None and item.lower() != WORD:
+            draft.findings.append(_no_item(item))
             continue
-        name = _canonical(match[1])
+        name = WORD if match is None else _canonical(match[1])
         if name in named:
             because = "a stack has one version of each package"
             draft.findings.append(_finding("STK001", f"{name} is named twice in the target", because))
             continue
         named.add(name)
-        _take(draft, name, match[2].strip())
+        if match is not None:
+            _take(draft, name, match[2].strip())
     if draft.findings:
         return None, draft.findings
+    if WORD in named:
+        _take_the_rest_as_tested(draft)
     return Stack(draft.python, draft.packages, draft.gpus, draft.avx512_bf16, True, text), []
+
+
+def _take_the_rest_as_tested(draft: _Draft) -> None:
+    stack = tested()
+    draft.python = draft.python or stack.python
+    draft.packages = {**stack.packages, **draft.packages}
+
+
+def _no_item(item: str) -> Finding:
+    because = "each item is name==version, name==absent, gpus=<count>x<name>, or tested: what grpo-run is tested with"
+    fix = f"--target {WORD}" if get_close_matches(item.lower()[:_LONGEST_SHOWN], (WORD,)) else _EXAMPLE
+    return _finding("STK001", f"'{_shown(item)}' is not an item of a target", because, fix)
 
 
 def _canonical(name: str) -> str:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from grpo_recipes.stack.installed import normalized
 from grpo_recipes.stack.probe import probe
-from grpo_recipes.stack.stack import Gpu, Stack, to_json_value
+from grpo_recipes.stack.stack import OPTIONAL_PACKAGES, PACKAGES, Gpu, Stack, to_json_value
 from grpo_recipes.stack.target import parse_target
 
 H100 = Gpu("H100-80GB", 79.6, (9, 0))
@@ -66,6 +67,9 @@ def test_the_processor_can_be_declared() -> None:
         pytest.param("zzz==1", "STK002", "zzz is not a package", None, id="nothing-near"),
         pytest.param("trl==newest", "STK003", "'newest' is not a version of trl", "trl==", id="no-version-number"),
         pytest.param("python==absent", "STK003", "'absent' is not a version", "python==", id="python-absent"),
+        pytest.param("testd", "STK001", "'testd' is not an item", "--target tested", id="nearly-tested"),
+        pytest.param("tested,tested", "STK001", "tested is named twice", None, id="tested-twice"),
+        pytest.param("tested==1.0", "STK002", "tested is not a package", None, id="tested-in-a-version"),
         pytest.param("gpus=many?", "STK005", "'many?' does not say", "gpus=8xH100-80GB", id="gpus"),
         pytest.param("gpus=8x", "STK005", "'8x' does not say which GPUs", "gpus=", id="count-without-name"),
         pytest.param("gpus=4090", "STK005", "'4090' does not say which GPUs", "gpus=", id="name-that-is-a-number"),
@@ -84,6 +88,41 @@ def test_a_mistake_in_a_target_is_one_finding(text: str, rule: str, message: str
 def test_all_mistakes_are_found_in_one_run() -> None:
     _, findings = parse_target("trl==x,tranformers==1,gpus=?,peft")
     assert [finding.rule for finding in findings] == ["STK003", "STK002", "STK005", "STK001"]
+
+
+LOCK = Path(__file__).parents[2] / "constraints" / "cpu.txt"
+
+
+def test_tested_is_the_stack_of_the_constraints() -> None:
+    head, *lines = LOCK.read_text().splitlines()
+    locked = {normalized(name): version for name, version in (line.split("==") for line in lines)}
+    stack = declared("tested")
+    assert stack.declared
+    assert stack.origin == "tested"
+    assert f"Python {stack.python}," in head
+    nameable = {name for name in (*PACKAGES, *OPTIONAL_PACKAGES) if name in locked}
+    assert stack.packages == {name: locked[name] for name in nameable}
+    assert {"torch", "transformers", "trl", "peft", "accelerate", "datasets", "math-verify"} <= nameable
+    assert stack.gpus is None
+    assert not stack.is_known("vllm"), "nobody said that it is absent"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tested,trl==0.29.1,vllm==0.31.0,python==3.12,gpus=8xH100-80GB",
+        "gpus=8xH100-80GB, trl=0.29.1,TESTED,vllm==0.31.0,python==3.12",
+    ],
+    ids=["first", "between"],
+)
+def test_what_is_named_beside_tested_counts(text: str) -> None:
+    stack, plain = declared(text), declared("tested")
+    assert stack.packages == {**plain.packages, "trl": "0.29.1", "vllm": "0.31.0"}
+    assert (stack.python, stack.gpus) == ("3.12", (H100,) * 8)
+
+
+def test_a_tested_package_can_be_absent() -> None:
+    assert declared("tested,peft==absent").is_absent("peft")
 
 
 @pytest.mark.parametrize("wrapped", [True, False], ids=["output-of-doctor", "stack-alone"])
