@@ -79,6 +79,7 @@ ALLOWED = {
         "trust.patterns",
     ): "asks patterns within limits; needs the standard library alone; copied, too",
     ("rules", "rewards.catalog"): "reads the sources of the shipped rewards, which it does not import",
+    ("schemas.export", "rewards.catalog"): "reads the sources of the shipped rewards, which it does not import",
     ("schemas.export", "plan"): "exports the schema of the plan, whose layer knows nothing of schemas",
 }
 HEAVY = (

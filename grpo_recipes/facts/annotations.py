@@ -2,6 +2,8 @@
 
 import ast
 
+PLAIN_TYPES = ("int", "float", "bool", "str", "dict", "list")
+"""The types whose annotation leaves no doubt; anything richer is left to the library."""
 _LOWER = ("Dict", "FrozenSet", "List", "Set", "Tuple", "Type")
 
 
@@ -11,6 +13,13 @@ def plain_annotation(node: ast.expr) -> str:
     So a release that only respelled a field has not changed it.
     """
     return ast.unparse(_union(_members(node)))
+
+
+def plain_types(annotation: str) -> list[str] | None:
+    """The plain types of a union annotation besides None, None when it holds anything else."""
+    parts = [part.strip().partition("[")[0] for part in annotation.split("|")]
+    kinds = [part for part in parts if part != "None"]
+    return kinds if kinds and all(kind in PLAIN_TYPES for kind in kinds) else None
 
 
 def _members(node: ast.expr) -> list[ast.expr]:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from grpo_recipes.facts.annotations import plain_types
 from grpo_recipes.facts.classified import classified_fields, matters
 from grpo_recipes.facts.expression import Expression, Passed
 from grpo_recipes.facts.facts import Facts
@@ -93,7 +94,6 @@ def _not_allowed(field: Field, owner: str, setting: Setting, facts: Facts, sourc
     )
 
 
-# The plain types whose annotation leaves no doubt; anything richer is left to the library.
 PLAIN = {"int": int, "float": (int, float), "bool": bool, "str": str, "dict": dict, "list": list}
 ARTICLES = {
     "int": "a whole number",
@@ -103,13 +103,6 @@ ARTICLES = {
     "dict": "a map",
     "list": "a list",
 }
-
-
-def _plain_types(annotation: str) -> list[str] | None:
-    """The plain types of a union annotation, None when it holds anything else."""
-    parts = [part.strip().partition("[")[0] for part in annotation.split("|")]
-    kinds = [part for part in parts if part != "None"]
-    return kinds if kinds and all(kind in PLAIN for kind in kinds) else None
 
 
 def _accepts(kind: str, value: object) -> bool:
@@ -123,7 +116,7 @@ def _wrong_type(field: Field, setting: Setting, source: Source) -> Finding | Non
     value, path = setting.value, setting.path or ()
     if value is None or not setting.given:
         return None
-    kinds = _plain_types(field.annotation)
+    kinds = plain_types(field.annotation)
     if kinds is None or any(_accepts(kind, value) for kind in kinds) or (field.allowed and value in field.allowed):
         return None
     right: object = _boolean(value) if "bool" in kinds and path in source.words else None

@@ -9,9 +9,12 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
+from grpo_recipes.facts.classified import fields_by_home
 from grpo_recipes.facts.experiment_groups import GROUPS
 from grpo_recipes.plan import Plan
+from grpo_recipes.rewards.catalog import shipped_rewards
 from grpo_recipes.schemas.keys import sections
+from grpo_recipes.schemas.known_values import AUTO, closed_values, trl_properties
 from grpo_recipes.schemas.recipe import Recipe
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -31,15 +34,44 @@ def field_docs(model: type[BaseModel]) -> dict[str, str]:
 
 
 def recipe_schema() -> dict[str, Any]:
-    """The schema of a recipe file; hover texts are the strings under the fields."""
+    """The schema of a recipe file; hover texts are the strings under the fields, with their defaults."""
     schema = Recipe.model_json_schema()
-    for model in sections().values():
+    for section, model in sections().items():
         target = schema if model is Recipe else schema["$defs"].get(model.__name__)
-        for name, text in field_docs(model).items():
-            target["properties"][name]["description"] = text
+        docs = field_docs(model)
         for name, field in target["properties"].items():
-            target["properties"][name] = _extendable(field)
+            described = _described(_closed(field, f"{section}.{name}"), docs.get(name))
+            target["properties"][name] = _extendable(described)
+    schema["$defs"]["Reward"]["properties"]["name"] |= _shipped_names()
+    fields = {name: _extendable(field) for name, field in trl_properties().items()}
+    schema["properties"]["trl"]["properties"] = fields
     return {"$schema": DIALECT, **_required_unless_extended(schema)}
+
+
+def _described(field: dict[str, Any], text: str | None) -> dict[str, Any]:
+    """The field with its meaning and its default as an editor shows them; a section has a default of its own."""
+    if text is None:
+        return field
+    default = field.get("default")
+    shown = "" if default in ("", {}, []) or "default" not in field else f" Default: {json.dumps(default)}."
+    return {**field, "description": f"{text}{shown}"}
+
+
+def _closed(field: dict[str, Any], key: str) -> dict[str, Any]:
+    """A text that is one of TRL's own words takes the words of all known releases, and auto where there is a rule."""
+    classified = fields_by_home().get(key)
+    values = None if classified is None else closed_values("GRPOConfig", classified.name)
+    if values is None:
+        return field
+    kept = {name: value for name, value in field.items() if name in ("title", "default", "description")}
+    more = [value for value in (field.get("default"),) if value not in (*values, "auto")]
+    return {**kept, "anyOf": [{"enum": [*values, *more]}, AUTO]}
+
+
+def _shipped_names() -> dict[str, Any]:
+    rewards = shipped_rewards()
+    meanings = [reward.doc for reward in rewards.values()]
+    return {"anyOf": [{"enum": list(rewards), "enumDescriptions": meanings}, {"type": "null"}]}
 
 
 def _extendable(field: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """Every rule speaks where it should, is silent where it should, and its fix is one."""
 
+import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 from rule_cases import BASE_RECIPE, Case, all_cases, declared, label, laid_over, resolved
@@ -11,6 +13,8 @@ from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.yaml.patch import patched
 
 CASES = all_cases()
+SCHEMA = Path(__file__).parents[2] / "schemas/recipe.schema.json"
+EDITOR = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
 def _resolved(case: Case, folder: Path, values: dict[str, object] | None = None) -> Resolution:
@@ -45,6 +49,8 @@ def test_a_rule_finds_what_its_case_says(case: Case, tmp_path: Path) -> None:
     assert {key: settings[key].value if key in settings else None for key in case.settings} == case.settings
     if not resolution.refused:
         assert plan_of(resolution).settings
+        marked = [error.message for error in EDITOR.iter_errors(laid_over(BASE_RECIPE, case.recipe))]
+        assert marked == [], "an editor marks what validate takes"
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.finds], ids=_ids)
