@@ -19,6 +19,8 @@ from grpo_recipes.takeover.takeover import take_over
 from grpo_recipes.trust.redact import redact, redact_value
 
 STDOUT = "-"
+SCHEMA = "recipe.schema.json"
+SCHEMA_LINE = f"# yaml-language-server: $schema={SCHEMA}\n"
 
 
 @click.command()
@@ -75,14 +77,14 @@ def _write_starter(output: str | None) -> int:
     if output == STDOUT:
         click.echo(STARTER, nl=False)
         return EXIT_DONE
-    _write({output or "recipe.yaml": STARTER})
+    _write({output or "recipe.yaml": f"{SCHEMA_LINE}{STARTER}"})
     return EXIT_DONE
 
 
 def _write_shipped(name: str, output: str | None) -> int:
     """The recipe and what it needs, which keeps its place beside it."""
     one = shipped_recipe(name)
-    text = one.file.read_text(encoding="utf-8").replace("../schemas/recipe.schema.json", "recipe.schema.json")
+    text = one.file.read_text(encoding="utf-8").replace("../schemas/recipe.schema.json", SCHEMA)
     if output == STDOUT:
         click.echo(text, nl=False)
         return EXIT_DONE
@@ -126,7 +128,7 @@ def _take_over(
 ) -> int:
     file = None if output in (None, STDOUT) else output
     taken = take_over(config, accelerate=accelerate, deepspeed=deepspeed, written_for=written_for, output=file)
-    text = redact(taken.text)
+    text = redact(taken.text) if file is None else f"{SCHEMA_LINE}{redact(taken.text)}"
     if file is not None:
         folder = Path(file).parent
         _write({**{str(folder / name): redact(one) for name, one in taken.files.items()}, file: text})
@@ -153,14 +155,26 @@ def _say_findings(file: str, target: str) -> None:
 
 
 def _write(texts: Mapping[str, str]) -> None:
-    """Writes new files, each at once or not at all. Raises Refusal where one is taken or cannot be written."""
+    """Writes new files, the last of them a recipe, each at once or not at all; and the schema for editors.
+
+    Raises Refusal where one is taken or cannot be written.
+    """
     for path in texts:
         if os.path.lexists(path):
             raise _taken(path)
-    for path, text in texts.items():
+    recipe = list(texts)[-1]
+    for path, text in (_missing_schema(recipe) | dict(texts)).items():
         _write_one(path, text)
-        after = f"; next: grpo-run validate {path}" if path.endswith(".yaml") else ""
+        after = f"; next: grpo-run validate {path}" if path == recipe else ""
         click.echo(redact(f"wrote {path}{after}"), err=True)
+
+
+def _missing_schema(recipe: str) -> dict[str, str]:
+    """The schema for editors beside a recipe, where none is: without a network, and for all who share the folder."""
+    from grpo_recipes.schemas.export import schema_text  # a recipe that is printed needs none
+
+    path = os.path.join(os.path.dirname(recipe), SCHEMA)
+    return {} if os.path.lexists(path) else {path: schema_text("recipe")}
 
 
 def _write_one(path: str, text: str) -> None:

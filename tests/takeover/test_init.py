@@ -25,7 +25,23 @@ def test_the_small_recipe_validates_as_it_is_written(grpo_run: Callable, folder:
     assert grpo_run("init").code == 0
     answer = grpo_run("validate", "recipe.yaml", "--target", STACK)
     assert (answer.code, "error" in answer.out) == (0, False)
-    assert grpo_run("init", "-o", "-").out == (folder / "recipe.yaml").read_text()
+    line, _, printed = (folder / "recipe.yaml").read_text().partition("\n")
+    assert line.startswith("# yaml-language-server: ")
+    assert grpo_run("init", "-o", "-").out == printed
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("qwen2_lora",), ("--from", "config.yaml")], ids=["small", "shipped", "taken"]
+)
+def test_the_schema_that_a_recipe_names_lies_beside_it(arguments: tuple, grpo_run: Callable, folder: Path) -> None:
+    (folder / "config.yaml").write_text(BASE)
+    assert grpo_run("init", *arguments, "-o", "new/recipe.yaml").code == 0
+    line = (folder / "new/recipe.yaml").read_text().partition("\n")[0]
+    schema = folder / "new" / line.removeprefix("# yaml-language-server: $schema=")
+    assert schema.read_text() == (ROOT / "schemas/recipe.schema.json").read_text()
+    schema.write_text("mine")
+    assert grpo_run("init", *arguments, "-o", "new/second.yaml").code == 0
+    assert schema.read_text() == "mine"
 
 
 def test_nothing_is_overwritten(grpo_run: Callable, folder: Path) -> None:
