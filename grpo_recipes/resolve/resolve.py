@@ -9,6 +9,7 @@ from grpo_recipes.finding import Finding, by_place, has_errors
 from grpo_recipes.resolve.engine import check, decide
 from grpo_recipes.resolve.field_values import ambiguous_words, value_findings, without_effect
 from grpo_recipes.resolve.not_expressed import not_expressed
+from grpo_recipes.resolve.other_programs import other_programs
 from grpo_recipes.resolve.pin import pin
 from grpo_recipes.resolve.recipe_phase import check_recipe, recipe_settings
 from grpo_recipes.resolve.rename import rename
@@ -50,6 +51,9 @@ def resolve(file: str, stack: Stack, overrides: Sequence[str] = (), content: str
 
 def resolve_source(source: Source, stack: Stack, findings: Sequence[Finding] = ()) -> Resolution:
     """The same for a recipe that was read already, with the findings of reading it."""
+    foreign = other_programs(source)
+    if foreign is not None:
+        return Resolution(source.file, None, (foreign,))
     stack = _of_the_nodes(stack, source)
     file, facts = source.file, facts_for(stack)
     findings = [*findings, *stack_findings(stack, facts)]

@@ -1,0 +1,99 @@
+"""A file that was written for TRL, open-r1, axolotl or verl is said to be one, in one message with the way on."""
+
+from pathlib import Path
+
+import pytest
+from small_recipe import BASE, declared
+
+from grpo_recipes.resolve.resolve import resolve
+from grpo_recipes.takeover.takeover import take_over
+
+TRL = """\
+model_name_or_path: Qwen/Qwen2-0.5B-Instruct
+dataset_name: trl-lib/tldr
+reward_funcs: [accuracy_reward]
+learning_rate: 1.0e-6
+num_generations: 8
+bf16: true
+output_dir: out
+"""
+OPEN_R1 = """\
+model_name_or_path: Qwen/Qwen2.5-1.5B-Instruct
+torch_dtype: bfloat16
+dataset_name: open-r1/OpenR1-Math-220k
+dataset_prompt_column: problem
+system_prompt: "You are a helpful assistant."
+bf16: true
+use_vllm: true
+callbacks: [push_to_hub_revision]
+benchmarks: [math_500]
+reward_funcs: [accuracy, format]
+reward_weights: [1.0, 1.0]
+seed: 42
+"""
+AXOLOTL = """\
+base_model: Qwen/Qwen2-0.5B-Instruct
+rl: grpo
+trl: {beta: 0.001, use_vllm: true, num_generations: 4, reward_funcs: [rewards.accuracy]}
+vllm: {host: 0.0.0.0}
+datasets: [{path: openai/gsm8k}]
+micro_batch_size: 4
+num_epochs: 1
+"""
+VERL = "data: {train_files: a.parquet}\nactor_rollout_ref: {model: {path: a/b}}\nalgorithm: {adv_estimator: grpo}\n"
+ACCELERATE = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nmixed_precision: bf16\n"
+FLAT = "recipe: 1\nname: a\nmodel_name_or_path: a/b\ndataset_name: a/c\nlearning_rate: 1.0e-6\nnum_generations: 8\n"
+RECIPES = [
+    pytest.param(BASE, id="a-recipe"),
+    pytest.param(f"{BASE}learning_rate: 1.0e-6\n", id="with-one-key-of-trl"),
+    pytest.param(f"{BASE}base_model: a/b\n", id="with-one-key-of-axolotl"),
+    pytest.param(BASE.replace("recipe: 1\n", ""), id="without-its-format"),
+    pytest.param(BASE.replace("recipe: 1\n", "") + TRL, id="without-its-format-and-with-all-keys-of-trl"),
+    pytest.param(FLAT, id="flat-but-called-a-recipe"),
+    pytest.param("learning_rate: 1.0e-6\n", id="one-key"),
+    pytest.param("name: a\ntrl: {beta: 0.1}\n", id="a-section-that-axolotl-has-too"),
+    pytest.param("name: a\nmodel: a/b\ndataset: a/c\nprompts: 8\nbeta: 0.1\n", id="words-of-nobody"),
+]
+
+
+def _findings(folder: Path, text: str) -> list[str]:
+    path = folder / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    return [finding.message for finding in resolve(str(path), declared()).findings]
+
+
+@pytest.mark.parametrize("text", RECIPES)
+def test_a_recipe_is_taken_for_no_other_programs_file(text: str, tmp_path: Path) -> None:
+    assert not [message for message in _findings(tmp_path, text) if "configuration of" in message]
+
+
+@pytest.mark.parametrize(
+    ("text", "program"),
+    [
+        pytest.param(TRL, "TRL or open-r1", id="trl"),
+        pytest.param(OPEN_R1, "TRL or open-r1", id="open-r1"),
+        pytest.param(AXOLOTL, "axolotl", id="axolotl"),
+        pytest.param(VERL, "verl", id="verl"),
+        pytest.param(ACCELERATE, "accelerate", id="accelerate"),
+    ],
+)
+def test_another_programs_file_is_one_message(text: str, program: str, tmp_path: Path) -> None:
+    assert _findings(tmp_path, text) == [f"this is a configuration of {program}, no recipe"]
+
+
+@pytest.mark.parametrize("text", [TRL, OPEN_R1, AXOLOTL], ids=["trl", "open-r1", "axolotl"])
+def test_the_way_on_that_is_offered_exists(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "my file.yaml"
+    path.write_text(text, encoding="utf-8")
+    (found,) = resolve(str(path), declared()).findings
+    assert found.fix == f"grpo-run init --from '{path}' -o recipe.yaml"
+    assert found.mark is not None and found.mark.line == 1
+    assert take_over(str(path)).text.startswith("#")
+
+
+def test_a_file_that_cannot_be_taken_over_is_not_offered_so(tmp_path: Path) -> None:
+    path = tmp_path / "verl.yaml"
+    path.write_text(VERL, encoding="utf-8")
+    (found,) = resolve(str(path), declared()).findings
+    assert found.fix is not None and "--from" not in found.fix
+    assert found.patch == ()
