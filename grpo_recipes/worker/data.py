@@ -12,6 +12,7 @@ from grpo_recipes.plan import Data
 from grpo_recipes.worker.digest import sha256_of
 from grpo_recipes.worker.stopped import Stopped
 from grpo_recipes.worker.templates import row_renderer
+from grpo_recipes.worker.unreadable_rows import unreadable
 from grpo_recipes.worker.verified import seen_in_rows
 
 IN_MEMORY_BYTES = 256 * 1024**2
@@ -102,7 +103,13 @@ def _loaded(data: Data, where: str, cache: Path) -> Any:
         raise Stopped(f"{where}: {path} does not exist\n  = because: the plan was made with it")
     if data.source == "file":
         _check_digest(data, where, path)
-        return load_dataset(data.format, data_files=str(path), split="train", cache_dir=str(cache))
+        try:
+            return load_dataset(data.format, data_files=str(path), split="train", cache_dir=str(cache))
+        except Exception as problem:
+            stopped = unreadable(problem, data, where)
+            if stopped is None:
+                raise
+            raise stopped from problem
     if (path / "dataset_dict.json").exists() or (path / "state.json").exists():
         return _saved(path, data.split, where)
     return load_dataset(str(path), data.name, split=data.split, cache_dir=str(cache))

@@ -1,0 +1,86 @@
+"""The row of a data file that cannot be read: datasets says that something failed, and not where."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from grpo_recipes.plan import Data
+from grpo_recipes.worker.stopped import Stopped
+
+_LONGEST_LINE = 100
+_LONGEST_CAUSE = 300
+_LARGEST_DOCUMENT = 256 * 1024**2
+
+
+def unreadable(problem: Exception, data: Data, where: str) -> Stopped | None:
+    """What is wrong with a local file that datasets could not load; None where it is not the file.
+
+    where: the recipe section in messages. A disk that is full, or a file that is gone, is not the file's fault.
+    """
+    path = Path(data.path)
+    if data.format == "json":
+        broken = _broken_json(path)
+        if broken is not None:
+            number, text, why = broken
+            shown = text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}..."
+            return Stopped(
+                f"{where}: {path}:{number}: the line is no JSON\n"
+                f"  = because: {why}, in {shown!r}\n"
+                f'  = fix: mend the line, or leave it out: each has one whole row, {{"column": value, ...}}'
+            )
+    causes = [problem]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and isinstance(cause, Exception):
+        causes.append(cause)
+    if any(isinstance(one, OSError) for one in causes):
+        return None
+    said = " ".join(f"{type(causes[-1]).__name__}: {causes[-1]}".split())[:_LONGEST_CAUSE]
+    return Stopped(
+        f"{where}: {path} cannot be read as {data.format}\n  = because: {said}\n"
+        f"  = fix: each row has the same columns, and each column values of one kind"
+    )
+
+
+def _broken_json(path: Path) -> tuple[int, str, str] | None:
+    """Number and text of the first line that is no row, and why; None where all are, or in a document of many lines."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for number, line in enumerate(file, start=1):
+                if not line.strip():
+                    continue
+                if number == 1 and line.lstrip().startswith("["):
+                    return _broken_document(path)
+                why = _fault(line.strip())
+                if why is not None:
+                    return number, line.rstrip("\n"), why
+    except OSError:
+        return None
+    return None
+
+
+def _broken_document(path: Path) -> tuple[int, str, str] | None:
+    """The same for a file that is one list of rows."""
+    if path.stat().st_size > _LARGEST_DOCUMENT:
+        return None
+    text = path.read_text(encoding="utf-8", errors="replace")
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as problem:
+        return (
+            problem.lineno,
+            text.split("\n")[problem.lineno - 1].rstrip(),
+            f"{problem.msg} at character {problem.colno}",
+        )
+    except RecursionError:
+        pass
+    return None
+
+
+def _fault(line: str) -> str | None:
+    """Why a line is no row, None for one that is."""
+    try:
+        row: Any = json.loads(line)
+    except json.JSONDecodeError as problem:
+        return f"{problem.msg} at character {problem.colno}"
+    except RecursionError:
+        return "it has lists or mappings too deep"
+    return None if isinstance(row, dict) else f"it is no mapping but {type(row).__name__}"
