@@ -15,6 +15,7 @@ from typing import Any
 
 from grpo_recipes.processes import ASKING
 
+RAISED_IN = "raised in reward "
 _OF_THE_RUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _WATCHED = (*ASKING, signal.SIGCHLD)
 _said: set[tuple[str, str]] = set()
@@ -49,7 +50,7 @@ def contained(what: str) -> Iterator[None]:
         raise RewardLeft(f"reward {what} raised {type(leaving).__name__}: {leaving}") from leaving
     except Exception as problem:
         _end_fork(own, what)
-        problem.add_note(f"raised in reward {what}")
+        problem.add_note(f"{RAISED_IN}{what}")
         raise
     finally:
         _end_fork(own, what)

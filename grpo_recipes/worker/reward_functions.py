@@ -2,7 +2,7 @@
 
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +14,8 @@ from grpo_recipes.worker.stopped import Stopped
 from grpo_recipes.worker.user_modules import checked_sources, user_module
 
 RewardFunction = Callable[..., Any]
+# Gets the name of a reward, its answer, and what it was called with; what it raises ends the call.
+Judge = Callable[[str, Any, Mapping[str, Any]], None]
 
 
 def check_reward_files(rewards: tuple[Reward, ...], user: Path) -> None:
@@ -23,11 +25,11 @@ def check_reward_files(rewards: tuple[Reward, ...], user: Path) -> None:
             checked_sources(reward, user)
 
 
-def load_rewards(rewards: tuple[Reward, ...], user: Path) -> list[RewardFunction | str]:
+def load_rewards(rewards: tuple[Reward, ...], user: Path, judge: Judge | None = None) -> list[RewardFunction | str]:
     """The reward functions in the order of the plan; a reward model stays the string that TRL loads it by."""
     answered = Answered([] if any(reward.kind == "model" for reward in rewards) else [each.name for each in rewards])
     return [
-        reward.target if reward.kind == "model" else _bound(reward, _function(reward, user), answered)
+        reward.target if reward.kind == "model" else _bound(reward, _function(reward, user), answered, judge)
         for reward in rewards
     ]
 
@@ -50,19 +52,30 @@ def _member(module: ModuleType, name: str, reward: Reward) -> RewardFunction:
     return found
 
 
-def _bound(reward: Reward, function: RewardFunction, answered: Answered) -> RewardFunction:
+def _bound(
+    reward: Reward,
+    function: RewardFunction,
+    answered: Answered,
+    judge: Judge | None,
+) -> RewardFunction:
     """The function with the plan's keywords and name.
 
     Not functools.partial: TRL names metrics by what is inside a partial, and a column of the data would win
     over a bound keyword.
     """
+
+    def looked_at(found: Any, given: Mapping[str, Any]) -> Any:
+        if judge is not None:
+            judge(reward.name, found, given)
+        answered.look(reward.name, found)
+        return found
+
     if inspect.iscoroutinefunction(function):
 
         async def asynchronous(**given: Any) -> Any:
             with contained(reward.name):
                 found = await function(**{**given, **reward.kwargs})
-            answered.look(reward.name, found)
-            return found
+            return looked_at(found, given)
 
         bound: RewardFunction = asynchronous
     else:
@@ -70,8 +83,7 @@ def _bound(reward: Reward, function: RewardFunction, answered: Answered) -> Rewa
         def synchronous(**given: Any) -> Any:
             with contained(reward.name):
                 found = function(**{**given, **reward.kwargs})
-            answered.look(reward.name, found)
-            return found
+            return looked_at(found, given)
 
         bound = synchronous
     bound.__name__ = reward.name

@@ -22,6 +22,7 @@ from grpo_recipes.worker.planned import Plan, read_plan, stop_at_changed_plan
 from grpo_recipes.worker.quiet import quiet_libraries
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.resuming import checkpoint_to_resume, why_unsigned
+from grpo_recipes.worker.reward_faults import explained_reward
 from grpo_recipes.worker.reward_functions import check_reward_files
 from grpo_recipes.worker.serving.other_machine import loss_of_server, wait_for_server
 from grpo_recipes.worker.serving.problem import ServerProblem
@@ -77,10 +78,9 @@ def train(folder: Path, *, resume: bool) -> int:
             print(hide_secrets(f"error: {gone}"), file=sys.stderr)
             record.end("interrupted", EXIT_INTERRUPTED, gone, for_all=True)
             return _leave(EXIT_INTERRUPTED, looked_on)
-        message = str(problem) if isinstance(problem, ServerProblem) else explained(problem, record.same)
+        message, said = _words(problem, folder, record)
         make_room(folder, problem)
-        record.end("failed", EXIT_FAILED, message or f"{type(problem).__name__}: {problem}")
-        said = traceback.format_exc() if message is None else f"error: {message}\n"
+        record.end("failed", EXIT_FAILED, message)
         print(hide_secrets(said), file=sys.stderr, end="")
         return _leave(EXIT_FAILED, looked_on)
 
@@ -109,6 +109,17 @@ def _trained(folder: Path, record: Record, request: StopRequest, looked_on: Look
         return EXIT_INTERRUPTED
     record.end("completed", EXIT_DONE)
     return EXIT_DONE
+
+
+def _words(problem: BaseException, folder: Path, record: Record) -> tuple[str, str]:
+    """Why the trainer failed, for run.json, and what of it goes to the log: no traceback where nothing is in it."""
+    message = str(problem) if isinstance(problem, ServerProblem) else explained(problem, record.same)
+    if message is not None:
+        return message, f"error: {message}\n"
+    return explained_reward(problem, folder / "worker" / "user") or (
+        f"{type(problem).__name__}: {problem}",
+        traceback.format_exc(),
+    )
 
 
 def _interrupted(record: Record, lost: str) -> int:

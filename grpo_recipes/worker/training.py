@@ -31,6 +31,7 @@ from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.redacted_completions import redact_completions
 from grpo_recipes.worker.resumed_epochs import ResumedEpochs
 from grpo_recipes.worker.resuming import agreed_checkpoint
+from grpo_recipes.worker.reward_faults import stop_at_no_numbers
 from grpo_recipes.worker.reward_functions import load_rewards
 from grpo_recipes.worker.run_state import RunState, Trained, told_until
 from grpo_recipes.worker.same_folder import check_before_saving
@@ -120,7 +121,7 @@ def _prepared(plan: Plan, folder: Path, record: Record) -> tuple[Any, Any]:
     held_out = None
     if plan.evaluation is not None:
         held_out = prepared_rows(plan.evaluation.data, "evaluation", folder / "cache", rank, seen)
-    rewards = load_rewards(plan.rewards, folder / "worker" / "user")
+    rewards = load_rewards(plan.rewards, folder / "worker" / "user", stop_at_no_numbers)
     trainer = build_trainer(plan, arguments, rows, rewards, folder)
     redact_completions(trainer)
     stop_if_not_found(plan, seen | seen_in_trainer(trainer, plan), record)

@@ -34,7 +34,7 @@ def called(
         if inspect.isawaitable(found):
             found = asyncio.run(_awaited(found))
         seconds = time.perf_counter() - started
-        return {"seconds": seconds, **_taken(found, count, importing)}
+        return {"seconds": seconds, **answer_taken(found, count, importing)}
     except BaseException as problem:
         return {"seconds": time.perf_counter() - started, **raised(problem, user)}
 
@@ -95,7 +95,7 @@ async def _awaited(found: Any) -> Any:
     return await found
 
 
-def _taken(found: Any, count: int, importing: AbstractContextManager[Any]) -> dict[str, Any]:
+def answer_taken(found: Any, count: int, importing: AbstractContextManager[Any]) -> dict[str, Any]:
     """The answer as TRL takes it: gone through, None made NaN, counted, made a float32 tensor."""
     what = type(found).__name__
     try:

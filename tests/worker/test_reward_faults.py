@@ -1,0 +1,138 @@
+"""A reward that answers wrongly, or raises, is named, with what it was asked about."""
+
+import asyncio
+import math
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from worker_runs import planned_reward
+
+from grpo_recipes.plan import Reward
+from grpo_recipes.worker.reward_faults import explained_reward, stop_at_no_numbers
+from grpo_recipes.worker.reward_functions import load_rewards
+from grpo_recipes.worker.stopped import Stopped
+
+GIVEN = {"prompts": ["What is 1+1?", [{"role": "user", "content": "What is 2+2?"}]], "completions": ["2", "4"]}
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    """The module of a test is not there for the next one."""
+    yield
+    sys.modules.pop("grpo_run_user_answers", None)
+
+
+class Array:
+    """Has numbers as NumPy's and torch's arrays have them: with a length, and no list."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, place: int) -> float:
+        return [0.0, 1.0][place]
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param([1.0, 0], id="numbers"),
+        pytest.param((True, None), id="a-tuple-of-true-and-none"),
+        pytest.param([math.nan, math.inf], id="no-answers"),
+        pytest.param(Array(), id="an-array"),
+        pytest.param((value for value in (0.0, 1.0)), id="a-generator"),
+    ],
+)
+def test_what_trl_takes_is_left_to_it(found: Any) -> None:
+    stop_at_no_numbers("mine", found, GIVEN)
+
+
+def test_a_generator_is_not_gone_through() -> None:
+    found = (value for value in (0.0, 1.0))
+    stop_at_no_numbers("mine", found, GIVEN)
+    assert list(found) == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        pytest.param(["1.0", "0.5"], "a list of str", id="texts"),
+        pytest.param([1.0, "0.5"], "a list of float, str", id="one-text"),
+        pytest.param([1.0, "0.5"], "the answer for completion 2 is '0.5'", id="which"),
+        pytest.param([1.0, "0.5"], "the prompt of completion 2 is 'What is 2+2?'", id="its-prompt"),
+        pytest.param(["1.0", 0.5], "the prompt of completion 1 is 'What is 1+1?'", id="a-plain-prompt"),
+        pytest.param(0.5, "a single float", id="one-number"),
+        pytest.param([0.5], "1 values for 2 completions", id="too-few"),
+        pytest.param("12", "str, not one number", id="a-text-of-that-length"),
+        pytest.param(None, "NoneType", id="nothing"),
+    ],
+)
+def test_what_trl_cannot_take_names_the_reward_and_what_it_answered(found: Any, said: str) -> None:
+    with pytest.raises(Stopped) as stopped:
+        stop_at_no_numbers("mine", found, GIVEN)
+    text = str(stopped.value)
+    assert text.startswith("reward mine returned ")
+    assert said in text
+    assert text.splitlines()[-1].startswith("  = fix: ")
+
+
+USER = """
+def texts(completions, **kwargs):
+    return [str(len(text)) for text in completions]
+
+async def later(completions, **kwargs):
+    return 0.5
+
+def divides(completions, **kwargs):
+    return [score(text) for text in completions]
+
+def score(text):
+    return 1 / len(text)
+
+def leaves(completions, **kwargs):
+    raise SystemExit(3)
+"""
+
+
+def loaded(user: Path, name: str, sha256: str) -> Any:
+    (user / "answers.py").write_text(USER)
+    keys = planned_reward(f"answers.py:{name}", kind="python", name=name, sha256=sha256)
+    del keys["path"]
+    (function,) = load_rewards((Reward(**keys),), user, stop_at_no_numbers)
+    return function
+
+
+def test_a_loaded_reward_is_looked_at_in_each_call(tmp_path: Path, sha256_of_text: Callable[[str], str]) -> None:
+    with pytest.raises(Stopped, match="reward texts returned a list of str"):
+        loaded(tmp_path, "texts", sha256_of_text(USER))(prompts=["a"], completions=["b"])
+    with pytest.raises(Stopped, match="reward later returned a single float"):
+        asyncio.run(loaded(tmp_path, "later", sha256_of_text(USER))(prompts=["a"], completions=["b"]))
+
+
+def test_what_a_reward_raises_is_told_with_its_line_and_its_own_frames(
+    tmp_path: Path, sha256_of_text: Callable[[str], str]
+) -> None:
+    with pytest.raises(ZeroDivisionError) as raised:
+        loaded(tmp_path, "divides", sha256_of_text(USER))(prompts=["a"], completions=[""])
+    told = explained_reward(raised.value, tmp_path)
+    assert told is not None
+    message, said = told
+    assert message == (
+        "reward divides raised ZeroDivisionError: division by zero\n  = because: answers.py:12: return 1 / len(text)"
+    )
+    assert said.count('  File "') == 3  # the call, the comprehension's or score's line, nothing of who called it
+    assert "reward_functions.py" not in said
+
+
+def test_a_reward_that_leaves_is_told_so(tmp_path: Path, sha256_of_text: Callable[[str], str]) -> None:
+    with pytest.raises(Exception, match="raised SystemExit") as raised:
+        loaded(tmp_path, "leaves", sha256_of_text(USER))(prompts=["a"], completions=[""])
+    told = explained_reward(raised.value, tmp_path)
+    assert told is not None
+    assert told[0].startswith("reward leaves raised SystemExit: 3\n  = because: answers.py:15")
+
+
+def test_what_no_reward_raised_is_none_of_theirs(tmp_path: Path) -> None:
+    assert explained_reward(ValueError("of the trainer"), tmp_path) is None
