@@ -1,9 +1,12 @@
 """How a run ended, in words for a person."""
 
 import os
+import re
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 
+from grpo_recipes.bounded_json import read_json
 from grpo_recipes.launch.metrics import METRICS_FILE, evaluation_text, number, read_all
 from grpo_recipes.launch.progress import clock
 from grpo_recipes.record.run_record import RunRecord
@@ -13,6 +16,8 @@ _SHOWN_EXAMPLES = 3
 _LONGEST_TEXT = 72
 _AVERAGED_STEPS = 10
 _WIDTH = 100
+# The messages of the worker that name data or a reward.
+_OF_INPUTS = re.compile(r"(?:no )?(?:dataset|evaluation|reward)\b")
 
 
 def summary(record: RunRecord, folder: str | None = None) -> str:
@@ -20,16 +25,18 @@ def summary(record: RunRecord, folder: str | None = None) -> str:
 
     folder: the run folder, whose metrics.jsonl tells the first reward; the record has the last alone.
     """
+    named = "RUNDIR" if folder is None else shlex.quote(folder)
     lines = [_status_line(record)]
     if record.message:
-        lines += [f"  {line}" for line in record.message.splitlines()]
+        told = record.message.replace("grpo-run RUNDIR", f"grpo-run {named}")
+        lines += [f"  {line}" for line in told.splitlines()]
     lines += _server_lines(record.vllm_server)
     lines += _proof_lines(record.proofs)
     lines += _guard_lines(record.guards)
     lines += _time_lines(record)
     lines += _reward_lines(record, folder)
     lines += _evaluation_lines(record)
-    lines += _next_lines(record, "RUNDIR" if folder is None else shlex.quote(folder))
+    lines += _next_lines(record, named, folder)
     return redact("\n".join(lines) + "\n")
 
 
@@ -142,20 +149,43 @@ def _one_line(value: object) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"...{text[-_LONGEST_TEXT:]}"
 
 
-def _next_lines(record: RunRecord, folder: str) -> list[str]:
+def _next_lines(record: RunRecord, named: str, folder: str | None) -> list[str]:
+    """The ways on. named: the run folder as it is written in a command."""
     lines = [f"  {'adapter' if _is_adapter(record.final) else 'model  '}     {record.final}"] if record.final else []
     if record.checkpoint:
         lines.append(f"  checkpoint  {record.checkpoint}")
     if record.status == "interrupted":
         again = "from its checkpoint" if record.checkpoint else "from its beginning, since nothing was saved"
-        lines.append(f"  next        grpo-run {folder} --resume continues it {again}")
+        lines.append(f"  next        grpo-run {named} --resume continues it {again}")
     elif record.status in ("failed", "stopped"):
-        lines.append("  next        train.log in the run folder has the whole output")
+        ways = [*_preflight(record, folder), "train.log in the run folder has the whole output"]
+        lines += [f"  {'' if place else 'next':<11} {way}" for place, way in enumerate(ways)]
     elif record.final:
         name = "peft.AutoPeftModelForCausalLM" if _is_adapter(record.final) else "transformers.AutoModelForCausalLM"
         lines.append(f"  next        {name}.from_pretrained({record.final!r}) loads it;")
         lines.append("              metrics.jsonl has every step, plan.json every value with its origin")
     return lines
+
+
+def _preflight(record: RunRecord, folder: str | None) -> list[str]:
+    """The command that tries data and rewards without the model, where these ended the run."""
+    if record.message is None or _OF_INPUTS.match(record.message) is None:
+        return []
+    recipe = _recipe_of(folder) if folder is not None else None
+    return [f"grpo-run preflight {recipe or 'RECIPE'} tries data and rewards, without the model"]
+
+
+def _recipe_of(folder: str) -> str | None:
+    """The recipe that a run folder was made from, as it is written in a command; None where it is not there."""
+    try:
+        plan = read_json(Path(folder), "plan.json")
+    except (OSError, ValueError):
+        return None
+    recipe = plan.get("recipe_file") if isinstance(plan, dict) else None
+    if not isinstance(recipe, str) or not recipe.isprintable() or not os.path.isfile(recipe):
+        return None
+    short = os.path.relpath(recipe)
+    return shlex.quote(recipe if short.startswith("..") else short)
 
 
 def _is_adapter(folder: str) -> bool:

@@ -194,6 +194,50 @@ def test_the_summary_says_what_is_known_and_what_to_do(record: RunRecord, lines:
     assert summary(record).splitlines() == lines
 
 
+OF_INPUTS = [
+    "reward mine returned a list of str, not one number for each completion",
+    "no reward has given a number: mine",
+    "dataset.prompt: row 3 cannot fill the template",
+    "evaluation: a.jsonl:3: the line is no JSON",
+]
+
+
+@pytest.mark.parametrize("message", OF_INPUTS)
+def test_a_failure_of_data_or_of_a_reward_leads_to_preflight(
+    message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe, folder = tmp_path / "my recipe.yaml", tmp_path / "run"
+    folder.mkdir()
+    recipe.write_text("recipe: 1\n")
+    (folder / "plan.json").write_text(json.dumps({"recipe_file": str(recipe)}))
+    record = RunRecord(status="stopped", step=0, message=message)
+    assert summary(record, str(folder)).splitlines()[2:] == [
+        "  next        grpo-run preflight 'my recipe.yaml' tries data and rewards, without the model",
+        "              train.log in the run folder has the whole output",
+    ]
+    assert "grpo-run preflight RECIPE tries" in summary(record)
+
+
+@pytest.mark.parametrize("message", ["reward_collapse: no variance", "OutOfMemoryError: no", None])
+def test_another_failure_does_not_lead_to_preflight(message: str | None, tmp_path: Path) -> None:
+    assert "preflight" not in summary(RunRecord(status="failed", step=9, message=message), str(tmp_path))
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"recipe_file": 3}', '{"recipe_file": "gone.yaml"}'])
+def test_a_recipe_that_is_not_there_is_not_named(text: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(text)
+    assert "grpo-run preflight RECIPE tries" in summary(RunRecord(status="failed", message=OF_INPUTS[0]), str(tmp_path))
+
+
+def test_the_run_folder_is_named_wherever_the_command_is() -> None:
+    message = "checkpoints cannot be written\n  = fix: make room, then grpo-run RUNDIR --resume"
+    record = RunRecord(status="interrupted", step=3, message=message, checkpoint="checkpoints/checkpoint-3")
+    told = summary(record, "my runs/one")
+    assert "RUNDIR" not in told
+    assert told.count("grpo-run 'my runs/one' --resume") == 2
+
+
 def test_a_record_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     record = RunRecord(status="completed", step=2, metrics={"reward_last": 1.0}, train_cpu_s=0.0)
     assert read_record(str(tmp_path)) is None
