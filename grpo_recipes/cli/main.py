@@ -56,6 +56,10 @@ class Commands(click.Group):
             # A run folder with the name of a command, and nothing that the command could be about.
             args, first = [os.path.join(os.curdir, arg) if arg == first else arg for arg in args], None
         if args and first not in COMMANDS and not (own & set(args[:1])):
+            if first == args[0] and not os.path.lexists(first) and "." not in first and os.sep not in first:
+                from grpo_recipes.cli.no_command import no_command
+
+                raise no_command(args, list(COMMANDS))
             args = ["run", *args]
         return super().parse_args(ctx, args)
 

@@ -1,0 +1,65 @@
+"""A first word that is neither a command nor a file gets the command that was meant."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grpo_recipes.cli.main import COMMANDS
+from grpo_recipes.cli.no_command import OTHER_NAMES
+
+
+@pytest.mark.parametrize("word", ["lst", "vaildate", "list", "train"])
+def test_a_file_of_that_name_is_a_recipe(
+    word: str, tmp_path: Path, grpo_run: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / word).write_text("")
+    answer = grpo_run(word)
+    assert answer.code == 2
+    assert answer.err.startswith(f"{word}:1:1: error: the file is empty")
+
+
+@pytest.mark.parametrize("word", ["recipe.yml", "recipes/list", "./list", "../vaildate"])
+def test_what_is_written_as_a_path_is_a_missing_file(
+    word: str, tmp_path: Path, grpo_run: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "there is no command" not in grpo_run(word).err
+
+
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        (["vaildate", "my recipe.yaml", "--strict"], "grpo-run validate 'my recipe.yaml' --strict"),
+        (["Validate", "a.yaml"], "grpo-run validate a.yaml"),
+        (["pre-flight", "a.yaml"], "grpo-run preflight a.yaml"),
+        (["dif", "a", "b"], "grpo-run diff a b"),
+        (["list"], "grpo-run init --list"),
+        (["train", "a.yaml"], "grpo-run RECIPE"),
+        (["resume", "runs/one"], "grpo-run RUNDIR --resume"),
+        (["mine"], "grpo-run mine.yaml"),
+        (["quickstart"], "grpo-run init quickstart writes the shipped recipe of this name"),
+        (["zzz"], "a recipe's file, or grpo-run --help for what each command does"),
+    ],
+    ids=lambda words: words[0] if isinstance(words, list) else "",
+)
+def test_a_word_that_is_none_gets_what_was_meant(
+    words: list[str], fix: str, tmp_path: Path, grpo_run: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text("")
+    answer = grpo_run(*words)
+    assert answer.code == 2
+    assert answer.out == ""
+    assert answer.err.splitlines() == [
+        f"error: there is no command {words[0]!r}",
+        f"  = because: no file here has this name, and the commands are {', '.join(COMMANDS)}",
+        f"  = fix: {fix}",
+    ]
+
+
+def test_other_names_are_no_commands_and_lead_to_some() -> None:
+    assert not OTHER_NAMES.keys() & COMMANDS.keys()
+    words = {fix.split()[1] for fix in OTHER_NAMES.values()}
+    assert words <= {*COMMANDS, "RECIPE", "RUNDIR", "--help", "--version"}
