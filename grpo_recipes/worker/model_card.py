@@ -18,18 +18,6 @@ from grpo_recipes.trust.redact import redact_value
 CARD_FILE = "README.md"
 SUMMARY_FILE = "run.json"
 SUMMARY_FORMAT = 1
-_VERSIONS = (
-    "python",
-    "torch",
-    "transformers",
-    "trl",
-    "peft",
-    "accelerate",
-    "datasets",
-    "bitsandbytes",
-    "deepspeed",
-    "vllm",
-)
 _FIGURES = ("reward", "reward_std", "kl", "entropy", "completions/mean_length", "completions/clipped_ratio")
 
 
@@ -73,7 +61,7 @@ def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: 
         "description": plan["recipe"].get("description", ""),
         "plan_sha256": digest,
         "grpo_recipes": plan["grpo_recipes"],
-        "stack": {name: plan["stack"].get(name) for name in _VERSIONS if plan["stack"].get(name)},
+        "stack": _installed(plan["stack"]),
         "world": plan["world"],
         "base_model": {**base, "commit": commit or plan["model"].get("commit")},
         "adapter": None if plan["arguments"]["LoraConfig"] is None else "lora",
@@ -91,6 +79,12 @@ def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: 
         "verified": record.get("verified") or {},
         "recipe": plan["recipe"],
     }
+
+
+def _installed(stack: dict[str, Any]) -> dict[str, str]:
+    """Python and the packages that were installed, of those that a run can need."""
+    named = {"python": stack.get("python"), **(stack.get("packages") or {})}
+    return {name: version for name, version in named.items() if version}
 
 
 def _data(data: dict[str, Any]) -> dict[str, Any]:

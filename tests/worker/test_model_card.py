@@ -10,6 +10,7 @@ import pytest
 import yaml
 from worker_runs import Trained, plan_of, planned_data, planned_reward
 
+from grpo_recipes.stack.stack import Stack, to_json_value
 from grpo_recipes.worker.model_card import hand_over
 
 Changes = dict[str, Any]
@@ -77,6 +78,16 @@ def test_the_card_has_the_measures_and_no_rows_of_the_data(tmp_path: Path) -> No
     assert "| digits | 0.2500 | 0.5000 |" in card
     assert summary["evaluation"]["after"]["reward"] == 0.5
     assert "private" not in card + json.dumps(summary)
+
+
+def test_the_card_has_the_packages_that_trained_the_model(tmp_path: Path) -> None:
+    packages = {"torch": "2.13.0+cpu", "trl": "1.16.0", "math-verify": "0.9.0", "vllm": None}
+    stack = Stack("3.11.7", packages, gpus=(), avx512_bf16=None, declared=False, origin="this machine")
+    model = handed_over(tmp_path, stack=to_json_value(stack))
+    versions = {"python": "3.11.7", "torch": "2.13.0+cpu", "trl": "1.16.0", "math-verify": "0.9.0"}
+    assert json.loads((model / "run.json").read_text())["stack"] == versions
+    rows = (model / "README.md").read_text().split("| package | version |\n")[1].split("\n\n")[0].splitlines()
+    assert rows[2:] == [f"| {name} | {version} |" for name, version in versions.items()]
 
 
 def test_what_a_recipe_says_stays_text_in_the_card(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def plan_of(
         "grpo_recipes": "0.1.0",
         "name": "sums",
         "recipe": {"recipe": 1, "name": "sums", "dataset": {"path": str(rows)}},
-        "stack": {"trl": "1.16.0", "gpus": []},
+        "stack": {"python": "3.11.7", "packages": {"trl": "1.16.0"}, "gpus": []},
         "vllm": None,
         "verified": {},
         "accept_drift": False,
