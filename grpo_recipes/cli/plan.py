@@ -9,6 +9,7 @@ from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
 from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.plan import to_json
+from grpo_recipes.report.findings_json import findings_json
 from grpo_recipes.report.findings_text import count_text, findings_text
 from grpo_recipes.report.plan_text import plan_text
 from grpo_recipes.resolve.expressible import expressible
@@ -43,7 +44,10 @@ def plan(
         raise Refusal("plan has one answer at a time\n  = fix: --json, or --recipe, or --minimal")
     resolution = resolved(recipe, chosen_stack(target), overrides, strict=strict, accepted=accepted)
     if resolution.refused or resolution.context is None:
-        click.echo(redact(findings_text(resolution.findings, recipe)), err=True)
+        if as_json:
+            click.echo(redact(findings_json({recipe: resolution.findings})))
+        else:
+            click.echo(redact(findings_text(resolution.findings, recipe)), err=True)
         click.echo(redact(f"\n{recipe}: {count_text(resolution.findings)}"), err=True)
         return EXIT_NOT_STARTED
     if as_recipe:

@@ -1,5 +1,6 @@
 """`grpo-run RECIPE`: check, plan, render, launch, and say what came of it. RUNDIR: the plan of an earlier run."""
 
+import json
 import os
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -8,7 +9,7 @@ from typing import Literal
 import click
 
 from grpo_recipes.cli.accept_option import accept_option
-from grpo_recipes.cli.launching import AnswerAlone, Changes, Ready, ask_trust, launched, names_a_plan
+from grpo_recipes.cli.launching import Changes, Ready, ask_trust, launched, names_a_plan
 from grpo_recipes.cli.node_commands import is_by_hand, print_commands
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
@@ -77,7 +78,7 @@ def run(
         raise Refusal("--target declares another machine; a run needs this one's stack\n  = fix: add --dry-run")
     changes = Changes(overrides, accepted, strict, accept_drift, begins_anew=out is not None)
     form: Literal["text", "json"] = "json" if as_json else "text"
-    ready = _ready(recipe, chosen_stack(target), changes, form if validate_only else None)
+    ready = _ready(recipe, chosen_stack(target), changes, form, is_alone=validate_only)
     if isinstance(ready, int):
         return ready
     plan = smoke_plan(ready.plan) if smoke and not ready.plan.smoke else ready.plan
@@ -88,7 +89,7 @@ def run(
         ask_trust(plan, allowed)
     folder = _write(plan, out, ready, is_code_pinned=not dry_run)
     if dry_run:
-        click.echo(redact(folder))
+        click.echo(redact(json.dumps({"folder": folder}) if as_json else folder))
         return EXIT_DONE
     if is_by_hand(plan):
         print_commands(plan, folder, as_json=as_json)
@@ -96,24 +97,26 @@ def run(
     return launched(folder, plan.world.engine, as_json=as_json, smoke=plan.smoke)
 
 
-def _ready(recipe: str, stack: Stack, changes: Changes, answer_alone: AnswerAlone) -> Ready | int:
-    """What a recipe or a plan launches, or the exit code where that is all."""
+def _ready(
+    recipe: str, stack: Stack, changes: Changes, form: Literal["text", "json"], *, is_alone: bool
+) -> Ready | int:
+    """What a recipe or a plan launches, or the exit code where that is all. is_alone: nothing is to be launched."""
     if names_a_plan(recipe):
         from grpo_recipes.cli.again import ready_again  # a recipe needs nothing of it
 
-        return ready_again(recipe, stack, changes, answer_alone)
+        return ready_again(recipe, stack, changes, form if is_alone else None)
     if changes.accept_drift:
         raise Refusal("--accept-drift is for a plan that was made before: a run folder, or its plan.json")
     resolution = resolved(recipe, stack, changes.overrides, strict=changes.strict, accepted=changes.accepted)
-    if answer_alone is not None:
-        return _answer(resolution, answer_alone)
+    if is_alone or (form == "json" and resolution.refused):
+        return _answer(resolution, form)
     _talk(resolution)
     if resolution.refused or resolution.context is None:
         return EXIT_NOT_STARTED
     return Ready(plan_of(resolution), merged_recipe_text(resolution.context.source))
 
 
-def _answer(resolution: Resolution, form: AnswerAlone) -> int:
+def _answer(resolution: Resolution, form: Literal["text", "json"]) -> int:
     if form == "json":
         click.echo(redact(findings_json({resolution.file: resolution.findings})))
     else:

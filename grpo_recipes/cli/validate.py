@@ -38,6 +38,7 @@ class _Validate(click.Command):
     default="text",
     help="Form of the answer: for people, programs, annotations of a GitHub workflow, or code scanning.",
 )
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option(
     "--fix",
     is_flag=True,
@@ -53,6 +54,7 @@ def validate(
     strict: bool,
     accepted: tuple[str, ...],
     form: str,
+    as_json: bool,
     fix: bool,
     asked: str | None,
     write: bool,
@@ -60,6 +62,7 @@ def validate(
     """Check recipes against the stack; exit 2 when one of them has an error."""
     if write and not fix:
         raise Refusal("--write writes what --fix prints\n  = fix: --fix --write")
+    form = "json" if as_json else form
     if fix and (overrides or form != "text"):
         raise Refusal("--fix mends the file; it goes with neither --set nor --format")
     stack = chosen_stack(target)
