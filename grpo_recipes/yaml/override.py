@@ -89,7 +89,7 @@ def _refused(container: object, part: str | int, override: Override, depth: int)
         if isinstance(container, dict):
             return None
         what = "a list" if isinstance(container, list) else f"the single value {shown(str(container), 40)}"
-        fix = f"{above}[0].{part}=..." if isinstance(container, list) else f"{above}={{{part}: ...}}"
+        fix = _in_item(part, override, depth, container) if isinstance(container, list) else f"{above}={{{part}: ...}}"
         message, because = f"{shown(above, 40)} has no keys", f"it is {what}"
     elif not isinstance(container, list):
         message, because = f"{shown(above, 40)} has no items", "it is not a list in the recipe"
@@ -102,6 +102,16 @@ def _refused(container: object, part: str | int, override: Override, depth: int)
         because = f"it has {count} item{'' if count == 1 else 's'}, counted from 0"
         fix = f"{above}[{count - 1}]" if count else f"{above}=[...]"
     return _refusal(ids.OVERRIDE_PLACE, message, key, override.mark, because, shown(fix, 100))
+
+
+def _in_item(part: str, override: Override, depth: int, container: list[Any]) -> str:
+    """The whole override with an item: `rewards.1.weight` meant the second one, `rewards.weight` says none."""
+    path = override.path
+    number = int(part) if part.isascii() and part.isdigit() else None
+    meant = (*path[:depth], 0, *path[depth:]) if number is None else (*path[:depth], number, *path[depth + 1 :])
+    if number is not None and number >= len(container):
+        return f"{dotted(path[:depth])}[{len(container) - 1}]" if container else f"{dotted(path[:depth])}=[...]"
+    return f"{dotted(meant)}={override.mark.line_text.partition('=')[2]}"
 
 
 def _refusal(rule: str, message: str, key: str, mark: Mark, because: str, fix: str) -> Finding:

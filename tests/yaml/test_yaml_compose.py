@@ -223,6 +223,24 @@ def test_override_without_a_place_is_one_finding(tmp_path: Path, override: str, 
     assert source.values == {"a": {"b": 1}, "r": [{"w": 1}, {"w": 2}]}
 
 
+@pytest.mark.parametrize(
+    ("override", "fix"),
+    [
+        ("r.1.w=5", "r[1].w=5"),
+        ("r.0={w: 5}", "r[0]={w: 5}"),
+        ("r.w=5", "r[0].w=5"),
+        ("r.2.w=5", "r[1]"),
+        ("r[0].w.x=5", "r[0].w={x: ...}"),
+    ],
+)
+def test_an_override_of_an_item_is_told_as_it_has_to_be_written(override: str, fix: str, tmp_path: Path) -> None:
+    (tmp_path / "r.yaml").write_text("a: {b: 1}\nr: [{w: 1}, {w: 2}]\n")
+    _, findings = compose(str(tmp_path / "r.yaml"), [override])
+    assert [finding.fix for finding in findings] == [fix]
+    if "=" in fix and "..." not in fix:
+        assert compose(str(tmp_path / "r.yaml"), [fix])[1] == []
+
+
 def test_marks_of_an_override_point_into_its_text(tmp_path: Path) -> None:
     (tmp_path / "r.yaml").write_text("a: {b: 1}\n")
     source = composed(str(tmp_path / "r.yaml"), "a.c={d: [yes, 2]}", "n.m=1")
