@@ -3,8 +3,9 @@
 import contextlib
 import json
 import os
+import shlex
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ from grpo_recipes.cli.launching import Changes, ask_trust, launched, names_a_pla
 from grpo_recipes.cli.node_commands import is_by_hand, print_commands
 from grpo_recipes.errors import EXIT_DONE, Refusal
 from grpo_recipes.launch.slurm_job import is_queued
+from grpo_recipes.launch.summary import status_line
 from grpo_recipes.lock.read_lock import Lock, read_lock
 from grpo_recipes.plan import Plan, to_json
 from grpo_recipes.render.written_again import write_again
@@ -29,10 +31,7 @@ _DEPTH = 3
 def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json: bool) -> int:
     """Continues from the newest whole checkpoint. Raises Refusal for a folder that cannot be continued."""
     if not names_a_plan(folder) and os.path.isfile(folder):
-        raise Refusal(
-            f"{folder} is a recipe, --resume goes on with a run\n"
-            f"  = fix: grpo-run RUNDIR --resume, with the folder that the run printed; {_newest_run(folder)}"
-        )
+        raise _recipe_instead(folder)
     lock = read_lock(folder)
     refuse_strange_entries(lock.folder)
     if lock.record is not None and lock.record.status == "completed":
@@ -87,14 +86,44 @@ def _unequal(name: str, was: object, now: object, depth: int) -> Iterator[str]:
         yield name
 
 
-def _newest_run(recipe: str) -> str:
-    """Words for the newest run folder of a recipe in runs/, where the runs are that named no other place."""
-    found: list[tuple[float, str]] = []
+def _recipe_instead(recipe: str) -> Refusal:
+    """The refusal of a recipe where a run belongs, with its runs in runs/, the place of those that named no other."""
+    found = _runs_of(recipe)
+    told = [f"  = because: {one.folder}: {one.words}" for one in found[:_SHOWN]]
+    open_ends = sorted((one for one in found if one.may_go_on), key=lambda one: not one.was_interrupted)
+    if open_ends:
+        fix = f"grpo-run {shlex.quote(open_ends[0].folder)} --resume"
+    elif found:
+        fix = f"none of them is to be gone on with; grpo-run {shlex.quote(recipe)} begins a new one"
+    else:
+        told = ["  = because: none of its runs is in runs/"]
+        fix = "grpo-run RUNDIR --resume, with the folder that the run printed"
+    return Refusal("\n".join([f"{recipe} is a recipe, --resume goes on with a run", *told, f"  = fix: {fix}"]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run folder of a recipe. words: how it stands."""
+
+    planned_at: float
+    folder: str
+    words: str
+    may_go_on: bool
+    was_interrupted: bool
+
+
+def _runs_of(recipe: str) -> list[_Run]:
+    """Those in runs/, the newest first."""
+    found: list[_Run] = []
     for plan in Path("runs").glob("*/plan.json"):
         with contextlib.suppress(Refusal, OSError):
-            if read_lock(str(plan)).plan.recipe_file == os.path.abspath(recipe):
-                found.append((plan.stat().st_mtime, str(plan.parent)))
-    return f"its newest one here is {max(found)[1]}" if found else "none of this recipe is in runs/"
+            lock = read_lock(str(plan))
+            if lock.plan.recipe_file == os.path.abspath(recipe):
+                status = None if lock.record is None else lock.record.status
+                words = "planned, and not started" if lock.record is None else status_line(lock.record)
+                is_open, is_cut = status not in (None, "completed"), status in ("interrupted", "running")
+                found.append(_Run(plan.stat().st_mtime, str(plan.parent), words, is_open, is_cut))
+    return sorted(found, key=lambda one: one.planned_at, reverse=True)
 
 
 def _refuse_another_start(folder: str, old: Plan, new: Plan) -> None:

@@ -26,7 +26,7 @@ def summary(record: RunRecord, folder: str | None = None) -> str:
     folder: the run folder, whose metrics.jsonl tells the first reward; the record has the last alone.
     """
     named = "RUNDIR" if folder is None else shlex.quote(folder)
-    lines = [_status_line(record)]
+    lines = [status_line(record)]
     if record.message:
         told = record.message.replace("grpo-run RUNDIR", f"grpo-run {named}")
         lines += [f"  {line}" for line in told.splitlines()]
@@ -40,7 +40,8 @@ def summary(record: RunRecord, folder: str | None = None) -> str:
     return redact("\n".join(lines) + "\n")
 
 
-def _status_line(record: RunRecord) -> str:
+def status_line(record: RunRecord) -> str:
+    """How a run stands, on one line: "interrupted at step 3 of 9"."""
     if record.step is None:
         return record.status
     of = f" of {record.max_steps}" if record.max_steps is not None else ""

@@ -1,6 +1,7 @@
 """A run that did not end is gone on with, and only with what it was started with."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,15 +120,29 @@ def test_a_smoke_run_folder_is_a_smoke_run_again(tmp_path: Path, grpo_run: Calla
     assert (plan["smoke"], plan["arguments"]["GRPOConfig"]["max_steps"]) == (True, 2)
 
 
-def test_a_recipe_with_resume_is_told_the_folder_of_its_newest_run(
+def test_a_recipe_with_resume_is_told_its_runs_and_which_can_be_gone_on_with(
     tmp_path: Path, grpo_run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     recipe = str(Path(__file__).parents[2] / "recipes" / "quickstart.yaml")
-    assert "none of this recipe is in runs/" in grpo_run(recipe, "--resume").err
+    assert "= because: none of its runs is in runs/" in grpo_run(recipe, "--resume").err
     stack = "trl==1.16.0,transformers==5.23.0,peft==0.21.2,accelerate==1.15.0,torch==2.13.0,gpus=0"
-    assert grpo_run(recipe, "--dry-run", "--target", stack, "--out", "runs/mine").code == 0
+    ends = {"failed": 1, "interrupted": 3, "completed": 9, "planned": None}
+    for place, (name, step) in enumerate(ends.items()):
+        run = tmp_path / "runs" / name
+        assert grpo_run(recipe, "--dry-run", "--target", stack, "--out", str(run)).code == 0
+        os.utime(run / "plan.json", (place, place))
+        if step is not None:
+            (run / "run.json").write_text(json.dumps({"run": 1, "status": name, "step": step, "max_steps": 9}))
     answer = grpo_run(recipe, "--resume")
     assert (answer.code, answer.out) == (2, "")
-    assert "= fix: grpo-run RUNDIR --resume" in answer.err
-    assert "its newest one here is runs/mine" in answer.err
+    assert answer.err.splitlines()[1:] == [
+        "  = because: runs/planned: planned, and not started",
+        "  = because: runs/completed: completed at step 9 of 9",
+        "  = because: runs/interrupted: interrupted at step 3 of 9",
+        "  = because: runs/failed: failed at step 1 of 9",
+        "  = fix: grpo-run runs/interrupted --resume",
+    ]
+    for name in ("failed", "interrupted"):
+        (tmp_path / "runs" / name / "run.json").write_text(json.dumps({"run": 1, "status": "completed"}))
+    assert f"grpo-run {recipe} begins a new one" in grpo_run(recipe, "--resume").err
