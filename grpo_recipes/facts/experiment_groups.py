@@ -39,6 +39,8 @@ KEYS: Mapping[str, str] = {
     "grpo.num_generations": "effective batch",
     "grpo.optimizer_steps_per_generation": "effective batch",
     "training.prompts_per_step": "effective batch",
+    "training.cut.processes": "effective batch",
+    "training.cut.per_device_train_batch_size": "effective batch",
 } | {
     name: group
     for group, names in {

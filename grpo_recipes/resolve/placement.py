@@ -221,7 +221,7 @@ def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding
             fix=f"write it as {close[0]}",
             patch=(Patch(path, remove=True), Patch(right, value)),
         )
-    everywhere = {key.rpartition(".")[2]: key for key in recipe_keys()}
+    everywhere = {key.rpartition(".")[2]: key for key in reversed(recipe_keys())}
     everywhere.update({f.name: f.home or f"trl.{f.name}" for f in classified_fields().values() if not f.owner})
     close = nearest_words(name, list(everywhere), cutoff=0.8)
     if not close or everywhere[close[0]].startswith("rewards."):
@@ -243,7 +243,7 @@ def _two_of_one(path: Path, right: Path, where: str, source: Source) -> Finding:
 
 
 def _section_keys(path: Path, facts: Facts) -> list[str]:
-    top = str(path[0]) if len(path) > 1 else ""
+    top = dotted(path[:-1])
     model = sections().get(top)
     keys = list(model.model_fields) if model is not None else []
     keys.extend(facts.fields(OPEN_SECTIONS[top]) or ()) if top in OPEN_SECTIONS else None

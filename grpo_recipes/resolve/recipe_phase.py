@@ -1,6 +1,7 @@
 """Phase 1, recipe: the merged values become a checked Recipe and settings with their lines."""
 
 import copy
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +25,8 @@ STAND_INS: dict[Path, object] = {
     ("dataset", "path"): "-",
     ("rewards",): [{"name": "exact_match"}],
     ("training",): {"prompts_per_step": 1},
+    ("training", "cut", "processes"): 1,
+    ("training", "cut", "per_device_train_batch_size"): 1,
 }
 
 
@@ -87,11 +90,19 @@ def recipe_settings(recipe: Recipe, source: Source, refused: frozenset[Path]) ->
     for name in type(recipe).model_fields:
         value = getattr(recipe, name)
         if isinstance(value, BaseModel):
-            for key in (*type(value).model_fields, *(value.model_extra or ())):
-                settings.append(_setting((name, key), getattr(value, key), source, refused))
+            settings.extend(_of_section((name,), value, source, refused))
         else:
             settings.append(_setting((name,), _plain(value), source, refused))
     return Settings(settings)
+
+
+def _of_section(path: Path, section: BaseModel, source: Source, refused: frozenset[Path]) -> Iterator[Setting]:
+    for key in (*type(section).model_fields, *(section.model_extra or ())):
+        value = getattr(section, key)
+        if isinstance(value, BaseModel):
+            yield from _of_section((*path, key), value, source, refused)
+        else:
+            yield _setting((*path, key), value, source, refused)
 
 
 def _plain(value: object) -> object:

@@ -14,10 +14,10 @@ from math import gcd
 
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules.cut import MICRO_BATCH, SIZE, claimed, is_kept
 from grpo_recipes.settings import Setting
 
 ID = "BAT001"
-MICRO_BATCH = "GRPOConfig.per_device_train_batch_size"
 ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
 STEPS_PER_GENERATION = "GRPOConfig.steps_per_generation"
 OWNS = (MICRO_BATCH, ACCUMULATION, STEPS_PER_GENERATION)
@@ -42,7 +42,9 @@ def _micro_batch(context: Context, per_process: int, processes: int) -> int | No
     The largest divisor of the process' completions whose tokens fit; where the target asks for whole groups, the
     smallest that has them rather than none; one prompt, or all completions, where the experiment is no other.
     """
-    generations = context.whole("GRPOConfig.num_generations")
+    generations, cut = context.whole("GRPOConfig.num_generations"), claimed(context, SIZE)
+    if cut is not None:
+        return cut
     if context.value("batch.one_prompt") is True:
         return generations if per_process % generations == 0 else None
     if context.value("batch.in_one_piece") is True:
@@ -82,6 +84,8 @@ def decide(context: Context) -> Iterator[Setting]:
 
 def _why(context: Context, size: int, per_process: int) -> str:
     """Why the micro-batch has this size."""
+    if claimed(context, SIZE) is not None:
+        return f"{SIZE} is {size}"
     for key in ("batch.one_prompt", "batch.in_one_piece"):
         if context.value(key) is True:
             return context.settings[key].why
@@ -101,9 +105,10 @@ def _trl_fields(context: Context) -> list[str]:
 
 def _from_trl_fields(context: Context) -> Iterator[Setting]:
     if context.value(MICRO_BATCH) == "auto":
-        one_prompt = context.value("batch.one_prompt") is True
-        size = context.whole("GRPOConfig.num_generations") if one_prompt else 8
+        one_prompt, cut = context.value("batch.one_prompt") is True, claimed(context, SIZE)
+        size = cut or (context.whole("GRPOConfig.num_generations") if one_prompt else 8)
         why = context.settings["batch.one_prompt"].why if one_prompt else "TRL's own default"
+        why = why if cut is None else f"{SIZE} is {size}"
         yield decided(MICRO_BATCH, size, ID, why, context.settings)
     if context.value(ACCUMULATION) is None:
         yield decided(ACCUMULATION, 1, ID, "TRL's own default", context.settings)
@@ -131,7 +136,7 @@ def check(context: Context) -> Iterator[Finding]:
             fix=f"remove {key.rpartition('.')[2]}",
             patch=[Patch(context.settings[key].path or (), remove=True)],
         )
-    if not trl_fields:
+    if not trl_fields and is_kept(context):
         yield from _split(context)
 
 

@@ -3,28 +3,22 @@
 loss_type bnpo divides by the tokens of the micro-batch, and top_entropy_quantile below 1 takes its threshold from the
 tokens of the micro-batch. With accumulation, or with bnpo in several processes, the same recipe gives another gradient
 on another machine (measured: up to a fifth), and one that differs between releases, since they fill micro-batches in
-different orders. So both are refused beyond one process and one accumulation step. With `per_device_train_batch_size:
-auto` one process takes all completions of a step at once, also where the target knows no dapo, which bnpo is then.
+different orders. So both are refused beyond one process and one accumulation step, unless `training.cut` makes the
+cut a part of the experiment. With `per_device_train_batch_size: auto` one process takes all completions of a step at
+once, also where the target knows no dapo, which bnpo is then.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules.cut import LOSS, MICRO_BATCH, QUANTILE, depends_on_the_cut, has_cut
 from grpo_recipes.settings import Setting
 
 ID = "LOS001"
 OWNS = ("batch.in_one_piece",)
 ORDER = 6
-LOSS, QUANTILE = "GRPOConfig.loss_type", "GRPOConfig.top_entropy_quantile"
-MICRO_BATCH, ACCUMULATION = "GRPOConfig.per_device_train_batch_size", "GRPOConfig.gradient_accumulation_steps"
-
-
-def _depends(context: Context) -> str | None:
-    """The key of the value that depends on the micro-batch, None without one."""
-    if context.value(LOSS) == "bnpo":
-        return LOSS
-    return QUANTILE if context.value(QUANTILE) != 1 else None
+ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
 
 
 def _knows_dapo(context: Context) -> bool:
@@ -36,9 +30,9 @@ def _knows_dapo(context: Context) -> bool:
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    if context.value("world.num_processes") != 1:
+    if context.value("world.num_processes") != 1 or has_cut(context):
         return
-    key = _depends(context)
+    key = depends_on_the_cut(context)
     if key is not None:
         why = f"{key.partition('.')[2]} {context.value(key)} depends on the micro-batch, so it is the whole batch"
         yield decided(OWNS[0], True, ID, why, context.settings)
@@ -48,9 +42,9 @@ def decide(context: Context) -> Iterator[Setting]:
 
 
 def check(context: Context) -> Iterator[Finding]:
-    key = _depends(context)
+    key = depends_on_the_cut(context)
     processes, accumulation = context.whole("world.num_processes"), context.whole(ACCUMULATION)
-    if key is None or processes * accumulation == 1:
+    if key is None or has_cut(context) or processes * accumulation == 1:
         return
     name, value, size = key.partition(".")[2], context.value(key), context.whole(MICRO_BATCH)
     fix, patch = _way_out(context, key, size * accumulation)

@@ -5,6 +5,9 @@
 or one on each machine without. This machine's GPUs are counted for all; where those of a declared target are not said,
 one is planned for.
 
+Where `training.cut` says how many processes the experiment has, `auto` takes so many GPUs of those that are there, and
+so many processes on the CPU; GPUs that are not known are taken to be enough. More than there are is for BAT006 to tell.
+
 A vLLM server of the run takes its GPUs first: the last `vllm_server.gpus` of the only machine, and of several machines
 the whole last one.
 """
@@ -12,6 +15,7 @@ the whole last one.
 from collections.abc import Iterator
 
 from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules.cut import PROCESSES, claimed
 from grpo_recipes.rules.machines import NODES, has_server_node, machines
 from grpo_recipes.rules.own_server import GPUS, starts_server
 from grpo_recipes.settings import Setting
@@ -44,6 +48,8 @@ def decide(context: Context) -> Iterator[Setting]:
     asked = context.value("launch.num_processes")
     if isinstance(asked, int):
         yield decided("world.num_processes", asked, ID, "launch.num_processes says so", context.settings)
+    elif not gpus and (cut := claimed(context, PROCESSES)) is not None:
+        yield decided("world.num_processes", cut, ID, f"{PROCESSES} is {cut}", context.settings)
     else:
         one = "one process per GPU" if gpus else "one process" if nodes == 1 else "one process on each machine"
         yield decided("world.num_processes", gpus or nodes, ID, f"{one}, {why}", context.settings)
@@ -71,14 +77,30 @@ def _gpus(context: Context) -> tuple[int, str]:
         return asked, f"launch.gpus_per_node is {asked}"
     if context.stack.gpus is None:
         return _assumed(context)
-    count = len(context.stack.gpus)
-    return count, f"{context.stack.origin} has {count} GPU{'' if count == 1 else 's'}"
+    count, needed = len(context.stack.gpus), _of_the_cut(context)
+    why = f"{context.stack.origin} has {count} GPU{'' if count == 1 else 's'}"
+    if needed is not None and needed < count:
+        return needed, f"{why}, and {PROCESSES} is {claimed(context, PROCESSES)}"
+    return count, why
 
 
 def _assumed(context: Context) -> tuple[int, str]:
-    """One GPU for the trainer, and those of its server."""
-    why = f"the GPUs of {context.stack.origin} are not known, one is assumed"
+    """One GPU for the trainer, or those of the recipe's cut, and those of its server."""
+    needed, why = _of_the_cut(context), f"the GPUs of {context.stack.origin} are not known, one is assumed"
+    if needed is not None:
+        return needed, f"the GPUs of {context.stack.origin} are not known, those of {PROCESSES} are assumed"
     wanted = context.settings.get(GPUS)
     if not starts_server(context) or wanted is None or not isinstance(wanted.value, int):
         return 1, why
     return (wanted.value if has_server_node(context) else 1 + wanted.value), f"{why} to train on"
+
+
+def _of_the_cut(context: Context) -> int | None:
+    """GPUs of each machine for the processes that the recipe claims, and for its server; None without a claim."""
+    processes, wanted = claimed(context, PROCESSES), context.settings.get(GPUS)
+    if processes is None:
+        return None
+    of_training = -(-processes // _training_nodes(context)[0])
+    if not starts_server(context) or wanted is None or not isinstance(wanted.value, int):
+        return of_training
+    return max(of_training, wanted.value) if has_server_node(context) else of_training + wanted.value

@@ -19,7 +19,7 @@ def section_model(annotation: object) -> type[BaseModel] | None:
 
 @cache
 def sections() -> Mapping[str, type[BaseModel]]:
-    """Section name -> model; the top level is "", a reward is "rewards"."""
+    """Section name -> model; the top level is "", a reward is "rewards", a section of a section "training.cut"."""
     found: dict[str, type[BaseModel]] = {"": Recipe}
     for name, field in Recipe.model_fields.items():
         model = section_model(field.annotation)
@@ -27,6 +27,9 @@ def sections() -> Mapping[str, type[BaseModel]]:
             found[name] = model
         elif name == "rewards":
             found[name] = section_model(get_args(field.annotation)[0]) or Recipe
+    for section, model in list(found.items()):
+        below = {name: section_model(field.annotation) for name, field in model.model_fields.items() if section}
+        found |= {f"{section}.{name}": inner for name, inner in below.items() if inner is not None}
     return found
 
 

@@ -16,6 +16,19 @@ from grpo_recipes.schemas.section import (
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
+class Cut(Section):
+    """How the batch is cut, as a part of the experiment.
+
+    Each process computes the loss of one micro-batch after the other. loss_type bnpo and top_entropy_quantile give
+    another gradient for each cut, so with them it is said here. A run with another cut is refused.
+    """
+
+    processes: PositiveInt
+    """Training processes in all. launch.num_processes: auto takes so many, one per GPU or all of them on the CPU."""
+    per_device_train_batch_size: PositiveInt
+    """Completions per micro-batch and process."""
+
+
 class Training(Section):
     """The optimizer and its steps."""
 
@@ -23,7 +36,11 @@ class Training(Section):
     """Prompts per optimizer step over all processes, the same on 1 GPU and on 64. null only where TRL's own
     batch fields are written under `trl`."""
     per_device_train_batch_size: PositiveInt | Auto = "auto"
-    """Completions per micro-batch and process. The machine's: accumulation is derived from it."""
+    """Completions per micro-batch and process. The machine's: accumulation is derived from it. auto: that of `cut`,
+    else the largest within 16384 completion tokens."""
+    cut: Cut | None = None
+    """Processes and micro-batch where they are part of the experiment: it runs on so many processes and on no others.
+    null: the machine's, and nothing that depends on them is taken."""
     max_steps: PositiveInt | None = None
     """Optimizer steps. null: num_train_epochs decides."""
     num_train_epochs: PositiveFloat = 3.0

@@ -1,4 +1,4 @@
-"""LOS001 to LOS005: what the releases make of a loss, by the gradient of completions that are the same for all.
+"""LOS001 to LOS005, BAT006: what the releases make of a loss, by the gradient of completions that are the same for all.
 
 The rules refuse on exactly the stacks where the gradient is another one.
 """

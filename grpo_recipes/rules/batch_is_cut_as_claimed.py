@@ -1,0 +1,58 @@
+"""A batch that is cut for the experiment is cut so in the run, or the recipe is refused.
+
+`training.cut` says how many processes share the batch and how many completions each takes at a time. Losses that
+depend on it (loss_type bnpo, top_entropy_quantile; see LOS001) are those of this cut and of no other: with four times
+the processes the same recipe has another gradient. So other processes and another micro-batch are refused. A recipe
+without such a loss trains on the same for every cut; there the claim can go.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.cut import MICRO_BATCH, PROCESSES, SIZE, WHOLE, claimed, depends_on_the_cut
+
+ID = "BAT006"
+WORLD = "world.num_processes"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    processes, size = claimed(context, PROCESSES), claimed(context, SIZE)
+    if processes is not None and processes != context.whole(WORLD):
+        yield _other_world(context, processes)
+    if size is not None and context.value(MICRO_BATCH) != size:
+        yield _two_sizes(context, size)
+
+
+def _other_world(context: Context, processes: int) -> Finding:
+    made, gpus = context.whole(WORLD), context.whole("world.gpus")
+    instead = "remove training.cut"
+    key = depends_on_the_cut(context)
+    if key is not None:
+        name = key.partition(".")[2]
+        instead += f" and write {name}: {WHOLE[key]}, since {name} {context.value(key)} depends on it"
+    can_be_asked_for = context.given("launch.num_processes") and gpus in (0, processes)
+    so_many = f"launch.num_processes: {processes}" if can_be_asked_for or not gpus else f"{processes} GPUs to train on"
+    return context.finding(
+        ID,
+        f"the batch is cut for {processes} process{'' if processes == 1 else 'es'}, and {made} would train",
+        PROCESSES,
+        because=[
+            f"{processes} is {PROCESSES} ({context.origin(PROCESSES)}), a part of the experiment",
+            f"{made}: {context.settings[WORLD].why}",
+        ],
+        fix=f"{so_many}; or to run elsewhere, {instead}",
+        patch=[Patch(("launch", "num_processes"), processes)] if can_be_asked_for else [],
+    )
+
+
+def _two_sizes(context: Context, size: int) -> Finding:
+    own = context.value(MICRO_BATCH)
+    return context.finding(
+        ID,
+        f"training.per_device_train_batch_size {own} and that of training.cut, {size}, disagree",
+        MICRO_BATCH,
+        because=["one of them cuts the batch, and the cut is a part of the experiment"],
+        fix=f"remove per_device_train_batch_size, or {SIZE}: {own}",
+        patch=[Patch(("training", "per_device_train_batch_size"), remove=True)],
+    )
