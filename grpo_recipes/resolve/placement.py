@@ -72,6 +72,14 @@ OTHER_SECTIONS = {
     "sampling": "generation",
 }
 
+PROMPTS: Path = ("training", "prompts_per_step")
+# What follows from the prompts of a step, and is written under `trl` only without them.
+DERIVED = {
+    "gradient_accumulation_steps": "the accumulation, with the processes and the micro-batch",
+    "steps_per_generation": "the generations, with grpo.optimizer_steps_per_generation",
+    "generation_batch_size": "the generations, with grpo.optimizer_steps_per_generation",
+}
+
 
 def _section_of_another_name(path: Path, value: object, source: Source) -> Finding | None:
     section = OTHER_SECTIONS.get(str(path[0])) if len(path) == 1 and isinstance(value, dict) else None
@@ -177,6 +185,8 @@ def _elsewhere(path: Path, value: object, facts: Facts, source: Source) -> Findi
         return _move(path, named[0], value, message, source)
     field = classified_fields().get(name)
     if field is not None and section != "trl":
+        if name in DERIVED and _at(source, PROMPTS) is not None:
+            return _derived(path, message, source)
         if field.home:
             return _move(path, field.home, value, message, source)
         if field.owner:
@@ -195,6 +205,20 @@ def _elsewhere(path: Path, value: object, facts: Facts, source: Source) -> Findi
         if open_section != section and name in (facts.fields(owner) or {}):
             return _move(path, f"{open_section}.{name}", value, message, source)
     return None
+
+
+def _derived(path: Path, message: str, source: Source) -> Finding:
+    """The finding for a batch field of TRL beside the prompts that it would contradict, wherever it stood."""
+    return Finding(
+        UNKNOWN_KEY,
+        "error",
+        message,
+        dotted(path),
+        source.mark(path),
+        because=(f"{dotted(PROMPTS)}, which is written too, gives {DERIVED[str(path[-1])]}",),
+        fix=f"remove {path[-1]}",
+        patch=(Patch(path, remove=True),),
+    )
 
 
 def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding | None:

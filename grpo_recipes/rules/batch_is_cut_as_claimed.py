@@ -10,7 +10,16 @@ from collections.abc import Iterator
 
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.cut import MICRO_BATCH, PROCESSES, SIZE, WHOLE, claimed, depends_on_the_cut
+from grpo_recipes.rules.cut import (
+    MICRO_BATCH,
+    PROCESSES,
+    SIZE,
+    WHOLE,
+    claimed,
+    depends_on_the_cut,
+    has_its_micro_batch,
+    has_its_processes,
+)
 
 ID = "BAT006"
 WORLD = "world.num_processes"
@@ -18,9 +27,9 @@ WORLD = "world.num_processes"
 
 def check(context: Context) -> Iterator[Finding]:
     processes, size = claimed(context, PROCESSES), claimed(context, SIZE)
-    if processes is not None and processes != context.whole(WORLD):
+    if processes is not None and not has_its_processes(context):
         yield _other_world(context, processes)
-    if size is not None and context.value(MICRO_BATCH) != size:
+    if size is not None and not has_its_micro_batch(context):
         yield _two_sizes(context, size)
 
 

@@ -33,12 +33,19 @@ def claimed(context: Context, key: str) -> int | None:
     return setting.value
 
 
-def is_kept(context: Context) -> bool:
-    """Whether the run is cut as the recipe claims; one that claims nothing is."""
-    if not has_cut(context):
-        return True
-    made = {PROCESSES: "world.num_processes", SIZE: MICRO_BATCH}
-    return all(claimed(context, key) == context.value(value) for key, value in made.items())
+def has_its_processes(context: Context) -> bool:
+    """Whether so many processes train as the recipe claims; one that claims nothing has them."""
+    return claimed(context, PROCESSES) in (None, context.value("world.num_processes"))
+
+
+def has_its_micro_batch(context: Context) -> bool:
+    """Whether a micro-batch that is written is the one that the recipe claims."""
+    return not context.given(MICRO_BATCH) or claimed(context, SIZE) in (None, context.value(MICRO_BATCH))
+
+
+def micro_batch_key(context: Context) -> str:
+    """Where the recipe says the micro-batch that is used."""
+    return SIZE if has_cut(context) and not context.given(MICRO_BATCH) else MICRO_BATCH
 
 
 def micro_batch_patches(context: Context, size: object) -> list[Patch]:

@@ -14,16 +14,20 @@ from math import gcd
 
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context, decided
-from grpo_recipes.rules.cut import MICRO_BATCH, SIZE, claimed, is_kept
+from grpo_recipes.rules.cut import MICRO_BATCH, SIZE, claimed, has_its_micro_batch, has_its_processes, micro_batch_key
 from grpo_recipes.settings import Setting
 
 ID = "BAT001"
 ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
 STEPS_PER_GENERATION = "GRPOConfig.steps_per_generation"
+TRL_FIELDS = (ACCUMULATION, STEPS_PER_GENERATION, "GRPOConfig.generation_batch_size")
 OWNS = (MICRO_BATCH, ACCUMULATION, STEPS_PER_GENERATION)
 ORDER = 10
 COMPLETION_TOKENS = 16384
 """A micro-batch holds at most so many completion tokens; more gains no speed and costs activations."""
+USUAL_PROMPTS = 16
+TRIED = 100_000
+"""So many micro-batches below one that cannot be are looked at for one that can."""
 
 
 def _completions(context: Context) -> tuple[int, int, int]:
@@ -49,13 +53,18 @@ def _micro_batch(context: Context, per_process: int, processes: int) -> int | No
         return generations if per_process % generations == 0 else None
     if context.value("batch.in_one_piece") is True:
         return per_process
-    groups = generations if context.value("batch.whole_groups") is True else 1
-    smallest = groups // gcd(groups, processes)
+    smallest = _smallest(context, processes)
     if per_process % smallest:
         return None
     limit = max(1, COMPLETION_TOKENS // context.whole("GRPOConfig.max_completion_length"))
     sizes = (smallest * count for count in range(min(limit, per_process) // smallest, 0, -1))
     return next((size for size in sizes if per_process % size == 0), smallest)
+
+
+def _smallest(context: Context, processes: int) -> int:
+    """The smallest micro-batch that the target takes; every other one is a multiple of it."""
+    groups = context.whole("GRPOConfig.num_generations") if context.value("batch.whole_groups") is True else 1
+    return groups // gcd(groups, processes)
 
 
 def decide(context: Context) -> Iterator[Setting]:
@@ -99,8 +108,7 @@ def _why(context: Context, size: int, per_process: int) -> str:
 
 def _trl_fields(context: Context) -> list[str]:
     """TRL's own batch fields that the user wrote; null is nothing."""
-    keys = (ACCUMULATION, STEPS_PER_GENERATION, "GRPOConfig.generation_batch_size")
-    return [key for key in keys if context.given(key) and context.settings[key].value is not None]
+    return [key for key in TRL_FIELDS if context.given(key) and context.settings[key].value is not None]
 
 
 def _from_trl_fields(context: Context) -> Iterator[Setting]:
@@ -117,15 +125,8 @@ def _from_trl_fields(context: Context) -> Iterator[Setting]:
 def check(context: Context) -> Iterator[Finding]:
     trl_fields = _trl_fields(context)
     if context.value("training.prompts_per_step") is None:
-        if not trl_fields:
-            yield context.finding(
-                ID,
-                "`training` lacks prompts_per_step",
-                "training.prompts_per_step",
-                because=["nothing else says how large the batch is"],
-                fix="prompts_per_step: 16",
-                patch=[Patch(("training", "prompts_per_step"), 16)],
-            )
+        if not trl_fields and not _misplaced(context):
+            yield _missing(context)
         return
     for key in [key for key in trl_fields if not context.settings[key].refused]:
         yield context.finding(
@@ -136,42 +137,119 @@ def check(context: Context) -> Iterator[Finding]:
             fix=f"remove {key.rpartition('.')[2]}",
             patch=[Patch(context.settings[key].path or (), remove=True)],
         )
-    if not trl_fields and is_kept(context):
+    if not trl_fields and has_its_processes(context) and has_its_micro_batch(context):
         yield from _split(context)
 
 
+def _misplaced(context: Context) -> bool:
+    """Whether a batch field of TRL stands beside the micro-batch, which is told where it belongs."""
+    written = context.source.values.get("training")
+    return isinstance(written, dict) and any(written.get(key.partition(".")[2]) is not None for key in TRL_FIELDS)
+
+
+def _missing(context: Context) -> Finding:
+    """The finding for a batch of which nothing says how large it is."""
+    size, generations = context.value(MICRO_BATCH), context.whole("GRPOConfig.num_generations")
+    at_once = context.whole("world.num_processes") * (size if isinstance(size, int) else 1)
+    least = at_once // gcd(at_once, generations)
+    prompts = -(-USUAL_PROMPTS // least) * least
+    return context.finding(
+        ID,
+        "`training` lacks prompts_per_step",
+        "training.prompts_per_step",
+        because=["nothing else says how large the batch is"],
+        fix=f"prompts_per_step: {prompts}",
+        patch=[Patch(("training", "prompts_per_step"), prompts)],
+    )
+
+
 def _split(context: Context) -> Iterator[Finding]:
+    _, completions, processes = _completions(context)
+    size, cut = context.value(MICRO_BATCH), claimed(context, SIZE)
+    if cut is not None and completions % (processes * cut):
+        yield _not_of_the_cut(context, cut)
+    elif completions % processes:
+        yield _not_shared(context)
+    elif isinstance(size, int) and completions // processes % size:
+        yield _not_cut(context, size)
+
+
+def _not_of_the_cut(context: Context, size: int) -> Finding:
+    """The finding for a step that is no whole number of micro-batches in each process of the claimed cut."""
+    prompts, completions, processes = _completions(context)
+    at_once, generations = processes * size, completions // prompts
+    least = at_once // gcd(at_once, generations)
+    better, smaller = -(-prompts // least) * least, []
+    if completions % processes == 0:
+        smaller = [f"{SIZE}: {_nearest_below(context, completions // processes, processes, size)}"]
+    return context.finding(
+        ID,
+        f"{completions} completions per step cannot be cut into micro-batches of {size} in {_counted(processes)}",
+        micro_batch_key(context),
+        because=[
+            _made_of(context, prompts, generations),
+            f"{SIZE} {size} ({context.origin(SIZE)}) x {_counted(processes)} are {at_once} at a time",
+        ],
+        fix=", or ".join([f"prompts_per_step: {better}", *smaller]),
+        patch=[Patch(("training", "prompts_per_step"), better)],
+    )
+
+
+def _not_shared(context: Context) -> Finding:
+    """The finding for completions that are not the same number in each process."""
     prompts, completions, processes = _completions(context)
     generations = completions // prompts
-    if completions % processes:
-        least = processes // gcd(processes, generations)
-        better = -(-prompts // least) * least
-        fewer = next(number for number in range(processes - 1, 0, -1) if completions % number == 0)
-        yield context.finding(
-            ID,
-            f"{completions} completions per step cannot be split over {processes} processes",
-            "training.prompts_per_step",
-            because=[
-                f"{completions} = prompts_per_step {prompts} ({context.origin('training.prompts_per_step')})"
-                f" x num_generations {generations} ({context.origin('GRPOConfig.num_generations')})",
-                f"{processes} processes: {context.settings['world.num_processes'].why}",
-            ],
-            fix=f"prompts_per_step: {better}, or launch.num_processes: {fewer} for the same experiment",
-            patch=[Patch(("training", "prompts_per_step"), better)],
-        )
-        return
-    size, per_process = context.whole(MICRO_BATCH), completions // processes
-    if per_process % size:
-        better = _micro_batch(context, per_process, processes) or per_process
-        yield context.finding(
-            ID,
-            f"{per_process} completions per process cannot be cut into micro-batches of {size}",
-            MICRO_BATCH,
-            because=[
-                f"{per_process} = prompts_per_step {prompts} ({context.origin('training.prompts_per_step')})"
-                f" x num_generations {generations} ({context.origin('GRPOConfig.num_generations')})"
-                f" / {processes} process{'' if processes == 1 else 'es'}",
-            ],
-            fix=f"per_device_train_batch_size: {better}",
-            patch=[Patch(("training", "per_device_train_batch_size"), better)],
-        )
+    least = processes // gcd(processes, generations)
+    better = -(-prompts // least) * least
+    fewer = next(number for number in range(processes - 1, 0, -1) if completions % number == 0)
+    return context.finding(
+        ID,
+        f"{completions} completions per step cannot be split over {processes} processes",
+        "training.prompts_per_step",
+        because=[
+            _made_of(context, prompts, generations),
+            f"{processes} processes: {context.settings['world.num_processes'].why}",
+        ],
+        fix=f"prompts_per_step: {better}, or launch.num_processes: {fewer} for the same experiment",
+        patch=[Patch(("training", "prompts_per_step"), better)],
+    )
+
+
+def _not_cut(context: Context, size: int) -> Finding:
+    """The finding for a micro-batch that a process' completions are no multiple of."""
+    prompts, completions, processes = _completions(context)
+    per_process = completions // processes
+    better = _nearest_below(context, per_process, processes, size)
+    made_of = _made_of(context, prompts, completions // prompts).partition(" = ")[2]
+    return context.finding(
+        ID,
+        f"{per_process} completions per process cannot be cut into micro-batches of {size}",
+        MICRO_BATCH,
+        because=[f"{per_process} = {made_of} / {_counted(processes)}"],
+        fix=f"per_device_train_batch_size: {better}",
+        patch=[Patch(("training", "per_device_train_batch_size"), better)],
+    )
+
+
+def _nearest_below(context: Context, per_process: int, processes: int, size: int) -> int:
+    """The largest micro-batch up to a size that can be: a larger one may not fit where this one did."""
+    if context.value("batch.one_prompt") is True or context.value("batch.in_one_piece") is True:
+        return _micro_batch(context, per_process, processes) or per_process
+    smallest = _smallest(context, processes)
+    if per_process % smallest:
+        return per_process
+    most = min(size, per_process) // smallest
+    sizes = (smallest * count for count in range(most, max(0, most - TRIED), -1))
+    return next((size for size in sizes if per_process % size == 0), smallest)
+
+
+def _made_of(context: Context, prompts: int, generations: int) -> str:
+    """ "32 = prompts_per_step 4 (line 3) x num_generations 8 (line 5)"."""
+    return (
+        f"{prompts * generations} = prompts_per_step {prompts} ({context.origin('training.prompts_per_step')})"
+        f" x num_generations {generations} ({context.origin('GRPOConfig.num_generations')})"
+    )
+
+
+def _counted(processes: int) -> str:
+    return f"{processes} process{'' if processes == 1 else 'es'}"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context, decided
-from grpo_recipes.rules.cut import LOSS, MICRO_BATCH, QUANTILE, depends_on_the_cut, has_cut
+from grpo_recipes.rules.cut import LOSS, MICRO_BATCH, WHOLE, depends_on_the_cut, has_cut
 from grpo_recipes.settings import Setting
 
 ID = "LOS001"
@@ -47,7 +47,7 @@ def check(context: Context) -> Iterator[Finding]:
     if key is None or has_cut(context) or processes * accumulation == 1:
         return
     name, value, size = key.partition(".")[2], context.value(key), context.whole(MICRO_BATCH)
-    fix, patch = _way_out(context, key, size * accumulation)
+    cut = {"processes": processes, "per_device_train_batch_size": size}
     yield context.finding(
         ID,
         f"{name} {value} depends on the micro-batch",
@@ -56,17 +56,16 @@ def check(context: Context) -> Iterator[Finding]:
             f"{processes} process{'' if processes == 1 else 'es'} x {accumulation} accumulation steps of {size}"
             " completions give another gradient than one batch",
         ],
-        fix=fix,
-        patch=patch,
+        fix=f"training.cut: {{processes: {processes}, per_device_train_batch_size: {size}}}, where this cut is part of"
+        f" the experiment; or {_whole(context, key)}",
+        patch=[Patch(("training", "cut"), cut)],
     )
 
 
-def _way_out(context: Context, key: str, completions: int) -> tuple[str, list[Patch]]:
-    if context.whole("world.num_processes") == 1 and context.value("training.prompts_per_step") is not None:
-        path = ("training", "per_device_train_batch_size")
-        return f"per_device_train_batch_size: {completions}", [Patch(path, completions)]
-    if key == QUANTILE:
-        return "top_entropy_quantile: 1.0", [Patch(("grpo", "top_entropy_quantile"), 1.0)]
-    if _knows_dapo(context):
-        return "loss_type: dapo, which divides by the tokens of the whole step", [Patch(("grpo", "loss_type"), "dapo")]
-    return "one process without accumulation, or loss_type: dapo with trl==0.22.2", []
+def _whole(context: Context, key: str) -> str:
+    """What gives up the dependence."""
+    if key == LOSS and _knows_dapo(context):
+        return "loss_type: dapo, which divides by the tokens of the whole step"
+    if key == LOSS:
+        return "loss_type: dapo with trl==0.22.2, which divides by the tokens of the whole step"
+    return f"{key.partition('.')[2]}: {WHOLE[key]}"

@@ -8,15 +8,15 @@ a group may be split over the micro-batches of a step.
 from collections.abc import Iterator
 from math import gcd
 
-from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.finding import Finding
 from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules.cut import MICRO_BATCH, has_cut, micro_batch_key, micro_batch_patches
 from grpo_recipes.settings import Setting
 
 ID = "BAT003"
 APPLIES_TO = {"trl": ">=0.15,<0.17"}
 OWNS = ("batch.whole_groups",)
 ORDER = 5
-MICRO_BATCH = "GRPOConfig.per_device_train_batch_size"
 
 
 def decide(context: Context) -> Iterator[Setting]:
@@ -29,15 +29,15 @@ def check(context: Context) -> Iterator[Finding]:
     if size * processes % generations == 0:
         return
     better = generations // gcd(generations, processes)
-    trl_fields = context.value("training.prompts_per_step") is None
+    own = has_cut(context) or context.value("training.prompts_per_step") is None
     yield context.finding(
         ID,
         f"a micro-batch of {size * processes} completions cuts groups of {generations} apart",
-        MICRO_BATCH,
+        micro_batch_key(context),
         because=[
             f"{size * processes} = per_device_train_batch_size {size} x {processes} processes",
             f"trl {context.stack.version('trl')} raises ValueError for it in GRPOTrainer",
         ],
-        fix=f"per_device_train_batch_size: {better if trl_fields else 'auto'}, or trl==0.17.0",
-        patch=[Patch(("training", "per_device_train_batch_size"), better if trl_fields else "auto")],
+        fix=f"per_device_train_batch_size: {better if own else 'auto'}, or trl==0.17.0",
+        patch=micro_batch_patches(context, better if own else "auto"),
     )

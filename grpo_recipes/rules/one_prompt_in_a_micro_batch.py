@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules.cut import MICRO_BATCH, has_cut, micro_batch_key, micro_batch_patches
 from grpo_recipes.settings import Setting
 
 ID = "BAT004"
 APPLIES_TO = {"trl": "<0.15"}
 OWNS = ("batch.one_prompt",)
 ORDER = 5
-MICRO_BATCH = "GRPOConfig.per_device_train_batch_size"
 
 
 def decide(context: Context) -> Iterator[Setting]:
@@ -31,13 +31,13 @@ def check(context: Context) -> Iterator[Finding]:
         yield context.finding(
             ID,
             f"a micro-batch of {size} completions is not one prompt with its {generations}",
-            MICRO_BATCH,
+            micro_batch_key(context),
             because=[
                 f"trl {context.stack.version('trl')} passes no attention mask, so prompts that are padded to the"
                 " length of others are scored wrong"
             ],
-            fix=f"per_device_train_batch_size: {generations}, or auto, or trl==0.15.2",
-            patch=[Patch(("training", "per_device_train_batch_size"), generations)],
+            fix=f"per_device_train_batch_size: {generations}, {'' if has_cut(context) else 'or auto, '}or trl==0.15.2",
+            patch=micro_batch_patches(context, generations),
         )
     if context.value("training.prompts_per_step") is not None:
         yield from _prompts(context)

@@ -75,6 +75,18 @@ def test_trls_own_fields_are_compared_as_the_batch_they_make(
     assert said(differences(plan(tmp_path), plan(tmp_path, text))) == rows
 
 
+def test_a_claimed_cut_is_part_of_the_experiment(tmp_path: Path) -> None:
+    cut = "training: {{cut: {{processes: 1, per_device_train_batch_size: {}}}}}"
+    found = differences(plan(tmp_path, cut.format(8)), plan(tmp_path, cut.format(4)))
+    assert said(found) == [("effective batch", "training.cut.per_device_train_batch_size", 8, 4)]
+    assert "training.per_device_train_batch_size" in {one.key for one in found.machine}
+    unclaimed = differences(plan(tmp_path), plan(tmp_path, cut.format(8)))
+    assert [row[1:] for row in said(unclaimed)] == [
+        ("training.cut.processes", None, 1),
+        ("training.cut.per_device_train_batch_size", None, 8),
+    ]
+
+
 def test_the_groups_come_in_their_order(tmp_path: Path) -> None:
     other = plan(
         tmp_path,

@@ -25,6 +25,7 @@ NO_PATCH = {
     "`model` lacks model_name_or_path",
     "recipe format 2 is newer than this grpo-run",
     "`dataset` has no key dataset_name",
+    "`training.cut` lacks per_device_train_batch_size",
 }
 
 
