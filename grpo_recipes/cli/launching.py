@@ -14,7 +14,15 @@ from grpo_recipes.errors import EXIT_DONE, Refusal
 from grpo_recipes.plan import Plan
 from grpo_recipes.standard_streams import left_out
 from grpo_recipes.trust.redact import redact
+from grpo_recipes.yaml.compose import Source
 
+allow_code_option = click.option(
+    "--allow-code",
+    "allowed",
+    metavar="SHA",
+    multiple=True,
+    help="Allow code of the recipe by its sha256; `here` allows the recipe's own folder, also after an edit.",
+)
 # The form of an answer after which nothing is launched; None launches.
 AnswerAlone = Literal["text", "json"] | None
 Prepare = Callable[[], Sequence[str]]
@@ -38,13 +46,14 @@ class Changes:
 class Ready:
     """A plan to launch. recipe_text: of its recipe.yaml. beside: the folder in which its run folder is made.
 
-    is_pinned: it was planned before, so what the hub has by now is not asked for.
+    is_pinned: it was planned before, so what the hub has by now is not asked for. files: of a recipe, recipe_files.
     """
 
     plan: Plan
     recipe_text: str
     beside: str = "runs"
     is_pinned: bool = False
+    files: tuple[str, ...] = ()
 
 
 def names_a_plan(place: str) -> bool:
@@ -52,21 +61,28 @@ def names_a_plan(place: str) -> bool:
     return os.path.isdir(place) or place.endswith(".json")
 
 
-def ask_trust(plan: Plan, shas: tuple[str, ...], folder: str | None = None) -> None:
-    """Raises Refusal for code that this user has not allowed.
+def recipe_files(source: Source) -> tuple[str, ...]:
+    """The recipe, and those of its parents that say its rewards and are no shipped ones."""
+    said = {mark.file for path, mark in source.marks.items() if path[:1] == ("rewards",)} - source.folders.keys()
+    return tuple(file for file in source.files if file == source.file or file in said)
 
+
+def ask_trust(plan: Plan, given: tuple[str, ...], files: tuple[str, ...] = (), *, folder: str | None = None) -> None:
+    """Says which code is allowed by its folder. Raises Refusal for code that this user has not allowed.
+
+    given: by --allow-code. files: recipe_files of a recipe that was planned now; none for a plan that was made before.
     folder: a run folder whose checkpoint is gone on from.
     """
-    from grpo_recipes.trust.code import code_parts, not_allowed, refusal
+    from grpo_recipes.trust.code import code_parts
+    from grpo_recipes.trust.consent import consent
 
     parts = code_parts(plan)
     if folder is not None:
         from grpo_recipes.trust.checkpoints import checkpoint_parts
 
         parts += checkpoint_parts(folder)
-    missing = not_allowed(parts, shas)
-    if missing:
-        raise Refusal(refusal(missing))
+    for line in consent(parts, given, files):
+        click.echo(redact(line), err=True)
 
 
 def refuse_strange_entries(folder: str) -> None:

@@ -26,6 +26,7 @@ COMMANDS = {
     "init": "Write a recipe: a small one, a shipped one, or one taken over.",
     "doctor": "Show the stack of this machine and its known defects.",
     "schema": "Print the JSON Schema for editors.",
+    "allowed": "List the folders whose code is allowed, or forget one.",
 }
 # Nothing can be done by these without a word behind them.
 NEEDING = ("run", "validate", "preflight", "plan", "explain", "diff")

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from grpo_recipes.cli.accept_option import accept_option
-from grpo_recipes.cli.launching import ask_trust
+from grpo_recipes.cli.launching import allow_code_option, ask_trust, recipe_files
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option
 from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED
@@ -47,7 +47,7 @@ SAID_BY_RULES = {"PFL008": ("DAT003", "RWD004"), "PFL011": ("TOK003",)}
     type=click.FloatRange(0.01),
     help="Memory that a reward may hold. Default: four fifths of what is free.",
 )
-@click.option("--allow-code", "allowed", metavar="SHA", multiple=True, help="Allow code of the recipe by its sha256.")
+@allow_code_option
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def preflight(
     recipe: str,
@@ -71,7 +71,7 @@ def preflight(
     from grpo_recipes.lock.completed import with_pinned_code  # other commands need nothing of it
 
     plan = with_pinned_code(plan_of(resolution))
-    ask_trust(plan, allowed)
+    ask_trust(plan, allowed, recipe_files(resolution.context.source))
     limits: dict[str, object] = {
         "rows": rows,
         "time_limit": time_limit,

@@ -43,7 +43,7 @@ def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json
     say(again)
     plan = allowed_plan(again, changes)
     _refuse_another_start(folder, lock.plan, plan)
-    ask_trust(plan, allowed, lock.folder)
+    ask_trust(plan, allowed, folder=lock.folder)
     as_written = _as_written(plan, lock)
 
     def prepare() -> list[str]:

@@ -9,7 +9,15 @@ from typing import Literal
 import click
 
 from grpo_recipes.cli.accept_option import accept_option
-from grpo_recipes.cli.launching import Changes, Ready, ask_trust, launched, names_a_plan
+from grpo_recipes.cli.launching import (
+    Changes,
+    Ready,
+    allow_code_option,
+    ask_trust,
+    launched,
+    names_a_plan,
+    recipe_files,
+)
 from grpo_recipes.cli.node_commands import is_by_hand, print_commands
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
@@ -40,7 +48,7 @@ from grpo_recipes.trust.redact import redact
 @click.option("--resume", "resuming", is_flag=True, help="Go on with an interrupted run; RECIPE is its run folder.")
 @click.option("--verify", "verifying", is_flag=True, help="Say what of a RUNDIR is not as it was written, and stop.")
 @click.option("--accept-drift", is_flag=True, help="Launch a RUNDIR or plan.json also if it is another experiment now.")
-@click.option("--allow-code", "allowed", metavar="SHA", multiple=True, help="Allow code of the recipe by its sha256.")
+@allow_code_option
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def run(
     recipe: str,
@@ -86,7 +94,7 @@ def run(
         from grpo_recipes.lock.completed import with_pinned_code
 
         plan = with_pinned_code(plan, is_pinned=ready.is_pinned)
-        ask_trust(plan, allowed)
+        ask_trust(plan, allowed, ready.files)
     folder = _write(plan, out, ready, is_code_pinned=not dry_run)
     if dry_run:
         click.echo(redact(json.dumps({"folder": folder}) if as_json else folder))
@@ -113,7 +121,8 @@ def _ready(
     _talk(resolution)
     if resolution.refused or resolution.context is None:
         return EXIT_NOT_STARTED
-    return Ready(plan_of(resolution), merged_recipe_text(resolution.context.source))
+    source = resolution.context.source
+    return Ready(plan_of(resolution), merged_recipe_text(source), files=recipe_files(source))
 
 
 def _answer(resolution: Resolution, form: Literal["text", "json"]) -> int:

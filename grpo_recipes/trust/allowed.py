@@ -63,8 +63,8 @@ def _opened(path: Path) -> BinaryIO:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """One writer at a time; where a file system has no locks, as it is."""
+def locked(path: Path) -> Iterator[None]:
+    """One writer at a time of the lists beside a path; where a file system has no locks, as it is."""
     descriptor = os.open(path.with_name(".allowed.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         with contextlib.suppress(OSError):
@@ -93,7 +93,7 @@ def allow(sha256s: Iterable[str]) -> None:
     path = allowed_file()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _locked(path):
+        with locked(path):
             text = json.dumps({"allowed": sorted(_read() | new)}, indent=2) + "\n"
             write_whole(path.parent, path.name, text, 0o600)
     except OSError as problem:

@@ -1,0 +1,29 @@
+"""`grpo-run allowed`: the folders whose code this user has allowed."""
+
+import json
+
+import click
+
+from grpo_recipes.errors import EXIT_DONE, Refusal
+from grpo_recipes.trust.redact import redact
+
+
+@click.command()
+@click.option("--forget", metavar="FOLDER", help="Ask for the code of a folder again, `.` for this one.")
+@click.option("--json", "as_json", is_flag=True, help="Print the folders as JSON.")
+def allowed(forget: str | None, as_json: bool) -> int:
+    """List the folders that `--allow-code here` allowed."""
+    from grpo_recipes.trust import folders
+
+    if forget is not None and not folders.forget(forget):
+        raise Refusal(f"{forget}: no such folder was allowed\n  = fix: grpo-run allowed lists them")
+    found = folders.listed()
+    if as_json:
+        rows = [{"path": one.folder.path, "since": one.since} for one in found]
+        click.echo(redact(json.dumps({"folders": rows}, indent=2)))
+        return EXIT_DONE
+    for one in found:
+        click.echo(redact(f"{one.since}  {one.folder.path}"))
+    if not found:
+        click.echo("no folder is allowed", err=True)
+    return EXIT_DONE

@@ -1,0 +1,195 @@
+"""The folders of this user's own whose code may run after each edit: `--allow-code here`, and what is remembered of it.
+
+A folder is remembered by its real path, its owner and its inode, in a file of the user's own that nobody else can read
+or write. It allows the rewards that a recipe in it names below it, and the files that they import: no model's code,
+no pickle, no variable, and nothing of a recipe that lies elsewhere. What ran is remembered by its digest with it, so
+that its run can be gone on with.
+"""
+
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from grpo_recipes.bounded_json import parsed
+from grpo_recipes.errors import Refusal
+from grpo_recipes.folder_files import write_whole
+from grpo_recipes.integrity.user_key import NoKey, user_folder
+from grpo_recipes.trust.allowed import locked
+from grpo_recipes.trust.code import CodePart
+from grpo_recipes.trust.own_folder import Identity, NotOwn, identity, own_sha256
+
+HERE = "here"
+KINDS = ("python reward", "file imported by a reward")
+_FILE = "folders.json"
+_LARGEST_BYTES = 16 << 20
+_MOST_DIGESTS = 200
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """A folder that was allowed. since: the day. digests: of the code of it that ran, the newest last."""
+
+    folder: Identity
+    since: str
+    digests: tuple[str, ...] = ()
+
+
+def listed() -> list[Allowed]:
+    """The folders that this user has allowed. Raises Refusal where the list may be another's."""
+    try:
+        path = _path()
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(path, flags), "rb") as file:
+            for what, status, others in (
+                (path, os.fstat(file.fileno()), 0o077),
+                (path.parent, os.stat(path.parent), 0o022),
+            ):
+                if status.st_uid != os.geteuid() or status.st_mode & others:
+                    raise ValueError(f"{what} is not this user's alone, who could allow anything")
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ValueError(f"{path} is no regular file")
+            content = parsed(file.read(_LARGEST_BYTES))
+        if not (isinstance(content, Mapping) and isinstance(content.get("folders"), list)):
+            raise ValueError("it is no list of folders")
+        return [one for one in map(_entry, content["folders"]) if one is not None]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, RecursionError) as problem:
+        raise Refusal(
+            f"{_path()}: the list of allowed folders cannot be read\n"
+            f"  = because: {type(problem).__name__}: {problem}\n"
+            f"  = fix: remove the file and allow again what you trust"
+        ) from problem
+
+
+def allow_folder(files: Sequence[str]) -> None:
+    """Remembers the folder of a recipe. Raises Refusal for one that is not this user's own.
+
+    files: the recipe, and those of its parents that say its rewards; all of them must lie there.
+    """
+    folder = _folder_of(files)
+    try:
+        found = identity(folder)
+        _refuse_files_elsewhere(found, files)
+    except NotOwn as problem:
+        raise Refusal(
+            f"--allow-code here: {folder} cannot be allowed as a folder of your own\n  = because: {problem}\n"
+            f"  = fix: allow the code by its sha256, which --allow-code takes, too"
+        ) from problem
+    if not any(one.folder == found for one in listed()):
+        today = f"{datetime.now(UTC):%Y-%m-%d}"
+        _write(found.path, lambda known: known if known and known.folder == found else Allowed(found, today))
+
+
+def allowed_folder(files: Sequence[str]) -> Allowed | None:
+    """The folder of a recipe as it was allowed, None where it was not.
+
+    files: as of allow_folder. Raises NotOwn where it was, and is another folder or not this user's own by now.
+    """
+    path = _folder_of(files)
+    known = next((one for one in listed() if one.folder.path == path), None)
+    if known is None:
+        return None
+    if identity(path) != known.folder:
+        raise NotOwn(f"{path} was allowed, and is another folder by now")
+    _refuse_files_elsewhere(known.folder, files)
+    return known
+
+
+def _folder_of(files: Sequence[str]) -> str:
+    return os.path.dirname(os.path.realpath(files[0]))
+
+
+def _refuse_files_elsewhere(folder: Identity, files: Sequence[str]) -> None:
+    """A parent that lies elsewhere may be a stranger's, and would say which of the user's functions is called."""
+    for file in files:
+        own_sha256(folder, os.path.realpath(file))
+
+
+def covered(allowed: Allowed, parts: Sequence[CodePart]) -> tuple[list[CodePart], list[str]]:
+    """The parts that are code of the folder; and why other files are not."""
+    found, reasons = [], []
+    for part in parts:
+        if part.kind not in KINDS:
+            continue
+        try:
+            if own_sha256(allowed.folder, part.what) == part.sha256:
+                found.append(part)
+            else:
+                reasons.append(f"{part.what} is not what the plan says")
+        except NotOwn as problem:
+            reasons.append(str(problem))
+    return found, reasons
+
+
+def remember(allowed: Allowed, parts: Iterable[CodePart]) -> None:
+    """Keeps the digests of code of a folder that is about to run, so that its run can be gone on with."""
+    new = {part.sha256 for part in parts}
+    if not new <= set(allowed.digests):
+        _write(allowed.folder.path, lambda known: known and _with_digests(known, new))
+
+
+def _with_digests(known: Allowed, new: set[str]) -> Allowed:
+    kept = [digest for digest in known.digests if digest not in new]
+    return replace(known, digests=(*kept, *sorted(new))[-_MOST_DIGESTS:])
+
+
+def ran_before(parts: Iterable[CodePart]) -> list[CodePart]:
+    """The parts that ran as code of a folder that is still allowed."""
+    digests = {digest for one in listed() for digest in one.digests}
+    return [part for part in parts if part.kind in KINDS and part.sha256 in digests]
+
+
+def forget(folder: str) -> bool:
+    """Forgets a folder and what ran of it, by its path as it is listed; whether there was one."""
+    paths = {os.path.abspath(folder), os.path.realpath(folder)} & {one.folder.path for one in listed()}
+    for path in paths:
+        _write(path, lambda _: None)
+    return bool(paths)
+
+
+def _entry(value: object) -> Allowed | None:
+    """None for what is no entry, which allows nothing."""
+    if not isinstance(value, Mapping):
+        return None
+    path, since, digests = value.get("path"), value.get("since"), value.get("digests")
+    numbers = [value.get(name) for name in ("user", "device", "inode")]
+    if not (isinstance(path, str) and os.path.isabs(path) and all(type(number) is int for number in numbers)):
+        return None
+    if not (isinstance(since, str) and _DATE.fullmatch(since) and isinstance(digests, list)):
+        return None
+    ran = tuple(word for word in digests if isinstance(word, str) and _SHA256.fullmatch(word))
+    return Allowed(Identity(path, *numbers), since, ran)  # type: ignore[arg-type]
+
+
+def _write(path: str, change: Callable[[Allowed | None], Allowed | None]) -> None:
+    """Changes what is remembered of a path. Raises Refusal."""
+    place = _path()
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(place):
+            before = listed()
+            entry = change(next((one for one in before if one.folder.path == path), None))
+            kept = [one for one in before if one.folder.path != path] + ([] if entry is None else [entry])
+            rows = [{**asdict(one.folder), "since": one.since, "digests": list(one.digests)} for one in kept]
+            write_whole(place.parent, place.name, json.dumps({"folders": rows}, indent=1) + "\n", 0o600)
+    except OSError as problem:
+        raise Refusal(
+            f"{place}: the list of allowed folders cannot be written\n"
+            f"  = because: {problem.strerror or problem}\n"
+            f"  = fix: make room for it and let this user write there; XDG_CONFIG_HOME names another place"
+        ) from problem
+
+
+def _path() -> Path:
+    try:
+        return user_folder() / _FILE
+    except NoKey as problem:
+        raise Refusal(f"no place for what is allowed\n  = because: {problem}") from problem

@@ -1,0 +1,149 @@
+"""Whether a folder is this user's own: nobody else can write what lies in it, or put something in its place.
+
+Each part of a path is opened below the one before it and never through a link, and what was opened is looked at, not
+its name again.
+"""
+
+import contextlib
+import hashlib
+import os
+import pwd
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grpo_recipes.facts.regular_file import kind
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_OF_A_RUN = ("plan.json", "launch.sh")
+_LARGEST_BYTES = 16 << 20
+
+
+class NotOwn(Exception):
+    """A folder, or something in it, is not this user's own; the text says what and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which folder it is: another one of the same name has another. path: without links."""
+
+    path: str
+    user: int
+    device: int
+    inode: int
+
+
+def identity(folder: str) -> Identity:
+    """Which folder a path means, if it is this user's own. Raises NotOwn."""
+    path = os.path.realpath(folder)
+    if any(os.path.commonpath([home, path]) == path for home in _homes()):
+        raise NotOwn(f"{path} holds everything of this user's, also what was received")
+    with _named(path):
+        for above in Path(path).parents:
+            _refuse_a_place_of_others(str(above), os.lstat(above))
+            if _is_a_run(above):
+                raise NotOwn(f"{above} is a run folder, which somebody else may have written")
+        descriptor = _opened_folder(path)
+        try:
+            status = os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
+    return Identity(path, status.st_uid, status.st_dev, status.st_ino)
+
+
+def _homes() -> Iterator[str]:
+    """The home of this user, by the environment and by the system."""
+    yield os.path.realpath(os.path.expanduser("~"))
+    with contextlib.suppress(KeyError):
+        yield os.path.realpath(pwd.getpwuid(os.geteuid()).pw_dir)
+
+
+def own_sha256(folder: Identity, file: str) -> str:
+    """The digest of a file below a folder of one's own. Raises NotOwn where it, or the way to it, is not."""
+    parts = os.path.relpath(os.path.join(os.path.realpath(os.path.dirname(file)), os.path.basename(file)), folder.path)
+    if parts.startswith(os.pardir):
+        raise NotOwn(f"{file} is not below {folder.path}")
+    with _named(file), _walked(folder, parts.split(os.sep)) as content:
+        return hashlib.sha256(content).hexdigest()
+
+
+@contextlib.contextmanager
+def _walked(folder: Identity, parts: Sequence[str]) -> Iterator[bytes]:
+    """The content of a file below a folder."""
+    path = folder.path
+    here = _opened_folder(path)
+    try:
+        if (found := os.fstat(here)).st_dev != folder.device or found.st_ino != folder.inode:
+            raise NotOwn(f"{path} is another folder by now")
+        for part in parts[:-1]:
+            path = os.path.join(path, part)
+            below = _opened_folder(part, path, here)
+            os.close(here)
+            here = below
+        yield _content(os.path.join(path, parts[-1]), parts[-1], here)
+    finally:
+        os.close(here)
+
+
+def _opened_folder(name: str, path: str | None = None, within: int | None = None) -> int:
+    descriptor = os.open(name, _FOLDER, dir_fd=within)
+    try:
+        _refuse_what_is_not_own(path or name, os.fstat(descriptor))
+        if _is_a_run(descriptor):
+            raise NotOwn(f"{path or name} is a run folder, which somebody else may have written")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _content(path: str, name: str, within: int) -> bytes:
+    with open(os.open(name, _FILE, dir_fd=within), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise NotOwn(f"{path}: {kind(status)}")
+        _refuse_what_is_not_own(path, status)
+        content = file.read(_LARGEST_BYTES + 1)
+    if len(content) > _LARGEST_BYTES:
+        raise NotOwn(f"{path} is larger than {_LARGEST_BYTES >> 20} MiB")
+    return content
+
+
+def _refuse_what_is_not_own(path: str, status: os.stat_result) -> None:
+    if status.st_uid != os.geteuid():
+        raise NotOwn(f"{path} belongs to another user")
+    if status.st_mode & _OTHERS:
+        raise NotOwn(f"{path} can be written by others; chmod go-w mends that")
+
+
+def _refuse_a_place_of_others(path: str, status: os.stat_result) -> None:
+    """Where a folder lies: in a sticky one like /tmp nobody can move or remove what is another's."""
+    if status.st_uid not in (os.geteuid(), 0):
+        raise NotOwn(f"{path}, which it lies in, belongs to another user")
+    if status.st_mode & _OTHERS and not status.st_mode & stat.S_ISVTX:
+        raise NotOwn(f"{path}, which it lies in, can be written by others; chmod go-w mends that")
+
+
+def _is_a_run(folder: Path | int) -> bool:
+    """Whether it has what a run folder has; one that cannot be listed may be entered all the same."""
+    found = 0
+    for name in _OF_A_RUN:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if isinstance(folder, int):
+                os.lstat(name, dir_fd=folder)
+            else:
+                os.lstat(folder / name)
+            found += 1
+    return found == len(_OF_A_RUN)
+
+
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Says what the system says of a path."""
+    try:
+        yield
+    except OSError as problem:
+        raise NotOwn(f"{path} cannot be opened without following a link: {problem.strerror or problem}") from problem
