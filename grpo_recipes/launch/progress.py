@@ -2,15 +2,16 @@
 
 import time
 from collections import deque
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol, TextIO
 
+from grpo_recipes.launch.live_line import clock, live_line, step_parts, step_text
 from grpo_recipes.launch.metrics import Event, evaluation_text, number
 from grpo_recipes.trust.redact import redact
 
 _SHORTEST_PAUSE_S = 5.0
 _REMEMBERED_STEPS = 20
+_STYLES = {"warn": "yellow", "stop": "red"}
 
 
 class Progress(AbstractContextManager["Progress"], Protocol):
@@ -26,33 +27,6 @@ class Progress(AbstractContextManager["Progress"], Protocol):
 def progress(echo: TextIO) -> Progress:
     """The progress that fits a stream: a moving line on a terminal, plain lines elsewhere."""
     return TerminalProgress(echo) if echo.isatty() else PlainProgress(echo)
-
-
-def step_text(event: Mapping[str, object], seconds_left: float | None) -> str:
-    """One step in words; what the event does not tell is left out."""
-    parts = []
-    reward = number(event, "reward")
-    if reward is not None:
-        parts.append(f"reward {reward:.3f}")
-    for key, words in (
-        ("frac_reward_zero_std", "groups without variance"),
-        ("completions/clipped_ratio", "truncated"),
-    ):
-        share = number(event, key)
-        if share is not None:
-            parts.append(f"{words} {share:.0%}")
-    seconds = number(event, "step_time")
-    if seconds is not None:
-        parts.append(f"{seconds:.3g} s/step")
-    if seconds_left is not None:
-        parts.append(f"eta {clock(seconds_left)}")
-    return "  ".join(parts)
-
-
-def clock(seconds: float) -> str:
-    """Seconds as 0:02:05; days are counted as hours."""
-    whole = round(max(seconds, 0))
-    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
 class Estimate:
@@ -127,7 +101,10 @@ class PlainProgress:
 
 
 class TerminalProgress:
-    """A bar with the newest step beside it; evaluations stay above it as lines."""
+    """A bar with the newest step beside it, as much as the terminal is wide; evaluations stay above it as lines.
+
+    Colours are rich's: none where NO_COLOR is set or the terminal is a dumb one.
+    """
 
     def __init__(self, echo: TextIO) -> None:
         # Imported here, since only `run` on a terminal needs it and it costs 50 ms.
@@ -135,14 +112,13 @@ class TerminalProgress:
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
 
-        self._bar = Bar(
+        self._head, self._text, self._clock = (
             TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
             TextColumn("{task.fields[text]}"),
             TimeElapsedColumn(),
-            console=Console(file=echo),
-            refresh_per_second=4,
         )
+        self._bar_column = BarColumn(bar_width=20)
+        self._bar = Bar(self._head, self._bar_column, console=Console(file=echo), refresh_per_second=4)
         self._task = self._bar.add_task("starting", total=None, text="")
         self._estimate = Estimate()
         self._max_steps: float | None = None
@@ -154,8 +130,8 @@ class TerminalProgress:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def say(self, line: str) -> None:
-        self._bar.console.print(redact(line), markup=False, highlight=False, soft_wrap=True)
+    def say(self, line: str, style: str | None = None) -> None:
+        self._bar.console.print(redact(line), markup=False, highlight=False, soft_wrap=True, style=style)
 
     def show(self, event: Event) -> None:
         self._max_steps = number(event, "max_steps") or self._max_steps
@@ -163,22 +139,23 @@ class TerminalProgress:
         if kind == "evaluation":
             self.say(_evaluation_line(event))
         elif kind == "guard":
-            self.say(_guard_line(event))
+            self.say(_guard_line(event), _STYLES.get(str(event.get("action"))))
         elif kind == "server":
             self.say(_server_line(event))
         for line in _resumed_lines(event):
             self.say(line)
-        if kind != "step" or step is None:
-            return
+        if kind == "step" and step is not None:
+            self._move(event, step)
+
+    def _move(self, event: Event, step: float) -> None:
         left = self._estimate.seconds_left({"max_steps": self._max_steps, **event}, time.monotonic())
-        of = f"/{self._max_steps:.0f}" if self._max_steps is not None else ""
-        self._bar.update(
-            self._task,
-            description=f"step {step:.0f}{of}",
-            completed=step,
-            total=self._max_steps,
-            text=step_text(event, left),
-        )
+        head = f"step {step:.0f}" + (f"/{self._max_steps:.0f}" if self._max_steps is not None else "")
+        elapsed = clock(self._bar.tasks[0].elapsed or 0.0)
+        line = live_line(head, step_parts(event, left), self._bar.console.width, elapsed)
+        self._bar_column.bar_width = line.bar
+        wanted = [(self._head, True), (self._bar_column, line.bar), (self._text, True), (self._clock, line.has_clock)]
+        self._bar.columns = tuple(column for column, is_there in wanted if is_there)
+        self._bar.update(self._task, description=head, completed=step, total=self._max_steps, text=line.text)
 
 
 def _evaluation_line(event: Event) -> str:

@@ -2,12 +2,14 @@
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from grpo_recipes.launch.live_line import clock, live_line, step_parts, step_text
 from grpo_recipes.launch.metrics import read_new
-from grpo_recipes.launch.progress import Estimate, PlainProgress, TerminalProgress, clock, progress, step_text
+from grpo_recipes.launch.progress import Estimate, PlainProgress, TerminalProgress, progress
 from grpo_recipes.launch.summary import summary
 from grpo_recipes.record.run_record import RunRecord, amend_record, read_record, write_record
 
@@ -108,6 +110,82 @@ def test_a_terminal_gets_a_bar_and_lines_that_stay() -> None:
     assert "reward 0.250" in text
     assert "evaluation at step 2  reward 0.5  [exact] 0.5\n" in text.replace("\r", "")
     assert "[bold]brackets stay[/bold]" in text
+
+
+STEP = {
+    "event": "step",
+    "step": 10,
+    "max_steps": 100,
+    "reward": 0.5,
+    "frac_reward_zero_std": 0.25,
+    "completions/clipped_ratio": 0.0,
+    "step_time": 0.3127,
+}
+
+
+@pytest.mark.parametrize(
+    ("width", "kept", "bar"),
+    [
+        (140, ["reward", "groups", "truncated", "speed", "left"], 20),
+        (100, ["reward", "groups", "truncated", "speed", "left"], 0),
+        (80, ["reward", "truncated", "speed", "left"], 14),
+        (60, ["reward", "speed", "left"], 8),
+        (40, ["speed", "left"], 0),
+        (30, ["left"], 6),
+        (20, [], 7),
+    ],
+)
+def test_a_narrow_terminal_keeps_what_matters(width: int, kept: list[str], bar: int) -> None:
+    parts = step_parts(STEP, 125.0)
+    line = live_line("step 10/100", parts, width, "0:00:33")
+    assert line.text == "  ".join(parts[name] for name in kept)
+    assert line.bar == bar
+    assert line.has_clock == (width == 140)
+    shown = ["step 10/100", "-" * line.bar, line.text, "0:00:33" if line.has_clock else ""]
+    assert len(" ".join(part for part in shown if part)) <= width
+
+
+@pytest.mark.parametrize("width", [140, 80, 60, 40])
+def test_the_moving_line_has_step_time_left_and_speed_at_every_width(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    echo = Terminal()
+    with progress(echo) as shown:
+        shown.show({"event": "start", "max_steps": 100})
+        shown.show({**STEP, "step": 9})
+        shown.show(STEP)
+    last = [line for line in plain(echo).replace("\r", "\n").splitlines() if "step 10/100" in line][-1]
+    assert "0.313 s/step" in last
+    assert "eta 0:" in last
+    assert ("reward 0.500" in last) == (width > 40)
+    assert ("━" in last) == (width > 40)
+    assert len(last.rstrip()) <= width
+
+
+def plain(echo: io.StringIO) -> str:
+    """What was written, without the terminal's own sequences."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", echo.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
+)
+def test_a_terminal_is_coloured_unless_it_is_asked_not_to(
+    variables: dict[str, str], is_coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    echo = Terminal()
+    with progress(echo) as shown:
+        shown.show(
+            {"event": "guard", "step": 1, "id": "GRD003", "name": "truncation", "action": "warn", "message": "m"}
+        )
+        shown.show(STEP)
+    assert bool(re.search(r"\x1b\[(3[0-7]|38;)", echo.getvalue())) == is_coloured
+    assert "warning: truncation at step 1: m [GRD003]" in plain(echo)
 
 
 def test_a_resumed_run_says_from_where_it_goes_on() -> None:
@@ -281,7 +359,7 @@ def test_what_a_guard_says_is_shown_while_the_run_goes_on(stream: type[io.String
     event = {"event": "guard", "step": 10, "id": "GRD003", "name": "truncation", "action": "warn", "message": "all cut"}
     with progress(echo) as shown:
         shown.show(event)
-    assert "warning: truncation at step 10: all cut [GRD003]\n" in echo.getvalue()
+    assert "warning: truncation at step 10: all cut [GRD003]\n" in plain(echo)
 
 
 def test_the_summary_tells_each_death_of_the_server() -> None:
