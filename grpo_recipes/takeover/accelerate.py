@@ -14,6 +14,7 @@ PROCESSES = "launch.num_processes"
 GPUS = "launch.gpus_per_node"
 TYPES = {"NO": "single", "MULTI_GPU": "ddp", "MULTI_CPU": "ddp", "FSDP": "fsdp2", "DEEPSPEED": ""}
 UNREAD = "accelerate reads no such key and passes it on to nobody; write it under distributed.deepspeed if you want it"
+NO_FSDP = "GRPOTrainer of trl before 0.18 does not gather what FSDP shards, and generates with parts of it; zero3 does"
 MACHINES = "launch.num_nodes"
 
 
@@ -91,6 +92,9 @@ def _processes(situation: Situation, file: Given, machines: int) -> None:
         file.refused("num_processes", f"{machines} machines cannot have the same number of them", PROCESSES)
     elif on_cpu:
         file.mapped("num_processes", PROCESSES, processes)
+    elif machines == 1 and situation.server_gpus:
+        beside = f"one process on each GPU, and {situation.server_gpus} beside for the vLLM server"
+        file.emulated("num_processes", GPUS, processes + situation.server_gpus, beside)
     elif machines == 1:
         file.mapped("num_processes", GPUS, processes, "one process on each GPU")
     else:
@@ -103,9 +107,7 @@ def _strategy(situation: Situation, file: Given, folder: str) -> None:
     kind = str(file.values.get("distributed_type", "")).upper()
     if "distributed_type" in file:
         if TYPES.get(kind):
-            emulated = kind == "FSDP" and _fsdp_version(file) == 1
-            settle = file.emulated if emulated else file.mapped
-            settle("distributed_type", STRATEGY, TYPES[kind], "fully sharded too" if emulated else "")
+            _plain_strategy(situation, file, kind)
         elif kind in TYPES:
             file.told("distributed_type", "mapped", STRATEGY, "zero1 to zero3 are DeepSpeed's stages")
         else:
@@ -122,6 +124,17 @@ def _strategy(situation: Situation, file: Given, folder: str) -> None:
         inside = Given(dict(block), draft, {key: f"{file.name('fsdp_config')}.{key}" for key in block})
         for name in list(inside.values):
             answer(inside, name, table_of("accelerate")["fsdp"].get(name), table_of("accelerate")["fsdp_anyway"])
+
+
+def _plain_strategy(situation: Situation, file: Given, kind: str) -> None:
+    """One that is no stage of DeepSpeed. Of FSDP, the first version is another program than fsdp2."""
+    is_first = kind == "FSDP" and _fsdp_version(file) == 1
+    if is_first and situation.release.is_in({"trl": "<0.18"}):
+        file.refused("distributed_type", NO_FSDP, STRATEGY)
+    elif is_first:
+        file.emulated("distributed_type", STRATEGY, TYPES[kind], "fully sharded too")
+    else:
+        file.mapped("distributed_type", STRATEGY, TYPES[kind])
 
 
 def _fsdp_version(file: Given) -> int:

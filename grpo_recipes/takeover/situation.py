@@ -7,6 +7,7 @@ from typing import Literal
 
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.schemas.keys import sections
+from grpo_recipes.takeover.coercion import WORDS
 from grpo_recipes.takeover.draft import Draft, Given
 from grpo_recipes.takeover.release import Release
 
@@ -39,13 +40,39 @@ class Situation:
         each, machines = values.get("launch.gpus_per_node"), values.get("launch.num_nodes", 1)
         if not isinstance(each, int) or not isinstance(machines, int) or each < 1:
             return None
-        return each * (machines - 1 if self.starts_server and machines > 1 else machines)
+        if self.starts_server and machines > 1:
+            return each * (machines - 1)
+        return (each - self.server_gpus) * machines or None
 
     @property
     def starts_server(self) -> bool:
         """Whether the run will start a vLLM server, which of several machines has one for itself."""
         said = {**self.given.taken, **self.given.values}
-        return said.get("vllm_mode") == "server" and not any(name in said for name in SERVER_ADDRESS)
+        if WORDS.get(str(said.get("use_vllm")).lower()) is not True or self._names_server:
+            return False
+        mode = said.get("vllm_mode")
+        return (self._mode_where_unsaid if mode is None else mode) == "server"
+
+    @property
+    def server_gpus(self) -> int:
+        """GPUs that the server of the run takes beside those of the training processes; of several machines, none."""
+        if not self.starts_server or self.draft.values.get("launch.num_nodes", 1) != 1:
+            return 0
+        said = self.draft.values.get("vllm_server.gpus", 1)
+        return said if isinstance(said, int) and said > 0 else 1
+
+    @property
+    def _names_server(self) -> bool:
+        said = {**self.given.taken, **self.given.values}
+        return any(said.get(name) is not None for name in SERVER_ADDRESS)
+
+    @property
+    def _mode_where_unsaid(self) -> object:
+        """How the release asks vLLM: 0.16 and 0.17 know it as a server alone, those before have no server."""
+        there = self.release.fields.get("vllm_mode")
+        if there is not None:
+            return there.default
+        return "server" if "vllm_server_host" in self.release.fields else "colocate"
 
     def value(self, name: str) -> object:
         """What a GRPOConfig field will be: as the recipe has it, as the input has it, else the release's default."""

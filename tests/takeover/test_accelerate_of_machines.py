@@ -56,3 +56,44 @@ def test_the_server_of_a_run_has_one_machine_more(tmp_path: Path) -> None:
 def test_what_is_no_number_of_them_is_refused(written: str, instead: str, key: str, tmp_path: Path) -> None:
     one = taken(tmp_path, BASE, accelerate=MACHINES.replace(written, instead))
     assert row(one, f"accelerate: {key}").fate == "refused"
+
+
+ONE_MACHINE = "distributed_type: MULTI_GPU\nnum_machines: 1\nnum_processes: 7\n"
+
+
+@pytest.mark.parametrize(
+    ("release", "keys", "gpus"),
+    [
+        pytest.param("trl==0.18.0", "use_vllm: false\n", 7, id="transformers generates"),
+        pytest.param("trl==1.16.0", "use_vllm: true\n", 7, id="in the training processes, the default"),
+        pytest.param("trl==0.15.2", "use_vllm: true\n", 7, id="in the first process"),
+        pytest.param("trl==0.18.0", "use_vllm: true\nvllm_mode: colocate\n", 7, id="in the training processes"),
+        pytest.param("trl==0.18.0", "use_vllm: true\nvllm_server_host: node\n", 7, id="a server of the author"),
+        pytest.param("trl==0.17.0", "use_vllm: true\n", 8, id="a server alone"),
+        pytest.param("trl==0.18.0", "use_vllm: true\n", 8, id="a server, the default"),
+        pytest.param("trl==1.16.0", "use_vllm: true\nvllm_mode: server\n", 8, id="a server"),
+    ],
+)
+def test_gpus_of_a_server_are_beside_those_of_the_processes(release: str, keys: str, gpus: int, tmp_path: Path) -> None:
+    text = BASE + keys + "num_generations: 7\nper_device_train_batch_size: 7\n"
+    recipe = recipe_of(taken(tmp_path, text, release, accelerate=ONE_MACHINE))
+    assert recipe["launch"]["gpus_per_node"] == gpus
+    assert recipe["training"]["prompts_per_step"] == 7
+
+
+@pytest.mark.parametrize(
+    ("release", "version", "fate"),
+    [
+        pytest.param("trl==0.14.0", 1, "refused", id="which no release then could"),
+        pytest.param("trl==0.17.0", 1, "refused", id="the last that could not"),
+        pytest.param("trl==0.18.0", 1, "emulated", id="the first that could"),
+        pytest.param("trl==1.16.0", 2, "mapped", id="the second"),
+    ],
+)
+def test_fsdp_is_taken_over_from_releases_that_generate_with_it(
+    release: str, version: int, fate: str, tmp_path: Path
+) -> None:
+    text = f"distributed_type: FSDP\nnum_processes: 8\nfsdp_config: {{fsdp_version: {version}}}\n"
+    one = taken(tmp_path, BASE, release, accelerate=text)
+    assert row(one, "accelerate: distributed_type").fate == fate
+    assert recipe_of(one).get("distributed", {}).get("strategy") == (None if fate == "refused" else "fsdp2")
