@@ -23,10 +23,17 @@ def takeover_text(taken: Takeover, file: str | None) -> str:
         lines.append("  ".join([*cells, row.because]).rstrip())
     counts: Counter[str] = Counter(row.fate for row in taken.rows)
     lines.append(", ".join(f"{counts[fate]} {fate}" for fate in ORDER))
+    if taken.stubs:
+        lines.append(f"to be filled in before a run: {', '.join(taken.stubs)} in {' and '.join(_sources(taken))}")
     if not taken.is_complete:
         where = file or "the recipe"
         lines.append(f"{where} is not the same experiment until each refused key is answered; its comments say where")
     return "\n".join(lines)
+
+
+def _sources(taken: Takeover) -> list[str]:
+    """The files of the stubs."""
+    return [name for name in taken.files if name.endswith(".py")]
 
 
 def _cells(row: Row) -> tuple[str, str, str]:
@@ -40,6 +47,7 @@ def takeover_json(taken: Takeover, file: str | None, text: str) -> dict[str, Any
         "written_for": {"trl": taken.release.trl, "transformers": taken.release.transformers, "how": taken.release.how},
         "defaults_that_moved": dict(taken.moved),
         "complete": taken.is_complete,
+        "to_fill_in": list(taken.stubs),
         "file": file,
         "recipe": text,
         "keys": [

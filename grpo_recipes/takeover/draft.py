@@ -26,13 +26,14 @@ class Draft:
     """What is known of the recipe so far.
 
     values: by recipe key, "grpo.beta"; rewards stand under "rewards". comments: by recipe key. files: texts that stand
-    beside the recipe, by name.
+    beside the recipe, by name. stubs: reward functions that their author has to fill in, each with its options.
     """
 
     values: dict[str, object] = field(default_factory=dict)
     comments: dict[str, str] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
+    stubs: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def put(self, where: str, value: object, comment: str = "") -> None:
         """Writes a value that no single key of the input says."""

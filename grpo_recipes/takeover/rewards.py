@@ -1,12 +1,13 @@
 """Rewards: shipped ones that do the same, the user's own functions, reward models, and their weights."""
 
-import os
 from collections.abc import Mapping, Sequence
 
 from grpo_recipes.takeover.situation import Situation, beside_the_recipe
+from grpo_recipes.takeover.stubs import own_function, stub_for
 from grpo_recipes.takeover.tables import table_of
 
 OPEN_R1_DEFAULT = ("accuracy", "format", "tag_count")
+WITH_FILES = "with -o a stub of it is written beside the recipe"
 
 
 def take_rewards(situation: Situation) -> None:
@@ -24,8 +25,8 @@ def take_rewards(situation: Situation) -> None:
     for name, weight in zip(names, weights, strict=True):
         rewards.extend(_rewards(situation, name, weight))
     if not rewards:
-        given.refused("reward_funcs", "the configuration names no reward", "rewards")
-        rewards = [{"python": "rewards.py:reward", "weight": 1.0}]
+        given.taken["reward_funcs"] = None
+        rewards = [{"python": _stub(situation, "reward", "the configuration names no reward"), "weight": 1.0}]
     draft.values["rewards"] = rewards
     _options(situation, names)
 
@@ -75,23 +76,27 @@ def _rewards(situation: Situation, name: str, weight: float) -> list[dict[str, o
         if said["fate"] == "emulated":
             _note(situation, f"{name}: {said['because']}")
         return [_weighted(one, weight) for one in said["rewards"]]
-    if "." in name and situation.dialect != "open_r1":
-        module, _, function = name.rpartition(".")
-        file = module.replace(".", os.sep) + ".py"
-        given.told(key, "emulated", "rewards", f"{name}: a function in a file, beside the recipe")
-        return [{"python": f"{_local(file, situation)}:{function}", "weight": weight}]
     if "/" in name:
         given.told(key, "mapped", "rewards", f"{name}: a reward model")
         return [{"model": beside_the_recipe(name, situation.folder), "weight": weight}]
-    given.refused(
-        key, f"{name}: no shipped reward does this; put the function into rewards.py beside the recipe", "rewards"
-    )
-    function = name if name.isidentifier() else "reward"
-    return [{"python": f"rewards.py:{function}", "weight": weight}]
+    own = own_function(situation, name)
+    if own is not None:
+        given.told(key, "emulated", "rewards", f"{name}: a function in a file, beside the recipe")
+        return [{"python": own, "weight": weight}]
+    return [{"python": _stub(situation, name, f"{name}: no shipped reward does this"), "weight": weight}]
 
 
-def _local(file: str, situation: Situation) -> str:
-    return beside_the_recipe(file, situation.folder).removeprefix("./")
+def _stub(situation: Situation, name: str, because: str) -> str:
+    """`file.py:function` of a function that is not there yet."""
+    source = stub_for(situation, name)
+    file, _, function = source.partition(":")
+    if situation.writes_files:
+        told = f"{because}; {function} in {file} is a stub, which raises until you have put it there"
+        situation.given.told("reward_funcs", "emulated", "rewards", told)
+        _note(situation, f"{function}: a stub in {file}, to be filled in")
+    else:
+        situation.given.told("reward_funcs", "refused", "rewards", f"{because}; {WITH_FILES}")
+    return source
 
 
 def _note(situation: Situation, text: str) -> None:
@@ -114,7 +119,23 @@ def _options(situation: Situation, names: Sequence[str]) -> None:
         if option not in given:
             continue
         used = [owner for owner in owners if owner in names]
-        if used:
+        if not used:
+            given.emulated(option, None, None, f"read only by {' and '.join(owners)}, which is not used")
+        elif not situation.writes_files:
             given.refused(option, f"an option of {used[0]}, which no shipped reward does", "rewards")
         else:
-            given.emulated(option, None, None, f"read only by {' and '.join(owners)}, which is not used")
+            _hand_on(situation, option, used)
+
+
+def _hand_on(situation: Situation, option: str, owners: Sequence[str]) -> None:
+    """An option becomes a keyword of the functions that read it."""
+    given, draft = situation.given, situation.draft
+    rewards = draft.values["rewards"]
+    assert isinstance(rewards, list)
+    for reward in rewards:
+        function = str(reward.get("python", "")).rpartition(":")[2]
+        if function in owners:
+            reward["options"] = {**reward.get("options", {}), option: given.values[option]}
+            if function in draft.stubs:
+                draft.stubs[function] = (*draft.stubs[function], option)
+    given.told(option, "emulated", "rewards", f"a keyword of {' and '.join(owners)}")

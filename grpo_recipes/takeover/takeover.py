@@ -23,6 +23,7 @@ from grpo_recipes.takeover.read import read_mapping
 from grpo_recipes.takeover.release import Release, declared_release, detected_release
 from grpo_recipes.takeover.rewards import take_rewards
 from grpo_recipes.takeover.situation import Dialect, Situation, recipe_name
+from grpo_recipes.takeover.stubs import write_stubs
 from grpo_recipes.takeover.tables import table_of
 from grpo_recipes.takeover.write import recipe_text
 
@@ -31,11 +32,16 @@ PROGRAMS = {"trl": "trl grpo", "open_r1": "open-r1", "axolotl": "axolotl"}
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """What became of a configuration. files: that stand beside the recipe, by name. moved: see `disagreements`."""
+    """What became of a configuration.
+
+    files: that stand beside the recipe, by name. stubs: functions in them that their author has to fill in.
+    moved: see `disagreements`.
+    """
 
     text: str
     rows: tuple[Row, ...]
     files: Mapping[str, str]
+    stubs: tuple[str, ...]
     release: Release
     dialect: Dialect
     moved: Mapping[str, str]
@@ -65,12 +71,15 @@ def take_over(
     stem = Path(place).stem
     situation = Situation(given, draft, release, dialect, os.path.dirname(place), stem, output is not None)
     _take_all(situation, config, accelerate, deepspeed)
+    if situation.writes_files:
+        write_stubs(situation, os.path.basename(config))
     moved = {} if written_for else disagreements(names, draft.values, release)
     name = recipe_name(stem if output else Path(config).stem)
     return Takeover(
         recipe_text(draft, name, _head(config, release, dialect)),
         tuple(draft.rows),
         draft.files,
+        tuple(draft.stubs) if situation.writes_files else (),
         release,
         dialect,
         moved,

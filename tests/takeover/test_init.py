@@ -98,9 +98,35 @@ def test_a_refused_key_ends_with_2_and_stands_in_the_recipe(grpo_run: Callable, 
 
 
 def test_what_validate_would_say_is_told(grpo_run: Callable, folder: Path) -> None:
+    (folder / "config.yaml").write_text(BASE.replace("owner/data", "./gone.jsonl"))
+    answer = grpo_run("init", "--from", "config.yaml", "-o", "recipe.yaml")
+    assert (answer.code, "[DAT001]" in answer.err) == (0, True)
+
+
+def test_a_reward_of_the_author_becomes_a_stub_that_validates(grpo_run: Callable, folder: Path) -> None:
     (folder / "config.yaml").write_text(BASE.replace("think_format_reward", "mine.f"))
     answer = grpo_run("init", "--from", "config.yaml", "-o", "recipe.yaml")
-    assert (answer.code, "[RWD001]" in answer.err) == (0, True)
+    assert (answer.code, "[RWD" in answer.err) == (0, False)
+    assert "to be filled in before a run: f in rewards.py" in answer.err
+    assert "wrote rewards.py" in answer.err
+    assert grpo_run("validate", "recipe.yaml", "--target", STACK).code == 0
+
+
+def test_rewards_that_are_there_are_not_written_over(grpo_run: Callable, folder: Path) -> None:
+    (folder / "config.yaml").write_text(BASE.replace("think_format_reward", "f, mine.g"))
+    (folder / "rewards.py").write_text("def f(completions, **kwargs):\n    return [0.0 for _ in completions]\n")
+    answer = grpo_run("init", "--from", "config.yaml", "-o", "recipe.yaml", "--json")
+    assert (answer.code, json.loads(answer.out)["to_fill_in"]) == (0, ["g"])
+    assert "def g(completions, **kwargs) -> list[float]:" in (folder / "recipe_rewards.py").read_text()
+    assert (folder / "rewards.py").read_text().startswith("def f(")
+    assert 'python: "rewards.py:f"' in (folder / "recipe.yaml").read_text()
+
+
+def test_without_a_place_for_a_stub_its_reward_is_refused(grpo_run: Callable, folder: Path) -> None:
+    (folder / "config.yaml").write_text(BASE.replace("think_format_reward", "mine.f"))
+    answer = grpo_run("init", "--from", "config.yaml")
+    assert (answer.code, "with -o a stub of it is written" in answer.err) == (2, True)
+    assert [path.name for path in folder.iterdir()] == ["config.yaml"]
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """open-r1's own keys, axolotl's configurations, and the files that lie beside a configuration."""
 
+import ast
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from taken import BASE, as_yaml, recipe_of, row, taken
@@ -107,11 +109,25 @@ def test_tag_count_is_the_same_sum() -> None:
     assert len(set(wanted)) > 2
 
 
-def test_a_reward_that_nobody_ships_asks_for_a_file(tmp_path: Path) -> None:
+def test_a_reward_that_nobody_ships_becomes_a_stub_with_its_options(tmp_path: Path) -> None:
     one = taken(tmp_path, OPEN_R1.replace("tag_count", "cosine") + "cosine_max_len: 500\ncode_language: python\n")
-    assert recipe_of(one)["rewards"][1] == {"python": "rewards.py:cosine", "weight": 2.0}
-    assert row(one, "cosine_max_len").fate == "refused"
-    assert row(one, "code_language").fate == "emulated"
+    reward = {"python": "rewards.py:cosine", "weight": 2.0, "options": {"cosine_max_len": 500}}
+    assert recipe_of(one)["rewards"][1] == reward
+    assert (one.stubs, one.is_complete) == (("cosine",), True)
+    assert (row(one, "cosine_max_len").where, row(one, "code_language").where) == (("rewards",), ())
+    functions: dict[str, Any] = {}
+    exec(one.files["rewards.py"], functions)
+    with pytest.raises(NotImplementedError, match=r"put the reward cosine here.*FILE\.py:cosine"):
+        functions["cosine"](completions=["a"], prompts=["b"], cosine_max_len=500, solution=["c"])
+
+
+def test_a_stub_has_a_name_that_python_takes_and_a_reward_model_is_none(tmp_path: Path) -> None:
+    names = '["a.f", "b.f", "lambda", "as-is", "owner/model-3.1-8B"]'
+    one = taken(tmp_path, BASE.replace("[think_format_reward]", names))
+    sources = [reward.get("python") or reward["model"] for reward in recipe_of(one)["rewards"]]
+    wanted = ["rewards.py:f", "rewards.py:f_2", "rewards.py:reward", "rewards.py:as_is", "owner/model-3.1-8B"]
+    assert sources == wanted
+    ast.parse(one.files["rewards.py"])
 
 
 def test_a_chat_template_becomes_a_file(tmp_path: Path) -> None:
@@ -138,7 +154,7 @@ def test_a_configuration_of_axolotl_is_taken_over_in_full(tmp_path: Path) -> Non
     assert recipe["lora"] == {"r": 8, "lora_alpha": 16, "lora_dropout": 0.0, "target_modules": "all-linear"}
     assert recipe["quantization"]["bnb_4bit_use_double_quant"] is True
     assert recipe["generation"]["vllm_gpu_memory_utilization"] == 0.2
-    assert recipe["rewards"] == [{"python": "my/rewards.py:brevity", "weight": 1.0}]
+    assert recipe["rewards"] == [{"python": "rewards.py:brevity", "weight": 1.0}]
     training = recipe["training"]
     assert (training["lr_scheduler_type"], training["optim"], training["bf16"]) == ("cosine", "adamw_8bit", True)
     assert (training["num_train_epochs"], training["gradient_checkpointing"]) == (1, False)

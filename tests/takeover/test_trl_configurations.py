@@ -232,6 +232,8 @@ def test_the_evaluation_of_the_trainer_becomes_that_of_the_recipe(tmp_path: Path
 
 def test_a_dotted_reward_is_a_function_in_a_file(tmp_path: Path) -> None:
     text = "model_name_or_path: owner/model\ndataset_name: owner/data\nreward_funcs: [pkg.mod.f, think_format_reward]\n"
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "mod.py").write_text("def f(completions, **kwargs):\n    return []\n", encoding="utf-8")
     one = taken(tmp_path, f"{text}reward_weights: [0.5, 2]\nreward_model_name_or_path: null\n")
     assert [line.fate for line in one.rows if line.key == "reward_funcs"] == ["emulated", "mapped"]
     rewards = recipe_of(one)["rewards"]
@@ -285,4 +287,4 @@ def test_a_script_of_ones_own_loads_the_model_as_it_says(tmp_path: Path) -> None
     text = "model_name_or_path: owner/model\ndataset_name: owner/data\ntorch_dtype: bfloat16\n"
     one = taken(tmp_path, text, "trl==0.15.2")
     assert recipe_of(one)["model"]["dtype"] == "bfloat16"
-    assert row(one, "reward_funcs").fate == "refused"
+    assert row(one, "reward_funcs").fate == "emulated"
