@@ -153,16 +153,26 @@ def _rows(file: Given, flat: Given) -> None:
 
 
 def _vllm(file: Given, flat: Given) -> None:
+    """axolotl's `vllm` section: what `axolotl vllm-serve` reads, or the trainer, where it runs vLLM itself."""
     block = file.take("vllm") if "vllm" in file else {}
     inside = Given(dict(block) if isinstance(block, Mapping) else {}, file.draft)
     inside.names = {name: f"vllm.{name}" for name in inside.values}
-    in_process = flat.values.get("vllm_mode") == "colocate"
+    if flat.values.get("use_vllm") is True and inside.values and "vllm_mode" not in flat:
+        flat.draft.put("generation.vllm_mode", "server", "the `vllm` section is that of axolotl's server")
+        flat.taken["vllm_mode"] = "server"
+    mode = flat.values.get("vllm_mode") or flat.taken.get("vllm_mode")
     for name in ("gpu_memory_utilization", "tensor_parallel_size"):
-        if name in inside and in_process:
+        if name not in inside:
+            continue
+        if flat.values.get("use_vllm") is not True:
+            inside.emulated(name, None, None, "read only with use_vllm")
+        elif mode == "colocate":
             _hand_on(inside, flat, name, f"vllm_{name}", f"vllm.{name}")
-        elif name in inside and any(address in flat for address in SERVER_ADDRESS):
+        elif any(address in flat for address in SERVER_ADDRESS):
             inside.emulated(name, None, None, "of the server, which you start")
-        elif name in inside:
+        elif inside.values[name] is None:
+            inside.mapped(name, None, because="null is not said")
+        else:
             home = "gpus" if name == "tensor_parallel_size" else name
             inside.mapped(name, f"vllm_server.{home}", inside.values[name], "of the server, which the run starts")
     for name in list(inside.values):
@@ -171,9 +181,6 @@ def _vllm(file: Given, flat: Given) -> None:
             inside.refused(name, "no key of a recipe says it", "generation")
         else:
             inside.emulated(name, None, None, said)
-    flat.draft.comments.update(
-        {"generation.vllm_mode": "axolotl asks a server"} if flat.values.get("use_vllm") and not in_process else {}
-    )
 
 
 def _template(file: Given) -> None:

@@ -1,6 +1,6 @@
 """The batch: micro-batch, accumulation and processes become prompts per step, or stay TRL's own fields."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import Passed, expression
@@ -13,6 +13,7 @@ ACCUMULATION = "gradient_accumulation_steps"
 STEPS = "steps_per_generation"
 GENERATION = "generation_batch_size"
 PER_STEP = "training.prompts_per_step"
+BOTH = "GRPOConfig raises ValueError for it beside steps_per_generation, which is taken here: write one of them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,9 @@ def take_batch(situation: Situation) -> None:
                 situation.given.refused(name, f"TRL cannot take it: {problem}", PER_STEP)
         situation.draft.put(PER_STEP, 16, "put yours here")
         return
+    if batch.steps is not None and batch.generation is not None:
+        _refuse_both(situation)
+        batch = replace(batch, generation=None)
     processes = situation.processes
     if processes is not None:
         prompts, steps = batch.prompts(processes), batch.optimizer_steps(processes)
@@ -58,6 +62,11 @@ def take_batch(situation: Situation) -> None:
             _global(situation, batch, processes, prompts, steps)
             return
     _own_fields(situation, batch)
+
+
+def _refuse_both(situation: Situation) -> None:
+    """TRL takes one of the two and raises for both, whatever they say."""
+    situation.given.refused(GENERATION, BOTH, "grpo.optimizer_steps_per_generation")
 
 
 def _batch(situation: Situation) -> Batch:

@@ -5,16 +5,16 @@ from collections.abc import Iterable, Mapping
 from grpo_recipes.facts.classified import ClassifiedField, classified_fields, matters
 from grpo_recipes.facts.field import NoDefault
 from grpo_recipes.facts.shipped import releases_with_facts
+from grpo_recipes.takeover.model import mixes_experts
 from grpo_recipes.takeover.release import Release, default_of, release_of
 from grpo_recipes.takeover.situation import Situation, format_value
 
 # The batch is written from all its parts at once.
 BATCH = frozenset({"per_device_train_batch_size", "gradient_accumulation_steps", "generation_batch_size"})
 BATCH |= {"steps_per_generation"}
-
-
-MOVED = frozenset({"beta", "loss_type", "scale_rewards", "temperature", "max_completion_length"})
-MOVED |= {"use_bias_correction_kl"}
+MOVED = ("beta", "loss_type", "scale_rewards", "temperature", "max_completion_length", "use_bias_correction_kl")
+# A dense model has no such loss in any release; trl from 1.14 on raises for one that asks for it.
+ROUTER_LOSS = "router_aux_loss_coef"
 
 
 def write_defaults(situation: Situation) -> None:
@@ -31,6 +31,8 @@ def write_defaults(situation: Situation) -> None:
         if isinstance(default, NoDefault) or _is_same(default, _format(field)):
             continue
         values[name] = default
+        if name == ROUTER_LOSS and not mixes_experts(situation):
+            continue
         if matters(field, values):
             draft.put(where, default, f"what trl {release.trl} does where nothing is said")
 
@@ -77,14 +79,7 @@ def disagreements(names: Iterable[str], written: Mapping[str, object], release: 
         other = release_of(version, release)
         if other is None or not {name for name in asked if name in release.fields} <= set(other.fields):
             continue
-        for name in (
-            "beta",
-            "loss_type",
-            "scale_rewards",
-            "temperature",
-            "max_completion_length",
-            "use_bias_correction_kl",
-        ):
+        for name in MOVED:
             if name in asked:
                 continue
             field = classified_fields()[name]

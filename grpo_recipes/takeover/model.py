@@ -1,5 +1,6 @@
 """The model: ModelConfig's keys, `model_init_kwargs`, LoRA and quantization."""
 
+import re
 from collections.abc import Mapping
 
 from grpo_recipes.facts.model_config import read_model_config
@@ -27,6 +28,12 @@ QUANTIZATION = {
     "use_bnb_nested_quant": ("bool", "quantization.bnb_4bit_use_double_quant"),
     "bnb_4bit_quant_storage": ("str | None", "quantization.bnb_4bit_quant_storage"),
 }
+# What the configurations of mixtures of experts have, and how such models are called.
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "router_aux_loss_coef")
+MIXTURE = re.compile(
+    r"moe|mixtral|\d+x\d+b|-a\d+(\.\d+)?b|gpt-oss|deepseek-?v[23]|llama-4|glm-4\.[5-9]|kimi-k|minimax|jamba|dbrx",
+    re.IGNORECASE,
+)
 LOADING = {"dtype": "dtype", "torch_dtype": "dtype", "revision": "model_revision"}
 LOADING |= {name: name for name in ("attn_implementation", "trust_remote_code")}
 
@@ -111,6 +118,14 @@ def _is_read(situation: Situation, name: str) -> bool:
 
 def _config(situation: Situation) -> Mapping[str, object]:
     return read_model_config(str(situation.draft.values["model.model_name_or_path"])) or {}
+
+
+def mixes_experts(situation: Situation) -> bool:
+    """Whether the model is a mixture of experts: by its configuration, by its name where that is not known here."""
+    config = _config(situation)
+    if config:
+        return any(config.get(key) for key in EXPERTS)
+    return MIXTURE.search(str(situation.draft.values["model.model_name_or_path"])) is not None
 
 
 def _own_dtype(situation: Situation) -> str | None:

@@ -230,3 +230,49 @@ def test_a_file_that_the_configuration_names_is_read(tmp_path: Path) -> None:
     one = recipe_of(taken(tmp_path, as_yaml(accelerate_config="acc.yaml")))
     assert (one["distributed"]["strategy"], one["launch"]["gpus_per_node"]) == ("ddp", 2)
     assert row(taken(tmp_path, as_yaml(deepspeed="gone.json")), "deepspeed").fate == "refused"
+
+
+@pytest.mark.parametrize(
+    ("keys", "mode", "section"),
+    [
+        pytest.param("use_vllm: true", "server", {"gpu_memory_utilization": 0.2}, id="a section of the server"),
+        pytest.param("use_vllm: true\n  vllm_mode: colocate", None, None, id="in the training processes"),
+        pytest.param("use_vllm: true\n  vllm_server_host: 0.0.0.0", "server", None, id="a server of the author"),
+        pytest.param("use_vllm: false", None, None, id="transformers generates"),
+    ],
+)
+def test_a_vllm_section_of_axolotl_goes_where_it_is_read(
+    keys: str, mode: str | None, section: dict[str, float] | None, tmp_path: Path
+) -> None:
+    text = AXOLOTL.replace("use_vllm: true\n  vllm_mode: colocate", keys)
+    recipe = recipe_of(taken(tmp_path, text, "trl==1.8.0"))
+    assert recipe.get("vllm_server") == section
+    assert recipe["generation"].get("vllm_mode") == (mode or ("colocate" if "colocate" in keys else None))
+
+
+@pytest.mark.parametrize(
+    ("model", "value"),
+    [
+        pytest.param("Qwen/Qwen2.5-0.5B", None, id="known and dense"),
+        pytest.param("owner/model", None, id="not known"),
+        pytest.param("Qwen/Qwen3-30B-A3B", 0.001, id="named as a mixture"),
+        pytest.param("./mixture", 0.001, id="a folder with experts"),
+    ],
+)
+def test_a_dense_model_gets_no_load_balancing_loss(
+    model: str, value: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mixture").mkdir()
+    (tmp_path / "mixture" / "config.json").write_text('{"model_type": "qwen3_moe", "num_experts": 8}')
+    recipe = recipe_of(taken(tmp_path, BASE.replace("owner/model", model), "trl==1.9.0"))
+    assert recipe.get("trl", {}).get("router_aux_loss_coef") == value
+
+
+def test_of_two_words_for_one_generation_the_second_is_refused(tmp_path: Path) -> None:
+    keys = as_yaml(generation_batch_size=16, steps_per_generation=4, per_device_train_batch_size=8)
+    for accelerate in (ACCELERATE, "num_machines: 1\n"):
+        one = taken(tmp_path, keys, accelerate=accelerate)
+        assert "ValueError" in row(one, "generation_batch_size").because
+        assert not one.is_complete
+        assert "generation_batch_size" not in recipe_of(one).get("trl", {})
