@@ -15,7 +15,7 @@ from grpo_recipes.report.takeover_text import takeover_json, takeover_text
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.takeover.shipped import shipped_recipe, shipped_recipes
 from grpo_recipes.takeover.starter import STARTER
-from grpo_recipes.takeover.takeover import take_over
+from grpo_recipes.takeover.takeover import Takeover, take_over
 from grpo_recipes.trust.redact import redact, redact_value
 
 STDOUT = "-"
@@ -29,6 +29,12 @@ SCHEMA_LINE = f"# yaml-language-server: $schema={SCHEMA}\n"
 @click.option("--from", "config", metavar="CONFIG", help="Take over a TRL, open-r1 or axolotl YAML file.")
 @click.option("--accelerate", metavar="FILE", help="The accelerate file that it is launched with.")
 @click.option("--deepspeed", metavar="FILE", help="The DeepSpeed file that it is launched with.")
+@click.option(
+    "--num-processes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes that it is launched with, where that is not what the accelerate file says.",
+)
 @click.option(
     "--written-for",
     metavar="STACK",
@@ -44,12 +50,14 @@ def init(
     config: str | None,
     accelerate: str | None,
     deepspeed: str | None,
+    num_processes: int | None,
     written_for: str | None,
     output: str | None,
     as_json: bool,
 ) -> int:
     """Write a recipe: a small one to begin with, the shipped one NAME, or one taken over with --from."""
     beside = [option for option, value in (("--accelerate", accelerate), ("--deepspeed", deepspeed)) if value]
+    beside += ["--num-processes"] if num_processes else []
     beside += ["--written-for"] if written_for else []
     if sum([name is not None, as_list, config is not None]) > 1:
         raise Refusal("init has one task at a time\n  = fix: a NAME, or --list, or --from")
@@ -58,7 +66,16 @@ def init(
     if as_list:
         return _list(as_json)
     if config is not None:
-        return _take_over(config, accelerate, deepspeed, written_for, output, as_json)
+        file = None if output in (None, STDOUT) else output
+        taken = take_over(
+            config,
+            accelerate=accelerate,
+            deepspeed=deepspeed,
+            processes=num_processes,
+            written_for=written_for,
+            output=file,
+        )
+        return _say_taken_over(taken, file, as_json)
     return _write_shipped(name, output) if name is not None else _write_starter(output)
 
 
@@ -118,16 +135,7 @@ def _copy(source: Path, target: Path) -> None:
     click.echo(redact(f"wrote {target}"), err=True)
 
 
-def _take_over(
-    config: str,
-    accelerate: str | None,
-    deepspeed: str | None,
-    written_for: str | None,
-    output: str | None,
-    as_json: bool,
-) -> int:
-    file = None if output in (None, STDOUT) else output
-    taken = take_over(config, accelerate=accelerate, deepspeed=deepspeed, written_for=written_for, output=file)
+def _say_taken_over(taken: Takeover, file: str | None, as_json: bool) -> int:
     text = redact(taken.text) if file is None else f"{SCHEMA_LINE}{redact(taken.text)}"
     if file is not None:
         folder = Path(file).parent

@@ -17,13 +17,11 @@ from grpo_recipes.yaml.page import forbidden
 
 NEEDED: dict[str, object] = {"model.model_name_or_path": "owner/model", "dataset.path": "owner/dataset"}
 NEEDED |= {"rewards": [{"python": "rewards.py:reward"}]}
-LOSS, QUANTILE = "grpo.loss_type", "grpo.top_entropy_quantile"
 
 
 def refuse_what_cannot_be_kept(situation: Situation) -> None:
     """Refuses each value that is taken, and that a recipe cannot have, or that the release does something else with."""
     _what_is_done_otherwise(situation)
-    _what_depends_on_the_micro_batch(situation)
     _what_no_recipe_can_hold(situation)
     _what_a_recipe_cannot_have(situation)
 
@@ -33,7 +31,7 @@ def _what_no_recipe_can_hold(situation: Situation) -> None:
     values = situation.draft.values
     for where in [where for where, value in values.items() if not _can_be_written(value)]:
         because = "a recipe holds no control characters, and no numbers beyond 64 bits"
-        _refuse(situation, where, where, because)
+        refuse(situation, where, where, because)
         if where in NEEDED:
             values[where] = NEEDED[where]
         else:
@@ -61,31 +59,7 @@ def _what_a_recipe_cannot_have(situation: Situation) -> None:
         for error in problem.errors():
             where = ".".join(str(part) for part in error["loc"][:2])
             if where in situation.draft.values:
-                _refuse(situation, where, where, f"{where} cannot be {error['input']!r}: {error['msg']}")
-
-
-def _what_depends_on_the_micro_batch(situation: Situation) -> None:
-    """Losses that are another one for each way to cut the batch, which a recipe leaves to the machine."""
-    values = situation.draft.values
-    parts = _parts(situation)
-    if values.get(LOSS) == "bnpo" and parts * (situation.processes or 1) > 1:
-        because = "this loss depends on how the machine cuts the batch; dapo is the loss of the whole step"
-        _refuse(situation, "loss_type", LOSS, because)
-    if values.get(QUANTILE, 1.0) != 1.0 and parts > 1:
-        _refuse(situation, "top_entropy_quantile", QUANTILE, "its threshold is that of each micro-batch")
-
-
-def _parts(situation: Situation) -> int:
-    """Accumulation steps of an optimizer step."""
-    values = situation.draft.values
-    accumulation = values.get("trl.gradient_accumulation_steps")
-    if isinstance(accumulation, int):
-        return accumulation
-    prompts, generations = values.get("training.prompts_per_step"), situation.value("num_generations")
-    size = values.get("training.per_device_train_batch_size")
-    if isinstance(prompts, int) and isinstance(generations, int) and isinstance(size, int):
-        return prompts * generations // (size * (situation.processes or 1))
-    return 1
+                refuse(situation, where, where, f"{where} cannot be {error['input']!r}: {error['msg']}")
 
 
 def _what_is_done_otherwise(situation: Situation) -> None:
@@ -98,11 +72,11 @@ def _what_is_done_otherwise(situation: Situation) -> None:
         said = expression(field, draft.values[where], values, situation.release.target)
         if isinstance(said, Refused):
             because = f"{said.because}; a recipe's {name} means one thing on every release: choose its value"
-            _refuse(situation, name, where, because)
+            refuse(situation, name, where, because)
 
 
-def _refuse(situation: Situation, name: str, where: str, because: str) -> None:
-    """The row of the key becomes a refusal; the default of the release gets one."""
+def refuse(situation: Situation, name: str, where: str, because: str) -> None:
+    """The row of a key becomes a refusal; the default of the release gets one."""
     rows = situation.draft.rows
     for place, row in enumerate(rows):
         if row.where == (where,) and row.fate != "refused":

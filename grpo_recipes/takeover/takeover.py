@@ -9,6 +9,7 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.takeover.accelerate import take_accelerate
 from grpo_recipes.takeover.axolotl import as_trl_keys, is_axolotl
 from grpo_recipes.takeover.batch import take_batch
+from grpo_recipes.takeover.cut import keep_the_cut
 from grpo_recipes.takeover.dataset import take_dataset
 from grpo_recipes.takeover.deepspeed import take_deepspeed
 from grpo_recipes.takeover.defaults import disagreements, write_defaults
@@ -27,6 +28,7 @@ from grpo_recipes.takeover.stubs import write_stubs
 from grpo_recipes.takeover.tables import table_of
 from grpo_recipes.takeover.write import recipe_text
 
+PROCESSES = "--num-processes"
 PROGRAMS = {"trl": "trl grpo", "open_r1": "open-r1", "axolotl": "axolotl"}
 
 
@@ -58,9 +60,14 @@ def take_over(
     accelerate: str | None = None,
     deepspeed: str | None = None,
     written_for: str | None = None,
+    processes: int | None = None,
     output: str | None = None,
 ) -> Takeover:
-    """The recipe of a configuration. output: where it will be written, None where it is printed. Raises Refusal."""
+    """The recipe of a configuration. Raises Refusal.
+
+    processes: that `accelerate launch --num_processes` was given, which wins over its file. output: where the recipe
+    will be written, None where it is printed.
+    """
     draft = Draft()
     values = read_mapping(config, draft)
     dialect = _dialect(values, config)
@@ -70,7 +77,7 @@ def take_over(
     place = os.path.abspath(output) if output else os.path.abspath(config)
     stem = Path(place).stem
     situation = Situation(given, draft, release, dialect, os.path.dirname(place), stem, output is not None)
-    _take_all(situation, config, accelerate, deepspeed)
+    _take_all(situation, config, Beside(accelerate, deepspeed, processes))
     if situation.writes_files:
         write_stubs(situation, os.path.basename(config))
     moved = {} if written_for else disagreements(names, draft.values, release)
@@ -94,18 +101,28 @@ def _dialect(values: Mapping[str, object], config: str) -> Dialect:
     return "open_r1" if is_open_r1(values, values.get("reward_funcs")) else "trl"
 
 
-def _take_all(situation: Situation, config: str, accelerate: str | None, deepspeed: str | None) -> None:
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a configuration was launched with: files, and the number of processes that wins over them."""
+
+    accelerate: str | None
+    deepspeed: str | None
+    processes: int | None
+
+
+def _take_all(situation: Situation, config: str, beside: Beside) -> None:
     """Every key, in an order in which each finds what it needs: the machine stands before the batch."""
     given, draft = situation.given, situation.draft
-    _launch_keys(situation, os.path.dirname(os.path.abspath(config)))
-    if accelerate is not None:
-        block = read_mapping(accelerate, draft, "accelerate: ")
-        file = Given(block, draft, {key: f"accelerate: {key}" for key in block})
-        take_accelerate(situation, file, os.path.dirname(os.path.abspath(accelerate)))
+    _launch_keys(situation, os.path.dirname(os.path.abspath(config)), beside)
+    if beside.accelerate is not None:
+        _accelerate_file(situation, beside.accelerate, beside.processes)
+    elif beside.processes is not None:
+        option = Given({"num_processes": beside.processes}, draft, {"num_processes": PROCESSES})
+        take_accelerate(situation, option, os.path.dirname(os.path.abspath(config)))
     if "deepspeed" in given:
-        _deepspeed_key(situation, config, given=deepspeed is not None)
-    if deepspeed is not None:
-        take_deepspeed(situation, deepspeed)
+        _deepspeed_key(situation, config, given=beside.deepspeed is not None)
+    if beside.deepspeed is not None:
+        take_deepspeed(situation, beside.deepspeed)
     take_own_keys(situation)
     take_model(situation)
     take_dataset(situation)
@@ -115,14 +132,26 @@ def _take_all(situation: Situation, config: str, accelerate: str | None, deepspe
     take_batch(situation)
     take_fields(situation)
     write_defaults(situation)
+    keep_the_cut(situation)
     refuse_what_cannot_be_kept(situation)
 
 
-def _launch_keys(situation: Situation, folder: str) -> None:
+def _accelerate_file(situation: Situation, path: str, processes: int | None) -> None:
+    block = read_mapping(path, situation.draft, "accelerate: ")
+    names = {key: f"accelerate: {key}" for key in block}
+    if processes is not None:
+        block["num_processes"], names["num_processes"] = processes, PROCESSES
+    take_accelerate(situation, Given(block, situation.draft, names), os.path.dirname(os.path.abspath(path)))
+
+
+def _launch_keys(situation: Situation, folder: str, beside: Beside) -> None:
     """Keys that TRL's command line hands to `accelerate launch`."""
     tables = table_of("answers")
     given = situation.given
     launch = {name: given.take(name) for name in tables["accelerate_launch"] if name in given}
+    if beside.processes is not None and "num_processes" in launch:
+        del launch["num_processes"]
+        given.emulated("num_processes", None, None, f"{PROCESSES} wins")
     named = launch.pop("accelerate_config", None)
     if named is None and "accelerate_config" in given.taken:
         given.mapped("accelerate_config", None)
@@ -133,9 +162,7 @@ def _launch_keys(situation: Situation, folder: str) -> None:
             given.mapped("accelerate_config", "distributed.strategy", strategy, "TRL's own file of this name")
         elif os.path.isfile(path):
             given.mapped("accelerate_config", None, because="its own keys follow")
-            block = read_mapping(path, situation.draft, "accelerate: ")
-            file = Given(block, situation.draft, {key: f"accelerate: {key}" for key in block})
-            take_accelerate(situation, file, os.path.dirname(path))
+            _accelerate_file(situation, path, beside.processes)
         else:
             given.refused("accelerate_config", "it is not beside this file: give --accelerate FILE", "distributed")
     take_accelerate(situation, Given(dict(launch), situation.draft), folder)

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from taken import BASE, recipe_of, row, taken
 
+from grpo_recipes.takeover.takeover import take_over
+
 MACHINES = """
 compute_environment: LOCAL_MACHINE
 distributed_type: MULTI_GPU
@@ -97,3 +99,35 @@ def test_fsdp_is_taken_over_from_releases_that_generate_with_it(
     one = taken(tmp_path, BASE, release, accelerate=text)
     assert row(one, "accelerate: distributed_type").fate == fate
     assert recipe_of(one).get("distributed", {}).get("strategy") == (None if fate == "refused" else "fsdp2")
+
+
+@pytest.mark.parametrize("release", ["trl==0.16.0", "trl==0.19.1"])
+def test_a_loss_of_the_micro_batch_keeps_its_cut(release: str, tmp_path: Path) -> None:
+    text = BASE + "per_device_train_batch_size: 8\ngradient_accumulation_steps: 2\n"
+    one = taken(tmp_path, text, release, accelerate=ONE_MACHINE)
+    training = recipe_of(one)["training"]
+    assert recipe_of(one)["grpo"]["loss_type"] == "bnpo"
+    assert training["cut"] == {"processes": 7, "per_device_train_batch_size": 8}
+    assert (training["prompts_per_step"], "per_device_train_batch_size" in training) == (14, False)
+    default = row(one, f"loss_type (the default of trl {release.removeprefix('trl==')})")
+    assert (default.fate, default.where) == ("emulated", ("grpo.loss_type", "training.cut"))
+    assert row(one, "per_device_train_batch_size").where == ("training.cut.per_device_train_batch_size",)
+
+
+def test_a_loss_without_a_cut_keeps_the_batch_of_any_machine(tmp_path: Path) -> None:
+    text = BASE + "per_device_train_batch_size: 8\nloss_type: dapo\n"
+    assert "cut" not in recipe_of(taken(tmp_path, text, accelerate=ONE_MACHINE))["training"]
+
+
+def test_processes_of_the_command_line_win_over_those_of_the_file(tmp_path: Path) -> None:
+    text = "distributed_type: MULTI_GPU\nnum_machines: 1\nnum_processes: 8\n"
+    (tmp_path / "beside.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "config.yaml").write_text(f"{BASE}num_processes: 4\n", encoding="utf-8")
+    config, beside = str(tmp_path / "config.yaml"), str(tmp_path / "beside.yaml")
+    for accelerate in (None, beside):
+        one = take_over(config, accelerate=accelerate, processes=7, written_for="trl==1.16.0")
+        assert recipe_of(one)["launch"]["gpus_per_node"] == 7
+        assert (row(one, "--num-processes").fate, row(one, "num_processes").because) == (
+            "mapped",
+            "--num-processes wins",
+        )
