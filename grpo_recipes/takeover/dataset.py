@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping
 
+from grpo_recipes.takeover.draft import Row
 from grpo_recipes.takeover.situation import Situation, beside_the_recipe
 
 ONE = "a recipe has one dataset; put them together in one file or one hub dataset first"
+# How scripts of people's own call dataset_name and dataset_train_split.
+OTHER_NAMES = ("dataset_id_or_path",)
+NO_PROMPT = "a script without rewards to name makes the prompts too: write prompt, unless the rows have that column"
 # The mixture's words, TRL's and open-r1's, and the recipe's.
 MIXTURE_KEYS = {"path": "dataset.path", "id": "dataset.path", "name": "dataset.name", "config": "dataset.name"}
 MIXTURE_KEYS |= {"split": "dataset.split"}
@@ -13,6 +17,9 @@ MIXTURE_KEYS |= {"split": "dataset.split"}
 def take_dataset(situation: Situation) -> None:
     """All keys about the rows."""
     given = situation.given
+    for name in OTHER_NAMES:
+        if name in given and "dataset_name" not in given:
+            given.values["dataset_name"], given.names["dataset_name"] = given.values.pop(name), name
     for name in ("datasets", "dataset_mixture"):
         if name in given:
             _mixture(situation, name)
@@ -86,6 +93,10 @@ def _one_dataset(situation: Situation, name: str, part: Mapping[str, object]) ->
 def _prompt(situation: Situation) -> None:
     """open-r1 makes a user message of one column, and a system message before it."""
     given = situation.given
+    if situation.dialect == "trl" and not {"reward_funcs", "reward_model_name_or_path"} & set(given.values):
+        where = ("dataset.prompt",)
+        situation.draft.rows.append(Row("prompt (of the script)", None, "emulated", where, NO_PROMPT))
+        situation.draft.comments["dataset"] = NO_PROMPT
     if situation.dialect != "open_r1":
         return
     column = given.take("dataset_prompt_column") if "dataset_prompt_column" in given else None

@@ -57,6 +57,8 @@ def _place(situation: Situation, name: str, field: ClassifiedField, value: objec
         given.mapped(name, field.home, value, because)
     elif field.owner:
         given.refused(name, field.owner)
+    elif name not in situation.release.fields and gone is None and field.kind != "experiment":
+        given.emulated(name, None, None, f"{situation.release.name} have no such field: it is a key of the script")
     elif gone is not None and gone.removed_in and not gone.renamed_to:
         fate = given.emulated if field.kind != "experiment" else None
         text = f"{gone.package} {gone.removed_in} took it out; instead: {gone.instead}"
@@ -86,6 +88,8 @@ def _answered(situation: Situation, name: str) -> bool:
     value = situation.given.values[name]
     if any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in answer.get("unless", ())):
         situation.given.mapped(name, None, because=ANYWAY)
+    elif value in answer.get("for", ()):
+        situation.given.emulated(name, None, None, answer["does"])
     elif answer["fate"] == "emulated":
         situation.given.emulated(name, None, None, answer["because"])
     else:

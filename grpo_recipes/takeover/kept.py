@@ -16,6 +16,7 @@ from grpo_recipes.takeover.write import tree_of
 from grpo_recipes.yaml.page import forbidden
 
 NEEDED: dict[str, object] = {"model.model_name_or_path": "owner/model", "dataset.path": "owner/dataset"}
+GENERATIONS, ALONE = "grpo.num_generations", "a group of one has no advantage: nothing is learned from its completion"
 NEEDED |= {"rewards": [{"python": "rewards.py:reward"}]}
 
 
@@ -59,7 +60,9 @@ def _what_a_recipe_cannot_have(situation: Situation) -> None:
         for error in problem.errors():
             where = ".".join(str(part) for part in error["loc"][:2])
             if where in situation.draft.values:
-                refuse(situation, where, where, f"{where} cannot be {error['input']!r}: {error['msg']}")
+                is_alone = where == GENERATIONS and error["input"] == 1
+                because = ALONE if is_alone else f"{where} cannot be {error['input']!r}: {error['msg']}"
+                refuse(situation, where, where, because)
 
 
 def _what_is_done_otherwise(situation: Situation) -> None:

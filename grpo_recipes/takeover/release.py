@@ -13,6 +13,7 @@ from grpo_recipes.facts.releases import released
 from grpo_recipes.facts.requirements import requirements
 from grpo_recipes.facts.shipped import releases_with_facts, table
 from grpo_recipes.facts.windows import is_within
+from grpo_recipes.rules.the_worker_was_run_with_this_transformers import APPLIES_TO as NOT_RUN
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.stack.target import parse_target
 from grpo_recipes.takeover.tables import rows_of
@@ -51,7 +52,7 @@ def declared_release(text: str) -> Release:
         said = "; ".join(finding.message for finding in findings) or "it names no trl"
         raise Refusal(f"--written-for {text}: {said}\n  = fix: --written-for trl==0.15.2")
     transformers = stack.version("transformers")
-    how = "--written-for" if transformers else "--written-for, with the oldest transformers that it takes"
+    how = "--written-for" if transformers else "--written-for, with the oldest transformers that both take"
     return _release(trl, transformers or _companion(trl), how)
 
 
@@ -86,8 +87,8 @@ def _release(trl: str, transformers: str, how: str) -> Release:
 
 
 def _companion(trl: str) -> str:
-    """The transformers that goes with a release of TRL where nothing says it."""
-    known = releases_with_facts("transformers")
+    """The transformers that goes with a release of TRL where nothing says it, of those that grpo-run trains with."""
+    known = [one for one in releases_with_facts("transformers") if not is_within(one, NOT_RUN["transformers"])]
     if trl == releases_with_facts("trl")[-1]:
         return known[-1]
     declared = [one for one in requirements("trl", trl) or () if one.name == "transformers" and one.extra is None]

@@ -139,7 +139,9 @@ def test_a_chat_template_becomes_a_file(tmp_path: Path) -> None:
 def test_services_of_open_r1_are_variables(tmp_path: Path) -> None:
     one = taken(tmp_path, OPEN_R1 + "wandb_project: p\nbenchmarks: [aime24]\ncallbacks: []\n")
     assert recipe_of(one)["launch"]["environment"] == {"WANDB_PROJECT": "p"}
-    assert (row(one, "benchmarks").fate, row(one, "callbacks").fate) == ("refused", "mapped")
+    assert (row(one, "benchmarks").fate, row(one, "callbacks").fate) == ("emulated", "mapped")
+    assert row(taken(tmp_path, OPEN_R1 + "callbacks: [push_to_hub_revision]\n"), "callbacks").fate == "emulated"
+    assert row(taken(tmp_path, OPEN_R1 + "callbacks: [of_mine]\n"), "callbacks").fate == "refused"
 
 
 def test_a_configuration_of_axolotl_is_taken_over_in_full(tmp_path: Path) -> None:
@@ -276,3 +278,31 @@ def test_of_two_words_for_one_generation_the_second_is_refused(tmp_path: Path) -
         assert "ValueError" in row(one, "generation_batch_size").because
         assert not one.is_complete
         assert "generation_batch_size" not in recipe_of(one).get("trl", {})
+
+
+def test_what_grpo_does_not_read_is_no_refusal(tmp_path: Path) -> None:
+    keys = as_yaml(packing=True, padding_free=True, dataset_num_proc=48, bias="none", dataset_configs=["train"])
+    one = taken(tmp_path, keys, "trl==0.17.0")
+    assert one.is_complete
+    assert "packs nothing" in row(one, "packing").because
+    assert row(taken(tmp_path, as_yaml(bias="all")), "bias").fate == "refused"
+    assert "dataset.path" in row(taken(tmp_path, as_yaml(dataset_type="rllm")), "dataset_type").because
+
+
+def test_a_key_that_a_later_release_has_is_the_scripts_own(tmp_path: Path) -> None:
+    one = taken(tmp_path, as_yaml(project="mine"), "trl==0.16.0,transformers==4.48.3")
+    assert (row(one, "project").fate, "project" in recipe_of(one)["trl"]) == ("emulated", False)
+    assert recipe_of(taken(tmp_path, as_yaml(project="mine")))["trl"]["project"] == "mine"
+
+
+def test_a_script_without_rewards_makes_the_prompts_too(tmp_path: Path) -> None:
+    text = "model_name_or_path: owner/model\ndataset_id_or_path: owner/data\n"
+    one = taken(tmp_path, text, "trl==0.16.0")
+    assert recipe_of(one)["dataset"]["path"] == "owner/data"
+    assert recipe_of(one)["rewards"] == [{"python": "rewards.py:reward", "weight": 1.0}]
+    assert (row(one, "prompt (of the script)").where, one.is_complete) == (("dataset.prompt",), True)
+
+
+def test_the_transformers_of_a_release_is_one_that_grpo_run_trains_with(tmp_path: Path) -> None:
+    assert taken(tmp_path, BASE, "trl==0.16.0").release.transformers == "4.48.0"
+    assert taken(tmp_path, BASE, "trl==0.16.0,transformers==4.47.0").release.transformers == "4.47.0"
