@@ -35,7 +35,11 @@ def as_trl_keys(values: dict[str, object], draft: Draft) -> Given:
     _vllm(file, flat)
     _template(file)
     for name in list(file.values):
-        answer(file, name, tables["answers"].get(name))
+        of_a_plugin = next((one for start, one in tables["plugins"].items() if name.startswith(start)), None)
+        if of_a_plugin is not None:
+            file.refused(name, of_a_plugin)
+        else:
+            answer(file, name, tables["answers"].get(name))
     _defaults(flat, draft)
     return flat
 
@@ -186,6 +190,9 @@ def _vllm(file: Given, flat: Given) -> None:
 def _template(file: Given) -> None:
     if "tokens" in file:
         file.mapped("tokens", "tokenizer.add_tokens", file.values["tokens"] or [])
+    special = file.values.get("special_tokens")
+    if isinstance(special, Mapping) and set(special) == {"pad_token"}:
+        file.emulated("special_tokens", None, None, "padding is masked; the tokenizer keeps the model's own")
     if "chat_template" not in file:
         return
     if file.values["chat_template"] in (None, "tokenizer_default"):

@@ -306,3 +306,11 @@ def test_a_script_without_rewards_makes_the_prompts_too(tmp_path: Path) -> None:
 def test_the_transformers_of_a_release_is_one_that_grpo_run_trains_with(tmp_path: Path) -> None:
     assert taken(tmp_path, BASE, "trl==0.16.0").release.transformers == "4.48.0"
     assert taken(tmp_path, BASE, "trl==0.16.0,transformers==4.47.0").release.transformers == "4.47.0"
+
+
+def test_what_a_plugin_of_axolotl_does_is_refused_with_its_reason(tmp_path: Path) -> None:
+    one = taken(tmp_path, AXOLOTL + "nemo_gym_dir: gym\nspecial_tokens: {pad_token: <pad>}\n", "trl==1.8.0")
+    assert "NeMo Gym" in row(one, "nemo_gym_dir").because
+    assert row(one, "special_tokens").fate == "emulated"
+    other = taken(tmp_path, AXOLOTL + "special_tokens: {eos_token: <end>}\n", "trl==1.8.0")
+    assert row(other, "special_tokens").fate == "refused"
