@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from grpo_recipes.errors import Refusal
+from grpo_recipes.facts.broken_pairs import broken_pairs
 from grpo_recipes.facts.classified import ClassifiedField
 from grpo_recipes.facts.expression import PACKAGES, Refused, Target, expression, written_as
 from grpo_recipes.facts.facts import facts_for
@@ -60,7 +61,7 @@ def detected_release(names: Iterable[str]) -> Release:
     """The newest release that takes all these keys, the newest of all where none does."""
     asked = frozenset(names)
     trl = _newest_with("trl", asked)
-    transformers = _newest_with("transformers", asked)
+    transformers = _newest_with("transformers", asked, trl)
     newest = trl == releases_with_facts("trl")[-1]
     how = "the newest" if newest else "the newest that takes all its keys"
     return _release(trl, transformers, f"{how}; --written-for says another")
@@ -88,15 +89,26 @@ def _release(trl: str, transformers: str, how: str) -> Release:
 
 def _companion(trl: str) -> str:
     """The transformers that goes with a release of TRL where nothing says it, of those that grpo-run trains with."""
-    known = [one for one in releases_with_facts("transformers") if not is_within(one, NOT_RUN["transformers"])]
+    known = releases_with_facts("transformers")
     if trl == releases_with_facts("trl")[-1]:
         return known[-1]
+    return next((one for one in known if _go_together(trl, one)), known[-1])
+
+
+def _go_together(trl: str, transformers: str) -> bool:
+    """Whether pip takes both, they can be imported, and grpo-run trains with them."""
+    stack = Stack(None, {"trl": trl, "transformers": transformers}, None, None, True, "")
     declared = [one for one in requirements("trl", trl) or () if one.name == "transformers" and one.extra is None]
-    return next((one for one in known if all(window.accepts(one) for window in declared)), known[-1])
+    is_broken = any(pair.holds(stack) for pair in broken_pairs() if not pair.when)
+    was_run = not is_within(transformers, NOT_RUN["transformers"])
+    return was_run and not is_broken and all(window.accepts(transformers) for window in declared)
 
 
-def _newest_with(package: str, names: frozenset[str]) -> str:
+def _newest_with(package: str, names: frozenset[str], trl: str | None = None) -> str:
+    """The newest release of a package that takes the names. trl: with which it goes."""
     releases = releases_with_facts(package)
+    if trl is not None:
+        releases = tuple(one for one in releases if _go_together(trl, one)) or releases
     asked = names & _ever(package)
     if package == "trl":
         asked -= _ever("transformers")  # a release that does not declare a field of its base has it all the same

@@ -306,6 +306,8 @@ def test_a_script_without_rewards_makes_the_prompts_too(tmp_path: Path) -> None:
 def test_the_transformers_of_a_release_is_one_that_grpo_run_trains_with(tmp_path: Path) -> None:
     assert taken(tmp_path, BASE, "trl==0.16.0").release.transformers == "4.48.0"
     assert taken(tmp_path, BASE, "trl==0.16.0,transformers==4.47.0").release.transformers == "4.47.0"
+    detected = taken(tmp_path, as_yaml(vllm_importance_sampling_cap=2.0, use_liger_loss=True), None).release
+    assert (detected.trl, detected.transformers) == ("0.27.2", "5.2.0")
 
 
 def test_what_a_plugin_of_axolotl_does_is_refused_with_its_reason(tmp_path: Path) -> None:
