@@ -229,6 +229,16 @@ def _use_cpu(situation: Situation, name: str) -> None:
         situation.given.mapped(name, None, because=ANYWAY)
 
 
+def _of_the_first_vllm(situation: Situation, name: str) -> None:
+    """A field of the vLLM that trl before 0.16 runs in the first process; later ones do not read it."""
+    given = situation.given
+    is_read = situation.release.is_in({"trl": "<0.16"}) and situation.value("use_vllm") in (True, "true")
+    if is_read and given.values[name] is not None:
+        given.mapped(name, f"trl.{name}", given.values[name])
+    else:
+        take_field(situation, name)
+
+
 SPECIAL: dict[str, Callable[[Situation, str], None]] = {
     "max_steps": _max_steps,
     "warmup_ratio": _warmup_ratio,
@@ -243,6 +253,9 @@ SPECIAL: dict[str, Callable[[Situation, str], None]] = {
     "use_liger_loss": _liger,
     "vllm_max_model_len": _vllm_length,
     "vllm_mode": _vllm_mode,
+    "vllm_device": _of_the_first_vllm,
+    "vllm_dtype": _of_the_first_vllm,
+    "vllm_enable_prefix_caching": _of_the_first_vllm,
     "use_cpu": _use_cpu,
     "no_cuda": _use_cpu,
 }

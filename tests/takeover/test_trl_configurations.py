@@ -289,3 +289,16 @@ def test_a_script_of_ones_own_loads_the_model_as_it_says(tmp_path: Path) -> None
     one = taken(tmp_path, text, "trl==0.15.2")
     assert recipe_of(one)["model"]["dtype"] == "bfloat16"
     assert row(one, "reward_funcs").fate == "emulated"
+
+
+@pytest.mark.parametrize(
+    ("release", "vllm", "device"),
+    [("trl==0.15.2", True, "cuda:0"), ("trl==0.15.2", False, None), ("trl==0.16.0", True, None)],
+    ids=["where it is read", "without vLLM", "where nobody reads it"],
+)
+def test_the_device_of_vllm_stays_where_the_release_reads_it(
+    release: str, vllm: bool, device: str | None, tmp_path: Path
+) -> None:
+    one = taken(tmp_path, as_yaml(use_vllm=vllm, vllm_device="cuda:0"), release)
+    assert recipe_of(one).get("trl", {}).get("vllm_device") == device
+    assert row(one, "vllm_device").fate == ("mapped" if device else "emulated")
