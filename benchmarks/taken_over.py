@@ -1,8 +1,9 @@
 """Takes over public configurations: `python benchmarks/taken_over.py FOLDER [--write benchmarks/taken_over.md]`.
 
 FOLDER holds files as OWNER+NAME/PATH of their repositories, and sources.json, which says of each repository what its
-files are launched with:
-    {"owner/name": {"written_for": "trl==0.18.0", "accelerate": {"part of a path": "PATH"}, "leave_out": ["part"]}}
+files are launched with; the first part that a path contains counts:
+    {"owner/name": {"written_for": "trl==0.18.0", "accelerate": {"part of a path": "PATH"}, "leave_out": ["part"],
+                    "processes": {"part of a path": 7}}}
 Every .yaml and .yml in it is taken over that is not left out and not named as an accelerate file. A recipe is then
 validated on the release that it was written for, with as many GPUs as it asks for, and on the newest.
 """
@@ -26,22 +27,39 @@ from grpo_recipes.takeover.takeover import PROGRAMS, Takeover, take_over
 from grpo_recipes.takeover.write import one_line
 
 COLUMNS = ("repository", "path", "program", "trl", "mapped", "emulated", "refused")
-COLUMNS += ("refused keys", "exit", "validates", "newest")
+COLUMNS += ("refused keys", "to fill in", "exit", "validates", "newest")
 FATES = ("mapped", "emulated", "refused")
 GPU = named_gpu("H100-80GB")
+GPUS = 8
+# Without stubs, training.cut, the GPUs of a server beside the processes, and cut prompts for old vLLM.
+BEFORE = (1, 1)
+# Rules that refuse a batch which TRL itself refuses, or a group of one: what their authors cannot have run so.
+NEVER_RAN = {"BAT002", "BAT003", "SCH003"}
+# Rules that ask for other files of the author than his rewards.
+OF_THE_AUTHOR = {"DAT001", "MDL001"}
+HARD = {
+    "BAT001": "the batch is no whole number of prompts",
+    "BAT002": "GRPOConfig raises ValueError: the completions of these processes are no whole groups",
+    "BAT003": "GRPOTrainer raises ValueError: the micro-batches of these processes cut groups apart",
+    "DAT001": "the rows are in a file of the author's machine",
+    "FCT004": "the release does something else than the word means on others: a key that is refused below",
+    "LRA010": "trl 1.16 raises ValueError for an adapter on lm_head",
+    "MDL001": "the model is in a folder of the author's machine",
+    "SCH003": "a group of one has no advantage",
+    "STK013": "this release of TRL cannot be imported beside the newest transformers",
+}
 HEAD = """\
 # Configurations of others, taken over
 
 Written by `python benchmarks/taken_over.py FOLDER --write benchmarks/taken_over.md` from files of public repositories,
-which are not part of this one: `grpo-run init --from` of each, with the accelerate file and the release that its
-repository names.
+which are not part of this one: `grpo-run init --from` of each, with the accelerate file, the release and the number of
+processes that its repository names.
 
 - mapped: a recipe says it, or grpo-run does it anyway. emulated: a recipe says it in another way, told in the table and
   in a comment. refused: nothing in a recipe says it, told with the reason; exit 2.
+- to fill in: the author's own rewards, which are stubs in a file beside the recipe until he puts them there.
 - validates, newest: the rules that refuse the recipe as it was written, on the release that it was written for and on
-  the newest, with 8 GPUs. RWD001 asks for the author's file of rewards, DAT001 and MDL001 for his other files; BAT002
-  and BAT003 are batches that TRL itself refuses on the processes of the accelerate file; LOS001 is a loss that depends
-  on the micro-batch; STK015 is a defect of the release; SCH003 a value that no recipe has.
+  the newest, with as many GPUs as it asks for. What they refuse is told below.
 """
 
 
@@ -72,15 +90,23 @@ def tried(folder: Path, work: Path) -> Iterator[Tried]:
     for number, (repository, path, file, source) in enumerate(configurations(folder)):
         root = folder / repository.replace("/", "+")
         beside = next((str(root / one) for part, one in source.get("accelerate", {}).items() if part in path), None)
-        recipe = work / f"{number}.yaml"
+        processes = next((one for part, one in source.get("processes", {}).items() if part in path), None)
+        recipe = work / str(number) / "recipe.yaml"
+        recipe.parent.mkdir()
         try:
-            taken = take_over(str(file), accelerate=beside, written_for=source.get("written_for"), output=str(recipe))
+            taken = take_over(
+                str(file),
+                accelerate=beside,
+                processes=processes,
+                written_for=source.get("written_for"),
+                output=str(recipe),
+            )
         except Refusal as refusal:
             print(f"{repository} {path}: {refusal.text}", file=sys.stderr)
             continue
         recipe.write_text(taken.text, encoding="utf-8")
         for name, text in taken.files.items():
-            (work / name).write_text(text, encoding="utf-8")
+            (recipe.parent / name).write_text(text, encoding="utf-8")
         yield Tried(repository, path, taken, (errors(recipe, taken, own=True), errors(recipe, taken, own=False)))
 
 
@@ -90,8 +116,14 @@ def errors(recipe: Path, taken: Takeover, *, own: bool) -> list[str]:
     versions = {**newest, "trl": taken.release.trl, "transformers": taken.release.transformers} if own else newest
     stack, _ = parse_target(",".join(f"{package}=={version}" for package, version in versions.items()))
     assert stack is not None
-    found = resolve(str(recipe), replace(stack, gpus=(GPU,) * 8)).findings
+    found = resolve(str(recipe), replace(stack, gpus=(GPU,) * gpus(taken))).findings
     return sorted({finding.rule for finding in found if finding.severity == "error"})
+
+
+def gpus(taken: Takeover) -> int:
+    """As many as the recipe asks for, and one more: TRL before 0.16 has vLLM on a GPU beside those of the processes."""
+    asked = next((row.value for row in taken.rows if row.where == ("launch.gpus_per_node",)), None)
+    return max(GPUS, asked + 1) if isinstance(asked, int) else GPUS
 
 
 def row(one: Tried) -> str:
@@ -105,6 +137,7 @@ def row(one: Tried) -> str:
         one.taken.release.trl,
         *(str(counts[fate]) for fate in FATES),
         ", ".join(refused) or "-",
+        ", ".join(one.taken.stubs) or "-",
         "0" if one.taken.is_complete else "2",
         *(", ".join(found) or "yes" for found in one.errors),
     ]
@@ -123,30 +156,57 @@ def reasons(all_tried: list[Tried], fate: str) -> list[str]:
     return [f"| {key} | {because} | {len(numbers)} |" for (key, because), numbers in rows]
 
 
-def all_but_loss(all_tried: list[Tried]) -> int:
-    """How many have one refused key, which is the loss of trl 0.16 to 0.21."""
-    refused = [{line.where for line in one.taken.rows if line.fate == "refused"} for one in all_tried]
-    return sum(where == {("grpo.loss_type",)} for where in refused)
+def could_run(one: Tried) -> bool:
+    """Whether TRL itself takes the batch on the processes that the repository names."""
+    return not NEVER_RAN & set(one.errors[0])
+
+
+def rules(all_tried: list[Tried]) -> list[str]:
+    """Every rule that refuses a recipe, with why nothing can be done about it."""
+    own, newest = (Counter(rule for one in all_tried for rule in one.errors[place]) for place in (0, 1))
+    ordered = sorted({*own, *newest}, key=lambda rule: (-own[rule], -newest[rule], rule))
+    return [f"| {rule} | {HARD.get(rule, '?')} | {own[rule]} | {newest[rule]} |" for rule in ordered]
+
+
+def summary(all_tried: list[Tried]) -> list[str]:
+    """The numbers, in words."""
+    newest = releases_with_facts("trl")[-1]
+    complete = sum(one.taken.is_complete for one in all_tried)
+    own, on_newest = (sum(not one.errors[place] for one in all_tried) for place in (0, 1))
+    ran = [one for one in all_tried if could_run(one)]
+    valid = sum(not one.errors[0] for one in ran)
+    with_files = sum(not set(one.errors[0]) - OF_THE_AUTHOR for one in ran)
+    counts: Counter[str] = Counter(line.fate for one in all_tried for line in one.taken.rows)
+    whole = len(all_tried)
+    return [
+        f"{whole} configurations of {len({one.repository for one in all_tried})} repositories, {sum(counts.values())}"
+        f" keys: {counts['mapped']} mapped, {counts['emulated']} emulated, {counts['refused']} refused.",
+        "",
+        "| | before | now |",
+        "|---|---|---|",
+        f"| taken over in full (exit 0) | {BEFORE[0]} of {whole} | {complete} of {whole} |",
+        f"| validate on their own release, the author's rewards there | {BEFORE[1]} of {whole} | {own} of {whole} |",
+        f"| the same, of those whose batch TRL takes on the processes that are named | | {valid} of {len(ran)} |",
+        f"| the same, his rows and his model there too | | {with_files} of {len(ran)} |",
+        f"| validate on trl {newest} | | {on_newest} of {whole} |",
+    ]
 
 
 def page(all_tried: list[Tried]) -> str:
     """The text of the page."""
-    newest = releases_with_facts("trl")[-1]
-    complete = sum(one.taken.is_complete for one in all_tried)
-    valid = [sum(not one.errors[place] for one in all_tried) for place in (0, 1)]
-    counts: Counter[str] = Counter(line.fate for one in all_tried for line in one.taken.rows)
-    total = sum(counts.values())
     lines = [
         HEAD,
-        f"{len(all_tried)} configurations of {len({one.repository for one in all_tried})} repositories, {total} keys:"
-        f" {counts['mapped']} mapped, {counts['emulated']} emulated, {counts['refused']} refused.",
-        f"Taken over in full (exit 0): {complete}; all but the loss, which depends on the micro-batch:"
-        f" {all_but_loss(all_tried)}. {valid[0]} of the recipes validate as they are on their own"
-        f" release, {valid[1]} on trl {newest}.",
+        *summary(all_tried),
         "",
         f"| {' | '.join(COLUMNS)} |",
         "|---" * len(COLUMNS) + "|",
         *(row(one) for one in all_tried),
+        "",
+        "## what validate refuses",
+        "",
+        "| rule | because | on their own release | on the newest |",
+        "|---|---|---|---|",
+        *rules(all_tried),
     ]
     for fate in ("refused", "emulated"):
         lines += [
