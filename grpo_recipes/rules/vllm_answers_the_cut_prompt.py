@@ -1,0 +1,39 @@
+"""vLLM answers the prompt that its completions are scored after, also where that one was cut.
+
+TRL before 0.19 cuts the token ids of a prompt to generation.max_prompt_length and hands vLLM its whole text. The shim
+`vllm_prompts` cuts the prompts before vLLM sees them. To vLLM in the training processes it gives the trainer's own
+token ids. TRL's server of these releases takes texts alone: a prompt that is cut goes there as the text of its last
+tokens, and the run stops at the first of which the server would make other tokens, as one whose tokenizer begins every
+text with a token of its own does. Prompts that are short enough are sent as they are.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules.own_server import is_server_mode
+from grpo_recipes.settings import Setting
+
+ID = "SHM021"
+APPLIES_TO = {"trl": "<0.19.0"}
+LENGTH = "GRPOConfig.max_prompt_length"
+OWNS = ("shims.vllm_prompts",)
+ORDER = 40
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    length = context.value(LENGTH)
+    if length is not None and context.value("GRPOConfig.use_vllm") is True:
+        why = f"trl {context.stack.version('trl')} hands vLLM the whole prompt"
+        yield decided(OWNS[0], length, ID, why, context.settings)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value(LENGTH) is not None and is_server_mode(context):
+        yield context.finding(
+            ID,
+            f"not checked: whether prompts longer than {context.value(LENGTH)} tokens can be cut for the server",
+            LENGTH,
+            because=["it is told texts alone: the run stops at the first prompt whose cut text means other tokens"],
+            severity="not-checked",
+        )

@@ -1,0 +1,67 @@
+"""Gives vLLM the tokens of a prompt that its completions are scored after.
+
+Defect: TRL before 0.19 cuts the token ids of a long prompt to max_prompt_length and hands vLLM its whole text: a
+completion answers one prompt and is scored after another, without a word.
+Seen: trl 0.14.0 to 0.18.2, prompts_text in compute_loss, _prepare_inputs and _generate_and_score_completions.
+Remove when: TRL below 0.19 is no longer supported.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from grpo_recipes.worker.library import vllm_client, vllm_engine
+from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.stopped import Stopped
+
+SHOWN = 60
+
+
+def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
+    """Cuts prompts to their last `value` tokens, as the trainer counts them, before vLLM sees them."""
+    length, engine, client = int(str(value)), vllm_engine(trainer), vllm_client(trainer)
+    if engine is not None:
+        engine.generate = _with_tokens(engine.generate, trainer, length)
+    if client is not None:
+        client.generate = _with_texts(client.generate, trainer, length)
+    return f"vLLM gets the last {length} tokens of a prompt"
+
+
+def _with_tokens(generate: Callable[..., Any], trainer: Any, length: int) -> Callable[..., Any]:
+    """vLLM in this process takes token ids for a text: it is given those of the trainer."""
+
+    def generate_cut(prompts: Sequence[str], *given: Any, **named: Any) -> Any:
+        tokens = [{"prompt_token_ids": ids[-length:]} for ids in _ids(trainer, prompts)]
+        return generate(tokens, *given, **named)
+
+    return generate_cut
+
+
+def _with_texts(generate: Callable[..., Any], trainer: Any, length: int) -> Callable[..., Any]:
+    """TRL's server takes texts alone, and makes tokens of them with the tokenizer's special tokens."""
+
+    def generate_cut(prompts: Sequence[str], *given: Any, **named: Any) -> Any:
+        rows = zip(prompts, _ids(trainer, prompts), strict=True)
+        texts = [text if len(ids) <= length else _text(trainer, text, ids[-length:]) for text, ids in rows]
+        return generate(texts, *given, **named)
+
+    return generate_cut
+
+
+def _ids(trainer: Any, prompts: Sequence[str]) -> list[list[int]]:
+    """The token ids of each prompt, made as the trainer makes them."""
+    return list(trainer.processing_class(text=list(prompts), add_special_tokens=False)["input_ids"])
+
+
+def _text(trainer: Any, prompt: str, ids: list[int]) -> str:
+    """The text of which the server makes these tokens. Raises Stopped where it would make others."""
+    tokenizer = trainer.processing_class
+    text = str(tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+    read = list(tokenizer(text=text)["input_ids"])
+    if read != ids:
+        raise Stopped(
+            f"a prompt cannot be cut to its last {len(ids)} tokens for the vLLM server: {prompt[:SHOWN]!r}...\n"
+            f"  = because: this TRL sends the server texts, and of the cut one it makes {len(read)} tokens that begin"
+            f" with {tokenizer.convert_ids_to_tokens(read[:3])}, not {tokenizer.convert_ids_to_tokens(ids[:3])}\n"
+            "  = fix: a larger generation.max_prompt_length, or trl 0.29.1"
+        )
+    return text
