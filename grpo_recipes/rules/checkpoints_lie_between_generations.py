@@ -1,10 +1,11 @@
 """A checkpoint is written where the completions of a generation are used up.
 
-The completions that are still to be trained on are in no checkpoint. A run that is resumed from a step between two
-generations makes new ones for prompts that it had answered already, and comes to other weights than a run that was not
-interrupted, without a word. A generation feeds steps_per_generation x num_iterations micro-batches, and an optimizer
-step takes gradient_accumulation_steps of them: save_steps x accumulation has to be a multiple of the former. The 500
-of the format is rounded up to one; a value that was written is checked.
+The completions that are still to be trained on are in no checkpoint: a run that goes on from a step between two
+generations would make new ones for prompts that it had answered already, and come to other weights than a run that was
+not interrupted. A generation feeds steps_per_generation x num_iterations micro-batches, and an optimizer step takes
+gradient_accumulation_steps of them: only where save_steps x accumulation is a multiple of the former a checkpoint can
+be written at every save_steps. The 500 of the format is rounded up to such a number. With another that was written the
+run keeps each checkpoint back until the generation is used up: resuming is as exact, and the steps are other ones.
 """
 
 from collections.abc import Iterator
@@ -40,16 +41,26 @@ def check(context: Context) -> Iterator[Finding]:
     feeds, accumulation, iterations = _feeds(context), context.whole(ACCUMULATION), context.whole(ITERATIONS)
     yield context.finding(
         ID,
-        f"save_steps {steps} writes checkpoints between the steps of a generation",
+        f"checkpoints come after steps {_written(steps, unit)}, ..., not at every {steps}",
         SAVE_STEPS,
         because=[
             f"a generation ends every {unit} optimizer steps: {feeds} micro-batches x num_iterations {iterations}"
             f" ({context.origin(ITERATIONS)}), {accumulation} in a step",
-            "its completions are in no checkpoint: a resumed run makes new ones, and comes to other weights",
+            "its completions are in no checkpoint: one that is due before is written when they are used up",
         ],
+        severity="warning",
         fix=f"save_steps: {nearest}" + (f", or {other}" if other else ""),
         patch=[Patch(("training", "save_steps"), nearest)],
     )
+
+
+def _written(steps: int, unit: int) -> str:
+    """The first steps after which a checkpoint is written: where a generation ends and one was due in it."""
+    ends: list[int] = []
+    for _ in range(3):
+        due = (ends[-1] if ends else 0) // steps * steps + steps
+        ends.append(-(-due // unit) * unit)
+    return ", ".join(map(str, ends))
 
 
 def _steps_between(context: Context) -> int:
