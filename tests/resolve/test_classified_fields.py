@@ -91,7 +91,7 @@ def test_the_values_of_format_1_are_trls_newest(fields: dict[str, Field]) -> Non
 
 
 def test_conditions_speak_of_fields() -> None:
-    known = {*classified_fields(), "rewards", *OTHER_VALUES}
+    known = {*classified_fields(), "rewards", "shims", *OTHER_VALUES}
     conditions = {field.name: [*field.when] for field in classified_fields().values()}
     for field in classified_fields().values():
         conditions[field.name] += [condition for row in field.expressed for condition in row.get("when", ())]

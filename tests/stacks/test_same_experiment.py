@@ -124,14 +124,14 @@ def wanted(inputs: Path) -> "Callable[..., list[Tensors]]":
     from reference import Adapter, Algorithm, gradients
 
     @cache
-    def full(loss_type: str) -> "list[Tensors]":
-        algorithm = Algorithm(loss_type, BETA, LEARNING_RATE, LONGEST)
+    def full(loss_type: str, temperature: float) -> "list[Tensors]":
+        algorithm = Algorithm(loss_type, BETA, LEARNING_RATE, LONGEST, temperature)
         return gradients(inputs / "model", samples(), algorithm, STEPS)
 
-    def made(loss_type: str, first: "Tensors") -> "list[Tensors]":
+    def made(loss_type: str, first: "Tensors", temperature: float = 1.0) -> "list[Tensors]":
         if not any("lora" in name for name in first):
-            return full(loss_type)
-        algorithm = Algorithm(loss_type, BETA, LEARNING_RATE, LONGEST)
+            return full(loss_type, temperature)
+        algorithm = Algorithm(loss_type, BETA, LEARNING_RATE, LONGEST, temperature)
         adapter = Adapter(first, LORA["lora_alpha"] / LORA["r"])
         return gradients(inputs / "model", samples(), algorithm, STEPS, adapter)
 
@@ -180,6 +180,27 @@ def test_the_gradient_of_every_step_is_that_of_the_reference(
     differences = _differences(kept[1:], expected)
     stacks_table.fill(stack, SAME_EXPERIMENT, f"{max(differences):.0e}", f"{loss_type} {kind}")
     assert max(differences) <= TOLERANCE, differences
+
+
+@pytest.mark.parametrize("kind", ["full", "LoRA"])
+@pytest.mark.parametrize("stack", [*(stack for stack in STACKS if stack < "0.16"), STACKS[-1]])
+def test_completions_are_scored_at_their_temperature(
+    stack: str,
+    kind: str,
+    inputs: Path,
+    wanted: "Callable[..., list[Tensors]]",
+    laboratory: Laboratory,
+    tmp_path: Path,
+) -> None:
+    # On releases before 0.16 by the shim scored_temperature (SHM022).
+    hot = recipe(inputs, "grpo", kind, generation={"temperature": 0.7})
+    made = rendered(for_release(stack, hot), stack, tmp_path / "it")
+    assert made.errors == ()
+    assert ("scored_temperature" in made.shims) == (stack < "0.16")
+    kept, _ = run(laboratory, stack, made)
+    differences = _differences(kept[1:], wanted("grpo", kept[0], 0.7))
+    assert max(differences) <= TOLERANCE, differences
+    assert max(_differences(kept[1:], wanted("grpo", kept[0]))) > 100 * TOLERANCE
 
 
 @pytest.fixture(scope="session")

@@ -147,3 +147,20 @@ def test_checkpointing_rests_while_the_policy_generates(tiny_model: Path) -> Non
 def checkpoints(model: Any) -> bool:
     """Whether any layer would checkpoint now."""
     return any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
+
+
+def test_logits_are_divided_by_the_temperature_except_while_the_policy_generates(tiny_model: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from grpo_recipes.worker.shims import scored_temperature
+
+    model, ids = AutoModelForCausalLM.from_pretrained(tiny_model), torch.tensor([[5, 6, 7]])
+    before = model(ids).logits
+    trainer = SimpleNamespace(model=model, accelerator=SimpleNamespace(unwrap_model=lambda model: model))
+    plan: Any = None
+    assert scored_temperature.on_trainer(trainer, 0.5, plan) == "log-probs at temperature 0.5"
+
+    drawn = model.generate(ids, max_new_tokens=1, do_sample=False, output_logits=True, return_dict_in_generate=True)
+    assert torch.allclose(drawn.logits[0], before[:, -1], atol=1e-5)
+    assert torch.allclose(model(ids).logits, 2 * before)

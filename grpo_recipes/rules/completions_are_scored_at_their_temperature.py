@@ -1,0 +1,24 @@
+"""Completions are scored at the temperature that they are sampled at.
+
+The log-probs of the loss, and those of the reference model, are those of the distribution that the completions come
+from: logits divided by generation.temperature. TRL before 0.16 samples at the temperature and leaves it out of the
+loss, so that a recipe with another one than 1 would be another experiment there. The shim `scored_temperature` divides
+the logits on those releases.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.settings import Setting
+
+ID = "SHM022"
+APPLIES_TO = {"trl": "<0.16.0"}
+OWNS = ("shims.scored_temperature",)
+ORDER = 40
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    temperature = context.value("GRPOConfig.temperature")
+    if isinstance(temperature, int | float) and temperature not in (0, 1):
+        why = f"trl {context.stack.version('trl')} leaves the temperature out of the loss"
+        yield decided(OWNS[0], temperature, ID, why, context.settings)

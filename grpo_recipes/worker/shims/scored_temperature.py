@@ -1,0 +1,67 @@
+"""Scores completions at the temperature that they are sampled at.
+
+Defect: TRL before 0.16 samples at the temperature and leaves it out of the log-probs: its loss is that of another
+policy than the one that wrote the completions.
+Seen: trl 0.14.0 compute_loss and 0.15.2 `_get_per_token_logps`; 0.16.0 divides the logits there.
+Remove when: TRL below 0.16 is no longer supported.
+"""
+
+import functools
+import inspect
+from types import MethodType
+from typing import Any
+
+from grpo_recipes.worker.planned import Plan
+
+
+class _Scoring:
+    """Whether a forward scores completions, rather than generates them."""
+
+    is_on = True
+
+
+def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
+    """Divides the logits of policy and reference model by the temperature, except while the policy generates."""
+    temperature, scoring = float(str(value)), _Scoring()
+    for model in (trainer.model, getattr(trainer, "ref_model", None)):
+        if model is not None:
+            _divide(_base(trainer, model), temperature, scoring)
+    _pause(trainer.model, scoring)
+    return f"log-probs at temperature {temperature:g}"
+
+
+def _base(trainer: Any, model: Any) -> Any:
+    """The model without what accelerate and PEFT put around it."""
+    model = trainer.accelerator.unwrap_model(model)
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def _divide(model: Any, temperature: float, scoring: _Scoring) -> None:
+    """Gives the model a forward of its own, a method with the same parameters, since accelerate wraps it."""
+    forward = model.forward
+
+    def scored(self: Any, *given: Any, **named: Any) -> Any:
+        output = forward(*given, **named)
+        if scoring.is_on:
+            output.logits = output.logits / temperature
+        return output
+
+    signature = inspect.signature(forward)
+    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *signature.parameters.values()]
+    scored.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    model.forward = MethodType(scored, model)
+
+
+def _pause(policy: Any, scoring: _Scoring) -> None:
+    """Leaves the logits as they are while the policy generates, which divides them itself."""
+    generate = policy.generate
+
+    @functools.wraps(generate)
+    def generate_unscored(*given: Any, **named: Any) -> Any:
+        scoring.is_on = False
+        try:
+            return generate(*given, **named)
+        finally:
+            scoring.is_on = True
+
+    policy.generate = generate_unscored
