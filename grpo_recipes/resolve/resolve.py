@@ -87,8 +87,10 @@ def _phases(start: Context) -> tuple[Context, list[Finding]]:
     settings, findings = _refusing(settings, left_over), [*findings, *left_over]
     context = replace(start, settings=settings)
     findings += not_expressed(settings, facts, source)
-    findings += without_effect(settings, source)
-    return context, [*findings, *check(context)]
+    judged = check(context)
+    refused = {finding.key for finding in judged if finding.severity == "error"}
+    idle = [finding for finding in without_effect(settings, source) if finding.key not in refused]
+    return context, [*findings, *idle, *judged]
 
 
 def _refusing(settings: Settings, findings: Sequence[Finding]) -> Settings:

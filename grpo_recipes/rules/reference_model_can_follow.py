@@ -1,12 +1,14 @@
 """A reference model that is to follow the policy is a model of its own.
 
-With sync_ref_model TRL copies the policy's weights to the reference model every ref_model_sync_steps. Where an adapter
-is trained there is no such model, since the reference is the model without its adapter: TRL raises NotImplementedError
-after the model was loaded, and before 0.28 it never synchronized anything without a word.
+With sync_ref_model TRL copies the policy's weights to the reference model every ref_model_sync_steps. Without a penalty
+(beta 0, the default) there is no such model: TRL raises ValueError after the policy was loaded. Nor is there one where
+an adapter is trained, since the reference is the model without its adapter: TRL raises NotImplementedError. Before 0.28
+it synchronized nothing in both cases, without a word.
 """
 
 from collections.abc import Iterator
 
+from grpo_recipes.facts.windows import is_within
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context
 
@@ -16,7 +18,10 @@ SYNC, STEPS = "GRPOConfig.sync_ref_model", "GRPOConfig.ref_model_sync_steps"
 
 def check(context: Context) -> Iterator[Finding]:
     beta = context.value("GRPOConfig.beta")
-    if context.value(SYNC) is not True or not isinstance(beta, int | float) or beta <= 0:
+    if context.value(SYNC) is not True or not isinstance(beta, int | float):
+        return
+    if beta <= 0:
+        yield from _no_reference(context)
         return
     if context.has_section("lora"):
         yield context.finding(
@@ -38,3 +43,19 @@ def check(context: Context) -> Iterator[Finding]:
             fix="ref_model_sync_steps: 512",
             patch=[Patch(("trl", "ref_model_sync_steps"), 512)],
         )
+
+
+def _no_reference(context: Context) -> Iterator[Finding]:
+    """The finding for a penalty of 0, where the release does not pass it over."""
+    release = context.stack.version("trl")
+    if release is not None and is_within(release, "<0.28"):
+        return
+    ways = "beta: 0.04, " if not context.has_section("lora") else ""
+    yield context.finding(
+        ID,
+        "sync_ref_model needs a reference model, and beta 0 has none",
+        SYNC,
+        because=[f"beta: {context.origin('GRPOConfig.beta')}", "TRL raises ValueError after loading the model"],
+        fix=f"{ways}{'or ' if ways else ''}remove sync_ref_model",
+        patch=[Patch(("trl", "sync_ref_model"), remove=True)],
+    )

@@ -148,3 +148,25 @@ def have_routers(families: list[str]) -> list[str]:
     from transformers import AutoConfig
 
     return [family for family in families if hasattr(AutoConfig.for_model(family), "output_router_logits")]
+
+
+def batching_options() -> list[str]:
+    """The fields of transformers' ContinuousBatchingConfig."""
+    import dataclasses
+
+    from transformers.generation import ContinuousBatchingConfig
+
+    return [field.name for field in dataclasses.fields(ContinuousBatchingConfig)]
+
+
+def cast_output_layer(kind: str, is_tied: bool, lora: dict[str, Any] | None) -> None:
+    """Builds a GRPOTrainer that casts the output layer of a small model of a class."""
+    import transformers
+
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "vocab_size": 64}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "n_embd": 32, "n_layer": 1, "n_head": 2}
+    config = getattr(transformers, f"{kind}Config")(**sizes, **heads, pad_token_id=0, tie_word_embeddings=is_tied)
+    folder = _copy(f"{kind}-{is_tied}")
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    adapter = {**lora, "target_modules": "all-linear"} if lora is not None else None
+    in_library._trainer({"cast_lm_head_to_fp32": True}, model=str(folder), lora=adapter)

@@ -1,4 +1,4 @@
-"""GRP002: an adapter has no reference model that could follow, and no model follows every 0 steps."""
+"""GRP002: an adapter, or no penalty, has no reference model that could follow, and none follows every 0 steps."""
 
 import pytest
 from library import Library
@@ -11,6 +11,12 @@ SYNC = {"sync_ref_model": True, "beta": 0.1}
 def test_with_an_adapter_it_raises_after_loading(library: Library) -> None:
     answer = library.call("build", arguments=SYNC, lora={"r": 4, "target_modules": ["q_proj"]})
     assert (answer.stage, answer.raised) == ("trainer", "NotImplementedError")
+
+
+@pytest.mark.parametrize("lora", [None, {"r": 4, "target_modules": ["q_proj"]}], ids=["full", "lora"])
+def test_without_the_penalty_it_raises_after_loading(library: Library, lora: dict[str, object] | None) -> None:
+    answer = library.call("build", arguments={"sync_ref_model": True, "beta": 0.0}, lora=lora)
+    assert (answer.stage, answer.raised) == ("trainer", "ValueError")
 
 
 @pytest.mark.parametrize(("steps", "raised"), [(1, ""), (0, "ZeroDivisionError")])

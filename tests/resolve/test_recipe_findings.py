@@ -104,3 +104,8 @@ def test_a_finding_of_the_reader_is_not_repeated(tmp_path: Path) -> None:
 def test_a_value_without_effect_is_a_warning(text: str, keys: list[str], tmp_path: Path) -> None:
     found = [finding for finding in resolved(tmp_path, text).findings if finding.rule == "FCT008"]
     assert [(finding.key, finding.severity) for finding in found] == [(key, "warning") for key in keys]
+
+
+def test_what_a_rule_refuses_is_not_called_without_effect(tmp_path: Path) -> None:
+    found = resolved(tmp_path, "trl: {sync_ref_model: true}").findings
+    assert [(finding.rule, finding.severity) for finding in found] == [("GRP002", "error")]

@@ -1,0 +1,41 @@
+"""The output layer of a tied model can be cast where TRL looks for its embedding.
+
+With cast_lm_head_to_fp32 TRL computes the logits in float32. Where output layer and embedding are one matrix
+(tie_word_embeddings) it casts the embedding's output back, and looks for it as `model.embed_tokens`. An adapter puts
+one more `model` before it, and some classes have another name there (GPT-2, GPT-NeoX, OPT): GRPOTrainer raises
+AttributeError, after the model was loaded.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.facts.module_names import module_names
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.loaded_model import has_own_code, model_config
+
+ID = "GRP009"
+CAST, EMBEDDING = "GRPOConfig.cast_lm_head_to_fp32", "model.embed_tokens"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value(CAST) is not True:
+        return
+    config = model_config(context)
+    if config is None or config.get("tie_word_embeddings") is not True or has_own_code(config):
+        return
+    names = module_names(config, context.stack.version("transformers"))
+    if context.has_section("lora"):
+        why = "the adapter's model has it one level deeper"
+    elif names is not None and EMBEDDING not in names.embedding:
+        of_words = [name for name in names.embedding if "pos" not in name and not name.endswith("wpe")]
+        why = f"this one has {', '.join(of_words) or 'none'}"
+    else:
+        return
+    yield context.finding(
+        ID,
+        "cast_lm_head_to_fp32 does not find the embedding that is tied to lm_head",
+        CAST,
+        because=[f"TRL looks for {EMBEDDING}: {why}", "GRPOTrainer raises AttributeError after loading the model"],
+        fix="remove cast_lm_head_to_fp32" + (", or train all weights" if context.has_section("lora") else ""),
+        patch=[Patch(("trl", "cast_lm_head_to_fp32"), remove=True)],
+    )

@@ -1,0 +1,76 @@
+"""What transformers is told about its generation it can do.
+
+`cache_implementation` is one of the words that transformers knows, and the keys of
+`transformers_continuous_batching_config` are fields of its ContinuousBatchingConfig. GRPOTrainer hands both on when it
+is built: transformers raises ValueError for another word and TypeError for another key, after the model was loaded.
+Under vLLM, and without continuous batching, nothing reads them.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch, Path
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.rules.context import Context
+
+ID = "GRP008"
+CACHE = "GRPOConfig.cache_implementation"
+BATCHING = "GRPOConfig.use_transformers_continuous_batching"
+OPTIONS = "GRPOConfig.transformers_continuous_batching_config"
+# Of any release from 4.48 to 5.23; each lacks some.
+CACHES = (
+    *("dynamic", "dynamic_full", "offloaded", "quantized", "static", "offloaded_static", "sliding_window", "hybrid"),
+    *("hybrid_chunked", "offloaded_hybrid", "offloaded_hybrid_chunked", "mamba", "paged"),
+)
+# Of any release from 5.8 to 5.23.
+FIELDS = (
+    *("allow_block_sharing", "auto_switch_to_flash", "block_size", "cpu_group_timeout", "cpu_offload_space"),
+    *("cpu_offload_space_safety_threshold", "disable_nccl_graph_mixing"),
+    *("decode_compile_config", "default_compile_level", "drop_unsupported_processors", "kv_padding_interval_size"),
+    *("max_batch_tokens", "max_blocks_per_request", "max_cached_graphs", "max_memory_percent", "max_queue_size"),
+    *("max_requests_per_batch", "num_blocks", "page_size", "per_request_processors", "q_padding_interval_size"),
+    *("return_logprobs", "safety_margin", "scheduler_type", "seed", "use_async_batching", "use_cuda_graph"),
+    *("use_default_compile_configs", "varlen_compile_config"),
+)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value("GRPOConfig.use_vllm") is True:
+        return
+    word = context.value(CACHE)
+    if isinstance(word, str) and word not in CACHES:
+        close = nearest_words(word, CACHES, cutoff=0.6)
+        path = ("trl", "cache_implementation")
+        patch = Patch(path, close[0]) if close else Patch(path, remove=True)
+        fix = f"cache_implementation: {close[0]}" if close else "remove cache_implementation"
+        because = f"transformers knows {', '.join(CACHES)}, and raises ValueError after loading the model"
+        yield context.finding(
+            ID, f"{word} is no cache of transformers", CACHE, because=[because], fix=fix, patch=[patch]
+        )
+    if context.value(BATCHING) is True:
+        yield from _options(context)
+
+
+def _options(context: Context) -> Iterator[Finding]:
+    options, path = context.value(OPTIONS), ("trl", "transformers_continuous_batching_config")
+    if isinstance(options, str) and not options.startswith("{"):
+        because = "GRPOTrainer makes a map of it, and raises ValueError after loading the model"
+        yield _finding(context, path, f"{path[-1]} is a text, it must be a map", because, None)
+    for name in context.mapping(OPTIONS):
+        if name not in FIELDS:
+            because = "ContinuousBatchingConfig raises TypeError for it, after the model was loaded"
+            close = nearest_words(name, FIELDS, cutoff=0.7)
+            yield _finding(context, (*path, name), f"continuous batching has no option {name}", because, close)
+
+
+def _finding(context: Context, path: Path, said: str, because: str, close: list[str] | None) -> Finding:
+    value = context.mapping(OPTIONS).get(str(path[-1]))
+    written = [Patch((*path[:-1], close[0]), value)] if close else []
+    return context.finding(
+        ID,
+        said,
+        OPTIONS,
+        because=[because],
+        fix=f"write it as {close[0]}" if close else f"remove {path[-1]}",
+        patch=[Patch(path, remove=True), *written],
+        mark=context.source.mark(path),
+    )
