@@ -15,6 +15,7 @@ STRANGE: tuple[Any, ...] = (
     *([], [1], ["x"], [None], {}, {"a": 1}, {"a": {"b": [1]}}, "[1]", "{}", " ", "ü", "0.5"),
 )
 TEXTS = ("x", "owner/name", "cpu", "no", "steps", "epoch", "auto", "linear", "info")
+LORA = {"r": 4, "target_modules": ["q_proj"]}
 EXPRESSIBLE = {"loss_type": "grpo", "top_k": 50}  # what the oldest release does
 UNKNOWN = ("num_generation", "learning_rat", "max_steps_", "betas", "use_vlm")
 REMOVED = ("max_prompt_length", "evaluation_strategy", "no_cuda", "vllm_device", "logging_dir", "overwrite_output_dir")
@@ -22,22 +23,26 @@ REMOVED = ("max_prompt_length", "evaluation_strategy", "no_cuda", "vllm_device",
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Fields of GRPOConfig by the newest release's names, for a number of processes."""
+    """Fields of GRPOConfig by the newest release's names, for a number of processes; with or without an adapter."""
 
     processes: int
     fields: dict[str, Any]
+    lora: bool = False
+    model: str = "owner/model"
 
     def recipe(self) -> dict[str, Any]:
         """The same as a recipe: a field with a home there, any other under `trl`."""
         values: dict[str, Any] = {
             "recipe": 1,
             "name": "fuzz",
-            "model": {"model_name_or_path": "owner/model"},
+            "model": {"model_name_or_path": self.model},
             "dataset": {"path": "owner/data", "prompt": "{{ question }}"},
             "rewards": [{"name": "completion_length"}],
             "training": {},
             "launch": {"num_processes": self.processes},
         }
+        if self.lora:
+            values["lora"] = LORA
         for name, value in self.fields.items():
             field = classified_fields().get(name)
             section, _, key = (field.home if field is not None and field.home else f"trl.{name}").rpartition(".")
@@ -65,6 +70,32 @@ def configuration(draw: random.Random, facts: Facts) -> Configuration:
     elif chance < 0.06:
         fields[draw.choice(UNKNOWN + REMOVED)] = draw.choice(STRANGE)
     return Configuration(processes, fields)
+
+
+REACHES_OUT = ("push_to_hub", "report_to", "log_completions_hub_repo")
+
+
+def with_conditions(draw: random.Random, facts: Facts, model: str) -> Configuration:
+    """One configuration around a field that matters only under conditions, half of which are not met."""
+    known = facts.fields("GRPOConfig") or {}
+    conditional = [
+        name for name, field in classified_fields().items() if field.when and name in known and not field.owner
+    ]
+    fields = _fitting_batch(draw, 1) | {"max_steps": 10, **EXPRESSIBLE}
+    for name in draw.sample(conditional, draw.choice([1, 1, 2])):
+        for other, operator, operand in classified_fields()[name].when:
+            if other in known and other not in (name, *REACHES_OUT, *fields) and draw.random() < 0.7:
+                fields[other] = _condition(draw, known[other], operator, operand)
+        fields[name] = _fitting(draw, known[name])
+    return Configuration(1, fields, lora=draw.random() < 0.5, model=model)
+
+
+def _condition(draw: random.Random, field: Field, operator: str, operand: Any) -> Any:
+    """A value of the field that a condition is on, one that meets it or another one."""
+    if draw.random() < 0.4:
+        return _fitting(draw, field)
+    operand = draw.choice(operand) if isinstance(operand, list) and operand else operand
+    return 0.04 if operator == ">" else operand if operator == "==" else _fitting(draw, field)
 
 
 def _is_owned(name: str) -> bool:

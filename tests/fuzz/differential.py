@@ -1,4 +1,4 @@
-"""Random configurations judged by grpo-run and by the real GRPOConfig of a release."""
+"""Random configurations judged by grpo-run and by the real GRPOConfig or GRPOTrainer of a release."""
 
 import json
 import random
@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from configurations import Configuration, configuration
+from configurations import LORA, Configuration, configuration, with_conditions
 from environments import ENVIRONMENTS
 from laboratory import Laboratory
+from small_model import write_small_model
 
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import facts_for
@@ -63,22 +64,48 @@ def judged_by_grpo_run(one: Configuration, stack: Stack, folder: Path) -> Judged
 
 
 def judged(stack_name: str, count: int, seed: int, laboratory: Laboratory, folder: Path) -> list[Judged]:
-    """So many random configurations, judged by grpo-run and by the release itself."""
+    """So many random configurations, judged by grpo-run and by the release's GRPOConfig."""
     stack = declared(stack_name)
     draw = random.Random(f"{stack_name} {seed}")
     mine = [judged_by_grpo_run(configuration(draw, facts_for(stack)), stack, folder) for _ in range(count)]
-    raised = _raised(stack_name, [(one.configuration.processes, one.raw) for one in mine], laboratory, folder)
-    plans = [(one.configuration.processes, one.planned or {}) for one in mine]
-    of_plans = _raised(stack_name, plans, laboratory, folder)
+    return _by_the_release(mine, stack_name, "constructed", laboratory, folder)
+
+
+def judged_with_conditions(
+    stack_name: str, count: int, seed: int, laboratory: Laboratory, folder: Path
+) -> list[Judged]:
+    """So many configurations around fields with conditions, judged by grpo-run and by the release's GRPOTrainer."""
+    stack = declared(stack_name)
+    draw = random.Random(f"conditions {stack_name} {seed}")
+    model = str(write_small_model(folder / "model"))
+    drawn = [with_conditions(draw, facts_for(stack), model) for _ in range(count)]
+    mine = [judged_by_grpo_run(one, stack, folder) for one in drawn]
+    return _by_the_release(mine, stack_name, "built", laboratory, folder)
+
+
+def _by_the_release(
+    mine: list[Judged], stack: str, experiment: str, laboratory: Laboratory, folder: Path
+) -> list[Judged]:
+    """The same with what the release raises for each and for its plan."""
+    raised = _raised(stack, experiment, [(one.configuration, one.raw) for one in mine], laboratory, folder)
+    plans = [(one.configuration, one.planned or {}) for one in mine]
+    of_plans = _raised(stack, experiment, plans, laboratory, folder)
     return [
         Judged(one.configuration, one.refused, one.raw, one.planned, said, of_plan if one.planned is not None else "")
         for one, said, of_plan in zip(mine, raised, of_plans, strict=True)
     ]
 
 
-def _raised(stack: str, cases: list[tuple[int, dict[str, Any]]], laboratory: Laboratory, folder: Path) -> list[str]:
+def _raised(
+    stack: str,
+    experiment: str,
+    cases: list[tuple[Configuration, dict[str, Any]]],
+    laboratory: Laboratory,
+    folder: Path,
+) -> list[str]:
     file = folder / f"cases-{len(list(folder.glob('cases-*')))}.jsonl"
-    file.write_text("".join(json.dumps(case) + "\n" for case in cases), encoding="utf-8")
-    outcome = laboratory.run(stack, "constructed_arguments.constructed", file=str(file), limit_s=600)
+    lines = [[one.processes, arguments, one.model, LORA if one.lora else None] for one, arguments in cases]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    outcome = laboratory.run(stack, f"constructed_arguments.{experiment}", file=str(file), limit_s=1200)
     assert outcome.result is not None, outcome.told
     return list(outcome.result)

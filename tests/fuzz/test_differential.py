@@ -1,6 +1,8 @@
 """What the real GRPOConfig refuses, grpo-run refuses; what grpo-run refuses besides is listed, with the reason.
 
-10,000 random configurations for each of five releases (`--fuzz full`), 300 for three of them otherwise.
+10,000 random configurations for each of five releases (`--fuzz full`), 300 for three of them otherwise. 500 (60) more
+are around fields that matter only under conditions, and are judged by the release's GRPOTrainer with a small model,
+with and without an adapter.
 """
 
 from collections import Counter
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from differential import Judged, judged
+from differential import Judged, judged, judged_with_conditions
 
 pytestmark = pytest.mark.fuzz
 
@@ -41,7 +43,19 @@ def test_grpo_run_and_the_release_agree(
 ) -> None:
     if stack not in (FULL if is_full else QUICK):
         pytest.skip("not among the releases that were asked for")
-    found = judged(stack, 10_000 if is_full else 300, seed, real_releases, tmp_path)
+    _agree(stack, judged(stack, 10_000 if is_full else 300, seed, real_releases, tmp_path))
+
+
+@pytest.mark.parametrize("stack", tuple(dict.fromkeys(QUICK + FULL)))
+def test_grpo_run_and_the_trainer_agree_on_conditions(
+    stack: str, is_full: bool, seed: int, real_releases: Any, tmp_path: Path
+) -> None:
+    if stack not in (FULL if is_full else QUICK):
+        pytest.skip("not among the releases that were asked for")
+    _agree(stack, judged_with_conditions(stack, 500 if is_full else 60, seed, real_releases, tmp_path))
+
+
+def _agree(stack: str, found: list[Judged]) -> None:
     both = [one for one in found if one.raised and one.refused]
     neither = [one for one in found if not one.raised and not one.refused]
     alone = Counter(rule for one in found if not one.raised for rule in one.refused)
