@@ -60,6 +60,7 @@ ALLOWED = {
     ("worker", "folder_lock"): "seen from both sides; the standard library is all that it needs, and it is copied, too",
     ("worker", "run_entries"): "looks at a run folder from both sides; the standard library alone, copied, too",
     ("worker", "facts.regular_file"): "what folder_files refuses is an error of its; copied, too",
+    ("worker", "facts.prompt_shape"): "which prompts TRL takes, said once; the standard library alone, copied, too",
     ("worker", "trust.redacted_file"): "what a job prints goes through it into train.log; copied, too",
     (
         "worker",

@@ -12,6 +12,9 @@ from grpo_recipes.facts.regular_file import open_regular
 
 MOST_COUNTED = 10_000
 """Rows of a file that are looked at, so that a large file costs no more than a small one."""
+MOST_ROWS = 64
+"""Rows whose content is looked at before a run; preflight and the run look at all."""
+_MOST_CHARACTERS = 128 << 10
 _MOST_READ = 32 << 20
 """Characters of a file that are read for them; fewer rows in so much are not counted."""
 
@@ -26,6 +29,41 @@ def first_row(path: str) -> Mapping[str, object] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) else None
+
+
+def first_rows(path: str) -> list[tuple[int, Mapping[str, object] | str]]:
+    """The first rows of a .jsonl file by line, at most 64 in 128 KiB; a text for one that is none, which is the last.
+
+    Nothing of other files, of a link to one, and of what cannot be read.
+    """
+    if not (path.lower().endswith(".jsonl") and os.path.realpath(path).lower().endswith(".jsonl")):
+        return []
+    rows: list[tuple[int, Mapping[str, object] | str]] = []
+    try:
+        with TextIOWrapper(open_regular(path), encoding="utf-8", errors="replace") as file:
+            read = 0
+            for line, text in enumerate(islice(_lines(file), MOST_ROWS), 1):
+                read += len(text)
+                if read > _MOST_CHARACTERS:
+                    break
+                if text.strip():
+                    rows.append((line, row_of(text)))
+                    if isinstance(rows[-1][1], str):
+                        break
+    except (OSError, ValueError):
+        pass
+    return rows
+
+
+def row_of(text: str) -> Mapping[str, object] | str:
+    """The row of a line, or what is wrong with it."""
+    try:
+        row = json.loads(text)
+    except ValueError as error:
+        return f"it is no JSON: {error}"
+    except RecursionError:
+        return "it is nested too deeply"
+    return {} if row is None else row if isinstance(row, dict) else "it is no JSON object"
 
 
 def rows_up_to(path: str, most: int) -> int | None:

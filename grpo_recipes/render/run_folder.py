@@ -21,6 +21,7 @@ COPIED_FILES = (
     "__init__.py",
     "bounded_json.py",
     "facts/__init__.py",
+    "facts/prompt_shape.py",
     "facts/regular_file.py",
     "folder_files.py",
     "folder_lock.py",

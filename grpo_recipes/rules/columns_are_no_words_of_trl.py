@@ -8,6 +8,7 @@ under completion_ids, trainer_state, log_extra and log_metric a reward gets what
 
 from collections.abc import Iterator
 
+from grpo_recipes.facts.prompt_shape import PICTURES
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context
 from grpo_recipes.rules.loaded_model import model_config
@@ -16,7 +17,6 @@ from grpo_recipes.rules.training_rows import is_conversational, own_columns
 ID = "DAT003"
 TAKEN = ("prompts", "completions")
 NOT_PASSED = ("prompt", "completion", "completion_ids", "trainer_state", "log_extra", "log_metric")
-PICTURES = ("image", "images")
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -30,12 +30,12 @@ def check(context: Context) -> Iterator[Finding]:
         elif name in added:
             yield _finding(context, name, "never reaches a reward", "TRL keeps that name for what it passes itself")
     for name in PICTURES:
-        if (name in added or name in own) and _reads_text_alone(context):
+        if (name in added or name in own) and reads_text_alone(context):
             why = "with a column of that name TRL takes the rows for pictures, and the model has no eyes"
             yield _finding(context, name, "makes the rows pictures", why)
 
 
-def _reads_text_alone(context: Context) -> bool:
+def reads_text_alone(context: Context) -> bool:
     """Whether it is known that the rows cannot hold pictures: plain prompts, or a model without a part for them."""
     if is_conversational(context) is False:
         return True

@@ -1,17 +1,22 @@
 """Local data exists, can be read, and has the columns that templates and rewards ask for.
 
-Of a .jsonl file the first row is read, of a .csv the header; other files and hub data sets are left to the run.
-A missing column otherwise shows up after the model was loaded, as a KeyError or an undefined template variable.
+Of a .jsonl file the first 64 rows are read, of a .csv the header; other files and hub data sets are left to preflight
+and the run. A missing column otherwise shows up after the model was loaded, as a KeyError or an undefined template
+variable; and one line that is no JSON ends the run with a DatasetGenerationError that does not name it.
 """
 
 import os
+import re
 from collections.abc import Iterator
 
 from grpo_recipes.facts.local_files import columns_of, data_format, listed, local_path
+from grpo_recipes.facts.local_rows import first_rows
+from grpo_recipes.facts.prompt_shape import template_of
 from grpo_recipes.facts.regular_file import open_regular
 from grpo_recipes.facts.template import TemplateProblem, template_variables
 from grpo_recipes.finding import Finding, Mark, Patch
 from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.training_rows import first_row_of
 
 ID = "DAT001"
 NO_DATA = ("/", "/proc", "/sys", "/dev", "/etc", "/usr", "/var", "/home", "/root", "/tmp")
@@ -44,14 +49,32 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
             except (ValueError, OSError) as error:
                 yield context.finding(ID, f"{section}.path {value}: {error}", key)
                 return
+            yield from _broken_row(context, path, key)
         if data_format(path):
             yield from _split(context, section)
     yield from _columns(context, value, columns)
 
 
+def _broken_row(context: Context, path: str, key: str) -> Iterator[Finding]:
+    for line, row in first_rows(path):
+        if isinstance(row, str):
+            yield context.finding(
+                ID,
+                f"{key} {context.text(key)}: line {line}: {row}",
+                key,
+                because=["datasets reads the whole file or nothing, and its DatasetGenerationError names no line"],
+                fix=f"mend line {line} of {path}",
+            )
+
+
 def _unreadable(path: str) -> str | None:
     if not os.path.exists(path):
-        return "there is no such file or folder"
+        unexpanded = re.search(r"\$\{?\w+\}?|%\w+%", path)
+        return (
+            f"{unexpanded[0]} stays as it is, variables are not expanded"
+            if unexpanded
+            else "there is no such file or folder"
+        )
     if not os.path.isfile(path) and not os.path.isdir(path):
         return "it is a device, a pipe or a socket, which may never end"
     if os.path.isfile(path) and data_format(path) is None:
@@ -98,8 +121,8 @@ def _columns(context: Context, file: str, columns: tuple[str, ...] | None) -> It
     prompt = context.value("dataset.prompt")
     if prompt is None:
         if columns is not None and "prompt" not in columns:
-            likely = [column for column in columns if column in _QUESTIONS]
-            written = f"{{{{ {likely[0]} }}}}" if len(likely) == 1 else "{{ ... }}"
+            likely = _prompts(context, columns)
+            written = likely[0] if len(likely) == 1 else "{{ ... }}"
             yield context.finding(
                 ID,
                 f"{file} has no column prompt, and dataset.prompt is not set",
@@ -113,6 +136,13 @@ def _columns(context: Context, file: str, columns: tuple[str, ...] | None) -> It
     for name, template in context.mapping("dataset.columns").items():
         mark = context.source.mark(("dataset", "columns", name))
         yield from _template(context, str(template), "dataset.columns", mark, file, columns)
+
+
+def _prompts(context: Context, columns: tuple[str, ...]) -> list[str]:
+    """Templates of the columns that say themselves that the prompt is in them: by name, or as messages of ShareGPT."""
+    named = [f"{{{{ {column} }}}}" for column in columns if column in _QUESTIONS]
+    row = first_row_of(context) or {}
+    return named or [made for column, value in row.items() if (made := template_of(column, value))]
 
 
 def _template(

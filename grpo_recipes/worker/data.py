@@ -8,6 +8,7 @@ from typing import Any
 
 from datasets import Dataset, DatasetDict, load_dataset, load_from_disk
 
+from grpo_recipes.facts.prompt_shape import PICTURES, wrong_prompt
 from grpo_recipes.plan import Data
 from grpo_recipes.worker.digest import sha256_of
 from grpo_recipes.worker.stopped import Stopped
@@ -26,10 +27,13 @@ def prepared_rows(data: Data, where: str, cache: Path, rank: int, seen: dict[str
     where: the recipe section in messages, "dataset" or "evaluation". cache: a folder inside the run folder,
     so that nothing is left elsewhere (a hub dataset itself lies in the hub's cache). Every rank gets the same
     rows. seen: what the whole data shows of itself is put there.
-    Raises Stopped if the file changed since the plan was made, there are no rows, or a row cannot fill a
-    template.
+    Raises Stopped if the file changed since the plan was made, there are no rows, a row cannot fill a template, or
+    its own prompt is none that TRL takes.
     """
-    return rendered_rows(loaded_rows(data, where, cache, seen), data, where, cache, rank)
+    rows = rendered_rows(loaded_rows(data, where, cache, seen), data, where, cache, rank)
+    if data.prompt is None:
+        _check_prompts(rows, data, where)
+    return rows
 
 
 def without_cache(cache: Path) -> None:
@@ -94,6 +98,24 @@ def _check_columns(data: Data, where: str, columns: list[str]) -> None:
             f"  = fix: rename the column in {data.path}"
         )
 
+    pictures = [name for name in PICTURES if name in columns or name in data.columns]
+    if pictures:
+        raise Stopped(
+            f"{where}: the rows have a column `{pictures[0]}`\n"
+            f"  = because: trl trains on the pictures in it, and evaluation, preflight and reports would not see them\n"
+            f"  = fix: rename or drop the column in {data.path}, and train on text"
+        )
+
+
+def _check_prompts(rows: Any, data: Data, where: str) -> None:
+    for index, prompt in enumerate(rows["prompt"]):
+        if reason := wrong_prompt(prompt):
+            raise Stopped(
+                f"{where}: the prompt of row {index + 1} cannot be used\n"
+                f"  = because: {reason}\n"
+                f"  = fix: leave such rows out of {data.path}, or make their prompts with {where}.prompt"
+            )
+
 
 def _loaded(data: Data, where: str, cache: Path) -> Any:
     if data.source == "hub":
@@ -103,16 +125,21 @@ def _loaded(data: Data, where: str, cache: Path) -> Any:
         raise Stopped(f"{where}: {path} does not exist\n  = because: the plan was made with it")
     if data.source == "file":
         _check_digest(data, where, path)
-        try:
-            return load_dataset(data.format, data_files=str(path), split="train", cache_dir=str(cache))
-        except Exception as problem:
-            stopped = unreadable(problem, data, where)
-            if stopped is None:
-                raise
-            raise stopped from problem
+        return _read(data, where, data.format, data_files=str(path), split="train", cache_dir=str(cache))
     if (path / "dataset_dict.json").exists() or (path / "state.json").exists():
         return _saved(path, data.split, where)
-    return load_dataset(str(path), data.name, split=data.split, cache_dir=str(cache))
+    return _read(data, where, str(path), name=data.name, split=data.split, cache_dir=str(cache))
+
+
+def _read(data: Data, where: str, *source: Any, **options: Any) -> Any:
+    """What load_dataset returns. Raises Stopped, with file and line, for rows that it cannot read."""
+    try:
+        return load_dataset(*source, **options)
+    except Exception as problem:
+        stopped = unreadable(problem, data, where)
+        if stopped is None:
+            raise
+        raise stopped from problem
 
 
 def _check_digest(data: Data, where: str, path: Path) -> None:

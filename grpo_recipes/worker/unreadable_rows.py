@@ -1,12 +1,16 @@
 """The row of a data file that cannot be read: datasets says that something failed, and not where."""
 
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.facts.regular_file import open_regular
 from grpo_recipes.plan import Data
 from grpo_recipes.worker.stopped import Stopped
 
+_JSON = (".jsonl", ".json")
+_MOST_FILES = 1000
 _LONGEST_LINE = 100
 _LONGEST_CAUSE = 300
 _LARGEST_DOCUMENT = 256 * 1024**2
@@ -18,13 +22,13 @@ def unreadable(problem: Exception, data: Data, where: str) -> Stopped | None:
     where: the recipe section in messages. A disk that is full, or a file that is gone, is not the file's fault.
     """
     path = Path(data.path)
-    if data.format == "json":
-        broken = _broken_json(path)
+    for file in _json_files(path, data):
+        broken = _broken_json(file)
         if broken is not None:
             number, text, why = broken
             shown = text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}..."
             return Stopped(
-                f"{where}: {path}:{number}: the line is no JSON\n"
+                f"{where}: {file}:{number}: the line is no JSON\n"
                 f"  = because: {why}, in {shown!r}\n"
                 f'  = fix: mend the line, or leave it out: each has one whole row, {{"column": value, ...}}'
             )
@@ -33,18 +37,27 @@ def unreadable(problem: Exception, data: Data, where: str) -> Stopped | None:
         causes.append(cause)
     if any(isinstance(one, OSError) for one in causes):
         return None
+    kind = data.format or "rows"
     said = " ".join(f"{type(causes[-1]).__name__}: {causes[-1]}".split())[:_LONGEST_CAUSE]
     return Stopped(
-        f"{where}: {path} cannot be read as {data.format}\n  = because: {said}\n"
+        f"{where}: {path} cannot be read as {kind}\n  = because: {said}\n"
         f"  = fix: each row has the same columns, and each column values of one kind"
     )
+
+
+def _json_files(path: Path, data: Data) -> list[Path]:
+    if data.source == "file":
+        return [path] if data.format == "json" else []
+    found = (file for file in path.rglob("*") if file.suffix.lower() in _JSON and file.is_file())
+    return sorted(islice(found, _MOST_FILES))
 
 
 def _broken_json(path: Path) -> tuple[int, str, str] | None:
     """Number and text of the first line that is no row, and why; None where all are, or in a document of many lines."""
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            for number, line in enumerate(file, start=1):
+        with open_regular(path) as file:
+            for number, raw in enumerate(file, start=1):
+                line = raw.decode("utf-8", errors="replace")
                 if not line.strip():
                     continue
                 if number == 1 and line.lstrip().startswith("["):
@@ -59,9 +72,10 @@ def _broken_json(path: Path) -> tuple[int, str, str] | None:
 
 def _broken_document(path: Path) -> tuple[int, str, str] | None:
     """The same for a file that is one list of rows."""
-    if path.stat().st_size > _LARGEST_DOCUMENT:
+    with open_regular(path) as file:
+        text = file.read(_LARGEST_DOCUMENT + 1).decode("utf-8", errors="replace")
+    if len(text) > _LARGEST_DOCUMENT:
         return None
-    text = path.read_text(encoding="utf-8", errors="replace")
     try:
         json.loads(text)
     except json.JSONDecodeError as problem:
@@ -83,4 +97,4 @@ def _fault(line: str) -> str | None:
         return f"{problem.msg} at character {problem.colno}"
     except RecursionError:
         return "it has lists or mappings too deep"
-    return None if isinstance(row, dict) else f"it is no mapping but {type(row).__name__}"
+    return None if row is None or isinstance(row, dict) else f"it is no mapping but {type(row).__name__}"

@@ -162,3 +162,55 @@ def oldest_bitsandbytes() -> dict[str, Any]:
     asked = inspect.signature(is_bitsandbytes_available).parameters["min_version"].default
     check = inspect.getsource(Bnb4BitHfQuantizer.validate_environment)
     return {"oldest": str(BITSANDBYTES_MIN_VERSION), "asked": asked, "check": check}
+
+
+def default_configurations(mapping: str) -> dict[str, Any]:
+    """By class what config.json says of a model of this auto class with the sizes that its configuration has."""
+    from transformers import AutoConfig
+    from transformers.models.auto import modeling_auto
+
+    found = {}
+    for model_type, names in getattr(modeling_auto, mapping).items():
+        name = names if isinstance(names, str) else names[0]
+        try:
+            written = AutoConfig.for_model(model_type).to_dict()
+        except Exception:  # some families have no default, which says nothing about them
+            continue
+        values = {key: value if isinstance(value, str) else True for key, value in written.items() if value is not None}
+        found[name] = values | {"architectures": [name], "model_type": model_type}
+    return found
+
+
+def train_one_that_sees() -> dict[str, Any]:
+    """Trains a small Llava one step on text; moved: tensors that are others then, idle: those without a gradient."""
+    import torch
+    from datasets import Dataset
+    from transformers import AutoTokenizer, LlavaConfig, LlavaForConditionalGeneration
+    from trl import GRPOTrainer
+
+    torch.manual_seed(0)
+    tokenizer = AutoTokenizer.from_pretrained(in_library.FOLDER / "model")
+    heads = {"num_hidden_layers": 2, "num_attention_heads": 2}
+    eyes = {"model_type": "clip_vision_model", "hidden_size": 32, "intermediate_size": 32, "image_size": 8, **heads}
+    text = {"model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "vocab_size": len(tokenizer), **heads}
+    ids = {"eos_token_id": 2, "pad_token_id": 0, "bos_token_id": None}
+    parts = {"vision_config": {**eyes, "patch_size": 4}, "text_config": {**text, **ids}}
+    model = LlavaForConditionalGeneration(LlavaConfig(**parts, image_token_index=1))
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    arguments = in_library._config(max_steps=1, learning_rate=0.1, beta=0.0, weight_decay=0.0)
+    in_library.STAGE[0] = "trainer"
+    trainer = GRPOTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=Dataset.from_list([{"prompt": f"{n}+1="} for n in range(8)]),
+        reward_funcs=in_library._functions(in_library.REWARD),
+        processing_class=tokenizer,
+    )
+    in_library.STAGE[0] = "train"
+    trainer.train()
+    after = dict(trainer.model.named_parameters())
+    return {
+        "config": {**model.config.to_dict(), "architectures": ["LlavaForConditionalGeneration"]},
+        "moved": [name for name, old in before.items() if not after[name].detach().equal(old)],
+        "idle": [name for name, p in after.items() if p.requires_grad and p.detach().equal(before[name])],
+    }

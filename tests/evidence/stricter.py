@@ -19,6 +19,8 @@ STRICTER = {
     "STK014": "transformers 4.46 and 4.47 may train too; the training process was not run with them",
     "STK011": "a release without facts may well train; nothing is known about it",
     "SRV001": "NCCL and several GPUs are needed to see it; vLLM 0.31.0 checks the heads in config/model.py",
+    "DAT005": "TRL would train on the pictures; what grpo-run measures would be without them, and nobody would know",
+    "MDL004": "trl 0.19.1 grpo_trainer.py calls AutoModelForCausalLM alone, and 0.20.0 the class of config.json",
     "SRV002": "nothing would read the section; what it describes is not what would run",
     "SRV003": "a flag that TRL's server has not is an error of its parser; tests/stacks has the flags of each release",
     "TRU001": "the libraries run whatever the environment loads; nobody has allowed it",

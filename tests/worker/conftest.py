@@ -113,7 +113,7 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
         shutil.copy(PACKAGE / "bounded_json.py", copy)
         shutil.copy(PACKAGE / "run_entries.py", copy)
         (copy / "facts").mkdir()
-        for file in ("__init__.py", "regular_file.py"):
+        for file in ("__init__.py", "prompt_shape.py", "regular_file.py"):
             shutil.copy(PACKAGE / "facts" / file, copy / "facts")
         shutil.copytree(PACKAGE / "trust", copy / "trust", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(PACKAGE / "worker" / "train.py", folder / "worker")

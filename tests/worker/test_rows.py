@@ -98,6 +98,7 @@ REFUSED = [
     pytest.param({"prompt": None}, "the rows have no column `prompt`", id="no prompt"),
     pytest.param({"prompt": "{{ answers }}"}, "row 1 cannot fill the template", id="template"),
     pytest.param({"columns": {"prompts": "a"}}, "the rows have a column `prompts`", id="taken column"),
+    pytest.param({"columns": {"images": "a"}}, "the rows have a column `images`", id="pictures"),
     pytest.param({"path": "/nonexistent.jsonl"}, "does not exist", id="no file"),
 ]
 
@@ -110,6 +111,42 @@ def test_rows_that_cannot_be_trained_on_are_refused(changes: dict[str, object], 
 
     planned = replace(json_file(tmp_path), **changes)  # type: ignore[arg-type]
     with pytest.raises(Stopped, match=message):
+        prepared_rows(planned, "dataset", tmp_path / "cache", rank=0)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "reason"),
+    [
+        ([{"from": "human", "value": "1+1="}], "its messages have `from` and `value`"),
+        (None, "it is null"),
+        ([], "it is a list without a message"),
+        (5, "it is a number"),
+        ([{"role": "user", "content": [{"type": "image", "text": ""}]}], "a message has a picture"),
+    ],
+    ids=str,
+)
+def test_a_prompt_that_trl_cannot_take_is_named_by_its_row(prompt: object, reason: str, tmp_path: Path) -> None:
+    from grpo_recipes.worker.data import prepared_rows
+
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"prompt": one}) + "\n" for one in (prompt, prompt)))
+    planned = Data(**planned_data(tmp_path / "rows.jsonl", prompt=None, columns={}, max_rows=None))
+    with pytest.raises(Stopped, match="the prompt of row 1 cannot be used") as stopped:
+        prepared_rows(planned, "dataset", tmp_path / "cache", rank=0)
+    assert reason in str(stopped.value)
+
+
+@pytest.mark.parametrize("source", [json_file, folder_of_files])
+def test_a_line_that_is_no_json_is_named(source: Callable[[Path], Data], tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from grpo_recipes.worker.data import prepared_rows
+
+    planned = replace(source(tmp_path), sha256=None)
+    file = next(tmp_path.rglob("*.jsonl"))
+    with file.open("a") as opened:
+        opened.write('\n{"question": "1+1="\n')
+    line = file.read_text().count("\n")
+    with pytest.raises(Stopped, match=f"{file}:{line}: the line is no JSON"):
         prepared_rows(planned, "dataset", tmp_path / "cache", rank=0)
 
 

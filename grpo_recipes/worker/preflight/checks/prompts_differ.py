@@ -10,6 +10,7 @@ Example: all 500 prompts are equal
 
 from collections.abc import Iterator
 
+from grpo_recipes.facts.prompt_shape import wrong_prompt
 from grpo_recipes.worker.preflight.fault import Fault, cut, listed
 from grpo_recipes.worker.preflight.seen import Rows, Seen, prompt_as_text
 
@@ -22,7 +23,8 @@ def check(seen: Seen) -> Iterator[Fault]:
     data = seen.data
     if data is None:
         return
-    texts = {place: text for place, prompt in enumerate(data.prompts) if (text := prompt_as_text(prompt)).strip()}
+    known = [(place, prompt) for place, prompt in enumerate(data.prompts) if wrong_prompt(prompt) is None]
+    texts = {place: text for place, prompt in known if (text := prompt_as_text(prompt)).strip()}
     yield from _copies(list(texts.values()))
     if len(set(texts.values())) > 1:
         yield from _contradictions(seen, data, texts)

@@ -1,15 +1,18 @@
-"""No prompt is empty.
+"""No prompt is empty, and each is a text or messages as TRL reads them.
 
-What: prompts that are null, an empty list, or blank; of a conversation also a last message without text.
+What: prompts that are null, an empty list, or blank; of a conversation also a last message without text. Messages with
+`from` and `value` (ShareGPT) or without `content`, and other values that are neither text nor messages.
 Why: TRL looks at the first message of the first prompt of a batch, so an empty list is an IndexError at some step, and
-null is a TypeError in the tokenizer. A blank prompt trains: the model learns to answer nothing in particular.
-Fix: leave such rows out of the data, or mend the template.
+null or messages without `role` are an error in the tokenizer, after the model was loaded. A blank prompt trains: the
+model learns to answer nothing in particular.
+Fix: leave such rows out of the data, or mend the template; of ShareGPT "{{ prompt[0].value }}" takes the question.
 Example: 3 of 100 prompts are blank, the first is of row 17
 Source: trl 1.16.0 data_utils.py (is_conversational).
 """
 
 from collections.abc import Iterator
 
+from grpo_recipes.facts.prompt_shape import template_of, wrong_prompt
 from grpo_recipes.worker.preflight.fault import Fault, listed
 from grpo_recipes.worker.preflight.seen import Rows, Seen, content_of
 
@@ -19,12 +22,32 @@ ID = "PFL003"
 def check(seen: Seen) -> Iterator[Fault]:
     for rows in (seen.data, seen.held_out):
         if rows is not None:
+            yield from _unfit(rows)
             yield from _of(rows)
+
+
+def _unfit(rows: Rows) -> Iterator[Fault]:
+    wrong = {place: reason for place, prompt in enumerate(rows.prompts) if prompt and (reason := wrong_prompt(prompt))}
+    if not wrong:
+        return
+    place = min(wrong)
+    written = template_of("prompt", rows.prompts[place])
+    yield Fault(
+        ID,
+        "error",
+        f"{rows.where}: {len(wrong)} of {len(rows.prompts)} prompts cannot be used",
+        (rows.where, "prompt"),
+        because=(f"row {rows.number(place)}: {wrong[place]}",),
+        fix=f'prompt: "{written}"'
+        if written
+        else "make them with dataset.prompt, or write such messages into the data",
+    )
 
 
 def _of(rows: Rows) -> Iterator[Fault]:
     absent = [place for place, prompt in enumerate(rows.prompts) if prompt is None or prompt == []]
-    blank = [place for place, prompt in enumerate(rows.prompts) if prompt and _is_blank(prompt)]
+    usable = [(place, prompt) for place, prompt in enumerate(rows.prompts) if prompt and not wrong_prompt(prompt)]
+    blank = [place for place, prompt in usable if _is_blank(prompt)]
     blank += [place for place, prompt in enumerate(rows.prompts) if prompt == ""]
     for places, severity, word in ((absent, "error", "missing"), (blank, "warning", "blank")):
         if places:

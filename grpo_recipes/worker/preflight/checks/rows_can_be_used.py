@@ -20,7 +20,9 @@ def of_stopped_rows(text: str, where: str) -> Fault:
 
 
 def of_problem(problem: Exception, path: str, where: str) -> Fault:
-    """The fault of data that the library cannot load."""
+    """The fault of data that the library cannot load, with what it began with: datasets wraps that in its own."""
+    while problem.__cause__ is not None and isinstance(problem.__cause__, Exception):
+        problem = problem.__cause__
     return Fault(
         ID,
         "error",

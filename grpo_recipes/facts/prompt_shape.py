@@ -1,0 +1,64 @@
+"""Which prompts TRL takes: a text, or a list of messages with a role and a content; never a picture's."""
+
+from collections.abc import Mapping, Sequence
+
+PICTURES = ("image", "images")
+"""Columns that TRL reads pictures from, beside the prompt."""
+_USERS = ("human", "user")
+_SEEN_OR_HEARD = ("image", "image_url", "input_image", "video", "audio", "input_audio")
+
+
+def wrong_prompt(prompt: object) -> str | None:
+    """Why a run could not use this prompt of the data, None for one that it can.
+
+    An empty text and a message without text are no such reason: TRL trains on most of them.
+    """
+    if isinstance(prompt, str):
+        return None
+    if prompt is None:
+        return "it is null"
+    if not isinstance(prompt, list):
+        return f"it is a {_kind(prompt)}, and neither a text nor a list of messages"
+    if not prompt:
+        return "it is a list without a message"
+    return next((reason for message in prompt if (reason := _wrong_message(message))), None)
+
+
+def _wrong_message(message: object) -> str | None:
+    if not isinstance(message, Mapping):
+        return f"it is a list of a {_kind(message)}, and not of messages"
+    missing = [name for name in ("role", "content") if name not in message]
+    if is_share_gpt(message):
+        return "its messages have `from` and `value` (ShareGPT), and TRL reads `role` and `content`"
+    if missing and "tool_calls" not in message:
+        return f"a message has no {missing[0]}, only {', '.join(sorted(map(str, message)))}"
+    if has_picture(message):
+        return "a message has a picture, which only the trainer would see"
+    return None
+
+
+def has_picture(message: object) -> bool:
+    """Whether a part of a message is something to look at or to hear, and no text."""
+    content = message.get("content") if isinstance(message, Mapping) else None
+    parts = content if isinstance(content, list) else []
+    return any(isinstance(part, Mapping) and part.get("type") in _SEEN_OR_HEARD for part in parts)
+
+
+def is_share_gpt(message: object) -> bool:
+    """Whether a message is written as ShareGPT has it."""
+    return isinstance(message, Mapping) and "role" not in message and {"from", "value"} <= message.keys()
+
+
+def template_of(column: str, messages: object) -> str | None:
+    """A template that makes the prompt of ShareGPT's messages in a column; None unless one message is the user's."""
+    if not isinstance(messages, Sequence) or isinstance(messages, str) or not all(map(is_share_gpt, messages)):
+        return None
+    asked = [place for place, message in enumerate(messages) if message["from"] in _USERS]
+    return f"{{{{ {column}[{asked[0]}].value }}}}" if len(asked) == 1 else None
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool):
+        return "truth value"
+    kinds = {dict: "map", int: "number", float: "number", str: "text", list: "list"}
+    return "null" if value is None else kinds.get(type(value), type(value).__name__)

@@ -1,0 +1,51 @@
+"""A prompt of the data is a text, or messages with a role and a content.
+
+Without `dataset.prompt` the rows bring their prompts, and TRL takes them as they are. It knows messages by `role`: rows
+of ShareGPT (`from`, `value`), null, a number or a list of texts go to the tokenizer as if they were text, which ends
+the first generation that meets one, after the model was loaded; an empty list ends it in IndexError, a message without
+`content` in KeyError. Of a local .jsonl file the first 64 rows are looked at; preflight looks at all, and a run stops
+at such a row before the model is loaded. Messages with pictures are DAT005.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.facts.local_files import local_path
+from grpo_recipes.facts.local_rows import first_rows
+from grpo_recipes.facts.prompt_shape import has_picture, template_of, wrong_prompt
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.context import Context
+
+ID = "DAT004"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value("dataset.prompt") is not None:
+        return
+    for section in ("dataset", "evaluation"):
+        if context.has_section(section) and context.value(f"{section}.path") is not None:
+            yield from _section(context, section)
+
+
+def _section(context: Context, section: str) -> Iterator[Finding]:
+    key = f"{section}.path"
+    path = local_path(context.text(key), context.source.directory((section, "path")))
+    rows = [
+        (line, row["prompt"]) for line, row in first_rows(path or "") if not isinstance(row, str) and "prompt" in row
+    ]
+    without = [
+        (line, prompt) for line, prompt in rows if not (isinstance(prompt, list) and any(map(has_picture, prompt)))
+    ]
+    wrong = [(line, prompt, reason) for line, prompt in without if (reason := wrong_prompt(prompt))]
+    if not wrong:
+        return
+    line, prompt, reason = wrong[0]
+    written = template_of("prompt", prompt) if len(wrong) == len(rows) else None
+    others = f", and of {len(wrong) - 1} of the first {len(rows)} rows" if len(wrong) > 1 else ""
+    yield context.finding(
+        ID,
+        f"{context.text(key)}: the prompt of line {line}{others} cannot be used",
+        key,
+        because=[reason, "TRL ends the first generation that meets it, after loading the model"],
+        fix=f'prompt: "{written}"' if written else "leave these rows out of the data, or give them such a prompt",
+        patch=[Patch(("dataset", "prompt"), written)] if written else [],
+    )
