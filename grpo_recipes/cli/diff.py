@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import click
 
 from grpo_recipes.cli.accept_option import accept_option
+from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.sides import Side, is_written, sides_of
 from grpo_recipes.cli.stack_option import set_option
 from grpo_recipes.errors import EXIT_DIFFERENT, EXIT_DONE, EXIT_NOT_STARTED, Refusal
@@ -17,11 +18,16 @@ FORMATS = ("text", "json", "markdown")
 
 
 @click.command()
-@click.argument("recipes", nargs=-1, required=True, metavar="A [B]")
+@click.argument("recipes", nargs=-1, required=True, metavar="A [B]", shell_complete=files)
 @set_option
 @accept_option
 @click.option(
-    "--target", "targets", metavar="STACK", multiple=True, help="A stack as for `plan`; twice for one recipe."
+    "--target",
+    "targets",
+    metavar="STACK",
+    multiple=True,
+    shell_complete=files,
+    help="A stack as for `plan`; twice for one recipe.",
 )
 @click.option(
     "--format",

@@ -2,6 +2,7 @@
 
 import click
 
+from grpo_recipes.cli.completion import files, rules_and_keys
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, target_option
 from grpo_recipes.errors import EXIT_DONE, Refusal
@@ -10,9 +11,11 @@ from grpo_recipes.trust.redact import redact
 
 
 @click.command()
-@click.argument("word", metavar="RULE|KEY")
+@click.argument("word", metavar="RULE|KEY", shell_complete=rules_and_keys)
 @target_option
-@click.option("--recipe", metavar="FILE", help="Also say what the key is in this recipe, and what set it.")
+@click.option(
+    "--recipe", metavar="FILE", shell_complete=files, help="Also say what the key is in this recipe, and what set it."
+)
 def explain(word: str, target: str | None, recipe: str | None) -> int:
     """Print what a rule defends and why, or what a key means, its default and its values in every release."""
     from grpo_recipes.docs.explain import explain as page_of

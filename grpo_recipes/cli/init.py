@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from grpo_recipes.cli.completion import files, shipped_names
 from grpo_recipes.cli.stack_option import chosen_stack
 from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.report.takeover_text import takeover_json, takeover_text
@@ -24,11 +25,15 @@ SCHEMA_LINE = f"# yaml-language-server: $schema={SCHEMA}\n"
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=shipped_names)
 @click.option("--list", "as_list", is_flag=True, help="List the shipped recipes.")
-@click.option("--from", "config", metavar="CONFIG", help="Take over a TRL, open-r1 or axolotl YAML file.")
-@click.option("--accelerate", metavar="FILE", help="The accelerate file that it is launched with.")
-@click.option("--deepspeed", metavar="FILE", help="The DeepSpeed file that it is launched with.")
+@click.option(
+    "--from", "config", metavar="CONFIG", shell_complete=files, help="Take over a TRL, open-r1 or axolotl YAML file."
+)
+@click.option(
+    "--accelerate", metavar="FILE", shell_complete=files, help="The accelerate file that it is launched with."
+)
+@click.option("--deepspeed", metavar="FILE", shell_complete=files, help="The DeepSpeed file that it is launched with.")
 @click.option(
     "--num-processes",
     type=click.IntRange(min=1),
@@ -40,7 +45,9 @@ SCHEMA_LINE = f"# yaml-language-server: $schema={SCHEMA}\n"
     metavar="STACK",
     help="The release whose defaults it relies on, e.g. trl==0.15.2; else the newest that takes its keys.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Where to write; - prints. Nothing is overwritten.")
+@click.option(
+    "-o", "--output", metavar="FILE", shell_complete=files, help="Where to write; - prints. Nothing is overwritten."
+)
 @click.option(
     "--json", "as_json", is_flag=True, help="Print as JSON: the recipes of --list, or what became of each key."
 )

@@ -5,6 +5,7 @@ import gc
 import importlib
 import os
 import sys
+from typing import TYPE_CHECKING
 
 # Nothing that a check makes is ever freed before it ends, so looking for garbage is time lost; a run looks again.
 gc.disable()
@@ -14,6 +15,9 @@ import click
 from grpo_recipes import __version__
 from grpo_recipes.errors import EXIT_DONE, EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.standard_streams import left_out, make_steady
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # Name -> the one line that --help shows; the module is imported when the command is used.
 COMMANDS = {
@@ -49,6 +53,11 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        from grpo_recipes.cli.completion import first_words
+
+        return first_words(super().shell_complete(ctx, incomplete), incomplete)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = [arg for arg in args if not arg.startswith("-")]
         first = words[0] if words else None
@@ -57,7 +66,13 @@ class Commands(click.Group):
             # A run folder with the name of a command, and nothing that the command could be about.
             args, first = [os.path.join(os.curdir, arg) if arg == first else arg for arg in args], None
         if args and first not in COMMANDS and not (own & set(args[:1])):
-            if first == args[0] and not os.path.lexists(first) and "." not in first and os.sep not in first:
+            if (
+                not ctx.resilient_parsing
+                and first == args[0]
+                and not os.path.lexists(first)
+                and "." not in first
+                and os.sep not in first
+            ):
                 from grpo_recipes.cli.no_command import no_command
 
                 raise no_command(args, list(COMMANDS))

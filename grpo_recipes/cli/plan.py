@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 import click
 
 from grpo_recipes.cli.accept_option import accept_option
+from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
 from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED, Refusal
@@ -19,7 +20,7 @@ from grpo_recipes.trust.redact import redact
 
 
 @click.command()
-@click.argument("recipe")
+@click.argument("recipe", shell_complete=files)
 @set_option
 @target_option
 @strict_option

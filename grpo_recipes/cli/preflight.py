@@ -7,6 +7,7 @@ from dataclasses import asdict
 import click
 
 from grpo_recipes.cli.accept_option import accept_option
+from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option, ask_trust, recipe_files
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option
@@ -26,7 +27,7 @@ SAID_BY_RULES = {"PFL008": ("DAT003", "RWD004"), "PFL011": ("TOK003",)}
 
 
 @click.command()
-@click.argument("recipe")
+@click.argument("recipe", shell_complete=files)
 @set_option
 @strict_option
 @accept_option

@@ -9,6 +9,7 @@ from typing import Literal
 import click
 
 from grpo_recipes.cli.accept_option import accept_option
+from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import (
     Changes,
     Ready,
@@ -34,7 +35,7 @@ from grpo_recipes.trust.redact import redact
 
 
 @click.command()
-@click.argument("recipe", metavar="RECIPE|RUNDIR")
+@click.argument("recipe", metavar="RECIPE|RUNDIR", shell_complete=files)
 @set_option
 @target_option
 @strict_option
@@ -43,7 +44,10 @@ from grpo_recipes.trust.redact import redact
 @click.option("--dry-run", is_flag=True, help="Write the run folder and stop; launch.sh in it starts the run.")
 @click.option("--smoke", is_flag=True, help="Train two steps on a few prompts, print the proofs, keep no model.")
 @click.option(
-    "--out", metavar="FOLDER", help="Run folder; it must not exist yet. Default: runs/NAME-TIME, runs/NAME-smoke-TIME."
+    "--out",
+    metavar="FOLDER",
+    shell_complete=files,
+    help="Run folder; it must not exist yet. Default: runs/NAME-TIME, runs/NAME-smoke-TIME.",
 )
 @click.option("--resume", "resuming", is_flag=True, help="Go on with an interrupted run; RECIPE is its run folder.")
 @click.option("--verify", "verifying", is_flag=True, help="Say what of a RUNDIR is not as it was written, and stop.")

@@ -2,6 +2,7 @@
 
 import click
 
+from grpo_recipes.cli.completion import files, keys_to_set
 from grpo_recipes.errors import Refusal
 from grpo_recipes.report.findings_text import findings_text
 from grpo_recipes.stack.probe import probe
@@ -10,12 +11,18 @@ from grpo_recipes.stack.stack import Stack
 target_option = click.option(
     "--target",
     metavar="STACK",
+    shell_complete=files,
     help="Declare the stack instead of using this machine's: trl==1.16.0,transformers==5.23.0,gpus=8xH100-80GB;"
     " tested, which is the stack of grpo-run's own tests, as in tested,gpus=8xH100-80GB; or a file that"
     " `grpo-run doctor --json` printed.",
 )
 set_option = click.option(
-    "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Override one value, e.g. grpo.beta=0.04."
+    "--set",
+    "overrides",
+    metavar="KEY=VALUE",
+    multiple=True,
+    shell_complete=keys_to_set,
+    help="Override one value, e.g. grpo.beta=0.04.",
 )
 strict_option = click.option("--strict", is_flag=True, help="Treat what could not be checked as an error.")
 

@@ -6,6 +6,7 @@ from functools import partial
 import click
 
 from grpo_recipes.cli.accept_option import accept_option
+from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
 from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED, Refusal
@@ -26,7 +27,7 @@ class _Validate(click.Command):
 
 
 @click.command(cls=_Validate)
-@click.argument("recipes", nargs=-1, required=True, metavar="RECIPE...")
+@click.argument("recipes", nargs=-1, required=True, metavar="RECIPE...", shell_complete=files)
 @set_option
 @target_option
 @strict_option

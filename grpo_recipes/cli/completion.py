@@ -1,0 +1,55 @@
+"""What a shell offers behind the words of a command line: files where a file belongs, and the names that there are.
+
+Imports nothing until it is asked: each command has it.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from click import Context, Parameter
+    from click.shell_completion import CompletionItem
+
+
+def files(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
+    """Leaves it to the shell, which knows files best."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+def rules_and_keys(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
+    """The rules and keys that `explain` has a page for."""
+    from grpo_recipes.docs.pages import known_ids
+    from grpo_recipes.schemas.keys import recipe_keys
+
+    return _beginning([*known_ids(), *recipe_keys()], incomplete)
+
+
+def shipped_names(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
+    """The shipped recipes that `init` writes."""
+    from grpo_recipes.yaml.shipped import shipped_files
+
+    return _beginning(list(shipped_files()), incomplete)
+
+
+def keys_to_set(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
+    """The keys of a recipe with their =."""
+    from grpo_recipes.schemas.keys import recipe_keys
+
+    return _beginning([f"{key}=" for key in recipe_keys() if "." in key], incomplete)
+
+
+def first_words(commands: "list[CompletionItem]", incomplete: str) -> "list[CompletionItem]":
+    """Commands and recipes, which may stand in the same place; where nothing begins so, any file or folder."""
+    import glob
+
+    from click.shell_completion import CompletionItem
+
+    recipes = [path for end in ("yaml", "yml") for path in sorted(glob.glob(f"{glob.escape(incomplete)}*.{end}"))]
+    return [CompletionItem(incomplete, type="file"), *commands, *map(CompletionItem, recipes)]
+
+
+def _beginning(words: list[str], incomplete: str) -> "list[CompletionItem]":
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(word) for word in words if word.startswith(incomplete)]
