@@ -20,7 +20,7 @@ from yaml.events import (
 from grpo_recipes.finding import Finding, Path
 from grpo_recipes.yaml.page import Page
 from grpo_recipes.yaml.refusals import STRING_TAG, Event, Refusals, Stop
-from grpo_recipes.yaml.scalars import WORDS, Refusal, read_plain
+from grpo_recipes.yaml.scalars import CURLY_QUOTES, WORDS, Refusal, curly_quoted, read_plain
 
 MAX_DEPTH = 32
 MAX_VALUES = 20_000
@@ -159,6 +159,8 @@ class Reader:
 
     def _plain(self, event: Event) -> object:
         value = read_plain(event.value)
+        if value.__class__ is str and event.value[0] in CURLY_QUOTES:
+            value = curly_quoted(event.value) or value
         if not isinstance(value, Refusal):
             return value
         if event.tag is None:

@@ -3,6 +3,7 @@
 Sources: YAML 1.2.2 section 10.3.2, https://yaml.org/type/int.html and float.html for YAML 1.1.
 """
 
+import json
 import math
 import re
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from grpo_recipes.yaml.page import shown
 
 WORDS = frozenset({"yes", "no", "on", "off", "y", "n"})
 """Plain words, in lower case, that YAML 1.1 reads as booleans and YAML 1.2 as text."""
+
+CURLY_QUOTES = frozenset("\u201c\u201d\u201e\u201f\u2018\u2019\u201a\u201b")
+"""What word processors and chats make of straight quotes."""
 
 _CONSTANTS: dict[str, object] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -55,6 +59,20 @@ def read_plain(text: str) -> object:
             None,
         )
     return _number(text) if text[0] in _DIGITS else text
+
+
+def curly_quoted(text: str) -> Refusal | None:
+    """The refusal of an unquoted scalar that stands in curly quotes as a whole, which word processors write."""
+    inner = text[1:-1]
+    if len(text) < 2 or text[-1] not in CURLY_QUOTES or CURLY_QUOTES & set(inner):
+        return None
+    return Refusal(
+        ids.SYNTAX,
+        f"{text[0]} and {text[-1]} are no quotes in YAML",
+        (f"it reads them as letters, and the text would have them: {shown(text, 40)}",),
+        json.dumps(inner, ensure_ascii=False),
+        inner,
+    )
 
 
 def _number(text: str) -> object:

@@ -9,9 +9,13 @@ from grpo_recipes.finding import Finding
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.page import Page, shown, single_quoted
 from grpo_recipes.yaml.refusals import MAX_FIX, double_quoted
+from grpo_recipes.yaml.scalars import CURLY_QUOTES
 
 _NO_SPACE = r"\s*(?:- )?([A-Za-z_][\w.-]*):([^\s:/][^\s:]*)\s*"
 _UNQUOTED_TEMPLATE = r"(?:^|[:\[,-]\s+)(\{\{)"
+_CURLY = "".join(sorted(CURLY_QUOTES))
+# From where a value begins to the next curly quote, or to the end of the line.
+_CURLY_QUOTED = rf"(?:^|[:,\[{{-])\s*([{_CURLY}][^{_CURLY}]*[{_CURLY}]?)"
 _DOUBLE_QUOTED = r'"((?:[^"\\]|\\.)*)"'
 _INDENTATION = (
     "the keys of one mapping start in the same column, below it deeper",
@@ -45,9 +49,9 @@ Place = tuple[int, int, int]
 def syntax_finding(error: MarkedYAMLError, page: Page) -> Finding:
     """The finding for a text that is not YAML."""
     problem = _problem(error, page)
-    template = _template(problem)
-    if template is not None:
-        return template
+    instead = _curly_quotes(problem) or _template(problem)
+    if instead is not None:
+        return instead
     place, words = _place(problem)
     message, because, fix = words or _words(problem)
     rule = ids.TAG if "tag" in problem.said else ids.SYNTAX
@@ -84,6 +88,23 @@ _SHOWN_WHERE_IT_OPENS = (
 def _whole(lines: list[str], line: int) -> Place:
     text = lines[line]
     return line, len(text) - len(text.lstrip()), len(text.rstrip())
+
+
+def _curly_quotes(problem: _Problem) -> Finding | None:
+    """The finding if the parser stumbled on a line with a value in curly quotes, which are letters to it."""
+    line = problem.line if re.search(_CURLY_QUOTED, problem.text) or problem.opened is None else problem.opened[0]
+    found = re.search(_CURLY_QUOTED, problem.page.lines[line])
+    if found is None:
+        return None
+    quoted = found[1] if CURLY_QUOTES & {found[1][-1]} else found[1][:1]
+    written = double_quoted(quoted[1:-1]) if len(quoted) > 1 else ""
+    fix = written if written and written.isprintable() and len(written) <= MAX_FIX else "write the value in \" or '"
+    mark = problem.page.mark(line, found.start(1), found.start(1) + len(quoted))
+    message, because = (
+        f"{quoted[0]} is no quote in YAML",
+        "it is a letter like any other, and what follows is not quoted",
+    )
+    return Finding(ids.SYNTAX, "error", message, "", mark, (because,), fix)
 
 
 def _template(problem: _Problem) -> Finding | None:

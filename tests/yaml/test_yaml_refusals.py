@@ -11,6 +11,8 @@ from grpo_recipes.yaml.load import load_text
 PARSERS = {"libyaml": nodes.LOADER, "pure": yaml.SafeLoader}
 
 SILENT = {
+    "curly quotes inside a text": "a: the \u201cb\u201d of c\nd: \u201cb\u201d and \u201cc\u201d\n",
+    "curly quotes in straight ones": 'a: "\u201cb\u201d"\nb: \u2019tis\n\u201cc\u201d: 1\n',
     "comment": "# head\na: 1  # tail\n",
     "one document with its mark": "---\na: 1\n",
     "yaml 1.2 directive": "%YAML 1.2\n---\na: 1\n",
@@ -110,6 +112,10 @@ REFUSED: dict[str, tuple[str, str, int, int, str]] = {
     "text after |": ("a: |x\n b\n", ids.SYNTAX, 1, 4, "| or >"),
     "no value": ("a: ]\n", ids.SYNTAX, 1, 4, "missing"),
     "no key": (": x\n", ids.SYNTAX, 1, 1, "key is missing"),
+    "curly quotes": ("a: \u201cb c\u201d\n", ids.SYNTAX, 1, 4, 'a: "b c"'),
+    "single curly quotes": ("a: [1, \u2018b\u2019]\n", ids.SYNTAX, 1, 8, '"b"'),
+    "curly quotes around a template": ("a: {b: \u201c{{ c }}\u201d, d: 1}\n", ids.SYNTAX, 1, 8, '"{{ c }}"'),
+    "a curly quote and a colon": ("a: \u201cb: c\u201d\n", ids.SYNTAX, 1, 4, '"b: c"'),
     "question mark": ("a: ? b\n", ids.SYNTAX, 1, 4, "?"),
     "neither key nor item": ("a: 1\nfoo\nb: 1\n", ids.SYNTAX, 2, 1, "neither"),
     "escape character": ("a: \x1b[31m\n", ids.NOT_TEXT, 1, 4, "U+001B"),
