@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context
-from grpo_recipes.trust.environment import needs_consent, refused
+from grpo_recipes.trust.environment import needs_consent, refused, why_asked
 
 ID = "TRU001"
 
@@ -39,7 +39,7 @@ def _to_be_asked(context: Context, name: str) -> Finding:
         ID,
         f"environment variable {name} asks for your consent at run",
         "launch.environment",
-        because=["it is not on the list of variables that only tune, or its value has another shape than there"],
+        because=[why_asked(name)],
         fix=f"--allow-code with the sha256 that run prints, or set {name} in the shell that starts grpo-run",
         severity="note",
         mark=context.source.mark(("launch", "environment", name)),

@@ -16,6 +16,7 @@ from grpo_recipes.trust.environment import is_harmless, names_a_place
 SHORTEST_PREFIX = 32
 SHOWN_DIGITS = 12
 MOST_NAMES = 4
+VARIABLE = "environment variable"
 # What vLLM's server of the run is started with, by facts/data/vllm_server.json.
 SET_BY_GRPO_RUN = (("VLLM_SERVER_DEV_MODE", "1"),)
 
@@ -63,9 +64,7 @@ def environment_parts(plan: Plan) -> list[CodePart]:
     server = None if plan.vllm is None else plan.vllm.server
     given = [*plan.environment.items(), *([] if server is None else server.environment.items())]
     return [
-        CodePart(
-            "environment variable", f"{name}={value}", _sha256(f"environment {name}={value}"), not names_a_place(value)
-        )
+        CodePart(VARIABLE, f"{name}={value}", _sha256(f"environment {name}={value}"), not names_a_place(value))
         for name, value in given
         if not is_harmless(name, value) and (name, value) not in SET_BY_GRPO_RUN
     ]
@@ -152,13 +151,22 @@ def not_allowed(parts: Sequence[CodePart], given: Iterable[str]) -> list[CodePar
     return [part for part in parts if part.sha256 not in named and not (part.is_fixed and is_allowed(part.sha256))]
 
 
+def _brought(parts: Sequence[CodePart]) -> str:
+    """What was not allowed yet, called what it is."""
+    variables = sum(part.kind == VARIABLE for part in parts)
+    if variables == len(parts):
+        return f"this recipe sets {'a variable that was' if variables == 1 else 'variables that were'} not allowed yet"
+    return f"this recipe brings code {'and variables that were' if variables else 'that was'} not allowed to run yet"
+
+
 def refusal(parts: Sequence[CodePart]) -> str:
     """The message for code that was not allowed, with the line to paste."""
-    lines = ["this recipe brings code that was not allowed to run yet"]
+    lines = [_brought(parts)]
     lines += [f"  = because: {part.kind} {part.what} has the sha256 {part.sha256}" for part in parts]
     given = " ".join(f"--allow-code {part.sha256}" for part in parts)
     each_time = [part.what for part in parts if not part.is_fixed]
-    lines.append(f"  = fix: read it, then add {given}; it is remembered for you until the code changes")
+    changes = "value changes" if all(part.kind == VARIABLE for part in parts) else "code changes"
+    lines.append(f"  = fix: read it, then add {given}; it is remembered for you until the {changes}")
     if each_time:
         some = ", ".join(each_time[:MOST_NAMES])
         lines.append(f"  = note: asked for each time, since what it stands for may change: {some}")

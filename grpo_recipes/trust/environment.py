@@ -9,10 +9,12 @@ import re
 from functools import cache
 from pathlib import Path
 
+from grpo_recipes.nearest import nearest_words
 from grpo_recipes.trust.secret_names import names_a_secret
 
 _NAME = r"[A-Z_][A-Z0-9_]*"
 _LONGEST_VALUE = 4096
+_NEAR = 0.85
 _LIST = Path(__file__).with_name("harmless_variables.json")
 
 _REFUSED = (
@@ -89,7 +91,9 @@ def refused(name: str, value: str = "") -> str | None:
     A listed variable is never refused for its value: one of another shape needs consent.
     """
     if not re.fullmatch(_NAME, name):
-        return "a name is made of A-Z, 0-9 and _ and does not start with a digit"
+        in_capitals = name.upper()  # http_proxy is read beside HTTP_PROXY
+        reason = refused(in_capitals, value) if re.fullmatch(_NAME, in_capitals) else None
+        return reason or "a name is made of A-Z, 0-9 and _ and does not start with a digit"
     if not value.isprintable() and re.search(r"[\0\n\r]", value):
         return "a value is one line without NUL"
     if names_a_secret(name):
@@ -97,6 +101,14 @@ def refused(name: str, value: str = "") -> str | None:
     if name in _shapes():
         return None
     return next((reason for reason, names in _REFUSED if re.fullmatch(names, name)), None)
+
+
+def why_asked(name: str) -> str:
+    """Why a variable that `needs_consent` is asked for; a name that is nearly one of the list names it."""
+    if name in _shapes():
+        return "it is on the list of variables that only tune, and its value has another shape than there"
+    near = nearest_words(name, _shapes(), cutoff=_NEAR)
+    return "it is not on the list of variables that only tune" + (f"; the nearest there is {near[0]}" if near else "")
 
 
 def needs_consent(name: str, value: str) -> bool:

@@ -232,6 +232,29 @@ def test_a_digest_that_names_nothing_is_refused(given: str, message: str) -> Non
         resolve_allowed([given], PARTS)
 
 
+VARIABLES = [CodePart("environment variable", f"{name}=1", name * 64) for name in "ab"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "first", "until"),
+    [
+        (PARTS, "this recipe brings code that was not allowed to run yet", "until the code changes"),
+        (VARIABLES[:1], "this recipe sets a variable that was not allowed yet", "until the value changes"),
+        (VARIABLES, "this recipe sets variables that were not allowed yet", "until the value changes"),
+        (
+            [*PARTS, *VARIABLES],
+            "this recipe brings code and variables that were not allowed to run yet",
+            "until the code changes",
+        ),
+    ],
+    ids=["code", "a variable", "variables", "both"],
+)
+def test_the_refusal_calls_things_what_they_are(parts: list[CodePart], first: str, until: str) -> None:
+    lines = refusal(parts).splitlines()
+    assert lines[0] == first
+    assert lines[-1].endswith(until)
+
+
 def test_the_refusal_has_the_line_to_paste() -> None:
     parts = [*PARTS, CodePart("remote code", "m", "b" * 64)]
     text = refusal(parts)

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from grpo_recipes.trust.environment import _shapes, is_harmless, names_a_place, needs_consent, refused
+from grpo_recipes.trust.environment import _shapes, is_harmless, names_a_place, needs_consent, refused, why_asked
 
 GOOD = """
 NCCL_DEBUG=INFO NCCL_DEBUG=WARN NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH NCCL_SOCKET_IFNAME=^lo,docker0
@@ -163,3 +163,30 @@ def test_an_empty_name_is_refused() -> None:
 @pytest.mark.parametrize("value", ["a\nb", "a\0b", "a\rb"], ids=["line", "NUL", "return"])
 def test_a_value_is_one_line(value: str) -> None:
     assert refused("NCCL_DEBUG", value) == "a value is one line without NUL"
+
+
+@pytest.mark.parametrize("name", ["http_proxy", "https_proxy", "no_proxy", "ALL_proxy", "ld_preload"])
+def test_a_name_in_small_letters_is_refused_for_what_it_does(name: str) -> None:
+    reason = refused(name, "http://proxy:3128")
+    assert reason == refused(name.upper(), "http://proxy:3128")
+    assert reason is not None
+    assert "A-Z" not in reason
+
+
+@pytest.mark.parametrize("name", ["omp_num_threads", "1ST", "A-B", "", "\u00e4"])
+def test_another_name_is_refused_for_its_spelling(name: str) -> None:
+    assert "A-Z, 0-9 and _" in str(refused(name, "1"))
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("NCCL_DEBGU", "it is not on the list of variables that only tune; the nearest there is NCCL_DEBUG"),
+        ("HF_HUB_OFLINE", "it is not on the list of variables that only tune; the nearest there is HF_HUB_OFFLINE"),
+        ("MY_MODE", "it is not on the list of variables that only tune"),
+        ("NCCL_DEBUG", "it is on the list of variables that only tune, and its value has another shape than there"),
+    ],
+)
+def test_a_variable_that_is_asked_for_says_why(name: str, why: str) -> None:
+    assert needs_consent(name, "a value; of its own")
+    assert why_asked(name) == why
