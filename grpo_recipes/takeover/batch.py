@@ -13,6 +13,7 @@ ACCUMULATION = "gradient_accumulation_steps"
 STEPS = "steps_per_generation"
 GENERATION = "generation_batch_size"
 PER_STEP = "training.prompts_per_step"
+OTHER_RELEASE = "name the release that the file was written for with --written-for"
 BOTH = "GRPOConfig raises ValueError for it beside steps_per_generation, which is taken here: write one of them"
 
 
@@ -52,9 +53,7 @@ def take_batch(situation: Situation) -> None:
                 situation.given.refused(name, f"TRL cannot take it: {problem}", PER_STEP)
         situation.draft.put(PER_STEP, 16, "put yours here")
         return
-    if batch.steps is not None and batch.generation is not None:
-        _refuse_both(situation)
-        batch = replace(batch, generation=None)
+    batch = _as_the_release_takes_it(situation, batch)
     processes = situation.processes
     if processes is not None:
         prompts, steps = batch.prompts(processes), batch.optimizer_steps(processes)
@@ -64,9 +63,17 @@ def take_batch(situation: Situation) -> None:
     _own_fields(situation, batch)
 
 
-def _refuse_both(situation: Situation) -> None:
-    """TRL takes one of the two and raises for both, whatever they say."""
-    situation.given.refused(GENERATION, BOTH, "grpo.optimizer_steps_per_generation")
+def _as_the_release_takes_it(situation: Situation, batch: Batch) -> Batch:
+    """The batch without what the release does not know, and with one of two words for the same: it raises for both."""
+    given, where = situation.given, "grpo.optimizer_steps_per_generation"
+    for name, said in ((STEPS, batch.steps), (GENERATION, batch.generation)):
+        if said is not None and name not in situation.release.fields:
+            given.refused(name, f"trl {situation.release.trl} has no such field: {OTHER_RELEASE}", where)
+            batch = replace(batch, steps=None) if name == STEPS else replace(batch, generation=None)
+    if batch.steps is not None and batch.generation is not None:
+        given.refused(GENERATION, BOTH, where)
+        batch = replace(batch, generation=None)
+    return batch
 
 
 def _batch(situation: Situation) -> Batch:

@@ -215,7 +215,9 @@ def _vllm_length(situation: Situation, name: str) -> None:
 
 def _vllm_mode(situation: Situation, name: str) -> None:
     given = situation.given
-    if given.values[name] == "server" and not any(address in given for address in SERVER_ADDRESS):
+    if name not in situation.release.fields:
+        given.emulated(name, None, None, f"trl {situation.release.trl} has no such field, and one way to run vLLM")
+    elif given.values[name] == "server" and not any(address in given for address in SERVER_ADDRESS):
         words = "the run starts the server itself; an address under trl: asks one of yours"
         given.emulated(name, "generation.vllm_mode", "server", words)
     else:

@@ -50,7 +50,7 @@ class Situation:
         said = {**self.given.taken, **self.given.values}
         if WORDS.get(str(said.get("use_vllm")).lower()) is not True or self._names_server:
             return False
-        mode = said.get("vllm_mode")
+        mode = said.get("vllm_mode") if "vllm_mode" in self.release.fields else None
         return (self._mode_where_unsaid if mode is None else mode) == "server"
 
     @property

@@ -302,3 +302,11 @@ def test_the_device_of_vllm_stays_where_the_release_reads_it(
     one = taken(tmp_path, as_yaml(use_vllm=vllm, vllm_device="cuda:0"), release)
     assert recipe_of(one).get("trl", {}).get("vllm_device") == device
     assert row(one, "vllm_device").fate == ("mapped" if device else "emulated")
+
+
+def test_fields_that_the_release_lacks_are_not_written(tmp_path: Path) -> None:
+    keys = as_yaml(use_vllm=True, vllm_mode="colocate", steps_per_generation=8)
+    recipe = recipe_of(one := taken(tmp_path, keys, "trl==0.17.0"))
+    assert "no such field" in row(one, "vllm_mode").because
+    assert (recipe["generation"].get("vllm_mode"), row(one, "steps_per_generation").fate) == ("server", "refused")
+    assert "optimizer_steps_per_generation" not in recipe["grpo"]
