@@ -1,12 +1,16 @@
 """The modules of the model that a recipe adapts, for rules; no rule itself."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from grpo_recipes.facts.module_names import ModuleNames, module_names, named
+from grpo_recipes.facts.windows import is_within
+from grpo_recipes.finding import Patch
 from grpo_recipes.rules.context import Context
 from grpo_recipes.rules.loaded_model import has_own_code, model_config
 
 TARGETS = "LoraConfig.target_modules"
+SAVED = "LoraConfig.modules_to_save"
 
 
 def adapted_model(context: Context) -> tuple[Mapping[str, object], ModuleNames] | None:
@@ -45,6 +49,40 @@ def selected(context: Context, names: ModuleNames) -> list[str] | None:
 def is_found(target: str, names: ModuleNames, among: tuple[str, ...]) -> bool:
     """Whether an entry finds one of these names, or may find one that is not listed."""
     return bool(named(target, among)) or any(target == word or target.endswith(f".{word}") for word in names.also)
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The two ends of a model's vocabulary. is_tied: whether they are one matrix, None where it is not known."""
+
+    embedding: str
+    output: str
+    is_tied: bool | None
+
+
+def vocabulary(context: Context) -> Vocabulary:
+    """The names of the embedding and the output layer; those of most families where the model is not known."""
+    model = adapted_model(context)
+    known = ["embed_tokens"] if model is None else [name.rpartition(".")[2] for name in model[1].embedding]
+    embedding = next(name for name in known if "pos" not in name and name != "wpe")
+    tied = model[0].get("tie_word_embeddings") if model is not None else None
+    return Vocabulary(embedding, "lm_head", tied if isinstance(tied, bool) else None)
+
+
+def keeps_ties(context: Context) -> bool:
+    """Whether this PEFT trains tied weights as one on `ensure_weight_tying`. Measured with 0.19.1 and 0.21.2."""
+    version = context.stack.version("peft")
+    return version is not None and is_within(version, ">=0.19")
+
+
+def both_ends(context: Context) -> tuple[str, list[Patch]]:
+    """What trains the embedding and the output layer: the fix as text and as data."""
+    ends, saved = vocabulary(context), words(context.value(SAVED))
+    names = [*saved, *(name for name in (ends.embedding, ends.output) if name not in saved)]
+    text, patch = f"modules_to_save: [{', '.join(names)}]", [Patch(("lora", "modules_to_save"), names)]
+    if ends.is_tied is False or not keeps_ties(context):
+        return text, patch
+    return f"{text}, ensure_weight_tying: true", [*patch, Patch(("lora", "ensure_weight_tying"), True)]
 
 
 def shown_pattern(pattern: str) -> str:

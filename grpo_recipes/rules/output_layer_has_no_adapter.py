@@ -2,13 +2,13 @@
 
 From 1.15 on TRL computes log-probabilities from the weights of lm_head itself, past an adapter on it; 1.16 raises
 ValueError when the trainer is built, after the model was loaded. To train the output layer, name it in
-`modules_to_save`, which trains a copy of it.
+`modules_to_save`, which trains a copy of it; where it is tied to the embedding, with `ensure_weight_tying` (LRA013).
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.adapter_modules import TARGETS, is_all_linear, words
+from grpo_recipes.rules.adapter_modules import TARGETS, is_all_linear, keeps_ties, vocabulary, words
 from grpo_recipes.rules.context import Context
 from grpo_recipes.trust.patterns import ask
 
@@ -26,12 +26,13 @@ def check(context: Context) -> Iterator[Finding]:
     kept = [target for target in words(targets) if target != HEAD] if isinstance(targets, list) else []
     fix = kept or "all-linear"
     text = f"[{', '.join(kept)}]" if kept else fix
+    tied = ", ensure_weight_tying: true" if vocabulary(context).is_tied and keeps_ties(context) else ""
     yield context.finding(
         ID,
         "an adapter on lm_head would not be trained",
         TARGETS,
         because=["TRL takes the weights of lm_head itself, and raises ValueError after loading the model"],
-        fix=f"target_modules: {text}, and modules_to_save: [lm_head] to train it",
+        fix=f"target_modules: {text}, and modules_to_save: [lm_head]{tied} to train it",
         patch=[Patch(("lora", "target_modules"), fix)],
     )
 

@@ -214,3 +214,26 @@ def train_one_that_sees() -> dict[str, Any]:
         "moved": [name for name, old in before.items() if not after[name].detach().equal(old)],
         "idle": [name for name, p in after.items() if p.requires_grad and p.detach().equal(before[name])],
     }
+
+
+def ends_of_the_vocabulary(lora: dict[str, Any], tied: bool) -> dict[str, bool]:
+    """Which end of the vocabulary one step through an adapter moves, and whether the two are the same then."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(_saved(f"tied-{tied}", tied), dtype=torch.float32)
+    adapted = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", r=2, target_modules=["q_proj"], **lora))
+    base, ids = adapted.base_model.model, torch.arange(3, 13)[None]
+
+    def ends() -> tuple[Any, Any]:
+        with torch.no_grad():
+            rows = base.model.embed_tokens(torch.arange(model.config.vocab_size))
+            return rows.clone(), base.lm_head(torch.eye(model.config.hidden_size)).T.clone()
+
+    before = ends()
+    adapted(ids, labels=ids).loss.backward()
+    torch.optim.SGD([p for p in adapted.parameters() if p.requires_grad], lr=1.0).step()
+    after = ends()
+    moved = [not new.allclose(old) for new, old in zip(after, before, strict=True)]
+    return {"embedding": moved[0], "output": moved[1], "same": bool(after[0].allclose(after[1], atol=1e-6))}

@@ -1,0 +1,41 @@
+"""Both ends of a tied vocabulary are trained, and both ends of a new token.
+
+`modules_to_save` trains a copy of what it names. Where the embedding and the output layer are one matrix, a copy of one
+of them unties the two: measured with PEFT 0.14 to 0.21 and in TRL, `[embed_tokens]` leaves every row of the output as
+it was, so that the model never learns when to say a new token, and `[lm_head]` leaves the embedding. From PEFT 0.19 on
+`ensure_weight_tying: true` trains both as one. Where they are two, a new token needs both as well.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding
+from grpo_recipes.rules.adapter_modules import SAVED, both_ends, vocabulary, words
+from grpo_recipes.rules.context import Context
+
+ID = "LRA013"
+TYING = "LoraConfig.ensure_weight_tying"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    saved = words(context.value(SAVED)) if context.has_section("lora") else []
+    if not saved or context.value(TYING) is True or context.value("LoraConfig.trainable_token_indices"):
+        return
+    ends = vocabulary(context)
+    trained = [name for name in (ends.embedding, ends.output) if any(name.endswith(entry) for entry in saved)]
+    is_new = bool(context.value("tokenizer.add_tokens")) and trained == [ends.embedding]
+    if len(trained) != 1 or not (ends.is_tied or is_new):
+        return
+    left = ends.output if trained == [ends.embedding] else ends.embedding
+    text, patch = both_ends(context)
+    why = (
+        f"{left} is the same matrix before, and another one then" if ends.is_tied else f"the rows of {left} are random"
+    )
+    yield context.finding(
+        ID,
+        f"{trained[0]} is trained, and {left} stays as it is",
+        SAVED,
+        because=[f"modules_to_save trains a copy: {why}"],
+        severity="warning",
+        fix=text,
+        patch=patch,
+    )
