@@ -100,6 +100,13 @@ def model_module(model_class: str) -> str | None:
     return MODEL_CLASSES.get(model_class)
 
 
+def is_known_type(config: Mapping[str, object]) -> bool:
+    """Whether the model_type of a config.json, or its first class, is one of those listed."""
+    architectures = config.get("architectures")
+    name = architectures[0] if isinstance(architectures, list) and architectures else None
+    return str(config.get("model_type")).removesuffix("_text") in _MODELS or name in MODEL_CLASSES
+
+
 MODEL_CLASSES: Mapping[str, str] = {
     name: f"transformers.models.{model}.modeling_{model}" for model, names in _MODELS.items() for name in names
 }

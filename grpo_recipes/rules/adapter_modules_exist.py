@@ -6,8 +6,8 @@ it is silent about all others: `[q_prj, v_proj]` trains an adapter on v_proj alo
 to match the whole name, so that `q_proj` or `q_proj,v_proj` match nothing. A name that is no linear layer or embedding
 (a norm, a whole block) cannot be adapted.
 
-The names are those of well-known models, by the class in their config.json; for other models only patterns are looked
-at.
+The names are those of well-known models, by the class in their config.json; for other models patterns are looked at,
+and entries that are a name in no model (`q_proj,` with a comma).
 """
 
 import re
@@ -23,6 +23,7 @@ from grpo_recipes.trust.patterns import ask
 ID = "LRA003"
 SAVED, EXCLUDED = "LoraConfig.modules_to_save", "LoraConfig.exclude_modules"
 LAYERS = "LoraConfig.layers_pattern"
+NO_NAME = re.compile(r"[\s,;'\"`*()|\\$^+?\[\]{}]")
 PARAMETERS, TOKENS = "LoraConfig.target_parameters", "LoraConfig.trainable_token_indices"
 
 
@@ -39,6 +40,8 @@ def check(context: Context) -> Iterator[Finding]:
     for pattern in words(context.value(LAYERS)):
         yield from _unfit(context, LAYERS, pattern, names, r".*\.%s\.(\d+)\..*")
     if names is None:
+        for key in (TARGETS, SAVED, EXCLUDED):
+            yield from _misspelt(context, key)
         return
     everything = names.adapted + names.other
     if isinstance(targets, list):
@@ -81,6 +84,19 @@ def _unfit(
         message = f"{field} {shown_pattern(pattern)} takes too long to match"
         because = f"{asked.slow}; PEFT asks it of each module and cannot be stopped"
         yield _finding(context, key, message, because, None)
+
+
+def _misspelt(context: Context, key: str) -> Iterator[Finding]:
+    """A finding for a list with a text that is a module's name in no model: no name has a comma, space or quote."""
+    value = context.value(key)
+    entries = words(value) if isinstance(value, list) else []
+    wrong = [entry for entry in entries if NO_NAME.search(entry)]
+    meant = [part.strip(" '\"`[]") for entry in entries for part in entry.split(",") if part.strip(" '\"`[]")]
+    if not wrong:
+        return
+    because = "a list holds whole names or their last parts; PEFT is silent about one that it does not find"
+    fix = None if any(NO_NAME.search(part) for part in meant) else list(dict.fromkeys(meant))
+    yield _finding(context, key, f"{wrong[0]!r} is no name of a module", because, fix, (entries.index(wrong[0]),))
 
 
 def _targets(context: Context, targets: list[object], names: ModuleNames) -> Iterator[Finding]:

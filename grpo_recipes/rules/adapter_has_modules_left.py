@@ -1,0 +1,45 @@
+"""The modules that an adapter leaves out are not all that it has.
+
+`exclude_modules` is matched as `target_modules` are: a list by whole names or their last parts, a text as one regular
+expression for the whole name. Where it covers every target, PEFT raises ValueError ("No modules were targeted for
+adaptation") after the model was loaded.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.facts.module_names import named
+from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.rules.adapter_modules import TARGETS, adapted_model, selected, words
+from grpo_recipes.rules.context import Context
+from grpo_recipes.trust.patterns import ask
+
+ID = "LRA014"
+EXCLUDED = "LoraConfig.exclude_modules"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    excluded = context.value(EXCLUDED) if context.has_section("lora") else None
+    if not excluded or context.value("LoraConfig.target_parameters") or not _covers(context, excluded):
+        return
+    shown = f"[{', '.join(words(excluded))}]" if isinstance(excluded, list) else str(excluded)
+    yield context.finding(
+        ID,
+        "exclude_modules leave no module to adapt",
+        EXCLUDED,
+        because=[f"target_modules are all among {shown}", "PEFT raises ValueError after loading the model"],
+        fix="remove exclude_modules",
+        patch=[Patch(("lora", "exclude_modules"), remove=True)],
+    )
+
+
+def _covers(context: Context, excluded: object) -> bool:
+    """Whether what is left out is all that is adapted, as far as that is certain."""
+    targets, model = context.value(TARGETS), adapted_model(context)
+    chosen = None if model is None else selected(context, model[1])
+    if chosen is None:
+        both = isinstance(targets, list) and isinstance(excluded, list)
+        return both and bool(targets) and set(words(targets)) <= set(words(excluded))
+    if isinstance(excluded, list):
+        return bool(chosen) and all(any(named(entry, [name]) for entry in words(excluded)) for name in chosen)
+    finds = ask((str(excluded),), tuple(chosen))[0].finds
+    return bool(chosen) and bool(finds) and all(finds)
