@@ -82,6 +82,11 @@ def read_model_config(model: str, revision: str | None = None) -> dict[str, obje
     return _well_known(model) if found is None and revision in (None, "main") else found
 
 
+def read_adapter(folder: str) -> dict[str, object] | None:
+    """The adapter_config.json of a folder that holds an adapter of PEFT, None for another folder."""
+    return _read(Path(folder, "adapter_config.json"))
+
+
 def cached_snapshot(model: str, revision: str | None = None, kind: str = "models") -> Path | None:
     """The folder in which the local hub cache has a model at a revision, None when it has not; None is main.
 

@@ -8,6 +8,7 @@ model, and a recipe that calls a private file a template would have it handed on
 import os
 from collections.abc import Iterator
 
+from grpo_recipes.facts.path_slips import path_slip
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context
 
@@ -31,10 +32,18 @@ def check(context: Context) -> Iterator[Finding]:
         ID,
         f"there is no chat template {value}",
         KEY,
-        because=[f"looked for {file}"],
+        because=[f"looked for {file}", *_meant(value)],
         fix="remove chat_template_path to keep the model's own template",
         patch=[Patch(path, remove=True)],
     )
+
+
+def _meant(value: str) -> list[str]:
+    """What may have been meant: a template by a name, which there are none of, or a path with a slip."""
+    if slip := path_slip(value):
+        return [slip]
+    is_word = "/" not in value and "." not in value
+    return ["no template has a name of its own here: it is a file with the template's text"] if is_word else []
 
 
 def _no_template(context: Context, value: str, wrong: str) -> Finding:

@@ -6,7 +6,7 @@ with Qwen2, Llama and Mistral: transformers say so once in the log, and the mode
 to write. vLLM's context is GEN009.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context
@@ -31,7 +31,7 @@ def check(context: Context) -> Iterator[Finding]:
         return
     name = LEARNED.get(str(config.get("model_type")))
     positions = config.get(name or "max_position_embeddings")
-    if not isinstance(positions, int) or config.get("rope_scaling") or config.get("rope_parameters"):
+    if not isinstance(positions, int) or _is_stretched(config):
         return
     completion, prompt = context.whole(COMPLETION), context.value(PROMPT)
     rest = prompt if isinstance(prompt, int) else 1
@@ -52,3 +52,19 @@ def check(context: Context) -> Iterator[Finding]:
         patch=[Patch(("generation", "max_completion_length"), better)] if better > 0 else [],
         severity="error" if name else "warning",
     )
+
+
+def _is_stretched(config: Mapping[str, object]) -> bool:
+    """Whether rotary positions are scaled; transformers 5 writes `rope_parameters` of the type default for others."""
+    for name in ("rope_scaling", "rope_parameters"):
+        value = config.get(name)
+        kinds = _rope_types(value) if isinstance(value, dict) else [] if value is None else [None]
+        if any(kind != "default" for kind in kinds):
+            return True
+    return False
+
+
+def _rope_types(value: Mapping[str, object]) -> list[object]:
+    """The type of the positions, or those of each kind of layer."""
+    layers: list[Mapping[str, object]] = [one for one in value.values() if isinstance(one, dict)]
+    return [one.get("rope_type", one.get("type", "default")) for one in layers or [value]]

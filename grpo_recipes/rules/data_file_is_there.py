@@ -6,11 +6,11 @@ variable; and one line that is no JSON ends the run with a DatasetGenerationErro
 """
 
 import os
-import re
 from collections.abc import Iterator
 
 from grpo_recipes.facts.local_files import columns_of, data_format, listed, local_path
 from grpo_recipes.facts.local_rows import first_rows
+from grpo_recipes.facts.path_slips import path_slip
 from grpo_recipes.facts.prompt_shape import template_of
 from grpo_recipes.facts.regular_file import open_regular
 from grpo_recipes.facts.template import TemplateProblem, template_variables
@@ -69,12 +69,7 @@ def _broken_row(context: Context, path: str, key: str) -> Iterator[Finding]:
 
 def _unreadable(path: str) -> str | None:
     if not os.path.exists(path):
-        unexpanded = re.search(r"\$\{?\w+\}?|%\w+%", path)
-        return (
-            f"{unexpanded[0]} stays as it is, variables are not expanded"
-            if unexpanded
-            else "there is no such file or folder"
-        )
+        return path_slip(path) or "there is no such file or folder"
     if not os.path.isfile(path) and not os.path.isdir(path):
         return "it is a device, a pipe or a socket, which may never end"
     if os.path.isfile(path) and data_format(path) is None:

@@ -1,17 +1,26 @@
 """A local model is a folder with a config.json.
 
-A path that does not exist is taken for a hub id by transformers, and the error speaks of the hub.
+A path that does not exist is taken for a hub id by transformers, and the error speaks of the hub. So it is with a web
+address, a variable, which nothing expands, and a folder's name with a slip in it. A folder with an adapter_config.json
+alone is an adapter: TRL loads whole models, and puts a new adapter on them.
 """
 
 import os
+import re
 from collections.abc import Iterator
+from itertools import islice
 
 from grpo_recipes.facts.local_files import local_path
+from grpo_recipes.facts.model_config import read_adapter
+from grpo_recipes.facts.path_slips import path_slip
 from grpo_recipes.finding import Finding
+from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules.context import Context
 
 ID = "MDL001"
 KEY = "model.model_name_or_path"
+MOST_NEIGHBOURS = 200
+_ADDRESS = re.compile(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)")
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -22,15 +31,55 @@ def check(context: Context) -> Iterator[Finding]:
     elif not os.path.isdir(path):
         yield context.finding(ID, f"there is no folder {value}", KEY, because=[f"looked for {path}"])
     elif not os.path.isfile(os.path.join(path, "config.json")):
-        yield context.finding(ID, f"{value} is no model folder", KEY, because=[f"{path} has no config.json"])
+        yield _no_model(context, value, path)
+
+
+def _no_model(context: Context, value: str, path: str) -> Finding:
+    adapter = read_adapter(path)
+    if adapter is None:
+        return context.finding(ID, f"{value} is no model folder", KEY, because=[f"{path} has no config.json"])
+    base = adapter.get("base_model_name_or_path") or "a model that it does not name"
+    return context.finding(
+        ID,
+        f"{value} is a {adapter.get('peft_type') or 'PEFT'} adapter of {base}, and no model",
+        KEY,
+        because=["TRL loads a whole model and puts a new adapter on it", f"{path} has no config.json"],
+        fix="merge it into its model first (PeftModel.from_pretrained, merge_and_unload, save_pretrained)",
+    )
 
 
 def _hub_id(context: Context, value: str) -> Iterator[Finding]:
-    if value.count("/") > 1 or not all(part and part.strip() == part for part in value.split("/")):
+    if address := _ADDRESS.match(value):
+        yield _finding(context, f"{value} is a web address, and no hub id", f"model_name_or_path: {address[1]}")
+    elif slip := path_slip(value):
+        yield _finding(context, f"{value}: {slip}", "the path itself, or ~/")
+    elif value.count("/") > 1 or not all(part and part.strip() == part for part in value.split("/")):
+        yield _finding(context, f"{value} is neither a folder nor a hub id", f"./{value} for a folder")
+    elif near := _near_folder(context, value):
         yield context.finding(
             ID,
-            f"{value} is neither a folder nor a hub id",
+            f"{value} is taken for a hub id, and {near} is a folder beside the recipe",
             KEY,
-            because=["a hub id is name or owner/name", "no such folder stands beside the recipe"],
-            fix=f"./{value} for a folder",
+            because=["what is no folder is looked for on the hub"],
+            severity="warning",
+            fix=f"model_name_or_path: ./{near}",
         )
+
+
+def _near_folder(context: Context, value: str) -> str | None:
+    """The model folder beside the recipe whose name is nearly this one."""
+    place, name = os.path.split(value)
+    parent = os.path.join(context.source.directory(("model", "model_name_or_path")), place)
+    try:
+        with os.scandir(parent) as entries:
+            names = [one.name for one in islice(entries, MOST_NEIGHBOURS)]
+    except OSError:
+        return None
+    models = [one for one in names if os.path.isfile(os.path.join(parent, one, "config.json"))]
+    near = nearest_words(name, models, cutoff=0.8) if models else []
+    return os.path.join(place, near[0]) if near else None
+
+
+def _finding(context: Context, message: str, fix: str) -> Finding:
+    because = ["a hub id is name or owner/name", "no such folder stands beside the recipe"]
+    return context.finding(ID, message, KEY, because=because, fix=fix)
