@@ -14,8 +14,8 @@ from grpo_recipes.report.findings_text import findings_text
 from grpo_recipes.report.stack_text import known_text, stack_text
 from grpo_recipes.resolve.known_defects import known_defects
 from grpo_recipes.resolve.stack_findings import stack_findings
-from grpo_recipes.rules.stack_is_complete import ALWAYS
 from grpo_recipes.rules.stack_is_complete import ID as NOT_COMPLETE
+from grpo_recipes.rules.used_packages import ALWAYS
 from grpo_recipes.stack.stack import Stack, to_json_value
 from grpo_recipes.trust.redact import redact
 

@@ -56,6 +56,12 @@ READ = {
 }
 
 
+def package_of(optim: str) -> str | None:
+    """The package that an optimizer needs beside torch, None without one."""
+    fitting = [start for start in PACKAGES if optim.startswith(start)]
+    return PACKAGES[max(fitting, key=len)] if fitting else None
+
+
 def check(context: Context) -> Iterator[Finding]:
     optim = context.text(OPTIM)
     if optim in OTHER_HARDWARE:
@@ -77,10 +83,9 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _package(context: Context, optim: str) -> Iterator[Finding]:
-    fitting = [start for start in PACKAGES if optim.startswith(start)]
-    if not fitting:
+    package = package_of(optim)
+    if package is None:
         return
-    package = PACKAGES[max(fitting, key=len)]
     if not context.stack.is_known(package):
         because = [f"{context.stack.origin} does not say"]
         message = f"not checked: whether {package} is installed, which {optim} needs"

@@ -9,34 +9,16 @@ from collections.abc import Iterator
 
 from grpo_recipes.finding import Finding
 from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+from grpo_recipes.rules.used_packages import needed
 
 ID = "STK010"
 # Where these are not known, the facts are not either, and that is said once (STK011).
 OWNERS = ("trl", "transformers", "peft")
-ALWAYS = ("torch", "transformers", "trl", "accelerate", "datasets")
-
-
-def _needed(context: Context) -> Iterator[tuple[str, str, str, str]]:
-    """package, key that asks for it, why, extra of ours that installs it."""
-    for package in ALWAYS:
-        yield package, "recipe", "every run needs it", "train"
-    if context.has_section("lora"):
-        yield "peft", "lora", "`lora` needs it", "train"
-    if quantized(context):
-        yield "bitsandbytes", "quantization", "`quantization` needs it", "quantization"
-    if str(context.value("distributed.strategy")).startswith("zero"):
-        yield "deepspeed", "distributed.strategy", "the ZeRO strategies are DeepSpeed's", "deepspeed"
-    rewards = context.value("rewards")
-    if isinstance(rewards, list) and any(reward.get("name") == "accuracy" for reward in rewards):
-        yield "math-verify", "rewards", "the reward accuracy compares with it", "train"
-    if context.value("GRPOConfig.use_liger_kernel") is True:
-        yield "liger-kernel", "GRPOConfig.use_liger_kernel", "use_liger_kernel takes its kernels from it", ""
 
 
 def check(context: Context) -> Iterator[Finding]:
-    needed = list(_needed(context))
-    unknown = [package for package, *_ in needed if not context.stack.is_known(package) and package not in OWNERS]
+    wanted = list(needed(context))
+    unknown = [package for package, *_ in wanted if not context.stack.is_known(package) and package not in OWNERS]
     if unknown:
         yield context.finding(
             ID,
@@ -45,12 +27,26 @@ def check(context: Context) -> Iterator[Finding]:
             because=[f"{context.stack.origin} does not say"],
             severity="not-checked",
         )
-    for package, key, why, extra in needed:
-        if context.stack.is_absent(package):
-            yield context.finding(
-                ID,
-                f"{package} is not installed",
-                key,
-                because=[why],
-                fix=f"pip install 'grpo-recipes[{extra}]'" if extra else f"pip install {package}",
-            )
+    absent = [one for one in wanted if context.stack.is_absent(one[0])]
+    for extra in dict.fromkeys(extra for *_, extra in absent):
+        yield _missing(context, [one for one in absent if one[3] == extra], extra)
+
+
+def _missing(context: Context, absent: list[tuple[str, str, str, str]], extra: str) -> Finding:
+    """One finding for all that the same command installs."""
+    packages = [package for package, *_ in absent]
+    return context.finding(
+        ID,
+        f"{', '.join(packages)} {'is' if len(packages) == 1 else 'are'} not installed",
+        absent[0][1],
+        because=_reasons(absent),
+        fix=f"pip install 'grpo-recipes[{extra}]'" if extra else f"pip install {' '.join(packages)}",
+    )
+
+
+def _reasons(absent: list[tuple[str, str, str, str]]) -> list[str]:
+    """Each reason once, with its packages where there are several."""
+    by_reason: dict[str, list[str]] = {}
+    for package, _, why, _ in absent:
+        by_reason.setdefault(why, []).append(package)
+    return [why if len(by_reason) == 1 else f"{', '.join(names)}: {why}" for why, names in by_reason.items()]
