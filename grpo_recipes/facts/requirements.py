@@ -83,23 +83,18 @@ def declared_conflicts(stack: Stack) -> list[Conflict]:
     ]
 
 
-def nearest_accepted(requirement: Requirement, version: str) -> str | None:
-    """The release nearest to `version` that lies in the window, None when the releases are not known."""
-    return _nearest(
-        released(requirement.name), version, [v for v in released(requirement.name) if requirement.accepts(v)]
-    )
+def nearest_first(package: str, version: str | None) -> list[str]:
+    """The other releases of a package by their distance from `version`, none where it is not known.
 
-
-def nearest_accepting(package: str, version: str, name: str, found: str) -> str | None:
-    """The release of `package` nearest to `version` whose window for `name` has `found` in it, None without one."""
-    data = table(TABLE).get(package)
-    releases = [] if data is None else [str(one) for one in data["releases"]]
-    accepting = [
-        release
-        for release in releases
-        if all(one.accepts(found) for one in requirements(package, release) or () if one.name == name)
-    ]
-    return _nearest(releases, version, accepting)
+    Of a package that declares windows those whose windows are known; no release candidates.
+    """
+    if version is None:
+        return []
+    known = table(TABLE).get(package)
+    read = released(package) if known is None else [str(release) for release in known["releases"]]
+    releases = [release for release in read if not Version(release).is_prerelease]
+    place = sum(Version(release) < Version(version) for release in releases)
+    return [one for one in sorted(releases, key=lambda one: abs(releases.index(one) - place)) if one != version]
 
 
 def nearest_outside(package: str, version: str, window: str) -> list[str]:

@@ -15,6 +15,7 @@ from grpo_recipes.resolve.recipe_phase import check_recipe, recipe_settings
 from grpo_recipes.resolve.rename import rename
 from grpo_recipes.resolve.stack_findings import stack_findings
 from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.used_packages import OPTIONAL, unused
 from grpo_recipes.settings import Settings
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.yaml.compose import Source, compose
@@ -56,15 +57,16 @@ def resolve_source(source: Source, stack: Stack, findings: Sequence[Finding] = (
         return Resolution(source.file, None, (foreign,))
     stack = _of_the_nodes(stack, source)
     file, facts = source.file, facts_for(stack)
-    findings = [*findings, *stack_findings(stack, facts)]
+    findings = [*findings]
     checked = check_recipe(source, facts)
     refused_by_reader = {finding.key for finding in findings if finding.key and finding.severity == "error"}
     findings += [finding for finding in checked.findings if finding.key not in refused_by_reader]
     if checked.recipe is None:
-        return Resolution(file, None, tuple(by_place(findings)))
+        return Resolution(file, None, tuple(by_place([*stack_findings(stack, facts, OPTIONAL), *findings])))
     settings = recipe_settings(checked.recipe, source, checked.refused)
     context, more = _phases(Context(settings, stack, facts, source, checked.refused))
-    return Resolution(file, context, tuple(by_place([*findings, *more])))
+    of_the_stack = stack_findings(stack, facts, unused(context))
+    return Resolution(file, context, tuple(by_place([*of_the_stack, *findings, *more])))
 
 
 def _of_the_nodes(stack: Stack, source: Source) -> Stack:

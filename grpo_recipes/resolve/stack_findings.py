@@ -1,23 +1,26 @@
 """What is to be said about the stack itself: releases that the facts do not know, combinations that cannot work."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
-from grpo_recipes.facts.broken_pairs import BrokenPair, broken_pairs, either
+from grpo_recipes.facts.broken_pairs import BrokenPair, broken_pairs
 from grpo_recipes.facts.facts import Facts, ReleaseStatus
 from grpo_recipes.facts.releases import newest_release, releases_date
-from grpo_recipes.facts.requirements import Conflict, declared_conflicts, nearest_accepted, nearest_accepting
 from grpo_recipes.facts.shipped import releases_with_facts
 from grpo_recipes.finding import Finding
+from grpo_recipes.resolve.stack_conflicts import conflict_findings
 from grpo_recipes.stack.stack import Stack
 
 NO_FACTS = "STK011"
-DECLARED_CONFLICT = "STK012"
 BROKEN_PAIR = "STK013"
 OWNERS = {"trl": "GRPOConfig", "transformers": "BitsAndBytesConfig", "peft": "LoraConfig"}
 
 
-def stack_findings(stack: Stack, facts: Facts) -> list[Finding]:
-    """A finding for each package that is not known well enough, and for each combination that cannot work."""
+def stack_findings(stack: Stack, facts: Facts, unused: Collection[str] = ()) -> list[Finding]:
+    """A finding for each package that is not known well enough, and for each combination that cannot work.
+
+    unused: packages that the recipe does not use; what they and others declare about each other is not judged.
+    """
     never = {package for package in stack.packages if stack.declared and _status(package, stack, facts) == "never"}
     findings = [_never_released(package, str(stack.version(package))) for package in sorted(never)]
     for package, owner in OWNERS.items():
@@ -31,7 +34,8 @@ def stack_findings(stack: Stack, facts: Facts) -> list[Finding]:
         if stack.declared and _status(package, stack, facts) == "newer"
     ]
     existing = replace(stack, packages={name: None if name in never else v for name, v in stack.packages.items()})
-    findings += [_conflict(conflict) for conflict in declared_conflicts(existing)]
+    used = {name: version for name, version in existing.packages.items() if name not in unused}
+    findings += conflict_findings(replace(existing, packages=used))
     findings += [_broken(pair, existing) for pair in broken_pairs() if not pair.when and pair.holds(existing)]
     return findings
 
@@ -83,27 +87,6 @@ def _no_facts(package: str, version: str) -> Finding:
         f"nothing is known about {package} {version}",
         because=(f"{len(known)} releases were read, {known[0]} to {known[-1]}",),
         fix=f"{package}=={known[-1]}, or another release between these",
-    )
-
-
-def _conflict(conflict: Conflict) -> Finding:
-    """An error where pip refuses; a warning for an extra, which pip enforces only where it was asked for."""
-    requirement, name = conflict.requirement, conflict.requirement.name
-    where = f", in its extra {requirement.extra}" if requirement.extra else ""
-    ways = {
-        name: nearest_accepted(requirement, conflict.found),
-        conflict.package: nearest_accepting(conflict.package, conflict.version, name, conflict.found),
-    }
-    return Finding(
-        DECLARED_CONFLICT,
-        "warning" if requirement.extra else "error",
-        f"{conflict.package} {conflict.version} declares {requirement}{where}, the stack has {conflict.found}",
-        because=(
-            "pip does not check an extra that was not asked for, and the libraries are not tested together"
-            if requirement.extra
-            else "pip refuses to install these two together",
-        ),
-        fix=either([], [{package: version} for package, version in ways.items() if version is not None]) or None,
     )
 
 

@@ -9,8 +9,6 @@ from grpo_recipes.facts.requirements import (
     EXTRAS,
     Requirement,
     declared_conflicts,
-    nearest_accepted,
-    nearest_accepting,
     requirements,
 )
 from grpo_recipes.facts.shipped import table
@@ -118,12 +116,3 @@ def test_the_table_speaks_of_packages_of_a_stack() -> None:
             assert name in (*PACKAGES, "python")
             assert not extra or extra in EXTRAS
             assert all(PackagingRequirement(f"{name}{window}") for _, _, window in rows[key])
-
-
-def test_the_way_out_is_the_nearest_release() -> None:
-    window = Requirement("transformers", ">=4.56.2")
-    assert nearest_accepted(window, "4.48.3") == "4.56.2"
-    assert nearest_accepted(Requirement("python", ">=3.11"), "3.10") is None
-    assert nearest_accepting("trl", "0.29.1", "transformers", "4.48.3") == "0.17.0"
-    assert nearest_accepting("trl", "0.29.1", "transformers", "4.30.0") is None
-    assert nearest_accepting("numpy", "1.0", "transformers", "4.30.0") is None

@@ -1,10 +1,14 @@
 """What is said about a declared stack: releases, declared windows, and combinations that cannot work."""
 
+from pathlib import Path
+
 import pytest
+from small_recipe import STACK, resolved
 
 from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.finding import Finding
 from grpo_recipes.resolve.stack_findings import stack_findings
+from grpo_recipes.rules.used_packages import OPTIONAL, unused
 from grpo_recipes.stack.probe import probe
 from grpo_recipes.stack.target import parse_target
 
@@ -127,3 +131,47 @@ def test_a_version_that_never_was_is_one_mistake() -> None:
         "STK011",
         "STK012",
     ]
+
+
+DEMANDING = "python==3.11,torch==2.13.0,trl==1.16.0,transformers==5.23.0,accelerate==1.15.0,peft==0.21.2"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [f"{DEMANDING},vllm==0.33.0", "trl==0.29.1,transformers==4.48.3,peft==0.14.0,torch==2.9.0,vllm==0.33.0"],
+    ids=["one package conflicts with three", "two packages have to change"],
+)
+def test_what_the_findings_of_a_stack_say_to_install_goes_together(target: str) -> None:
+    found = said(target)
+    assert len(found) > 1
+    fixes = {finding.fix for finding in found}
+    assert len(fixes) == 1, "fixes of their own would contradict each other"
+    for way in str(fixes.pop()).split(", or "):
+        changed = dict(pin.split("==") for pin in [*target.split(","), *way.split(" and ")])
+        assert said(",".join(f"{name}=={version}" for name, version in changed.items())) == []
+
+
+def test_a_package_that_is_not_used_is_not_judged() -> None:
+    stack, _ = parse_target(f"{DEMANDING},vllm==0.33.0")
+    assert stack is not None
+    assert [finding.rule for finding in stack_findings(stack, facts_for(stack))] == ["STK012"] * 3
+    assert stack_findings(stack, facts_for(stack), {"vllm"}) == []
+
+
+# section or key of a recipe, the package that it uses
+USED = [
+    ("", set()),
+    ("generation: {use_vllm: true}", {"vllm"}),
+    ("lora: {r: 4}", {"peft"}),
+    ("lora: {r: 4}\nquantization: {load_in_4bit: true}", {"peft", "bitsandbytes"}),
+    ("training: {optim: paged_adamw_8bit}", {"bitsandbytes"}),
+    ("distributed: {strategy: zero2}\nlaunch: {num_processes: 2}", {"deepspeed"}),
+    ("trl: {use_liger_kernel: true}", {"liger-kernel"}),
+]
+
+
+@pytest.mark.parametrize(("text", "used"), USED, ids=[text or "nothing" for text, _ in USED])
+def test_a_recipe_uses_what_it_asks_for(text: str, used: set[str], tmp_path: Path) -> None:
+    context = resolved(tmp_path, text, f"{STACK},gpus=2xH100-80GB".replace(",gpus=0", "")).context
+    assert context is not None
+    assert OPTIONAL - unused(context) == used
