@@ -9,7 +9,8 @@ Without a GPU the usual vLLM does not start. Builds for the CPU do, and repack t
 first time that TRL hands them the policy ends in AttributeError. A server on GPUs is GEN008.
 
 TRL 0.16 and 0.17 know vLLM as a server alone, which the run starts for `use_vllm: true` (SRV001), and 0.14 and 0.15 run
-it in the first process on a GPU of its own, or on the only one.
+it in the first process on the GPU behind those of the processes, or where `trl.vllm_device` says, be it one that is
+trained on. On the only GPU of a machine 0.15 runs it unasked, 0.14 does not.
 """
 
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context, NotJudged, decided
 from grpo_recipes.rules.own_server import is_server_alone, names_server
 from grpo_recipes.rules.vllm_is_given_the_policy import obstacles
+from grpo_recipes.rules.vllms_gpu import DEVICE, place, vllms_gpu
 from grpo_recipes.rules.vllms_share_holds_the_model import sizes
 from grpo_recipes.settings import Setting
 
@@ -50,9 +52,9 @@ def _use_vllm(context: Context) -> Setting:
         return decided(USE_VLLM, False, ID, f"vllm is {missing}, transformers generates", context.settings)
     if context.value("world.device") == "cpu":
         return decided(USE_VLLM, False, ID, "the run is on the CPU, transformers generates", context.settings)
-    place = _place(context)
-    if place != "colocate":
-        where = "as a server" if place == "server" else "on a GPU of its own"
+    where_it_runs = place(context)
+    if where_it_runs != "colocate":
+        where = "as a server" if where_it_runs == "server" else "on a GPU of its own"
         why = f"this TRL runs vLLM {where}, transformers generates"
         return decided(USE_VLLM, False, ID, why, context.settings)
     if (obstacle := _in_the_way(context)) is not None:
@@ -69,14 +71,6 @@ def _in_the_way(context: Context) -> str | None:
         return next((one.what for one in obstacles(context)), None)
     except NotJudged:
         return None
-
-
-def _place(context: Context) -> str:
-    """Where this TRL runs vLLM unless told otherwise: "colocate", "server" or, on a GPU of its own, "device"."""
-    fields = context.facts.own_fields("GRPOConfig")
-    if fields is None or "vllm_mode" in fields:
-        return "colocate"
-    return "server" if "vllm_server_host" in fields else "device"
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -113,14 +107,18 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _misplaced(context: Context) -> Iterator[Finding]:
     """What is wrong with where an older TRL would run vLLM."""
-    trl, place, gpus = context.facts.source("GRPOConfig"), _place(context), context.stack.gpus
-    processes = context.whole("world.num_processes")
-    if place == "device" and gpus is not None and 1 < len(gpus) <= processes:
-        yield context.finding(
-            ID,
-            f"{trl} runs vLLM on a GPU of its own, and the {processes} processes take all {len(gpus)}",
-            USE_VLLM,
-            because=[f"GRPOTrainer raises ValueError for the device cuda:{processes}"],
-            fix=f"use_vllm: false, or launch.gpus_per_node: {len(gpus) - 1}",
-            patch=[Patch(("generation", "use_vllm"), False)],
-        )
+    gpu, gpus, processes = vllms_gpu(context), context.stack.gpus or (), context.whole("world.num_processes")
+    if gpu is None or gpu < len(gpus):
+        return
+    fewer = f"launch.gpus_per_node: {len(gpus) - 1}" if len(gpus) > 1 else "trl.vllm_device: cuda:0, beside the trainer"
+    yield context.finding(
+        ID,
+        f"{context.facts.source('GRPOConfig')} runs vLLM on cuda:{gpu}, and there are GPUs up to cuda:{len(gpus) - 1}",
+        DEVICE if context.given(DEVICE) else USE_VLLM,
+        because=[
+            f"it takes the GPU behind those of the {processes} processes, unless vllm_device says another",
+            f"GRPOTrainer raises ValueError for the device cuda:{gpu}",
+        ],
+        fix=f"use_vllm: false, or {fewer}",
+        patch=[Patch(("generation", "use_vllm"), False)],
+    )

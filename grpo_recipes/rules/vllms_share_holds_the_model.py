@@ -4,8 +4,9 @@ In colocate mode vLLM keeps a copy of the weights of its own, in the data type t
 vllm_tensor_parallel_size. Where vllm_gpu_memory_utilization of a GPU is less, vLLM ends in "No available
 memory for the cache blocks", after the model was loaded. The share must be free, too: where every process holds all of
 the trainer's weights, they lie on the GPU when vLLM starts; under ZeRO-3 an adapter is merged with the whole model
-gathered on each GPU, before each generation. All this is the least that is needed; gradients, optimizer states and the
-cache come on top.
+gathered on each GPU, before each generation. TRL 0.14 and 0.15 run vLLM on one GPU, where the trainer has nothing
+unless `trl.vllm_device` names one that it uses. All this is the least that is needed; gradients, optimizer states and
+the cache come on top.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rules.context import Context
 from grpo_recipes.rules.loaded_model import model_config
 from grpo_recipes.rules.vllm_computes_as_the_trainer import dtype_of
+from grpo_recipes.rules.vllms_gpu import has_a_gpu_of_its_own
 
 ID = "VLL001"
 STRATEGY = "distributed.strategy"
@@ -83,7 +85,9 @@ def smallest_gpu(context: Context) -> float | None:
 
 
 def _trainers_weights(context: Context, parameters: int) -> float:
-    """GiB of weights on each GPU beside vLLM; 0 where only parts of them are there at any time."""
+    """GiB of weights on each GPU beside vLLM; 0 where only parts of them are there at any time, or none."""
+    if has_a_gpu_of_its_own(context):
+        return 0.0
     width, strategy = BYTES.get(str(context.value("model_init_kwargs.dtype") or "float32"), 0), context.value(STRATEGY)
     is_whole = strategy in ("single", "ddp") or (strategy == "zero3" and context.has_section("lora"))
     return width * parameters / GIB if is_whole else 0.0
