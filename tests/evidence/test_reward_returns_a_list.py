@@ -13,6 +13,8 @@ pytestmark = pytest.mark.stack
         ("(1.0 for _ in completions)", ""),
         ("1.0", "TypeError"),
         ("len(completions)", "TypeError"),
+        ("sum(len(text) for text in completions) / len(completions)", "TypeError"),
+        ("sum([__import__('numpy').ones(len(completions))] * 2) / 2", ""),
         ("None", "TypeError"),
         ("'text'", "ValueError"),
         ("f'{len(completions)}'", "ValueError"),
