@@ -3,15 +3,17 @@
 generation.chat_template_kwargs go to apply_chat_template beside what TRL passes itself. A name that TRL passes too
 raises TypeError at the first batch, after the model was loaded; continue_final_message and return_assistant_tokens_mask
 contradict what is passed and raise ValueError. A variable that the template does not read changes nothing, without a
-word: `enable_thinking` of a template that does not know it, or a typing error.
+word: `enable_thinking` of a template that does not know it, or a typing error. Plain prompts have no template at all.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from grpo_recipes.facts.regular_file import read_text
 from grpo_recipes.facts.template import TemplateProblem, template_variables
 from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules.context import Context
 from grpo_recipes.rules.conversations_have_a_chat_template import TEMPLATE, own_template
 from grpo_recipes.rules.training_rows import is_conversational
@@ -25,8 +27,11 @@ OF_THE_CALL = ("documents", "max_length", "padding", "return_tensors", "tokenize
 
 
 def check(context: Context) -> Iterator[Finding]:
-    given = context.mapping("GRPOConfig.chat_template_kwargs")
-    if not given or is_conversational(context) is False:
+    given = _given(context)
+    if not given:
+        return
+    if is_conversational(context) is False:
+        yield _unused(context)
         return
     for name in given:
         if name in PASSED:
@@ -37,8 +42,36 @@ def check(context: Context) -> Iterator[Finding]:
     known = _variables(context)
     for name in given:
         if known is not None and name not in (*known, *PASSED, *CONTRADICT, *OF_THE_CALL):
-            why = f"the template reads {', '.join(sorted(known))}"
-            yield _finding(context, name, f"the chat template does not read {name}", why, warning=True)
+            yield _unread(context, name, known)
+
+
+def _unread(context: Context, name: str, known: frozenset[str]) -> Finding:
+    """The finding for a variable that the template does not read, with the one that may be meant."""
+    because = f"the template reads {', '.join(sorted(known))}"
+    found = _finding(context, name, f"the chat template does not read {name}", because, warning=True)
+    near = [word for word in nearest_words(name, sorted(known), cutoff=0.8) if word not in _given(context)]
+    if not near:
+        return found
+    path = ("generation", "chat_template_kwargs")
+    patch = (Patch((*path, name), remove=True), Patch((*path, near[0]), _given(context)[name]))
+    return replace(found, fix=f"write it as {near[0]}", patch=patch)
+
+
+def _given(context: Context) -> Mapping[str, object]:
+    return context.mapping("GRPOConfig.chat_template_kwargs")
+
+
+def _unused(context: Context) -> Finding:
+    """The finding for variables of a template that no prompt goes through."""
+    return context.finding(
+        ID,
+        "chat_template_kwargs are read by nothing here",
+        "GRPOConfig.chat_template_kwargs",
+        because=["the prompts are plain text, which no chat template is applied to"],
+        fix="remove chat_template_kwargs, or prompt_format: conversational",
+        patch=[Patch(("generation", "chat_template_kwargs"), remove=True)],
+        severity="warning",
+    )
 
 
 def _finding(context: Context, name: str, message: str, because: str, *, warning: bool = False) -> Finding:

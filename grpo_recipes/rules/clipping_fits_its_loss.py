@@ -4,7 +4,8 @@ A completion that the policy just wrote has the ratio 1. A delta below 1 cuts th
 than its group has no gradient, and only the worse ones are trained on. Up to 1 + epsilon_high delta moves the upper
 bound, which it is meant to lie above. cispo bounds the ratio by epsilon_high itself, not by 1 + epsilon_high: the usual
 0.2 makes of every ratio 0.2, so that gradients are a fifth and nothing is weighed; its authors take 5.0. sapo and vespo
-do not clip, and cispo reads epsilon_high alone.
+do not clip, and cispo reads epsilon_high alone. An epsilon of 1 or more puts the lower bound at 0 or below, where no
+ratio ever comes: worse completions are not clipped at all. It is often the upper bound itself, 1.2 for 0.2.
 """
 
 from collections.abc import Iterator
@@ -36,6 +37,9 @@ def check(context: Context) -> Iterator[Finding]:
             patch=[Patch(("grpo", "epsilon_high"), CISPO_BOUND)],
             severity="warning",
         )
+    low = _number(context, EPSILON)
+    if EPSILON in reads and low is not None and low >= 1:
+        yield _no_lower_bound(context, low)
     delta = _number(context, DELTA)
     if DELTA in reads and delta is not None and high is not None and delta <= 1 + high:
         yield _low_delta(context, delta, high)
@@ -55,6 +59,19 @@ def _unread(context: Context, key: str, loss: str) -> Finding:
         because=[f"{loss} reads {'epsilon_high alone' if loss == 'cispo' else 'no clipping bound'}"],
         fix=f"remove {name}",
         patch=[Patch(("grpo", name), remove=True)],
+        severity="warning",
+    )
+
+
+def _no_lower_bound(context: Context, low: float) -> Finding:
+    meant = round(low - 1, 6) or 0.2
+    return context.finding(
+        ID,
+        f"epsilon {low:g} clips no worse completion",
+        EPSILON,
+        because=[f"its bounds are 1 - epsilon = {1 - low:g}, which no ratio reaches, and 1 + epsilon = {1 + low:g}"],
+        fix=f"epsilon: {meant if meant < 1 else 0.2:g}",
+        patch=[Patch(("grpo", "epsilon"), meant if meant < 1 else 0.2)],
         severity="warning",
     )
 

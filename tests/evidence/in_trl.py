@@ -63,15 +63,15 @@ def _loss(trainer: Any, log_probs: Any, old: Any, advantages: Any, entropies: An
     return trainer._compute_loss(trainer.model, inputs)
 
 
-def losses_at(arguments: dict[str, Any], ratios: list[float]) -> list[float]:
-    """The loss of a better and of a worse completion for each importance ratio."""
+def losses_at(arguments: dict[str, Any], ratios: list[float], better: float = 1.0) -> list[float]:
+    """The loss of a better and of a worse completion for each importance ratio. better: the advantage of the one."""
     import torch
 
     trainer = in_library._trainer(arguments)
     found = []
     for ratio in ratios:
         old = torch.full((2, 5), -1.0)
-        loss = _loss(trainer, old + math.log(ratio), old, torch.tensor([1.0, -0.7]), torch.ones(2, 5))
+        loss = _loss(trainer, old + math.log(ratio), old, torch.tensor([better, -0.7]), torch.ones(2, 5))
         found.append(float(loss))
     return found
 

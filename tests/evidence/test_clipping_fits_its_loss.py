@@ -32,3 +32,10 @@ def test_other_bounds_change_nothing_in_a_loss_without_them(library: Library, lo
     assert losses[0].result == losses[1].result
     clipped = library.call("in_trl.losses_at", arguments=bounds, ratios=ratios).result
     assert clipped != library.call("in_trl.losses_at", arguments={}, ratios=ratios).result
+
+
+@pytest.mark.parametrize(("epsilon", "clipped"), [(0.2, True), (1.2, False)])
+def test_an_epsilon_above_one_clips_no_worse_completion(library: Library, epsilon: float, clipped: bool) -> None:
+    arguments = {"epsilon": epsilon, "epsilon_high": 0.2}
+    low, lower = library.call("in_trl.losses_at", arguments=arguments, ratios=[0.5, 0.01], better=0.0).result
+    assert (low == lower) == clipped

@@ -1,0 +1,47 @@
+"""Templates name the columns of a row in double braces.
+
+dataset.prompt and dataset.columns are jinja2 templates: `{{ question }}` is the column, while `{question}`, as Python's
+format has it, stays in the text as it is. Every prompt then asks for `{question}`, the training runs, and nothing but
+the reward shows it. It is warned of where the word is a column of the data, or where a template has nothing else in it
+that could be one.
+"""
+
+import re
+from collections.abc import Iterator
+
+from grpo_recipes.finding import Finding, Patch, Path
+from grpo_recipes.rules.context import Context
+from grpo_recipes.rules.training_rows import own_columns
+
+ID = "GRP010"
+_SINGLE = re.compile(r"(?<![\w{\\$])\{[ ]?([A-Za-z_]\w{0,99})[ ]?\}(?!\})")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    templates: list[tuple[Path, object]] = [(("dataset", "prompt"), context.value("dataset.prompt"))]
+    templates += [(("dataset", "columns", name), text) for name, text in context.mapping("dataset.columns").items()]
+    single = [(path, text) for path, text in templates if isinstance(text, str) and _SINGLE.search(text)]
+    columns = own_columns(context) if single else None
+    for path, text in single:
+        words = list(dict.fromkeys(_SINGLE.findall(text)))
+        if columns is not None:
+            words = [word for word in words if word in columns]
+        elif "{{" in text or "{%" in text:
+            words = []
+        if words:
+            yield _finding(context, path, text, words)
+
+
+def _finding(context: Context, path: Path, text: str, words: list[str]) -> Finding:
+    right = _SINGLE.sub(lambda found: f"{{{{ {found[1]} }}}}" if found[1] in words else found[0], text)
+    shown = ", ".join(f"{{{word}}}" for word in words)
+    return context.finding(
+        ID,
+        f"{shown} in {path[-1]} is text, and no column",
+        ".".join(map(str, path[:2])),
+        because=["templates are of jinja2, which reads a column in double braces: every row gets the same words"],
+        fix=f"write it as {', '.join(f'{{{{ {word} }}}}' for word in words)}",
+        patch=[Patch(path, right)],
+        severity="warning",
+        mark=context.source.mark(path),
+    )
