@@ -60,7 +60,7 @@ def set_here(key: str, resolution: Resolution) -> str:
 def nearest(word: str) -> str | None:
     """The nearest id or key to a word that is neither."""
     names = [*known_ids(), *recipe_keys(), *classified_fields()]
-    return next(iter(nearest_words(word, names, cutoff=0.5)), None)
+    return next(iter(nearest_words(word, names, cutoff=0.6)), None)
 
 
 def _indented(text: str) -> str:

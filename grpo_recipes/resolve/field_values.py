@@ -76,7 +76,7 @@ def _not_allowed(field: Field, owner: str, setting: Setting, facts: Facts, sourc
         return None
     words = [str(choice) for choice in field.allowed if isinstance(choice, str)]
     longer = [word for word in words if word.startswith(str(value))]
-    close = [] if len(longer) > 1 else longer or nearest_words(str(value), words, cutoff=0.4)
+    close = _nearest(str(value), words)
     known = field.allowed if len(field.allowed) <= MOST_WORDS or not longer else longer
     these = "" if known is field.allowed else f"of {len(field.allowed)} words "
     because = [f"{facts.source(owner)} knows {these}{', '.join(map(shown_word, known))}"]
@@ -92,6 +92,31 @@ def _not_allowed(field: Field, owner: str, setting: Setting, facts: Facts, sourc
         fix=f"{field.name}: {close[0]}" if close else None,
         patch=(Patch(setting.path, close[0]),) if close and setting.path else (),
     )
+
+
+# What other libraries and papers call a value of a closed set.
+OTHER_WORDS = {
+    "adamw": "adamw_torch",
+    "adamwfused": "adamw_torch_fused",
+    "fusedadamw": "adamw_torch_fused",
+    "pagedadamw": "paged_adamw_32bit",
+}
+
+
+def _nearest(value: str, words: list[str]) -> list[str]:
+    """The one word that is meant, or none: the usual one of its family, else one with a slip, else the only longer one.
+
+    A word that is like several of them, or like none, is left to the reader.
+    """
+    letters = value.lower().replace("-", "").replace("_", "").replace(" ", "")
+    usual = OTHER_WORDS.get(letters)
+    if usual in words:
+        return [usual]
+    same = [word for word in words if word.lower().replace("_", "") == letters]
+    longer = [word for word in words if word.startswith(value)]
+    if same or len(longer) > 1:
+        return same[:1]
+    return longer or nearest_words(value.lower(), words, cutoff=0.75)
 
 
 PLAIN = {"int": int, "float": (int, float), "bool": bool, "str": str, "dict": dict, "list": list}
@@ -171,6 +196,13 @@ def ambiguous_words(source: Source) -> list[Finding]:
     return findings
 
 
+# Conditions that no recipe meets.
+NOT_GIVEN = {
+    "tools": "it is of tools that the model calls, and grpo-run gives it none",
+    "images": "it is of images, and grpo-run trains on text",
+}
+
+
 def without_effect(settings: Settings, source: Source) -> list[Finding]:
     """Warnings for values that the user wrote and that change nothing, given the others."""
     values = field_values(settings)
@@ -183,7 +215,8 @@ def without_effect(settings: Settings, source: Source) -> list[Finding]:
         if not missed or missed[0][0] == name:
             continue
         other, operator, operand = missed[0]
-        needed = f"it matters only when {other} {operator} {shown(operand)}"
+        here = "here it is not set" if values.get(other) is None else f"here it is {shown(values[other])}"
+        why = f"it matters only when {other} {operator} {shown(operand)}, {here}"
         findings.append(
             Finding(
                 NO_EFFECT,
@@ -191,7 +224,7 @@ def without_effect(settings: Settings, source: Source) -> list[Finding]:
                 f"{name} has no effect",
                 dotted(setting.path or ()),
                 source.mark(setting.path or ()),
-                because=(f"{needed}, here it is {shown(values.get(other))}",),
+                because=(NOT_GIVEN.get(other, why),),
                 fix=f"remove {name}",
                 patch=(Patch(setting.path, remove=True),) if setting.path else (),
             )

@@ -34,8 +34,8 @@ def unknown_key(path: Path, value: object, facts: Facts, source: Source) -> Find
             f"{where} has no key {name}",
             dotted(path),
             source.mark(path),
-            because=("nothing reads it", *_known(path, facts)),
-            fix=f"remove {name}, if what it asks for is not needed",
+            because=(DECIDED[name][0],) if name in DECIDED else ("nothing reads it", *_known(path, facts)),
+            fix=f"remove {name}{DECIDED[name][1] if name in DECIDED else ', if what it asks for is not needed'}",
             patch=(Patch(path, remove=True),),
         )
     )
@@ -58,6 +58,14 @@ OTHER_NAMES = {
     "rank": "lora.r",
     "stop_strings": "generation.stop",
     "torch_dtype": "model.dtype",
+}
+
+# What libraries have and no recipe says: why, and what to write instead.
+DECIDED = {
+    "device_map": (
+        "grpo-run loads the model onto the device of each process; device_map would spread its layers over GPUs",
+        "; a model that one GPU does not hold: distributed: {strategy: zero3}, or fsdp2",
+    ),
 }
 
 # What other programs call a section.

@@ -18,6 +18,8 @@ from grpo_recipes.rules.context import Context
 ID = "MDL002"
 KEY, DTYPE = "model_init_kwargs.attn_implementation", "model_init_kwargs.dtype"
 WORDS = ("eager", "sdpa", "flex_attention", "flash_attention_2", "flash_attention_3", "flash_attention_4")
+# What other programs, and people, call the kernel that most have.
+OTHER_WORDS = ("fa2", "flash", "flash2", "flash_attn", "flash_attn_2", "flash_attention")
 OLDEST_GPU = (8, 0)
 
 
@@ -34,7 +36,8 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _unknown(context: Context, word: str) -> Finding:
-    close = nearest_words(word.lower().replace("-", "_"), WORDS, cutoff=0.5)
+    said = word.lower().replace("-", "_")
+    close = ["flash_attention_2"] if said in OTHER_WORDS else nearest_words(said, WORDS, cutoff=0.7)
     because = f"transformers knows {', '.join(WORDS)} and kernels of the hub; it raises ValueError while loading"
     return _finding(context, f"{word} is no attention kernel", because, close[0] if close else "auto")
 

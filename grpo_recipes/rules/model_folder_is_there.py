@@ -13,14 +13,16 @@ from itertools import islice
 from grpo_recipes.facts.local_files import local_path
 from grpo_recipes.facts.model_config import read_adapter
 from grpo_recipes.facts.path_slips import path_slip
-from grpo_recipes.finding import Finding
+from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules.context import Context
 
 ID = "MDL001"
+_ADDRESS = re.compile(
+    r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)(?:/tree/([\w.-]+))?/?", re.ASCII
+)
 KEY = "model.model_name_or_path"
 MOST_NEIGHBOURS = 200
-_ADDRESS = re.compile(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)")
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -49,10 +51,13 @@ def _no_model(context: Context, value: str, path: str) -> Finding:
 
 
 def _hub_id(context: Context, value: str) -> Iterator[Finding]:
-    if address := _ADDRESS.match(value):
-        yield _finding(context, f"{value} is a web address, and no hub id", f"model_name_or_path: {address[1]}")
+    address = _ADDRESS.fullmatch(value)
+    if address is not None:
+        yield _address(context, value, address[1], address[2])
     elif slip := path_slip(value):
         yield _finding(context, f"{value}: {slip}", "the path itself, or ~/")
+    elif "://" in value:
+        yield _finding(context, f"{value} is an address", "the folder that it was downloaded to, or its hub id")
     elif value.count("/") > 1 or not all(part and part.strip() == part for part in value.split("/")):
         yield _finding(context, f"{value} is neither a folder nor a hub id", f"./{value} for a folder")
     elif near := _near_folder(context, value):
@@ -83,3 +88,14 @@ def _near_folder(context: Context, value: str) -> str | None:
 def _finding(context: Context, message: str, fix: str) -> Finding:
     because = ["a hub id is name or owner/name", "no such folder stands beside the recipe"]
     return context.finding(ID, message, KEY, because=because, fix=fix)
+
+
+def _address(context: Context, value: str, model: str, revision: str | None) -> Finding:
+    """The finding for the address of a model's page, with its hub id."""
+    patch = [Patch(("model", "model_name_or_path"), model)]
+    fix = f"model_name_or_path: {model}"
+    if revision not in (None, "main"):
+        patch.append(Patch(("model", "model_revision"), revision))
+        fix += f", model_revision: {revision}"
+    because = ["transformers takes a hub id, owner/name"]
+    return context.finding(ID, f"{value} is an address, and no hub id", KEY, because=because, fix=fix, patch=patch)

@@ -314,4 +314,25 @@ MISTAKES = [
         "training.gradient_checkpointing_kwargs.use_reentrant is the word no",
         'use_reentrant: false, or "no" for the word',
     ),
+    (
+        "model: {model_name_or_path: owner/model, device_map: auto}",
+        "FCT001",
+        "model.device_map",
+        "`model` has no key device_map",
+        "remove device_map; a model that one GPU does not hold: distributed: {strategy: zero3}, or fsdp2",
+    ),
+    (
+        "trl: {save_strategy: epoch}",
+        "FCT003",
+        "trl.save_strategy",
+        "save_strategy is not written under `trl`",
+        "remove it, and write training.save_steps: how many steps lie between two checkpoints, 0 for none",
+    ),
+    (
+        "training: {max_steps: -1}",
+        "SCH003",
+        "training.max_steps",
+        "training.max_steps is -1, it must be at least 1",
+        "remove max_steps, and write num_train_epochs: how often the data is read",
+    ),
 ]

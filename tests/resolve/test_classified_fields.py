@@ -12,6 +12,7 @@ from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.field import Field, NoDefault
 from grpo_recipes.facts.shipped import releases_with_facts, shipped_facts, table
 from grpo_recipes.facts.windows import is_within
+from grpo_recipes.resolve.field_values import NOT_GIVEN
 from grpo_recipes.resolve.pin import OTHER_VALUES
 from grpo_recipes.resolve.resolve import plan_of
 from grpo_recipes.rules.registry import rules
@@ -91,7 +92,7 @@ def test_the_values_of_format_1_are_trls_newest(fields: dict[str, Field]) -> Non
 
 
 def test_conditions_speak_of_fields() -> None:
-    known = {*classified_fields(), "rewards", "shims", *OTHER_VALUES}
+    known = {*classified_fields(), "rewards", "shims", *OTHER_VALUES, *NOT_GIVEN}
     conditions = {field.name: [*field.when] for field in classified_fields().values()}
     for field in classified_fields().values():
         conditions[field.name] += [condition for row in field.expressed for condition in row.get("when", ())]

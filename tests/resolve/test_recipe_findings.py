@@ -26,6 +26,7 @@ NO_PATCH = {
     "recipe format 2 is newer than this grpo-run",
     "`dataset` has no key dataset_name",
     "`training.cut` lacks per_device_train_batch_size",
+    "training.max_steps is -1, it must be at least 1",
 }
 
 
@@ -99,6 +100,9 @@ def test_a_finding_of_the_reader_is_not_repeated(tmp_path: Path) -> None:
         pytest.param("grpo: {beta: 0.1, use_bias_correction_kl: false}", [], id="with-a-penalty"),
         pytest.param("grpo: {use_bias_correction_kl: false}", ["grpo.use_bias_correction_kl"], id="without-a-penalty"),
         pytest.param("trl: {sapo_temperature_pos: 2.0}", ["trl.sapo_temperature_pos"], id="another-loss"),
+        pytest.param("logging: {log_completions: true}\ntrl: {num_completions_to_print: 3}", [], id="printed"),
+        pytest.param("trl: {num_completions_to_print: 3}", ["trl.num_completions_to_print"], id="nothing-is-printed"),
+        pytest.param("trl: {max_tool_calling_iterations: 3}", ["trl.max_tool_calling_iterations"], id="no-tools"),
     ],
 )
 def test_a_value_without_effect_is_a_warning(text: str, keys: list[str], tmp_path: Path) -> None:
@@ -109,3 +113,20 @@ def test_a_value_without_effect_is_a_warning(text: str, keys: list[str], tmp_pat
 def test_what_a_rule_refuses_is_not_called_without_effect(tmp_path: Path) -> None:
     found = resolved(tmp_path, "trl: {sync_ref_model: true}").findings
     assert [(finding.rule, finding.severity) for finding in found] == [("GRP002", "error")]
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("AdamW", "adamw_torch"),
+        ("adam_w", "adamw_torch"),
+        ("paged_adamw_8bits", "paged_adamw_8bit"),
+        ("adamw-8bit", "adamw_8bit"),
+        ("adam", None),
+        ("lomo_adam", None),
+        ("muon", None),
+    ],
+)
+def test_the_nearest_word_is_of_the_same_family(word: str, meant: str | None, tmp_path: Path) -> None:
+    found = errors(resolved(tmp_path, f"training: {{optim: {word}}}"))
+    assert [finding.fix for finding in found] == [meant and f"optim: {meant}"]
