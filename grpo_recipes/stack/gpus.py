@@ -11,7 +11,12 @@ from grpo_recipes.stack.stack import Gpu
 
 _DRIVER_FOLDER = Path("/proc/driver/nvidia/gpus")
 _TIMEOUT_S = 5.0
-_MEMORY_SUFFIX = r"-(\d{1,4})GB$"
+_MEMORY_SUFFIX = r"-(\d{1,4})GB"
+_SIZE = r"(\d{1,4})G(?:I?B)?"
+_SLACK = 0.1
+"""Makers say 16 GB of what the driver shows as 15 GiB."""
+# Words beside a name that tell neither memory nor capability.
+_FORMS = re.compile("NVIDIA|TESLA|GEFORCE|GPU|GENERATION|PCIE|SXM[2-6]?|DGXS|MEGA|FHHL|HBM[23]E?")
 
 
 def visible_gpus() -> tuple[Gpu, ...] | None:
@@ -71,16 +76,43 @@ def parse_listing(text: str) -> dict[str, Gpu]:
 
 
 def named_gpu(name: str) -> Gpu:
-    """The GPU that a target calls by this name, e.g. "H100-80GB", "a100 40gb", "NVIDIA L40S".
+    """The GPU that a target calls by this name, as nvidia-smi, Slurm and clouds spell it.
 
-    A name that is not in the table has the memory of its suffix "-80GB" and no capability.
+    "H100-80GB", "a100 40gb", "NVIDIA A100-SXM4-80GB", "nvidia-tesla-t4", "RTX4090" and "A6000" are one entry of the
+    table each. Memory beside the name has to be about that of the table, or else is taken as it is; a name that is
+    not in the table has the memory that it says and no capability.
     """
     key = re.sub(r"[\s_-]+", "-", name.strip()).upper().removeprefix("NVIDIA-")
-    known = _known_gpus().get(key)
-    if known is not None:
-        return Gpu(key, *known)
-    suffix = re.search(_MEMORY_SUFFIX, key)
-    return Gpu(key, float(suffix[1]) if suffix else None, None)
+    table = _known_gpus()
+    base, memory_gib = _base_and_memory(key)
+    exact = next((one for one in (key, f"{base}-{memory_gib:g}GB" if memory_gib else base) if one in table), None)
+    if exact is not None:
+        return Gpu(exact, *table[exact])
+    sizes = [one for one in table if re.fullmatch(re.escape(base) + _MEMORY_SUFFIX, one)]
+    found = base if base in table else sizes[0] if len(sizes) == 1 else None
+    if found is None:
+        return Gpu(key, memory_gib, None)
+    known_gib, capability = table[found]
+    if memory_gib is None or (known_gib is not None and abs(memory_gib - known_gib) <= _SLACK * known_gib):
+        return Gpu(found, known_gib, capability)
+    return Gpu(f"{base}-{memory_gib:g}GB", memory_gib, capability)
+
+
+def _base_and_memory(key: str) -> tuple[str, float | None]:
+    """The name without its maker, its form and its memory, as the table has it, and the memory in GB."""
+    if "MIG" in key.split("-"):
+        return key, None  # a slice has less than the whole
+    parts = [
+        part for part in re.sub(r"(?<=\d)-(?=G(I?B)?(-|$)|TI(-|$))", "", key).split("-") if not _FORMS.fullmatch(part)
+    ]
+    sizes = [float(size[1]) for part in parts if (size := re.fullmatch(_SIZE, part))]
+    base = "-".join(part for part in parts if not re.fullmatch(_SIZE, part))
+    base = re.sub(r"^(RTX|GTX)(?=[\dA])", r"\1-", base)
+    base = re.sub(r"^(?=A[456][05]00$|[2345]0[6-9]0(TI)?$)", "RTX-", base)
+    base = re.sub(r"(?<=000)ADA$", "-ADA", base)
+    if base == "GH200" and sizes == [480.0]:  # the driver names the memory of its CPU
+        return base, None
+    return base, sizes[0] if len(sizes) == 1 else None
 
 
 def _ask(nvidia_smi: str) -> dict[str, Gpu] | None:

@@ -93,6 +93,51 @@ def test_a_name_gives_what_the_table_or_its_suffix_says(name: str, expected: Gpu
     assert named_gpu(name) == expected
 
 
+@pytest.mark.parametrize(
+    ("names", "entry"),
+    [
+        ("T4, T4-16GB, Tesla T4, nvidia-tesla-t4, NVIDIA_T4, t4_16g", "T4"),
+        ("A10G-24GB, NVIDIA A10G, a10g", "A10G"),
+        ("L4-24GB, nvidia-l4, NVIDIA L4", "L4"),
+        ("RTX4090, 4090, NVIDIA GeForce RTX 4090, rtx_4090, RTX-4090-24GB", "RTX-4090"),
+        ("RTX3090, NVIDIA GeForce RTX 3090, geforce_rtx_3090", "RTX-3090"),
+        ("RTX 2080 Ti, NVIDIA GeForce RTX 2080 Ti, 2080ti", "RTX-2080TI"),
+        ("A6000, RTXA6000, NVIDIA RTX A6000, rtx_a6000, A6000-48GB", "RTX-A6000"),
+        ("NVIDIA RTX 6000 Ada Generation, RTX6000-Ada, rtx_6000_ada", "RTX-6000-ADA"),
+        ("A100-SXM4-80GB, NVIDIA A100-SXM4-80GB, NVIDIA A100 80GB PCIe, nvidia-a100-80gb, a100_80g", "A100-80GB"),
+        ("A100-SXM4-40GB, NVIDIA A100-PCIE-40GB, nvidia_a100_40gb", "A100-40GB"),
+        ("nvidia-tesla-a100, a100_sxm4", "A100"),
+        ("H100-PCIe, NVIDIA H100 PCIe, h100_sxm5", "H100"),
+        ("NVIDIA H100 80GB HBM3, nvidia-h100-80gb, nvidia-h100-mega-80gb, H100-SXM5-80GB", "H100-80GB"),
+        ("NVIDIA H100 NVL, H100-NVL-94GB", "H100-NVL"),
+        ("NVIDIA H200, H200-SXM", "H200"),
+        ("NVIDIA GH200 480GB", "GH200-96GB"),
+        ("Tesla V100-SXM2-32GB, tesla_v100-sxm2-32gb, Tesla V100-DGXS-32GB", "V100-32GB"),
+        ("Tesla P100-PCIE-16GB, nvidia-tesla-p100", "P100-16GB"),
+        ("NVIDIA L40S, L40S-48GB", "L40S"),
+    ],
+    ids=str,
+)
+def test_spellings_of_drivers_slurm_and_clouds_are_one_entry(names: str, entry: str) -> None:
+    expected = Gpu(entry, *gpus._known_gpus()[entry])
+    assert {name: named_gpu(name) for name in names.split(", ")} == dict.fromkeys(names.split(", "), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("A100-SXM-64GB", Gpu("A100-64GB", 64.0, (8, 0))),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", Gpu("A100-SXM4-40GB-MIG-1G.5GB", None, None)),
+        ("RTX 4090 Laptop GPU", Gpu("RTX-4090-LAPTOP-GPU", None, None)),
+        ("RTX 6000", Gpu("RTX-6000", None, None)),
+        ("MI300X-192GB", Gpu("MI300X-192GB", 192.0, None)),
+    ],
+    ids=str,
+)
+def test_another_size_is_taken_as_said_and_another_gpu_for_no_known_one(name: str, expected: Gpu) -> None:
+    assert named_gpu(name) == expected
+
+
 def test_every_gpu_of_the_table_is_reached_by_its_own_name() -> None:
     for name, (memory_gib, capability) in gpus._known_gpus().items():
         assert named_gpu(name) == Gpu(name, memory_gib, capability)
