@@ -1,4 +1,4 @@
-"""The shim `vllm_prompts` (SHM021): before trl 0.19 vLLM answers the prompt that its completions are scored after.
+"""What vLLM is told: with the shim `vllm_prompts` (SHM021) the prompts that are scored, before trl 0.19; and weights.
 
 vLLM itself is not there: its engine and TRL's client of a server are replaced by ones that note what they are given.
 """
@@ -54,3 +54,15 @@ def test_an_engine_gets_the_tokens_whatever_a_text_would_begin_with(stack: str, 
     outcome = step(laboratory, stack, begins=True)
     assert outcome.told.raised == "", outcome.output[-4000:]
     assert outcome.result["asked"] == LAST_6
+
+
+@pytest.mark.parametrize(
+    ("stack", "is_vllms"), [("0.21.0/4.55.4", False), ("0.23.1/4.57.6", False), ("0.26.2/4.57.6", True)]
+)
+def test_before_trl_0_26_vllm_is_told_pefts_names_of_what_fsdp2_shards(
+    stack: str, is_vllms: bool, laboratory: Laboratory
+) -> None:
+    outcome = laboratory.run(stack, "vllm_prompt_experiments.names_handed_over")
+    assert outcome.told.raised == "", outcome.output[-4000:]
+    assert any(name.startswith("model.layers.0.") for name in outcome.result) == is_vllms
+    assert any(name.startswith("base_model.") or "lora_" in name for name in outcome.result) != is_vllms

@@ -118,3 +118,21 @@ def observe(
         made.train()
     texts = [one if isinstance(one, str) else tokenizer.decode(one["prompt_token_ids"]) for one in seen]
     return {"asked": sorted(set(texts)), "scored": sorted(set(scored))}
+
+
+def names_handed_over(folder: Path) -> list[str]:
+    """The names of the parameters of an adapted model that FSDP2 shards, as this TRL tells them to a vLLM server."""
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+    from trl import GRPOTrainer
+
+    model = get_peft_model(AutoModelForCausalLM.from_pretrained(model_folder(folder)), LoraConfig(r=2))
+    whole = SimpleNamespace(is_cpu=False, full_tensor=lambda: None)
+    model.state_dict = lambda: dict.fromkeys([name for name, _ in model.named_parameters()], whole)  # no shards here
+    names: list[str] = []
+    told = SimpleNamespace(update_named_param=lambda name, _: names.append(name))
+    first = SimpleNamespace(is_main_process=True)
+    fake: Any = SimpleNamespace(vllm_mode="server", accelerator=first, vllm_client=told)
+    fake._fix_param_name_to_vllm = lambda *given, **named: GRPOTrainer._fix_param_name_to_vllm(fake, *given, **named)
+    GRPOTrainer._sync_fsdp2_params_to_vllm(fake, model)
+    return names
