@@ -1,5 +1,7 @@
 """Unknown keys: the nearest known one, and where it belongs."""
 
+from dataclasses import replace
+
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.releases import removal
@@ -14,6 +16,7 @@ UNKNOWN_KEY = "FCT001"
 REMOVED_KEY = "FCT002"
 OWNED_KEY = "FCT003"
 
+_LONGEST_SECTION = 80
 OPEN_SECTIONS = {"trl": "GRPOConfig", "lora": "LoraConfig", "quantization": "BitsAndBytesConfig"}
 
 
@@ -93,7 +96,25 @@ def _section_of_another_name(path: Path, value: object, source: Source) -> Findi
     section = OTHER_SECTIONS.get(str(path[0])) if len(path) == 1 and isinstance(value, dict) else None
     if section is None:
         return None
-    return _move(path, section, value, f"the top level of a recipe has no key {path[0]}", source)
+    found = _move(path, section, value, f"the top level of a recipe has no key {path[0]}", source)
+    return replace(found, fix=f"{found.fix}{_inside(section, value)}") if found.patch else found
+
+
+def _inside(section: str, value: object) -> str:
+    """What the section holds then, its keys by their names in the format; the fixes rename them one by one.
+
+    "" where it holds nothing, one thing twice, or more than a line shows.
+    """
+    from grpo_recipes.resolve.schema_findings import flow  # which imports this module
+
+    if not isinstance(value, dict):
+        return ""
+    names = {key: OTHER_NAMES.get(str(key), "") for key in value}
+    here = {key: name.removeprefix(f"{section}.") for key, name in names.items() if name.startswith(f"{section}.")}
+    renamed = {here.get(key, key): one for key, one in value.items()}
+    text = flow(renamed)
+    is_shown = value and len(renamed) == len(value) and len(text) <= _LONGEST_SECTION and text.isprintable()
+    return f": {text}" if is_shown else ""
 
 
 def _under_another_name(path: Path, value: object, source: Source) -> Finding | None:

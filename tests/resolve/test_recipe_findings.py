@@ -130,3 +130,20 @@ def test_what_a_rule_refuses_is_not_called_without_effect(tmp_path: Path) -> Non
 def test_the_nearest_word_is_of_the_same_family(word: str, meant: str | None, tmp_path: Path) -> None:
     found = errors(resolved(tmp_path, f"training: {{optim: {word}}}"))
     assert [finding.fix for finding in found] == [meant and f"optim: {meant}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("peft: {lora_r: 8}", "write it as lora: {r: 8}"),
+        ("peft_config: {rank: 8, alpha: 16, target_modules: [q_proj]}", None),
+        ("lora_config: {r: 8, dropout: 0.1}", "write it as lora: {r: 8, lora_dropout: 0.1}"),
+        ("sampling: {max_new_tokens: 64}", "write it as generation: {max_completion_length: 64}"),
+        ("peft: {r: 8, lora_r: 4}", "write it as lora"),
+        ("peft: {}", "write it as lora"),
+        (f"peft: {{target_modules: [{', '.join(['q_proj'] * 20)}]}}", "write it as lora"),
+    ],
+)
+def test_a_section_of_another_program_is_told_with_what_it_holds(text: str, fix: str | None, tmp_path: Path) -> None:
+    (found,) = errors(resolved(tmp_path, text))
+    assert found.fix == (fix or "write it as lora: {r: 8, lora_alpha: 16, target_modules: [q_proj]}")
