@@ -85,7 +85,15 @@ class Commands(click.Group):
 def grpo_run() -> None:
     """Train language models with GRPO from one YAML recipe.
 
-    grpo-run RECIPE checks the recipe, plans it for this machine's stack, and trains.
+    grpo-run RECIPE checks the recipe, plans it for this machine's stack, and trains; grpo-run run --help has its
+    options.
+
+    \b
+    grpo-run init                   writes a small recipe, recipe.yaml
+    grpo-run validate recipe.yaml   checks it in a second
+    grpo-run preflight recipe.yaml  tries its data and rewards
+    grpo-run recipe.yaml --smoke    trains two steps
+    grpo-run recipe.yaml            trains
     """
 
 

@@ -40,7 +40,7 @@ SAID_BY_RULES = {"PFL008": ("DAT003", "RWD004"), "PFL011": ("TOK003",)}
     show_default=True,
     metavar="SECONDS",
     type=click.FloatRange(0.1, 86_400),
-    help="For one call of a reward.",
+    help="Longest time of one call of a reward.",
 )
 @click.option(
     "--memory-limit",

@@ -49,11 +49,11 @@ from grpo_recipes.trust.redact import redact
     shell_complete=files,
     help="Run folder; it must not exist yet. Default: runs/NAME-TIME, runs/NAME-smoke-TIME.",
 )
-@click.option("--resume", "resuming", is_flag=True, help="Go on with an interrupted run; RECIPE is its run folder.")
+@click.option("--resume", "resuming", is_flag=True, help="Go on with the run of a RUNDIR where it was interrupted.")
 @click.option("--verify", "verifying", is_flag=True, help="Say what of a RUNDIR is not as it was written, and stop.")
 @click.option("--accept-drift", is_flag=True, help="Launch a RUNDIR or plan.json also if it is another experiment now.")
 @allow_code_option
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON: run.json, findings or a folder.")
 def run(
     recipe: str,
     overrides: tuple[str, ...],
@@ -73,6 +73,7 @@ def run(
     """Train a recipe (the default command).
 
     For a run folder or its plan.json exactly that plan, in a new folder, after it was said what is different by now.
+    Exits 0 completed, 1 the trainer failed, 2 nothing was started, 3 a check or guard stopped it, 75 interrupted.
     """
     if verifying:
         if overrides or accepted or target or out or validate_only or dry_run or smoke or resuming or allowed:

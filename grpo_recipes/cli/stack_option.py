@@ -22,7 +22,7 @@ set_option = click.option(
     metavar="KEY=VALUE",
     multiple=True,
     shell_complete=keys_to_set,
-    help="Override one value, e.g. grpo.beta=0.04.",
+    help="Override one value, e.g. grpo.beta=0.04 or rewards[0].weight=2; as often as needed.",
 )
 strict_option = click.option("--strict", is_flag=True, help="Treat what could not be checked as an error.")
 
