@@ -130,7 +130,8 @@ def _python(context: Context, path: Path, reward: dict[str, object]) -> Iterator
     except (OSError, ValueError) as error:
         text = (error.strerror if isinstance(error, OSError) else None) or str(error)
         because = "what a reward imports from its own folder is copied into the run folder with it"
-        yield _at(context, place, text, because=[because], fix="put what it needs into the file, or into one beside it")
+        fix = "put what it needs into the file or into one beside it, or install the package and keep it elsewhere"
+        yield _at(context, place, text, because=[because], fix=fix)
 
 
 def _signature(

@@ -12,6 +12,9 @@ from grpo_recipes.worker.stopped import Stopped
 
 _LONGEST_TEXT = 100
 _LONGEST_ERROR = 500
+_NO_FILE = (
+    "  = fix: no data file travels with a reward: give its absolute path as an option of the reward in the recipe"
+)
 
 
 def stop_at_no_numbers(reward: str, found: Any, given: Mapping[str, Any]) -> None:
@@ -52,7 +55,10 @@ def explained_reward(problem: BaseException, user: Path) -> tuple[str, str] | No
     while own is not None and not is_reward_file(own.tb_frame.f_code.co_filename, str(user)):
         own = own.tb_next
     said = "".join(traceback.format_exception(type(cause), cause, own or cause.__traceback__, chain=own is None))
-    return message + (f"\n  = because: {place}" if place else ""), said
+    lines = [message, *([f"  = because: {place}"] if place else [])]
+    if isinstance(cause, FileNotFoundError):
+        lines.append(_NO_FILE)
+    return "\n".join(lines), said
 
 
 def _prompt(given: Mapping[str, Any], place: int) -> str:

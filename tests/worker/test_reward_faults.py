@@ -91,6 +91,9 @@ def divides(completions, **kwargs):
 def score(text):
     return 1 / len(text)
 
+def reads(completions, **kwargs):
+    return [float(len(open("words.txt").read())) for _ in completions]
+
 def leaves(completions, **kwargs):
     raise SystemExit(3)
 """
@@ -126,12 +129,24 @@ def test_what_a_reward_raises_is_told_with_its_line_and_its_own_frames(
     assert "reward_functions.py" not in said
 
 
+def test_a_reward_that_misses_a_file_is_told_the_way(
+    tmp_path: Path, sha256_of_text: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError) as raised:
+        loaded(tmp_path, "reads", sha256_of_text(USER))(prompts=["a"], completions=["b"])
+    told = explained_reward(raised.value, tmp_path)
+    assert told is not None
+    assert "No such file or directory: 'words.txt'" in told[0]
+    assert told[0].splitlines()[-1].endswith("give its absolute path as an option of the reward in the recipe")
+
+
 def test_a_reward_that_leaves_is_told_so(tmp_path: Path, sha256_of_text: Callable[[str], str]) -> None:
     with pytest.raises(Exception, match="raised SystemExit") as raised:
         loaded(tmp_path, "leaves", sha256_of_text(USER))(prompts=["a"], completions=[""])
     told = explained_reward(raised.value, tmp_path)
     assert told is not None
-    assert told[0].startswith("reward leaves raised SystemExit: 3\n  = because: answers.py:15")
+    assert told[0].startswith("reward leaves raised SystemExit: 3\n  = because: answers.py:18")
 
 
 def test_what_no_reward_raised_is_none_of_theirs(tmp_path: Path) -> None:
