@@ -204,3 +204,13 @@ def test_fsdp2_gives_the_numbers_of_ddp(tmp_path: Path) -> None:
         runs[strategy] = grpo_run(strategy, "LoRA", folder, launch__environment={"OMP_NUM_THREADS": "1"})
     _assert_same(runs["fsdp2"], runs["ddp"])
     assert os.listdir(runs["fsdp2"].folder / "final")
+
+
+@full_form
+def test_a_claimed_cut_is_trained_by_its_processes(tmp_path: Path) -> None:
+    cut = {"processes": 2, "per_device_train_batch_size": 16}
+    run = grpo_run("ddp", "LoRA", tmp_path, training__cut=cut, launch__num_processes="auto", grpo__loss_type="bnpo")
+    _assert_completed(run)
+    checks = {check["name"]: check["live"] for check in json.loads((run.folder / "run.json").read_text())["checks"]}
+    assert (checks["processes"], checks["GRPOConfig.per_device_train_batch_size"]) == (2, 16)
+    assert checks["GRPOConfig.loss_type"] == "bnpo"

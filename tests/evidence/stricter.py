@@ -47,7 +47,6 @@ PROVEN_IN = {
     "BAT003": "tests/stacks/test_batches_of_releases.py",
     "BAT004": "tests/stacks/test_batches_of_releases.py",
     "BAT005": "tests/stacks/test_batches_of_releases.py",
-    "BAT006": "tests/stacks/test_losses_of_releases.py",
     "LRA002": "tests/stacks/test_raw_failures.py",
     "LOS001": "tests/stacks/test_losses_of_releases.py",
     "LOS002": "tests/stacks/test_losses_of_releases.py",
