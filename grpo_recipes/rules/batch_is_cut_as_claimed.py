@@ -25,6 +25,7 @@ from grpo_recipes.rules.cut import (
     has_its_micro_batch,
     has_its_processes,
 )
+from grpo_recipes.rules.machines import has_server_node
 
 ID = "BAT006"
 WORLD = "world.num_processes"
@@ -39,14 +40,14 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _other_world(context: Context, processes: int) -> Finding:
-    made, gpus = context.whole(WORLD), context.whole("world.gpus")
+    made = context.whole(WORLD)
     instead = "remove training.cut"
     key = depends_on_the_cut(context)
     if key is not None:
         name = key.partition(".")[2]
         instead += f" and write {name}: {WHOLE[key]}, since {name} {context.value(key)} depends on it"
-    can_be_asked_for = context.given("launch.num_processes") and gpus in (0, processes)
-    so_many = f"launch.num_processes: {processes}" if can_be_asked_for or not gpus else f"{processes} GPUs to train on"
+    asked = _asked_for(context, processes)
+    so_many = f"{'.'.join(map(str, asked.path))}: {asked.value}" if asked else f"{processes} GPUs to train on"
     return context.finding(
         ID,
         f"the batch is cut for {processes} process{'' if processes == 1 else 'es'}, and {made} would train",
@@ -56,8 +57,19 @@ def _other_world(context: Context, processes: int) -> Finding:
             f"{made}: {context.settings[WORLD].why}",
         ],
         fix=f"{so_many}; or to run elsewhere, {instead}",
-        patch=[Patch(("launch", "num_processes"), processes)] if can_be_asked_for else [],
+        patch=[asked] if asked else [],
     )
+
+
+def _asked_for(context: Context, processes: int) -> Patch | None:
+    """What makes so many processes train, None where it takes other machines."""
+    gpus, nodes = context.whole("world.gpus"), context.whole("world.num_nodes")
+    if context.given("launch.num_processes") and gpus in (0, processes):
+        return Patch(("launch", "num_processes"), processes)
+    if context.value("launch.num_processes") == "auto" and gpus > processes and processes % nodes == 0:
+        server = 0 if has_server_node(context) else context.whole("world.server_gpus")
+        return Patch(("launch", "gpus_per_node"), processes // nodes + server)
+    return None
 
 
 def _two_sizes(context: Context, size: int) -> Finding:
