@@ -3,7 +3,8 @@
 One optimizer step trains on `prompts_per_step` x `num_generations` completions over all processes. From that and
 the number of processes come the micro-batch (given, or the largest whose tokens fit), the accumulation steps and the
 steps that one generation feeds. Where the completions cannot be split evenly, another batch would be another
-experiment, so that is an error and not a rounding.
+experiment, so that is an error and not a rounding. A recipe that claims its processes and micro-batch with
+`training.cut` has these, and its prompts have to fit them (see BAT006).
 
 TRL's own batch fields may be written under `trl:` instead of `prompts_per_step`; then only TRL's divisibility is
 checked (see BAT002).
