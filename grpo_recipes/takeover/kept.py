@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
-from grpo_recipes.facts.classified import classified_fields, matters
+from grpo_recipes.facts.classified import ClassifiedField, classified_fields, matters
 from grpo_recipes.facts.expression import Refused, expression
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.takeover.defaults import known_values
-from grpo_recipes.takeover.draft import Row
+from grpo_recipes.takeover.draft import Fate, Row
+from grpo_recipes.takeover.release import Release
 from grpo_recipes.takeover.situation import Situation
 from grpo_recipes.takeover.write import tree_of
 from grpo_recipes.yaml.page import forbidden
@@ -73,17 +74,34 @@ def _what_is_done_otherwise(situation: Situation) -> None:
         if where not in draft.values or field.kind != "experiment" or not matters(field, values):
             continue
         said = expression(field, draft.values[where], values, situation.release.target)
-        if isinstance(said, Refused):
+        if not isinstance(said, Refused):
+            continue
+        if _is_mended(field, draft.values[where], values, situation.release):
+            because = f"{said.because}; grpo-run does there what later releases do"
+            _settle(situation, name, where, "emulated", because)
+            draft.comments[where] = because
+        else:
             because = f"{said.because}; a recipe's {name} means one thing on every release: choose its value"
             refuse(situation, name, where, because)
 
 
+def _is_mended(field: ClassifiedField, value: object, values: Mapping[str, object], release: Release) -> bool:
+    """Whether a shim of the worker has the release do what the value means."""
+    conditions = [condition for row in field.expressed for condition in row.get("when", ())]
+    shims = [operand for name, _, operand in conditions if name == "shims"]
+    return bool(shims) and not isinstance(expression(field, value, {**values, "shims": shims}, release.target), Refused)
+
+
 def refuse(situation: Situation, name: str, where: str, because: str) -> None:
     """The row of a key becomes a refusal; the default of the release gets one."""
+    _settle(situation, name, where, "refused", because)
+
+
+def _settle(situation: Situation, name: str, where: str, fate: Fate, because: str) -> None:
     rows = situation.draft.rows
     for place, row in enumerate(rows):
         if row.where == (where,) and row.fate != "refused":
-            rows[place] = replace(row, fate="refused", because=because)
+            rows[place] = replace(row, fate=fate, because=because)
             return
     key = f"{name} (the default of trl {situation.release.trl})"
-    rows.append(Row(key, situation.draft.values[where], "refused", (where,), because))
+    rows.append(Row(key, situation.draft.values[where], fate, (where,), because))

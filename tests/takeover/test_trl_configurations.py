@@ -1,5 +1,6 @@
 """Flat TRL configurations: every key has a row, and the recipe means what the release did."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,12 @@ import pytest
 from taken import BASE, as_yaml, recipe_of, row, taken
 
 from grpo_recipes.errors import Refusal
+from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.facts.field import NoDefault
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.stack.target import parse_target
+from grpo_recipes.takeover import kept
 from grpo_recipes.takeover.release import declared_release
 
 # Those around which names and defaults moved.
@@ -310,3 +313,16 @@ def test_fields_that_the_release_lacks_are_not_written(tmp_path: Path) -> None:
     assert "no such field" in row(one, "vllm_mode").because
     assert (recipe["generation"].get("vllm_mode"), row(one, "steps_per_generation").fate) == ("server", "refused")
     assert "optimizer_steps_per_generation" not in recipe["grpo"]
+
+
+def test_what_a_shim_does_as_later_releases_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = classified_fields()
+    with_shim = {"trl": "<0.16", "when": [["shims", "contains", "warm"]], "only": "any", "because": "the shim"}
+    without = {"trl": "<0.16", "only": [1.0], "because": "the loss is without it"}
+    for rows, fate in (((with_shim, without), "emulated"), ((without,), "refused")):
+        temperature = dataclasses.replace(fields["temperature"], expressed=rows)
+        monkeypatch.setattr(kept, "classified_fields", lambda field=temperature: {**fields, "temperature": field})
+        one = taken(tmp_path, BASE, "trl==0.14.0")
+        said = row(one, "temperature (the default of trl 0.14.0)")
+        assert (said.fate, "the loss is without it" in said.because) == (fate, True)
+        assert row(taken(tmp_path, as_yaml(temperature=0.7), "trl==0.14.0"), "temperature").fate == fate
