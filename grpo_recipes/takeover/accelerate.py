@@ -14,6 +14,7 @@ PROCESSES = "launch.num_processes"
 GPUS = "launch.gpus_per_node"
 TYPES = {"NO": "single", "MULTI_GPU": "ddp", "MULTI_CPU": "ddp", "FSDP": "fsdp2", "DEEPSPEED": ""}
 UNREAD = "accelerate reads no such key and passes it on to nobody; write it under distributed.deepspeed if you want it"
+WITHOUT_FSDP = {"trl": "<0.18"}
 NO_FSDP = "GRPOTrainer of trl before 0.18 does not gather what FSDP shards, and generates with parts of it; zero3 does"
 MACHINES = "launch.num_nodes"
 
@@ -129,7 +130,7 @@ def _strategy(situation: Situation, file: Given, folder: str) -> None:
 def _plain_strategy(situation: Situation, file: Given, kind: str) -> None:
     """One that is no stage of DeepSpeed. Of FSDP, the first version is another program than fsdp2."""
     is_first = kind == "FSDP" and _fsdp_version(file) == 1
-    if is_first and situation.release.is_in({"trl": "<0.18"}):
+    if is_first and situation.release.is_in(WITHOUT_FSDP):
         file.refused("distributed_type", NO_FSDP, STRATEGY)
     elif is_first:
         file.emulated("distributed_type", STRATEGY, TYPES[kind], "fully sharded too")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grpo_recipes.errors import Refusal
-from grpo_recipes.takeover.accelerate import take_accelerate
+from grpo_recipes.takeover.accelerate import NO_FSDP, WITHOUT_FSDP, take_accelerate
 from grpo_recipes.takeover.axolotl import as_trl_keys, is_axolotl
 from grpo_recipes.takeover.batch import take_batch
 from grpo_recipes.takeover.cut import keep_the_cut
@@ -158,7 +158,9 @@ def _launch_keys(situation: Situation, folder: str, beside: Beside) -> None:
     elif named is not None:
         strategy = table_of("accelerate")["named"].get(str(named))
         path = os.path.join(folder, str(named))
-        if strategy is not None:
+        if named == "fsdp1" and situation.release.is_in(WITHOUT_FSDP):
+            given.refused("accelerate_config", NO_FSDP, "distributed.strategy")
+        elif strategy is not None:
             given.mapped("accelerate_config", "distributed.strategy", strategy, "TRL's own file of this name")
         elif os.path.isfile(path):
             given.mapped("accelerate_config", None, because="its own keys follow")

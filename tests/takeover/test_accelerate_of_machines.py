@@ -131,3 +131,9 @@ def test_processes_of_the_command_line_win_over_those_of_the_file(tmp_path: Path
             "mapped",
             "--num-processes wins",
         )
+
+
+@pytest.mark.parametrize(("release", "fate"), [("trl==0.17.0", "refused"), ("trl==1.16.0", "mapped")])
+def test_fsdp_by_its_name_in_trl_is_the_same(release: str, fate: str, tmp_path: Path) -> None:
+    one = taken(tmp_path, BASE + "accelerate_config: fsdp1\n", release)
+    assert row(one, "accelerate_config").fate == fate
