@@ -81,7 +81,7 @@ def test_strict_and_accept_go_together(grpo_run: Callable) -> None:
 @pytest.mark.parametrize(
     ("rule", "why"),
     [
-        pytest.param("GRP01", "there is no such rule; the nearest is GRP001", id="a-typo"),
+        pytest.param("BAT01", "there is no such rule; the nearest is BAT001", id="a-typo"),
         pytest.param("everything", "there is no such rule", id="no-id"),
         pytest.param("FCT004", "how the recipe or the stack is read", id="of-the-facts"),
         pytest.param("SCH001", "how the recipe or the stack is read", id="of-the-format"),
