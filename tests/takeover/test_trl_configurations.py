@@ -71,12 +71,15 @@ def test_no_beta_in_a_file_for_0_15_means_0_04(tmp_path: Path) -> None:
     assert "beta" not in recipe_of(taken(tmp_path, BASE, "trl==0.19.1")).get("grpo", {})
 
 
-def test_a_temperature_that_the_loss_ignored_is_refused(tmp_path: Path) -> None:
+def test_a_temperature_that_the_loss_ignored_is_told(tmp_path: Path) -> None:
     one = taken(tmp_path, BASE, "trl==0.15.2")
-    refused = [line for line in one.rows if line.fate == "refused"]
-    assert [line.where for line in refused] == [("generation.temperature",)]
-    assert "leaves it out of the loss" in refused[0].because
-    assert taken(tmp_path, as_yaml(temperature=1.0), "trl==0.15.2").is_complete
+    (told,) = [line for line in one.rows if line.where == ("generation.temperature",)]
+    assert (told.fate, told.value) == ("emulated", 0.9)
+    assert "leaves it out of the loss" in told.because
+    assert recipe_of(one)["generation"]["temperature"] == 0.9
+    assert one.is_complete
+    as_sampled = taken(tmp_path, as_yaml(temperature=1.0), "trl==0.15.2")
+    assert [line.fate for line in as_sampled.rows if line.where == ("generation.temperature",)] == ["mapped"]
 
 
 def test_words_of_a_release_that_mean_something_else_are_translated(tmp_path: Path) -> None:
