@@ -5,6 +5,7 @@ import ctypes
 import os
 import random
 import re
+import statistics
 import sys
 import time
 
@@ -22,7 +23,7 @@ def divides(completions, **kwargs):
 
 
 def one_number(completions, **kwargs):
-    return sum(len(_text(completion)) for completion in completions) / len(completions)
+    return statistics.fmean(len(_text(completion)) for completion in completions)
 
 
 def too_few(completions, **kwargs):
