@@ -15,8 +15,10 @@ def allowed(forget: str | None, as_json: bool) -> int:
     """List the folders that `--allow-code here` allowed."""
     from grpo_recipes.trust import folders
 
-    if forget is not None and not folders.forget(forget):
-        raise Refusal(f"{forget}: no such folder was allowed\n  = fix: grpo-run allowed lists them")
+    if forget is not None:
+        if not folders.forget(forget):
+            raise Refusal(f"{forget}: no such folder was allowed\n  = fix: grpo-run allowed lists them")
+        click.echo(redact(f"{forget} is forgotten"), err=True)
     found = folders.listed()
     if as_json:
         rows = [{"path": one.folder.path, "since": one.since} for one in found]

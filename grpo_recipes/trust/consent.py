@@ -22,7 +22,7 @@ def consent(parts: Sequence[CodePart], given: Sequence[str], files: Sequence[str
                 "--allow-code here: it is for a recipe in a folder of your own, and a run folder may be another's\n"
                 "  = fix: allow the code by its sha256; what ran before of a folder that you allowed needs nothing"
             )
-        before = ran_before(missing)
+        before = ran_before(missing) if missing else []
         _refuse([part for part in missing if part not in before])
         return ["code of this run ran before, from a folder that `--allow-code here` allowed"] if before else []
     if says_here:

@@ -82,6 +82,8 @@ def test_an_unredacted_print_would_be_seen() -> None:
         ("schema", TOKEN),
         ("doctor", TOKEN),
         ("run", "recipe.yaml", "--allow-code", TOKEN),
+        ("allowed", "--forget", TOKEN),
+        ("allowed", "--forget", "\x1b[2J"),
         ("run", f"runs/{TOKEN}", "--resume"),
         ("run", "recipe.yaml", "--dry-run", "--target", STACK, "--out", f"base.yaml/{TOKEN}"),
         ("preflight", f"{TOKEN}.yaml"),

@@ -34,6 +34,7 @@ ANSWERS: dict[str, tuple[list[str], int]] = {
     "doctor": (["doctor", *TARGET], 0),
     "diff": (["diff", "good.yaml", "other.yaml", *TARGET], 1),
     "init --list": (["init", "--list"], 0),
+    "allowed": (["allowed", "--json"], 0),
     "help": (["--help"], 0),
     "version": (["--version"], 0),
 }
