@@ -46,7 +46,7 @@ def test_what_torch_says_of_the_others_is_understood(text: str, said: str) -> No
 
 
 FAILING = [
-    pytest.param("raise LookupError('no such unit')", 1, "LookupError: no such unit", id="raises"),
+    pytest.param("raise LookupError('no such unit')", 1, "reward mine raised LookupError: no such unit", id="raises"),
     pytest.param("os.kill(os.getpid(), 9)", -9, "process 1 ended without a word: it was killed", id="is killed"),
     pytest.param("os.abort()", -6, "process 1 ended without a word: it was killed", id="crashes in a library"),
 ]

@@ -72,7 +72,9 @@ def test_a_reward_that_raises_fails_the_run_with_its_message(
     assert exit_code == 1
     assert "Traceback" in output
     assert record(folder)["status"] == "failed"
-    assert record(folder)["message"] == "LookupError: no such unit"
+    first, second = record(folder)["message"].splitlines()[:2]
+    assert first == "reward broken raised LookupError: no such unit"
+    assert second.startswith("  = because: broken.py:2: ")
 
 
 @pytest.mark.stack
