@@ -65,7 +65,8 @@ def _wrapped(values: Values, draw: random.Random) -> None:
 
 def _foreign(values: Values, draw: random.Random) -> None:
     name, value = draw.choice(FOREIGN)
-    section = draw.choice([values, *(values[key] for key in ("training", "grpo", "trl") if values.get(key))])
+    sections = [values[key] for key in ("training", "grpo", "trl") if isinstance(values.get(key), dict)]
+    section = draw.choice([values, *(section for section in sections if section)])
     section[name] = copy.deepcopy(value)
 
 
