@@ -61,7 +61,7 @@ def _leaves(value: object) -> Iterator[str]:
 def _values(text: str) -> dict[str, Any]:
     document, _ = load_text(text, "r.yaml")
     assert document is not None
-    return document.values
+    return {key: value for key, value in document.values.items() if value is not None}  # a section without a value
 
 
 def _errors(resolution: Resolution) -> int:
