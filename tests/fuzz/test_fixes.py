@@ -19,6 +19,7 @@ from valid_recipes import valid_recipe
 from grpo_recipes.resolve.differences import differences
 from grpo_recipes.resolve.fixes import Fixes, fixes
 from grpo_recipes.resolve.resolve import Resolution, plan_of, resolve
+from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.stack.target import parse_target
 from grpo_recipes.yaml.load import load_text
@@ -29,6 +30,8 @@ STACK = (
     "python==3.11,trl==1.16.0,transformers==5.23.0,peft==0.21.2,accelerate==1.15.0,datasets==5.2.0,torch==2.13.0,"
     "bitsandbytes==0.50.2,deepspeed==0.19.8,math-verify==0.9.0"
 )
+# What one of them says without a value is nothing.
+SECTIONS = set(Recipe.model_fields) - {"name", "recipe", "seed"}
 WORDS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false", "none": "null"}
 
 
@@ -61,7 +64,7 @@ def _leaves(value: object) -> Iterator[str]:
 def _values(text: str) -> dict[str, Any]:
     document, _ = load_text(text, "r.yaml")
     assert document is not None
-    return {key: value for key, value in document.values.items() if value is not None}  # a section without a value
+    return {key: value for key, value in document.values.items() if value is not None or key not in SECTIONS}
 
 
 def _errors(resolution: Resolution) -> int:
