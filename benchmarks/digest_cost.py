@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from grpo_recipes.integrity.digests import digest_of, digests_of, sizes_in, sync, sync_folders
-from grpo_recipes.integrity.manifest import faults
+from grpo_recipes.contract.integrity.digests import digest_of, digests_of, sizes_in, sync, sync_folders
+from grpo_recipes.contract.integrity.manifest import faults
 from grpo_recipes.worker.manifest import own_digests
 
 CHUNK = 1 << 24

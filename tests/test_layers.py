@@ -13,31 +13,17 @@ ROOT = PACKAGE.parent
 
 # Lowest first; each part may import itself and what stands before it.
 LAYERS = (
+    "contract",
     "errors",
     "finding",
     "nearest",
     "settings",
     "stack",
     "yaml",
-    "trust.patterns",
     "facts",
     "schemas",
-    "trust.secret_names",
     "trust.environment",
-    "trust.secret_shapes",
-    "trust.known_secrets",
-    "trust.redact",
     "rules",
-    "plan",
-    "processes",
-    "standard_streams",
-    "terminal",
-    "folder_files",
-    "bounded_json",
-    "run_entries",
-    "surroundings",
-    "folder_lock",
-    "integrity",
     "trust",
     "render",
     "resolve",
@@ -49,39 +35,11 @@ LAYERS = (
     "report",
     "cli",
 )
-# Leaves: they import themselves alone, and nobody imports them.
+# Leaves: they import themselves and the contract alone, and nobody imports them.
 LEAVES = ("rewards", "worker")
 ALLOWED = {
-    ("worker", "plan"): "the contract of both sides; it needs nothing else and is copied into the run folder",
-    ("worker", "processes"): "watches and ends processes; the standard library is all that it needs, copied, too",
-    ("worker", "standard_streams"): "what a run prints when nobody reads it; the standard library alone, copied, too",
-    ("worker", "terminal"): "knows a terminal that went away; the standard library alone, copied, too",
-    ("worker", "surroundings"): "what launch.sh says to the trainer; the standard library is all that it needs, copied",
-    ("worker", "folder_lock"): "seen from both sides; the standard library is all that it needs, and it is copied, too",
-    ("worker", "run_entries"): "looks at a run folder from both sides; the standard library alone, copied, too",
-    ("worker", "facts.regular_file"): "what folder_files refuses is an error of its; copied, too",
-    ("worker", "facts.prompt_shape"): "which prompts TRL takes, said once; the standard library alone, copied, too",
-    ("worker", "trust.redacted_file"): "what a job prints goes through it into train.log; copied, too",
-    (
-        "worker",
-        "folder_files",
-    ): "one reader and writer for both sides; the standard library alone, copied, too",
-    (
-        "worker",
-        "bounded_json",
-    ): "one reader of JSON for both sides; the standard library alone, copied, too",
-    **{
-        ("worker", f"integrity.{module}"): "both sides read what it writes; the standard library is all that it needs"
-        for module in ("checkpoints", "digests", "manifest", "pickled", "run_folder", "seal", "user_key")
-    },
-    ("worker", "trust.redact"): "hides secrets in what it writes; the standard library is all that it needs",
-    (
-        "rewards",
-        "trust.patterns",
-    ): "asks patterns within limits; needs the standard library alone; copied, too",
     ("rules", "rewards.catalog"): "reads the sources of the shipped rewards, which it does not import",
     ("schemas.export", "rewards.catalog"): "reads the sources of the shipped rewards, which it does not import",
-    ("schemas.export", "plan"): "exports the schema of the plan, whose layer knows nothing of schemas",
 }
 HEAVY = (
     "torch",
@@ -133,7 +91,7 @@ def _is_allowed(importer: str, imported: str) -> bool:
         return True
     above, below = _part(importer), _part(imported)
     if above in LEAVES or below in LEAVES:
-        return above == below
+        return below in (above, "contract")
     return LAYERS.index(below) <= LAYERS.index(above)
 
 

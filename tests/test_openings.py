@@ -10,15 +10,15 @@ import grpo_recipes
 PACKAGE = Path(grpo_recipes.__file__).parent
 # Modules and parts that deal with run folders. What they import of libraries is not seen here; run_entries looks first.
 LOOKED_AT = (
-    "folder_lock.py",
-    "bounded_json.py",
-    "run_entries.py",
-    "processes.py",
+    "contract/files/folder_lock.py",
+    "contract/files/bounded_json.py",
+    "contract/files/run_entries.py",
+    "contract/processes.py",
     "record",
     "launch",
     "lock",
     "render",
-    "trust/redacted_file.py",
+    "contract/secrets/redacted_file.py",
     "worker",
     "cli/again.py",
     "cli/launching.py",
@@ -65,10 +65,10 @@ OF_MODULES = {
     ("tempfile", "NamedTemporaryFile"),
 }
 # Their functions have names that are among those above.
-BOUNDED = ("grpo_recipes.folder_files", "grpo_recipes.facts.regular_file")
+BOUNDED = ("grpo_recipes.contract.files.folder_files", "grpo_recipes.contract.files.regular_file")
 # Place -> why it may. Prefixes of "module.py:function".
 ALLOWED = {
-    "processes.py": "/proc alone",
+    "contract/processes.py": "/proc alone",
     "render/": "writes a new folder under a name that nobody knows, then renames it",
     "worker/preflight/": "a temporary folder of this user's own, removed afterwards",
     "launch/preflight.py": "a temporary folder of this user's own, removed afterwards",
@@ -211,6 +211,6 @@ def test_what_opens_no_path_is_not_found(line: str) -> None:
 
 
 def test_the_functions_of_folder_files_are_known_by_their_import() -> None:
-    imported = "from grpo_recipes.folder_files import read_bytes\n"
+    imported = "from grpo_recipes.contract.files.folder_files import read_bytes\n"
     assert openings(imported + "read_bytes(folder, 'x')\n") == []
     assert len(openings(imported + "path.read_bytes()\n")) == 1

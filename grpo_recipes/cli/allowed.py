@@ -4,8 +4,8 @@ import json
 
 import click
 
+from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import EXIT_DONE, Refusal
-from grpo_recipes.trust.redact import redact
 
 
 @click.command()

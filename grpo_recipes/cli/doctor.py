@@ -6,6 +6,7 @@ import json
 import click
 
 from grpo_recipes.cli.stack_option import chosen_stack, target_option
+from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import EXIT_DONE
 from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.finding import Finding
@@ -17,7 +18,6 @@ from grpo_recipes.resolve.stack_findings import stack_findings
 from grpo_recipes.rules.stack_is_complete import ID as NOT_COMPLETE
 from grpo_recipes.rules.used_packages import ALWAYS
 from grpo_recipes.stack.stack import Stack, to_json_value
-from grpo_recipes.trust.redact import redact
 
 
 @click.command()

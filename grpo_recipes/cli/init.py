@@ -11,13 +11,13 @@ import click
 
 from grpo_recipes.cli.completion import files, shipped_names
 from grpo_recipes.cli.stack_option import chosen_stack
+from grpo_recipes.contract.secrets.redact import redact, redact_value
 from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.report.takeover_text import takeover_json, takeover_text
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.takeover.shipped import shipped_recipe, shipped_recipes
 from grpo_recipes.takeover.starter import STARTER
 from grpo_recipes.takeover.takeover import Takeover, take_over
-from grpo_recipes.trust.redact import redact, redact_value
 
 STDOUT = "-"
 SCHEMA = "recipe.schema.json"

@@ -10,10 +10,10 @@ from typing import Literal
 
 import click
 
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.contract.standard_streams import left_out
 from grpo_recipes.errors import EXIT_DONE, Refusal
-from grpo_recipes.plan import Plan
-from grpo_recipes.standard_streams import left_out
-from grpo_recipes.trust.redact import redact
 from grpo_recipes.yaml.compose import Source
 
 allow_code_option = click.option(
@@ -87,8 +87,8 @@ def ask_trust(plan: Plan, given: tuple[str, ...], files: tuple[str, ...] = (), *
 
 def refuse_strange_entries(folder: str) -> None:
     """Raises Refusal for a link, a pipe or a device where a run has a file or folder of its own."""
-    from grpo_recipes.facts.regular_file import NotRegular
-    from grpo_recipes.run_entries import refuse_foreign_entries, told
+    from grpo_recipes.contract.files.regular_file import NotRegular
+    from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, told
 
     try:
         refuse_foreign_entries(Path(folder))
@@ -115,7 +115,7 @@ def launched(
     smoke: the run is a trial, and it is said whether it passed.
     prepare: called when nobody else may use the folder and nothing was started; returns lines to say.
     """
-    from grpo_recipes.folder_files import read_text
+    from grpo_recipes.contract.files.folder_files import read_text
     from grpo_recipes.launch.asked import never_stopped_by_talk
     from grpo_recipes.launch.summary import summary
     from grpo_recipes.record.run_record import read_record

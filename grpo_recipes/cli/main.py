@@ -13,8 +13,8 @@ gc.disable()
 import click
 
 from grpo_recipes import __version__
+from grpo_recipes.contract.standard_streams import left_out, make_steady
 from grpo_recipes.errors import EXIT_DONE, EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_NOT_STARTED, Refusal
-from grpo_recipes.standard_streams import left_out, make_steady
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -118,7 +118,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _refused(refusal: Refusal) -> int:
-    from grpo_recipes.trust.redact import redact
+    from grpo_recipes.contract.secrets.redact import redact
 
     click.echo(redact(f"error: {refusal.text}"), err=True)
     return refusal.exit_code
@@ -127,7 +127,7 @@ def _refused(refusal: Refusal) -> int:
 def _crashed() -> int:
     import traceback
 
-    from grpo_recipes.trust.redact import redact
+    from grpo_recipes.contract.secrets.redact import redact
 
     click.echo(redact(traceback.format_exc()), err=True, nl=False)
     click.echo(f"grpo-run {__version__}: this is a defect of grpo-run, not of the recipe", err=True)
@@ -139,7 +139,7 @@ def _with_answer(code: int) -> int:
     problem = left_out("stdout")
     if problem is None or problem.errno in (errno.EPIPE, errno.EIO):
         return code
-    from grpo_recipes.trust.redact import redact
+    from grpo_recipes.contract.secrets.redact import redact
 
     click.echo(redact(f"error: the answer could not be printed: {os.strerror(problem.errno or 0)}"), err=True)
     return code or EXIT_NOT_STARTED
@@ -150,7 +150,7 @@ def _told(error: click.ClickException) -> int:
     import contextlib
     import io
 
-    from grpo_recipes.trust.redact import redact
+    from grpo_recipes.contract.secrets.redact import redact
 
     said = io.StringIO()
     with contextlib.suppress(UnicodeError):

@@ -5,9 +5,9 @@ import sys
 
 import click
 
-from grpo_recipes.plan import Plan
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.render.job import job_of, machine_commands
-from grpo_recipes.trust.redact import redact
 
 
 def is_by_hand(plan: Plan) -> bool:

@@ -13,14 +13,14 @@ import click
 from grpo_recipes.cli.again import allowed_plan, planned_again, say
 from grpo_recipes.cli.launching import Changes, ask_trust, launched, names_a_plan, refuse_strange_entries
 from grpo_recipes.cli.node_commands import is_by_hand, print_commands
+from grpo_recipes.contract.plan import Plan, to_json
+from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import EXIT_DONE, Refusal
 from grpo_recipes.launch.slurm_job import is_queued
 from grpo_recipes.launch.summary import status_line
 from grpo_recipes.lock.read_lock import Lock, read_lock
-from grpo_recipes.plan import Plan, to_json
 from grpo_recipes.render.written_again import write_again
 from grpo_recipes.stack.probe import probe
-from grpo_recipes.trust.redact import redact
 
 STARTED_WITH = ("world", "arguments", "shims", "deepspeed", "environment")
 UNTOLD = ("verified", "folder", "recipe_file", "accept_drift")

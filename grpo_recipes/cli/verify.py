@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
+from grpo_recipes.contract.integrity.manifest import Fault
+from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
+from grpo_recipes.contract.integrity.seal import NOBODY, SOMEBODY_ELSE, YOU
+from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import EXIT_DIFFERENT, EXIT_DONE, Refusal
-from grpo_recipes.integrity.manifest import Fault
-from grpo_recipes.integrity.run_folder import PLAN_FILE
-from grpo_recipes.integrity.seal import NOBODY, SOMEBODY_ELSE, YOU
-from grpo_recipes.integrity.verify import Verified, verified
-from grpo_recipes.trust.redact import redact
+from grpo_recipes.lock.verify import Verified, verified
 
 VERIFY_FORMAT = 1
 _SIGNED = {

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from itertools import islice
 
+from grpo_recipes.contract.files.regular_file import read_text
 from grpo_recipes.facts.digests import FolderContent, bytes_to_read, file_content, folder_content
 from grpo_recipes.facts.model_code import whole_sha256
-from grpo_recipes.facts.regular_file import read_text
 
 CARD = "README.md"
 WITH_CARDS = "2"

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from grpo_recipes.contract.files.regular_file import open_regular, read_text
 from grpo_recipes.facts.cache import cache_folder
-from grpo_recipes.facts.regular_file import open_regular, read_text
 
 KEPT_FROM_BYTES = 4 * 1024**2
 """A smaller file is read again sooner than its digest is looked up."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
 
-from grpo_recipes.facts.regular_file import open_regular, read_text
+from grpo_recipes.contract.files.regular_file import open_regular, read_text
 
 DATA_FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
 LARGEST_ROW = 4 * 1024 * 1024

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from io import TextIOWrapper
 from itertools import islice
 
+from grpo_recipes.contract.files.regular_file import open_regular
 from grpo_recipes.facts.local_files import LARGEST_ROW
-from grpo_recipes.facts.regular_file import open_regular
 
 MOST_COUNTED = 10_000
 """Rows of a file that are looked at, so that a large file costs no more than a small one."""

@@ -5,8 +5,8 @@ import json
 import os
 from collections.abc import Iterator
 
+from grpo_recipes.contract.files.regular_file import read_text
 from grpo_recipes.facts.digests import MOST_FILES, TooManyFiles, file_content
-from grpo_recipes.facts.regular_file import read_text
 
 CONFIGURATIONS = (
     "config.json",

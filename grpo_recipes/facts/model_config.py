@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grpo_recipes.facts.regular_file import open_regular
+from grpo_recipes.contract.files.regular_file import open_regular
 from grpo_recipes.facts.shipped import table
 
 _LARGEST_FILE_BYTES = 1_048_576

@@ -4,8 +4,8 @@ import json
 import os
 from pathlib import Path
 
+from grpo_recipes.contract.files.regular_file import read_text
 from grpo_recipes.facts.model_config import cached_snapshot
-from grpo_recipes.facts.regular_file import read_text
 
 _LARGEST_FILE_BYTES = 16 * 1024 * 1024
 # Files that hold a template, or a tokenizer whose template is not in a file of transformers.

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from grpo_recipes.bounded_json import parsed
-from grpo_recipes.folder_files import open_to_read
+from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.folder_files import open_to_read
 
 METRICS_FILE = "metrics.jsonl"
 LARGEST = 1 << 30

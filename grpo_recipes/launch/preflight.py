@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.contract.surroundings import absolute_places
 from grpo_recipes.errors import EXIT_INTERNAL, Refusal
 from grpo_recipes.launch import supervisor
 from grpo_recipes.launch.redacted_log import redacted_log
-from grpo_recipes.surroundings import absolute_places
-from grpo_recipes.trust.redact import redact
 
 ANSWER_FILE = "preflight-answer.json"
 LOG_FILE = "preflight.log"

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from grpo_recipes.trust.redacted_file import RedactedFile
+from grpo_recipes.contract.secrets.redacted_file import RedactedFile
 
 _LAST_WORDS_S = 5.0
 

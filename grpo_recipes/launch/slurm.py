@@ -14,11 +14,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
-from grpo_recipes.bounded_json import parsed
+from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.folder_files import open_to_append, open_to_read, read_bytes, status
+from grpo_recipes.contract.files.folder_lock import holder
+from grpo_recipes.contract.files.regular_file import NotRegular
+from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, told
+from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_TRAINER_FAILED, Refusal
-from grpo_recipes.facts.regular_file import NotRegular
-from grpo_recipes.folder_files import open_to_append, open_to_read, read_bytes, status
-from grpo_recipes.folder_lock import holder
 from grpo_recipes.launch.local import LOG_FILE
 from grpo_recipes.launch.metrics import METRICS_FILE, number, read_new
 from grpo_recipes.launch.progress import Progress, progress
@@ -33,8 +35,6 @@ from grpo_recipes.launch.slurm_job import (
     submitted_job,
 )
 from grpo_recipes.record.run_record import amend_record, read_record
-from grpo_recipes.run_entries import refuse_foreign_entries, told
-from grpo_recipes.trust.redact import redact
 
 JOB_SCRIPT = "job.sbatch"
 POLL_S = 10.0  # a controller has many jobs to answer for

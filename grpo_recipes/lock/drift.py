@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from grpo_recipes.contract.plan import Data, Model, Plan, Reward
 from grpo_recipes.facts.digests import text_sha256
 from grpo_recipes.facts.model_config import cached_snapshot
 from grpo_recipes.lock.places import Places, data_reader, digest_or_none, file_sha256, folder_sha256
 from grpo_recipes.lock.read_lock import Lock
-from grpo_recipes.plan import Data, Model, Plan, Reward
 from grpo_recipes.resolve.differences import differences
 from grpo_recipes.stack.stack import PACKAGES, from_json_value
 

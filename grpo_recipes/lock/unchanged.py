@@ -3,8 +3,15 @@
 import os
 from pathlib import Path
 
+from grpo_recipes.contract.integrity.run_folder import (
+    INTEGRITY_FILE,
+    PLAN_FILE,
+    RECORD_FILE,
+    is_lost,
+    plan_fault,
+    record_fault,
+)
 from grpo_recipes.errors import Refusal
-from grpo_recipes.integrity.run_folder import INTEGRITY_FILE, PLAN_FILE, RECORD_FILE, is_lost, plan_fault, record_fault
 from grpo_recipes.lock.read_lock import Lock
 
 

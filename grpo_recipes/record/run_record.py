@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grpo_recipes.bounded_json import read_json
-from grpo_recipes.folder_files import write_whole
-from grpo_recipes.integrity.run_folder import record_text
+from grpo_recipes.contract.files.bounded_json import read_json
+from grpo_recipes.contract.files.folder_files import write_whole
+from grpo_recipes.contract.integrity.run_folder import record_text
 
 RECORD_FORMAT = 1
 RECORD_FILE = "run.json"

@@ -1,6 +1,6 @@
 """accelerate.yaml: how the processes of the run come to be and what joins them."""
 
-from grpo_recipes.plan import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.render.template import fill
 
 DEEPSPEED_STAGES = {"zero1": 1, "zero2": 2, "zero3": 3}

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from grpo_recipes.plan import Plan
+from grpo_recipes.contract.plan import Plan
 
 AUTO = "auto"
 

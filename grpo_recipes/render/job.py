@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import dataclass
 
-from grpo_recipes.plan import Plan
+from grpo_recipes.contract.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

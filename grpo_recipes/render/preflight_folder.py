@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from grpo_recipes.plan import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.render.run_folder import write_run_folder
 from grpo_recipes.render.template import fill
 

@@ -9,38 +9,15 @@ import uuid
 from importlib.resources import files
 from pathlib import Path
 
+from grpo_recipes.contract.integrity.run_folder import write_integrity
+from grpo_recipes.contract.plan import Plan, to_json
+from grpo_recipes.contract.travels import TRAVELS
 from grpo_recipes.errors import Refusal
-from grpo_recipes.integrity.run_folder import write_integrity
-from grpo_recipes.plan import Plan, to_json
 from grpo_recipes.render.accelerate import accelerate_yaml
 from grpo_recipes.render.deepspeed import deepspeed_json
 from grpo_recipes.render.launch_script import launch_sh, train_sh
 from grpo_recipes.render.slurm import job_sbatch
 
-COPIED_FILES = (
-    "__init__.py",
-    "bounded_json.py",
-    "facts/__init__.py",
-    "facts/prompt_shape.py",
-    "facts/regular_file.py",
-    "folder_files.py",
-    "folder_lock.py",
-    "plan.py",
-    "processes.py",
-    "run_entries.py",
-    "standard_streams.py",
-    "surroundings.py",
-    "terminal.py",
-    "trust/__init__.py",
-    "trust/flow.py",
-    "trust/known_secrets.py",
-    "trust/patterns.py",
-    "trust/redact.py",
-    "trust/redacted_file.py",
-    "trust/secret_names.py",
-    "trust/secret_shapes.py",
-)
-COPIED_PARTS = ("integrity", "rewards", "worker")
 _FIX: dict[int | None, str] = {
     errno.ENOSPC: "make room",
     errno.EDQUOT: "remove files or raise the quota",
@@ -128,11 +105,11 @@ def copy_worker(plan: Plan, worker: Path) -> None:
     package = Path(str(files("grpo_recipes")))
     copy = worker / "grpo_recipes"
     copy.mkdir(parents=True)
-    for file in COPIED_FILES:
-        (copy / file).parent.mkdir(exist_ok=True)
-        shutil.copyfile(package / file, copy / file)
-    for part in COPIED_PARTS:
-        shutil.copytree(package / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    for part in TRAVELS:
+        if (package / part).is_dir():
+            shutil.copytree(package / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+        else:
+            shutil.copyfile(package / part, copy / part)
     starts = ["train.py"] if plan.vllm is None or plan.vllm.server is None else ["train.py", "serve.py"]
     starts += ["meet.py"] if plan.world.num_nodes > 1 else []
     for start in starts:

@@ -2,9 +2,9 @@
 
 import re
 
+from grpo_recipes.contract.plan import Plan, Slurm
 from grpo_recipes.errors import Refusal
 from grpo_recipes.facts.sbatch_options import has_shape, is_allowed
-from grpo_recipes.plan import Plan, Slurm
 from grpo_recipes.render.job import job_of, launch_command, server_command
 from grpo_recipes.render.template import fill
 

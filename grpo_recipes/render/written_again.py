@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from grpo_recipes.contract.files.folder_files import remove
+from grpo_recipes.contract.integrity.run_folder import INTEGRITY_FILE, write_integrity
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.errors import Refusal
-from grpo_recipes.folder_files import remove
-from grpo_recipes.integrity.run_folder import INTEGRITY_FILE, write_integrity
-from grpo_recipes.plan import Plan
 from grpo_recipes.render.run_folder import copy_worker, written_texts
 
 _USER = os.path.join("worker", "user")

@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from grpo_recipes.plan import Plan, PlannedSetting
+from grpo_recipes.contract.plan import Plan, PlannedSetting
+from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.stack_text import end_text
 from grpo_recipes.resolve.known_defects import known_defects
 from grpo_recipes.stack.stack import from_json_value
-from grpo_recipes.trust.redact import redact
 
 SHIMS = "shims."
 

@@ -2,9 +2,9 @@
 
 from typing import Literal
 
+from grpo_recipes.contract.plan import Arguments, Expect
 from grpo_recipes.facts.classified import classified_fields, matters
 from grpo_recipes.facts.expression import Passed, loading_keyword
-from grpo_recipes.plan import Arguments, Expect
 from grpo_recipes.resolve.not_expressed import expressions
 from grpo_recipes.resolve.pin import field_values
 from grpo_recipes.rules.context import Context

@@ -4,10 +4,7 @@ import os
 from collections.abc import Mapping
 
 from grpo_recipes import __version__
-from grpo_recipes.facts.classified import classified_fields
-from grpo_recipes.facts.expression import Expression, Passed, Unsaid
-from grpo_recipes.facts.model_config import lora_parameter_count, parameter_count, read_model_config
-from grpo_recipes.plan import (
+from grpo_recipes.contract.plan import (
     PLAN_FORMAT,
     Evaluation,
     Guards,
@@ -17,6 +14,9 @@ from grpo_recipes.plan import (
     Slurm,
     World,
 )
+from grpo_recipes.facts.classified import classified_fields
+from grpo_recipes.facts.expression import Expression, Passed, Unsaid
+from grpo_recipes.facts.model_config import lora_parameter_count, parameter_count, read_model_config
 from grpo_recipes.resolve.arguments import arguments, expect
 from grpo_recipes.resolve.made_by import made_by
 from grpo_recipes.resolve.not_expressed import expressions

@@ -6,7 +6,7 @@ A file or folder is its digest and a hub repository its commit where both plans 
 import dataclasses
 from typing import Any
 
-from grpo_recipes.plan import Plan, Reward
+from grpo_recipes.contract.plan import Plan, Reward
 
 Values = dict[str, Any]
 # What a digest stands for, and what a plan knows only of files that it could read.

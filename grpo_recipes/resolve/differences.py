@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from grpo_recipes.contract.plan import Plan, PlannedSetting
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
 from grpo_recipes.facts.experiment_groups import GROUPS, group_of
-from grpo_recipes.plan import Plan, PlannedSetting
 from grpo_recipes.resolve.contents import contents
 from grpo_recipes.resolve.effective_batch import SAID_BY, effective_batch
 from grpo_recipes.stack.stack import Stack, from_json_value

@@ -1,6 +1,6 @@
 """What one optimizer step trains on, whichever fields a plan passes for it."""
 
-from grpo_recipes.plan import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.resolve.generation_shape import generation_shape
 
 # What is said here instead of one by one.

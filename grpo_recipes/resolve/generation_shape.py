@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from grpo_recipes.plan import Plan
+from grpo_recipes.contract.plan import Plan
 
 MICRO_BATCH = "GRPOConfig.per_device_train_batch_size"
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from grpo_recipes.contract.travels import TRAVELS
 from grpo_recipes.facts.data_card import WITH_CARDS
 
 PACKAGE = Path(__file__).parents[1]
 RULES = ("facts", "resolve", "rules", "schemas")
-WORKER = ("__init__.py", "plan.py", "processes.py", "rewards", "trust", "worker")
 
 
 @cache
@@ -17,7 +17,7 @@ def made_by() -> dict[str, str]:
     """The digests of this grpo-recipes: of its rules, facts and schemas, and of its worker and rewards; and in which
     way it makes digests of data, since another way is not another experiment.
     """
-    rules, worker = sources_sha256(PACKAGE, RULES), sources_sha256(PACKAGE, WORKER)
+    rules, worker = sources_sha256(PACKAGE, RULES), sources_sha256(PACKAGE, TRAVELS)
     return {"rules": rules, "worker": worker, "digests": WITH_CARDS}
 
 

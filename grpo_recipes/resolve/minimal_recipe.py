@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.finding import Path
-from grpo_recipes.plan import Plan
 from grpo_recipes.resolve.merged_recipe import merged_recipe, recipe_yaml
 from grpo_recipes.resolve.resolve import Resolution, plan_of, resolve_source
 from grpo_recipes.schemas.recipe import Recipe

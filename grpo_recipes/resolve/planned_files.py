@@ -3,6 +3,7 @@
 import hashlib
 import os
 
+from grpo_recipes.contract.plan import Data, Model, Reward, Tokenizer
 from grpo_recipes.facts.data_card import data_folder_content
 from grpo_recipes.facts.digests import READ_FOR_A_PLAN_BYTES, FolderContent, file_content, folder_content, text_sha256
 from grpo_recipes.facts.local_files import data_format, local_path
@@ -10,7 +11,6 @@ from grpo_recipes.facts.model_config import cached_commit
 from grpo_recipes.facts.reward_imports import imported_beside
 from grpo_recipes.facts.tokenizer_files import chat_template_of
 from grpo_recipes.finding import Path
-from grpo_recipes.plan import Data, Model, Reward, Tokenizer
 from grpo_recipes.rules.context import Context
 
 

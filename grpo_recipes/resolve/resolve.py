@@ -21,7 +21,7 @@ from grpo_recipes.stack.stack import Stack
 from grpo_recipes.yaml.compose import Source, compose
 
 if TYPE_CHECKING:
-    from grpo_recipes.plan import Plan
+    from grpo_recipes.contract.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

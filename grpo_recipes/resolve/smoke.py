@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from grpo_recipes.plan import Plan, PlannedSetting
+from grpo_recipes.contract.plan import Plan, PlannedSetting
 from grpo_recipes.resolve.generation_shape import generation_shape
 
 ORIGIN = "--smoke"

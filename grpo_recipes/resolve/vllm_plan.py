@@ -1,6 +1,6 @@
 """Phase 6: how vLLM generates, for the plan."""
 
-from grpo_recipes.plan import Vllm
+from grpo_recipes.contract.plan import Vllm
 from grpo_recipes.resolve.vllm_server_plan import server
 from grpo_recipes.rules.context import Context
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from grpo_recipes.contract.plan import VllmServer
 from grpo_recipes.facts.vllm_server import server_program
-from grpo_recipes.plan import VllmServer
 from grpo_recipes.rules.context import Context
 from grpo_recipes.rules.machines import has_server_node
 from grpo_recipes.rules.own_server import starts_server

@@ -2,8 +2,8 @@
 
 import re
 
+from grpo_recipes.contract.patterns import ask_once
 from grpo_recipes.rewards.completion_text import Completion, completion_text
-from grpo_recipes.trust.patterns import ask_once
 
 SECONDS = 20
 """CPU seconds in which all completions of a batch have to be looked at."""

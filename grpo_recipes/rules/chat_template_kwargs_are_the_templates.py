@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from grpo_recipes.facts.regular_file import read_text
+from grpo_recipes.contract.files.regular_file import read_text
 from grpo_recipes.facts.template import TemplateProblem, template_variables
 from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.nearest import nearest_words

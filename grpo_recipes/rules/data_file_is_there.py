@@ -8,11 +8,11 @@ variable; and one line that is no JSON ends the run with a DatasetGenerationErro
 import os
 from collections.abc import Iterator
 
+from grpo_recipes.contract.files.regular_file import open_regular
+from grpo_recipes.contract.prompt_shape import template_of
 from grpo_recipes.facts.local_files import columns_of, data_format, listed, local_path
 from grpo_recipes.facts.local_rows import first_rows
 from grpo_recipes.facts.path_slips import path_slip
-from grpo_recipes.facts.prompt_shape import template_of
-from grpo_recipes.facts.regular_file import open_regular
 from grpo_recipes.facts.template import TemplateProblem, template_variables
 from grpo_recipes.finding import Finding, Mark, Patch
 from grpo_recipes.rules.context import Context

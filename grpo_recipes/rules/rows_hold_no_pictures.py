@@ -8,7 +8,7 @@ that sees stays as it is, which TRL is made for from 0.20 on (MDL003).
 
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.facts.prompt_shape import PICTURES, has_picture
+from grpo_recipes.contract.prompt_shape import PICTURES, has_picture
 from grpo_recipes.finding import Finding
 from grpo_recipes.rules.columns_are_no_words_of_trl import reads_text_alone
 from grpo_recipes.rules.context import Context

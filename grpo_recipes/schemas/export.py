@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.facts.classified import fields_by_home
 from grpo_recipes.facts.experiment_groups import GROUPS
-from grpo_recipes.plan import Plan
 from grpo_recipes.rewards.catalog import shipped_rewards
 from grpo_recipes.schemas.keys import sections
 from grpo_recipes.schemas.known_values import AUTO, closed_values, trl_properties

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.errors import Refusal
-from grpo_recipes.folder_files import write_whole
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LARGEST_BYTES = 16 * 1024**2

@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from grpo_recipes.bounded_json import parsed
+from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.folder_files import write_whole
+from grpo_recipes.contract.integrity.user_key import NoKey, user_folder
 from grpo_recipes.errors import Refusal
-from grpo_recipes.folder_files import write_whole
-from grpo_recipes.integrity.user_key import NoKey, user_folder
 from grpo_recipes.trust.allowed import locked
 from grpo_recipes.trust.code import CodePart
 from grpo_recipes.trust.own_folder import Identity, NotOwn, identity, own_sha256

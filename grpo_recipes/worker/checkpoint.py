@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.folder_files import remove_tree, rename, status
-from grpo_recipes.integrity.checkpoints import judged_checkpoints
-from grpo_recipes.integrity.digests import Digest
+from grpo_recipes.contract.files.folder_files import remove_tree, rename, status
+from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints
+from grpo_recipes.contract.integrity.digests import Digest
 from grpo_recipes.worker.manifest import own_digests, sync_folder, write_manifest, write_model_manifest
 
 WRITING = "writing"

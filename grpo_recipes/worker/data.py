@@ -8,8 +8,8 @@ from typing import Any
 
 from datasets import Dataset, DatasetDict, load_dataset, load_from_disk
 
-from grpo_recipes.facts.prompt_shape import PICTURES, wrong_prompt
-from grpo_recipes.plan import Data
+from grpo_recipes.contract.plan import Data
+from grpo_recipes.contract.prompt_shape import PICTURES, wrong_prompt
 from grpo_recipes.worker.digest import sha256_of
 from grpo_recipes.worker.stopped import Stopped
 from grpo_recipes.worker.templates import row_renderer

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 from transformers import TrainerCallback
 
-from grpo_recipes.bounded_json import parsed
-from grpo_recipes.folder_files import make_folder, read_bytes, write_whole
-from grpo_recipes.trust.redact import redact_value
+from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.folder_files import make_folder, read_bytes, write_whole
+from grpo_recipes.contract.secrets.redact import redact_value
 from grpo_recipes.worker.evaluation import Judged, changes, evaluate, summary
 from grpo_recipes.worker.metrics import MetricsLog
 from grpo_recipes.worker.planned import Plan

@@ -7,9 +7,9 @@ from typing import Any
 
 from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 
-from grpo_recipes.folder_files import remove_tree, status
-from grpo_recipes.integrity.manifest import MANIFEST, NotWhole, faults, refuse, stated_of_model
-from grpo_recipes.integrity.seal import YOU
+from grpo_recipes.contract.files.folder_files import remove_tree, status
+from grpo_recipes.contract.integrity.manifest import MANIFEST, NotWhole, faults, refuse, stated_of_model
+from grpo_recipes.contract.integrity.seal import YOU
 from grpo_recipes.worker.checkpoint import put_in_place
 from grpo_recipes.worker.manifest import write_model_manifest
 from grpo_recipes.worker.model import trust_remote_code

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any, cast
 
-from grpo_recipes.bounded_json import read_json
+from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.worker.stopped import Stopped
 
 

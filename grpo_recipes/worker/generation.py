@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from transformers import set_seed
 
-from grpo_recipes.plan import Evaluation
+from grpo_recipes.contract.plan import Evaluation
 from grpo_recipes.worker.ends import Ends, tokenizer_of
 from grpo_recipes.worker.library import generation_config, model_for_generation, parsed_response
 from grpo_recipes.worker.random_state import kept_random_state

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.folder_files import read_bytes
+from grpo_recipes.contract.files.folder_files import read_bytes
 
 SAID_EVERY_S = 30.0
 ANSWER_S = 60.0  # to find the mark of machine 0 in a shared folder: a network file system looks again after 30

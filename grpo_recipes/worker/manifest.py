@@ -5,8 +5,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.integrity.digests import Digest, digests_of, sizes_in, sync, sync_folders
-from grpo_recipes.integrity.manifest import MANIFEST, Manifest, checkpoint_text, model_text
+from grpo_recipes.contract.integrity.digests import Digest, digests_of, sizes_in, sync, sync_folders
+from grpo_recipes.contract.integrity.manifest import MANIFEST, Manifest, checkpoint_text, model_text
 
 # What another release of would compute with other bits.
 _PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "deepspeed")

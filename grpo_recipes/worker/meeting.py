@@ -19,10 +19,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from grpo_recipes.folder_files import remove
-from grpo_recipes.folder_lock import holder
-from grpo_recipes.standard_streams import make_steady
-from grpo_recipes.trust.redact import hide_secrets
+from grpo_recipes.contract.files.folder_files import remove
+from grpo_recipes.contract.files.folder_lock import holder
+from grpo_recipes.contract.secrets.redact import hide_secrets
+from grpo_recipes.contract.standard_streams import make_steady
 from grpo_recipes.worker.callers import Callers
 from grpo_recipes.worker.joining import call
 from grpo_recipes.worker.machine import ANSWER_S, MARK, POLL_S, SAID_EVERY_S, Machine, Missing

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from grpo_recipes.bounded_json import parsed
-from grpo_recipes.folder_files import open_to_append, open_to_read, write_whole
-from grpo_recipes.trust.redact import redact_value
+from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.folder_files import open_to_append, open_to_read, write_whole
+from grpo_recipes.contract.secrets.redact import redact_value
 
 _LARGEST = 4 << 30
 _LONGEST_LINE = 16 << 20

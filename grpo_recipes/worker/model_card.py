@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from grpo_recipes.bounded_json import parsed, read_json
-from grpo_recipes.folder_files import read_bytes, remove, write_whole
-from grpo_recipes.trust.redact import redact_value
+from grpo_recipes.contract.files.bounded_json import parsed, read_json
+from grpo_recipes.contract.files.folder_files import read_bytes, remove, write_whole
+from grpo_recipes.contract.secrets.redact import redact_value
 
 CARD_FILE = "README.md"
 SUMMARY_FILE = "run.json"

@@ -25,8 +25,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grpo_recipes.processes import ASKING, process
-from grpo_recipes.trust.redact import hide_secrets
+from grpo_recipes.contract.processes import ASKING, process
+from grpo_recipes.contract.secrets.redact import hide_secrets
 from grpo_recipes.worker.guards import no_progress
 from grpo_recipes.worker.guards.alarm import refusal
 from grpo_recipes.worker.record import Record

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from grpo_recipes.bounded_json import read_json
-from grpo_recipes.integrity.run_folder import plan_fault
-from grpo_recipes.plan import (
+from grpo_recipes.contract.files.bounded_json import read_json
+from grpo_recipes.contract.integrity.run_folder import plan_fault
+from grpo_recipes.contract.plan import (
     PLAN_FORMAT,
     Arguments,
     Data,

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from grpo_recipes.bounded_json import read_json
-from grpo_recipes.folder_files import remove, remove_unfinished, rename, write_whole
-from grpo_recipes.folder_lock import holder, this_launch
-from grpo_recipes.integrity.run_folder import record_fault, record_text
-from grpo_recipes.trust.redact import hide_secrets, redact_value
+from grpo_recipes.contract.files.bounded_json import read_json
+from grpo_recipes.contract.files.folder_files import remove, remove_unfinished, rename, write_whole
+from grpo_recipes.contract.files.folder_lock import holder, this_launch
+from grpo_recipes.contract.integrity.run_folder import record_fault, record_text
+from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
 from grpo_recipes.worker.same_folder import FolderGone, SameFolder
 
 RECORD_FORMAT = 1

@@ -8,8 +8,8 @@ Signals that ask a job to stop reach every process of it: this one ends when the
 import signal
 from collections.abc import Sequence
 
-from grpo_recipes.processes import ASKING
-from grpo_recipes.trust.redacted_file import RedactedFile
+from grpo_recipes.contract.processes import ASKING
+from grpo_recipes.contract.secrets.redacted_file import RedactedFile
 
 
 def main(arguments: Sequence[str]) -> None:

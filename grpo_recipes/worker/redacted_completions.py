@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from grpo_recipes.trust.redact import redact_value
+from grpo_recipes.contract.secrets.redact import redact_value
 
 # Where TRL keeps what its next table will hold: in the first since 0.20, in the other before.
 KEPT_IN = ("_logs", "_textual_logs")

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from grpo_recipes.integrity.checkpoints import judged_checkpoints
-from grpo_recipes.integrity.manifest import WITHOUT_DIGESTS, Manifest
-from grpo_recipes.integrity.pickled import strange_pickles
-from grpo_recipes.integrity.seal import SOMEBODY_ELSE
-from grpo_recipes.integrity.user_key import NoKey, allowed_digests, user_key
+from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints
+from grpo_recipes.contract.integrity.manifest import WITHOUT_DIGESTS, Manifest
+from grpo_recipes.contract.integrity.pickled import strange_pickles
+from grpo_recipes.contract.integrity.seal import SOMEBODY_ELSE
+from grpo_recipes.contract.integrity.user_key import NoKey, allowed_digests, user_key
 from grpo_recipes.worker.manifest import installed
 from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.same_run import changed, experiment

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from grpo_recipes.plan import Reward
+from grpo_recipes.contract.plan import Reward
 from grpo_recipes.worker.answered import Answered
 from grpo_recipes.worker.contained import contained
 from grpo_recipes.worker.stopped import Stopped

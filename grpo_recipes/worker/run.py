@@ -6,12 +6,12 @@ import time
 import traceback
 from pathlib import Path
 
-from grpo_recipes.folder_lock import TRAINING
-from grpo_recipes.integrity.checkpoints import lost_checkpoint
-from grpo_recipes.processes import die_with_parent, launcher_is_gone
-from grpo_recipes.standard_streams import make_steady
-from grpo_recipes.surroundings import settle
-from grpo_recipes.trust.redact import hide_secrets
+from grpo_recipes.contract.files.folder_lock import TRAINING
+from grpo_recipes.contract.integrity.checkpoints import lost_checkpoint
+from grpo_recipes.contract.processes import die_with_parent, launcher_is_gone
+from grpo_recipes.contract.secrets.redact import hide_secrets
+from grpo_recipes.contract.standard_streams import make_steady
+from grpo_recipes.contract.surroundings import settle
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.checkpoint import remove_leftovers
 from grpo_recipes.worker.folder_faults import explained, make_room

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.folder_files import status
+from grpo_recipes.contract.files.folder_files import status
 
 
 class FolderGone(Exception):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from grpo_recipes.bounded_json import read_json
+from grpo_recipes.contract.files.bounded_json import read_json
 
 # Of world, model, data and rewards: what says where something lies, and not what it is.
 _PLACES = ("path", "engine", "num_nodes", "main_process_ip", "main_process_port", "files")

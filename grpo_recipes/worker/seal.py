@@ -12,7 +12,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.folder_files import read_text, write_whole
+from grpo_recipes.contract.files.folder_files import read_text, write_whole
 
 SEAL = "seal"
 _SECRET = re.compile(r"[0-9a-f]{64}")

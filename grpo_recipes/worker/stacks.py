@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from grpo_recipes.folder_files import make_folder, open_to_append
+from grpo_recipes.contract.files.folder_files import make_folder, open_to_append
 
 
 def stacks_file(path: Path) -> int:

@@ -8,8 +8,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from grpo_recipes.processes import ASKING
-from grpo_recipes.terminal import Hangups
+from grpo_recipes.contract.processes import ASKING
+from grpo_recipes.contract.terminal import Hangups
 from grpo_recipes.worker.stopped import EXIT_INTERRUPTED
 
 _POLL_S = 0.05

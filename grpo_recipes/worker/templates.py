@@ -6,7 +6,7 @@ from typing import Any
 from jinja2 import StrictUndefined, Template, pass_context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from grpo_recipes.plan import Data
+from grpo_recipes.contract.plan import Data
 from grpo_recipes.worker.bounded import TooMuch, bounded
 from grpo_recipes.worker.stopped import Stopped
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from accelerate.utils import gather_object
 
-from grpo_recipes.integrity.checkpoints import step_of
+from grpo_recipes.contract.integrity.checkpoints import step_of
 from grpo_recipes.worker.chat_template import stop_at_endless_template
 from grpo_recipes.worker.checkpoint import save_final, save_whole_checkpoints
 from grpo_recipes.worker.checks import as_records, report, run_checks, stop_if_different

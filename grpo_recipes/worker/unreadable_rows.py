@@ -5,8 +5,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.facts.regular_file import open_regular
-from grpo_recipes.plan import Data
+from grpo_recipes.contract.files.regular_file import open_regular
+from grpo_recipes.contract.plan import Data
 from grpo_recipes.worker.stopped import Stopped
 
 _JSON = (".jsonl", ".json")

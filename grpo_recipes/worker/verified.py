@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.plan import Model
+from grpo_recipes.contract.plan import Model
 from grpo_recipes.worker.digest import sha256_of
 from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.record import Record

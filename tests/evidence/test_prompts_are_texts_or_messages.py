@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from library import Library
 
-from grpo_recipes.facts.prompt_shape import wrong_prompt
+from grpo_recipes.contract.prompt_shape import wrong_prompt
 
 pytestmark = pytest.mark.stack
 

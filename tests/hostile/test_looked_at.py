@@ -13,7 +13,7 @@ from hostile_recipes import Attempt, over
 from small_recipe import STACK
 from test_hostile_recipes import command, placed
 
-from grpo_recipes.trust.secret_names import names_a_secret
+from grpo_recipes.contract.secrets.secret_names import names_a_secret
 
 pytestmark = pytest.mark.hostile
 
@@ -104,7 +104,7 @@ def test_a_compiled_copy_is_not_run_in_place_of_its_file(is_found: bool, tmp_pat
         start = [
             sys.executable,
             "-c",
-            f"import sys; sys.path.insert(0, {str(folder / 'worker')!r}); import grpo_recipes.plan",
+            f"import sys; sys.path.insert(0, {str(folder / 'worker')!r}); import grpo_recipes.contract.plan",
         ]
     environment = {**place.environment(), "PYTHON": sys.executable}
     done = subprocess.run(start, env=environment, capture_output=True, text=True, timeout=120)

@@ -9,10 +9,10 @@ from hostile_recipes import Attempt, over
 from small_recipe import STACK
 from test_hostile_recipes import command, placed
 
+from grpo_recipes.contract import patterns
+from grpo_recipes.contract.patterns import ask, ask_once
 from grpo_recipes.facts.module_names import typical_names
 from grpo_recipes.rewards.regex_match import regex_match
-from grpo_recipes.trust import patterns
-from grpo_recipes.trust.patterns import ask, ask_once
 
 MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 NAMES = tuple(

@@ -16,7 +16,7 @@ from hostile_recipes import Attempt
 from test_hostile_recipes import placed
 from test_hostile_runs import TRAINS, run
 
-from grpo_recipes.processes import all_processes
+from grpo_recipes.contract.processes import all_processes
 from grpo_recipes.worker import contained as containing
 from grpo_recipes.worker.answered import FEWEST_CALLS, Answered
 from grpo_recipes.worker.contained import RewardLeft, contained

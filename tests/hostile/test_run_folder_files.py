@@ -16,15 +16,15 @@ from hostile_recipes import Attempt, over
 from small_recipe import STACK
 from test_hostile_recipes import command, placed
 
-from grpo_recipes import run_entries
+from grpo_recipes.contract.files import run_entries
+from grpo_recipes.contract.files.folder_files import make_folder
+from grpo_recipes.contract.files.folder_lock import LAUNCHING, SERVING, TRAINING, Busy, held, holder
+from grpo_recipes.contract.secrets.redacted_file import RedactedFile
 from grpo_recipes.errors import Refusal
-from grpo_recipes.folder_files import make_folder
-from grpo_recipes.folder_lock import LAUNCHING, SERVING, TRAINING, Busy, held, holder
 from grpo_recipes.launch.local import launch
 from grpo_recipes.launch.metrics import read_all, read_new
 from grpo_recipes.launch.slurm_job import submitted_job
 from grpo_recipes.record.run_record import RunRecord, amend_record, read_record, write_record
-from grpo_recipes.trust.redacted_file import RedactedFile
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.checkpoint import put_in_place, remove_leftovers, remove_old
 from grpo_recipes.worker.extension_lock import stop_at_stale_lock

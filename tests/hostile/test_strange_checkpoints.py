@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.integrity.checkpoints import judged_checkpoints
-from grpo_recipes.integrity.manifest import MANIFEST
-from grpo_recipes.integrity.pickled import strange_pickles, unsafe_names
-from grpo_recipes.integrity.seal import sealed
-from grpo_recipes.integrity.user_key import Key, user_key
+from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints
+from grpo_recipes.contract.integrity.manifest import MANIFEST
+from grpo_recipes.contract.integrity.pickled import strange_pickles, unsafe_names
+from grpo_recipes.contract.integrity.seal import sealed
+from grpo_recipes.contract.integrity.user_key import Key, user_key
 from grpo_recipes.worker.manifest import own_digests
 from grpo_recipes.worker.planned import read_plan
 from grpo_recipes.worker.resuming import checkpoint_to_resume

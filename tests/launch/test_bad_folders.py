@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 WRITING = f"""
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from grpo_recipes.folder_lock import TRAINING
+from grpo_recipes.contract.files.folder_lock import TRAINING
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.folder_faults import explained
 from grpo_recipes.worker.metrics import MetricsLog

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from launched_programs import wait_until
 
+from grpo_recipes.contract.files.folder_lock import LAUNCHING, SERVING, TRAINING, Busy, held, holder
 from grpo_recipes.errors import Refusal
-from grpo_recipes.folder_lock import LAUNCHING, SERVING, TRAINING, Busy, held, holder
 from grpo_recipes.launch.local import is_running, launch
 
 MakeFolder = Callable[..., Path]
@@ -236,7 +236,7 @@ def test_a_lock_is_let_go_with_its_block(tmp_path: Path, begin: Begin) -> None:
 LOOKS_AROUND = """
 import sys
 from pathlib import Path
-from grpo_recipes.folder_lock import TRAINING, hold, held
+from grpo_recipes.contract.files.folder_lock import TRAINING, hold, held
 folder = Path(sys.argv[1])
 hold(folder, TRAINING)
 for path in folder.glob(".*"): path.read_bytes()

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from grpo_recipes.plan import (
+from grpo_recipes.contract.plan import (
     Arguments,
     Data,
     Expect,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from render_cases import CASES
 
-from grpo_recipes.plan import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.render.accelerate import accelerate_yaml
 from grpo_recipes.render.deepspeed import deepspeed_json
 from grpo_recipes.render.launch_script import launch_sh

@@ -13,8 +13,8 @@ import pytest
 import small_disks
 from render_cases import CASES
 
+from grpo_recipes.contract.plan import Plan, Reward, to_json
 from grpo_recipes.errors import Refusal
-from grpo_recipes.plan import Plan, Reward, to_json
 from grpo_recipes.render.run_folder import write_run_folder
 
 SINGLE = CASES["single_cpu"]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from render_cases import CASES
 
+from grpo_recipes.contract.plan import Plan, Reward
 from grpo_recipes.errors import Refusal
-from grpo_recipes.plan import Plan, Reward
 from grpo_recipes.render import written_again
 from grpo_recipes.render.run_folder import write_run_folder
 from grpo_recipes.render.written_again import write_again
@@ -55,7 +55,7 @@ def test_a_folder_as_it_was_written_stays_as_it_is(case: str, tmp_path: Path) ->
 
 CHANGED = (
     *("launch.sh", "accelerate.yaml", "deepspeed.json", "train.sh", "job.sbatch", "worker/train.py", "worker/torch.py"),
-    *("worker/grpo_recipes/plan.py", "worker/grpo_recipes/socket.py", "worker/grpo_recipes/rewards/x.so"),
+    *("worker/grpo_recipes/contract/plan.py", "worker/grpo_recipes/socket.py", "worker/grpo_recipes/rewards/x.so"),
     *("worker/serve.py", "worker/meet.py", "worker/sitecustomize.py", "worker/user/r.py", "worker/user/h.py"),
 )
 
@@ -179,7 +179,13 @@ def test_one_that_is_killed_in_between_is_gone_on_with(
     count: int, folder: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = tree(folder)
-    for name in ("launch.sh", "worker/train.py", "worker/grpo_recipes/plan.py", "plan.json", "worker/user/r.py"):
+    for name in (
+        "launch.sh",
+        "worker/train.py",
+        "worker/grpo_recipes/contract/plan.py",
+        "plan.json",
+        "worker/user/r.py",
+    ):
         (folder / name).write_text("old")
     left = [count]
 

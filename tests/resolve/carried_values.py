@@ -4,8 +4,8 @@ from typing import Any
 
 from random_recipes import Values
 
+from grpo_recipes.contract.plan import Plan, PlannedSetting
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.plan import Plan, PlannedSetting
 from grpo_recipes.resolve.field_values import PLAIN
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from grpo_recipes.plan import (
+from grpo_recipes.contract.plan import (
     Arguments,
     Data,
     Expect,
@@ -23,7 +23,7 @@ from grpo_recipes.plan import (
     VllmServer,
     World,
 )
-from grpo_recipes.processes import all_processes
+from grpo_recipes.contract.processes import all_processes
 from grpo_recipes.render.run_folder import write_run_folder
 from grpo_recipes.schemas.guards import Guards as GuardsSection
 from grpo_recipes.worker import train

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from serving_programs import MODEL, lines, marked, served_run, server_pids, wait_until
 
-from grpo_recipes.plan import World
+from grpo_recipes.contract.plan import World
 
 ByHand = Callable[..., "subprocess.Popen[str]"]
 ASKS = "urllib.request.urlopen(url + '/health'); end('completed', 0)"

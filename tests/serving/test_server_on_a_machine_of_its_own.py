@@ -20,7 +20,7 @@ from serving_programs import (
 )
 from two_networks import two_networks
 
-from grpo_recipes.plan import World
+from grpo_recipes.contract.plan import World
 from grpo_recipes.worker.serving import other_machine
 from grpo_recipes.worker.serving.notice import Notice, notice_in, put_up
 from grpo_recipes.worker.serving.port import address_towards

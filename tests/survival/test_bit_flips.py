@@ -11,7 +11,7 @@ import pytest
 from killed_runs import KINDS, LIMIT_S, begun, finished
 from resumed_runs import weights
 
-from grpo_recipes.integrity.verify import verified
+from grpo_recipes.lock.verify import verified
 
 pytestmark = pytest.mark.survival
 STEPS = 6

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import small_disks
 
-from grpo_recipes.errors import Refusal
-from grpo_recipes.plan import (
+from grpo_recipes.contract.plan import (
     CODE_OF,
     Arguments,
     Data,
@@ -25,6 +24,7 @@ from grpo_recipes.plan import (
     VllmServer,
     World,
 )
+from grpo_recipes.errors import Refusal
 from grpo_recipes.schemas.guards import Guards as GuardsSection
 from grpo_recipes.trust.allowed import allow, allowed_file, is_allowed
 from grpo_recipes.trust.code import CodePart, code_parts, not_allowed, refusal, resolve_allowed

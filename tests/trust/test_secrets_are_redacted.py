@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from grpo_recipes.contract.secrets.redact import redact, redact_value
 from grpo_recipes.launch.redacted_log import redacted_log
-from grpo_recipes.trust.redact import redact, redact_value
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from worker_runs import Changes, Trained, environment, plan_of, planned_data, record
 
+from grpo_recipes.contract.travels import TRAVELS
+
 PACKAGE = Path(__file__).resolve().parents[2] / "grpo_recipes"
 CHARACTERS = "0123456789+=abcdefghijklmnopqrstuvwxyz"
 TEMPLATE = (
@@ -103,19 +105,12 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
     def make(plan: Changes, name: str = "run", user: dict[str, str] | None = None) -> Path:
         folder = tmp_path / name
         copy = folder / "worker" / "grpo_recipes"
-        for part in ("worker", "rewards", "integrity"):
-            shutil.copytree(PACKAGE / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(PACKAGE / "__init__.py", copy)
-        shutil.copy(PACKAGE / "plan.py", copy)
-        shutil.copy(PACKAGE / "processes.py", copy)
-        shutil.copy(PACKAGE / "folder_lock.py", copy)
-        shutil.copy(PACKAGE / "folder_files.py", copy)
-        shutil.copy(PACKAGE / "bounded_json.py", copy)
-        shutil.copy(PACKAGE / "run_entries.py", copy)
-        (copy / "facts").mkdir()
-        for file in ("__init__.py", "prompt_shape.py", "regular_file.py"):
-            shutil.copy(PACKAGE / "facts" / file, copy / "facts")
-        shutil.copytree(PACKAGE / "trust", copy / "trust", ignore=shutil.ignore_patterns("__pycache__"))
+        copy.mkdir(parents=True)
+        for part in TRAVELS:
+            if (PACKAGE / part).is_dir():
+                shutil.copytree(PACKAGE / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(PACKAGE / part, copy / part)
         shutil.copy(PACKAGE / "worker" / "train.py", folder / "worker")
         (folder / "worker" / "user").mkdir()
         for file, text in (user or {}).items():

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from worker_runs import Changes, planned_data
 
-from grpo_recipes.integrity.checkpoints import judged_checkpoints
-from grpo_recipes.integrity.manifest import MANIFEST, UNFINISHED
-from grpo_recipes.integrity.seal import sealed
+from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints
+from grpo_recipes.contract.integrity.manifest import MANIFEST, UNFINISHED
+from grpo_recipes.contract.integrity.seal import sealed
 from grpo_recipes.trust.allowed import allow
 from grpo_recipes.worker.checkpoint import (
     latest_checkpoint,

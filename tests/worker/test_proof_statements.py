@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from worker_runs import plan_of
 
-from grpo_recipes.plan import Arguments, Data, Evaluation, Expect, Guards, Model, Tokenizer, World
+from grpo_recipes.contract.plan import Arguments, Data, Evaluation, Expect, Guards, Model, Tokenizer, World
 from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.proofs import (
     catalog,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from worker_runs import planned_reward
 
-from grpo_recipes.plan import Reward
+from grpo_recipes.contract.plan import Reward
 from grpo_recipes.worker.reward_faults import explained_reward, stop_at_no_numbers
 from grpo_recipes.worker.reward_functions import load_rewards
 from grpo_recipes.worker.stopped import Stopped

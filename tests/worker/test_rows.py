@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from worker_runs import planned_data
 
-from grpo_recipes.plan import Data
+from grpo_recipes.contract.plan import Data
 from grpo_recipes.worker.stopped import Stopped
 
 pytestmark = pytest.mark.stack

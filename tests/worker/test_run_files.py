@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import small_disks
 
-from grpo_recipes.folder_files import write_whole
+from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.worker.metrics import MetricsLog
 from grpo_recipes.worker.record import RESERVE_FILE, Record
 from grpo_recipes.worker.same_folder import FolderGone

@@ -7,7 +7,7 @@ import time
 import pytest
 from worker_runs import planned_data
 
-from grpo_recipes.plan import Data
+from grpo_recipes.contract.plan import Data
 from grpo_recipes.worker.stopped import Stopped
 from grpo_recipes.worker.templates import row_renderer
 

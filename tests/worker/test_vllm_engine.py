@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from test_proof_statements import planned
 
-from grpo_recipes.plan import Model, Vllm
+from grpo_recipes.contract.plan import Model, Vllm
 from grpo_recipes.worker.planned import Plan
 
 pytestmark = pytest.mark.stack

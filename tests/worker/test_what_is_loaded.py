@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from worker_runs import Changes
 
+from grpo_recipes.contract.integrity.digests import digests_of, sizes_in
+from grpo_recipes.contract.integrity.manifest import MANIFEST, as_json
+from grpo_recipes.contract.integrity.seal import opened, sealed
+from grpo_recipes.contract.integrity.user_key import Key
+from grpo_recipes.contract.plan import CODE_OF, Data
 from grpo_recipes.facts.model_code import code_files
-from grpo_recipes.integrity.digests import digests_of, sizes_in
-from grpo_recipes.integrity.manifest import MANIFEST, as_json
-from grpo_recipes.integrity.seal import opened, sealed
-from grpo_recipes.integrity.user_key import Key
-from grpo_recipes.plan import CODE_OF, Data
 from grpo_recipes.worker.planned import Plan, read_plan
 from grpo_recipes.worker.stopped import Stopped
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.plan import Guards, World
+from grpo_recipes.contract.plan import Guards, World
 from grpo_recipes.schemas.guards import Guards as GuardsSection
 
 LORA = {

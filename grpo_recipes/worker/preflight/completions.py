@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grpo_recipes.plan import Reward
+from grpo_recipes.contract.plan import Reward
 from grpo_recipes.worker.preflight.reward_seen import EMPTY, GOLD, GOLD_IN_TAGS, NOISE, OTHER, WORDS
 from grpo_recipes.worker.preflight.seen import prompt_as_text
 

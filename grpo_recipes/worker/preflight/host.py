@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from grpo_recipes.plan import Reward
+from grpo_recipes.contract.plan import Reward
 from grpo_recipes.worker.preflight.outcome import called, loading_failed, parameters_of
 from grpo_recipes.worker.reward_functions import load_rewards
 

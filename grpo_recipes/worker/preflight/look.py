@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.plan import Data
+from grpo_recipes.contract.plan import Data
 from grpo_recipes.worker.data import loaded_rows, rendered_rows
 from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.preflight.calling import tried

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.plan import Reward
+from grpo_recipes.contract.plan import Reward
 from grpo_recipes.worker.contained import RewardLeft
 
 NUMBERS = (float, int, bool)

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from grpo_recipes.bounded_json import read_json
-from grpo_recipes.folder_files import write_whole
+from grpo_recipes.contract.files.bounded_json import read_json
+from grpo_recipes.contract.files.folder_files import write_whole
 
 NOTICE_FILE = "vllm_server.json"
 State = Literal["starting", "up", "failed", "lost", "stopped", "done"]

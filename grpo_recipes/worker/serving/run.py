@@ -9,10 +9,10 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from grpo_recipes import processes
-from grpo_recipes.folder_lock import SERVING
-from grpo_recipes.plan import VllmServer
-from grpo_recipes.standard_streams import make_steady
+from grpo_recipes.contract import processes
+from grpo_recipes.contract.files.folder_lock import SERVING
+from grpo_recipes.contract.plan import VllmServer
+from grpo_recipes.contract.standard_streams import make_steady
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.folder_faults import explained
 from grpo_recipes.worker.planned import Plan, model_path, model_revision, read_plan

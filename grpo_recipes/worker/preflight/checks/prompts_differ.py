@@ -10,7 +10,7 @@ Example: all 500 prompts are equal
 
 from collections.abc import Iterator
 
-from grpo_recipes.facts.prompt_shape import wrong_prompt
+from grpo_recipes.contract.prompt_shape import wrong_prompt
 from grpo_recipes.worker.preflight.fault import Fault, cut, listed
 from grpo_recipes.worker.preflight.seen import Rows, Seen, prompt_as_text
 

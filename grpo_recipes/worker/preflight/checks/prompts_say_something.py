@@ -12,7 +12,7 @@ Source: trl 1.16.0 data_utils.py (is_conversational).
 
 from collections.abc import Iterator
 
-from grpo_recipes.facts.prompt_shape import template_of, wrong_prompt
+from grpo_recipes.contract.prompt_shape import template_of, wrong_prompt
 from grpo_recipes.worker.preflight.fault import Fault, listed
 from grpo_recipes.worker.preflight.seen import Rows, Seen, content_of
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from made_folders import as_an_older_one_wrote_it, older_manifest, run_folder
 
-from grpo_recipes.integrity.manifest import MANIFEST
-from grpo_recipes.integrity.run_folder import record_text, write_integrity
-from grpo_recipes.integrity.seal import sealed
-from grpo_recipes.integrity.user_key import Key
-from grpo_recipes.integrity.verify import verified
+from grpo_recipes.contract.integrity.manifest import MANIFEST
+from grpo_recipes.contract.integrity.run_folder import record_text, write_integrity
+from grpo_recipes.contract.integrity.seal import sealed
+from grpo_recipes.contract.integrity.user_key import Key
+from grpo_recipes.lock.verify import verified
 from grpo_recipes.worker.manifest import write_manifest, write_model_manifest
 
 Damage = Callable[[Path], object]
@@ -102,7 +102,7 @@ DAMAGES: dict[str, tuple[Damage, str, str]] = {
         f"a bit of {name}": (flipped(name), name, "changed")
         for name in (
             *("plan.json", "recipe.yaml", "accelerate.yaml", "deepspeed.json", "launch.sh", "worker/train.py"),
-            *("worker/user/rewards.py", "worker/grpo_recipes/integrity/seal.py", "run.json", "integrity.json"),
+            *("worker/user/rewards.py", "worker/grpo_recipes/contract/integrity/seal.py", "run.json", "integrity.json"),
             *("final/model.safetensors", "final/config.json", "extended_model/model.safetensors"),
             *(f"{LAST}/{name}" for name in ("model.safetensors", "optimizer.pt", "rng_state.pth", "config.json")),
             *(f"{LAST}/{name}" for name in ("trainer_state.json", "grpo_run_0.json", "latest", "zero_to_fp32.py")),

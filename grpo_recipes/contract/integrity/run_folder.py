@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.folder_files import read_text, write_whole
-from grpo_recipes.integrity.digests import Digest, digests_of, sizes_in
-from grpo_recipes.integrity.manifest import as_digests, as_json, fault_of
-from grpo_recipes.integrity.seal import Damaged, Opened, Unsealed, opened, sealed
+from grpo_recipes.contract.files.folder_files import read_text, write_whole
+from grpo_recipes.contract.integrity.digests import Digest, digests_of, sizes_in
+from grpo_recipes.contract.integrity.manifest import as_digests, as_json, fault_of
+from grpo_recipes.contract.integrity.seal import Damaged, Opened, Unsealed, opened, sealed
 
 INTEGRITY_FILE = "integrity.json"
 INTEGRITY_FORMAT = 1
 PLAN_FILE, RECORD_FILE = "plan.json", "run.json"
 PLANNED = ("recipe.yaml", PLAN_FILE, "accelerate.yaml", "deepspeed.json", "launch.sh", "train.sh", "job.sbatch")
 _PURPOSE, _RECORD = "run folder", "run record"
-# A part of the worker that only copies have whose folder has digests.
-_THIS_PART = Path("worker", "grpo_recipes", "integrity")
+# A part of the worker that only copies have whose folder has digests, here and where it was at first.
+_THIS_PARTS = tuple(Path("worker", "grpo_recipes", *place) for place in (("contract", "integrity"), ("integrity",)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ def read_integrity(folder: Path) -> Written | None:
 
 def is_lost(folder: Path) -> bool:
     """Whether a run folder had an integrity.json and has none; one that an older grpo-run wrote never had any."""
-    return (folder / _THIS_PART).is_dir() and not (folder / INTEGRITY_FILE).exists()
+    has_digests = any((folder / part).is_dir() for part in _THIS_PARTS)
+    return has_digests and not (folder / INTEGRITY_FILE).exists()
 
 
 def plan_fault(folder: Path) -> str | None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.bounded_json import read_json
-from grpo_recipes.folder_files import read_text
-from grpo_recipes.integrity.manifest import Manifest, NotWhole, faults, refuse, stated
+from grpo_recipes.contract.files.bounded_json import read_json
+from grpo_recipes.contract.files.folder_files import read_text
+from grpo_recipes.contract.integrity.manifest import Manifest, NotWhole, faults, refuse, stated
 
 _MOST_DIGITS = 18
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from grpo_recipes.bounded_json import read_json
+from grpo_recipes.contract.files.bounded_json import read_json
 
 KEY_FILE = "key"
 _KEY = re.compile(rb"[0-9a-f]{64}\n")

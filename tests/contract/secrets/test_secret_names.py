@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from grpo_recipes.trust.secret_names import names_a_secret
+from grpo_recipes.contract.secrets.secret_names import names_a_secret
 
 ORDINARY = """
 TOKENIZERS_PARALLELISM KEYBOARD KEYBOARD_LAYOUT MAX_TOKENS PAD_TOKEN_ID EOS_TOKEN BOS_TOKEN_ID UNK_TOKEN

@@ -21,8 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from grpo_recipes.bounded_json import parsed
-from grpo_recipes.folder_files import open_in_place, remove, status
+from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.folder_files import open_in_place, remove, status
 
 TRAINING = ".training.lock"  # rank 0 has it
 SERVING = ".serving.lock"  # the process that starts the vLLM server has it

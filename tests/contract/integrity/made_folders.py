@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from grpo_recipes.integrity.manifest import MANIFEST
-from grpo_recipes.integrity.run_folder import record_text, write_integrity
+from grpo_recipes.contract.integrity.manifest import MANIFEST
+from grpo_recipes.contract.integrity.run_folder import record_text, write_integrity
 from grpo_recipes.worker.manifest import write_manifest, write_model_manifest
 
 STATE = {
@@ -50,7 +50,7 @@ def run_folder(place: Path, *, deepspeed: bool = False) -> Path:
     for name in ("recipe.yaml", "plan.json", "accelerate.yaml", "deepspeed.json", "launch.sh"):
         folder.mkdir(exist_ok=True)
         (folder / name).write_text(f"{{{json.dumps(name)}: 1}}\n")
-    for name in ("train.py", "grpo_recipes/integrity/seal.py", "user/rewards.py"):
+    for name in ("train.py", "grpo_recipes/contract/integrity/seal.py", "user/rewards.py"):
         (folder / "worker" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "worker" / name).write_text(f"# {name}\n")
     write_integrity(folder)
@@ -75,9 +75,9 @@ def as_an_older_one_wrote_it(folder: Path) -> None:
     for model in ("final", "extended_model"):
         (folder / model / MANIFEST).unlink(missing_ok=True)
     (folder / "integrity.json").unlink()
-    for file in (folder / "worker" / "grpo_recipes" / "integrity").iterdir():
+    for file in (folder / "worker" / "grpo_recipes" / "contract" / "integrity").iterdir():
         file.unlink()
-    (folder / "worker" / "grpo_recipes" / "integrity").rmdir()
+    (folder / "worker" / "grpo_recipes" / "contract" / "integrity").rmdir()
     record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     del record["seal"]
     (folder / "run.json").write_text(json.dumps(record))

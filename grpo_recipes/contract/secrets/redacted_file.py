@@ -3,10 +3,10 @@
 import os
 from pathlib import Path
 
-from grpo_recipes.folder_files import open_to_append
-from grpo_recipes.trust.flow import Flow
-from grpo_recipes.trust.redact import cut_out, secret_spans
-from grpo_recipes.trust.secret_shapes import LONGEST_KEY_BLOCK, Span, open_key_block
+from grpo_recipes.contract.files.folder_files import open_to_append
+from grpo_recipes.contract.secrets.flow import Flow
+from grpo_recipes.contract.secrets.redact import cut_out, secret_spans
+from grpo_recipes.contract.secrets.secret_shapes import LONGEST_KEY_BLOCK, Span, open_key_block
 
 _LONGEST_LINE = 1 << 20
 _KEPT_OF_A_LINE = 1 << 17

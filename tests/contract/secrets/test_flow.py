@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.trust import redacted_file
-from grpo_recipes.trust.flow import BYTES_PER_SECOND, Flow
-from grpo_recipes.trust.redacted_file import RedactedFile
+from grpo_recipes.contract.secrets import redacted_file
+from grpo_recipes.contract.secrets.flow import BYTES_PER_SECOND, Flow
+from grpo_recipes.contract.secrets.redacted_file import RedactedFile
 
 BURST = 1 << 20
 

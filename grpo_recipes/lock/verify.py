@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grpo_recipes.integrity.checkpoints import judged_checkpoints, lost_checkpoint
-from grpo_recipes.integrity.digests import Digest, sizes_in
-from grpo_recipes.integrity.manifest import (
+from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints, lost_checkpoint
+from grpo_recipes.contract.integrity.digests import Digest, sizes_in
+from grpo_recipes.contract.integrity.manifest import (
     MANIFEST,
     WITHOUT_DIGESTS,
     Fault,
@@ -16,14 +16,14 @@ from grpo_recipes.integrity.manifest import (
     stated,
     stated_of_model,
 )
-from grpo_recipes.integrity.run_folder import (
+from grpo_recipes.contract.integrity.run_folder import (
     INTEGRITY_FILE,
     RECORD_FILE,
     is_lost,
     opened_record,
     read_integrity,
 )
-from grpo_recipes.integrity.seal import Damaged
+from grpo_recipes.contract.integrity.seal import Damaged
 
 MODELS = ("final", "extended_model")
 # Written before the run began, with all that lies in it; nothing may be added.

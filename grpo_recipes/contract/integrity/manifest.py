@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from grpo_recipes.bounded_json import parsed
-from grpo_recipes.folder_files import read_text, status
-from grpo_recipes.integrity.digests import Digest, digest_of, most_threads, sizes_in
-from grpo_recipes.integrity.seal import NOBODY, Damaged, opened, sealed
+from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.folder_files import read_text, status
+from grpo_recipes.contract.integrity.digests import Digest, digest_of, most_threads, sizes_in
+from grpo_recipes.contract.integrity.seal import NOBODY, Damaged, opened, sealed
 
 MANIFEST = "grpo_run.json"
 MANIFEST_FORMAT, MODEL_FORMAT = 2, 1

@@ -14,7 +14,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import cast
 
-from grpo_recipes.folder_files import open_to_read, walk
+from grpo_recipes.contract.files.folder_files import open_to_read, walk
 
 _MOST_THREADS = 8
 # What file managers and network file systems leave behind, and nothing reads.

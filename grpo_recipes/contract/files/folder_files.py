@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from grpo_recipes.facts.regular_file import NotRegular, kind
+from grpo_recipes.contract.files.regular_file import NotRegular, kind
 
 LARGEST = 64 << 20
 """Bytes that are read at once where nobody says how many."""

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes import folder_files
-from grpo_recipes.bounded_json import parsed, read_json
-from grpo_recipes.facts.regular_file import NotRegular
+from grpo_recipes.contract.files import folder_files
+from grpo_recipes.contract.files.bounded_json import parsed, read_json
+from grpo_recipes.contract.files.regular_file import NotRegular
 
 SECRET = b"what lies outside"
 

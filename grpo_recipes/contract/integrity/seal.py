@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from grpo_recipes.bounded_json import parsed
-from grpo_recipes.integrity.user_key import Key, NoKey, user_key
+from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.integrity.user_key import Key, NoKey, user_key
 
 _SEAL = ',\n  "seal": '
 _END = "\n}\n"

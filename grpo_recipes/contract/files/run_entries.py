@@ -9,8 +9,8 @@ import os
 import stat
 from pathlib import Path
 
-from grpo_recipes.facts.regular_file import NotRegular, kind
-from grpo_recipes.folder_files import names, status, walk
+from grpo_recipes.contract.files.folder_files import names, status, walk
+from grpo_recipes.contract.files.regular_file import NotRegular, kind
 
 FILES = (
     "plan.json",

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from grpo_recipes.integrity.digests import Digest, digests_of
-from grpo_recipes.integrity.manifest import Manifest
-from grpo_recipes.integrity.seal import YOU
+from grpo_recipes.contract.integrity.digests import Digest, digests_of
+from grpo_recipes.contract.integrity.manifest import Manifest
+from grpo_recipes.contract.integrity.seal import YOU
 
 KIND = "pickles of a checkpoint"
 # Read as what they are, or not at all; zero_to_fp32.py is there for people, and training_args.bin nobody reads.

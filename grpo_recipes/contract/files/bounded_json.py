@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from grpo_recipes.folder_files import LARGEST, read_bytes
+from grpo_recipes.contract.files.folder_files import LARGEST, read_bytes
 
 DEEPEST = 64
 _LONGEST_NUMBER = 100

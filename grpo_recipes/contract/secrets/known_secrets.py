@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from grpo_recipes.trust.secret_names import names_a_secret
+from grpo_recipes.contract.secrets.secret_names import names_a_secret
 
 _SHORTEST = 8
 """Letters from which on a value is hidden wherever it stands, also within a word."""

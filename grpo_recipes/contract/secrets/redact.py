@@ -3,8 +3,8 @@
 import re
 from functools import cache
 
-from grpo_recipes.trust.known_secrets import KnownSecrets, known_secrets
-from grpo_recipes.trust.secret_shapes import Span, beside_spans, certain_spans
+from grpo_recipes.contract.secrets.known_secrets import KnownSecrets, known_secrets
+from grpo_recipes.contract.secrets.secret_shapes import Span, beside_spans, certain_spans
 
 HIDDEN = "<redacted>"
 _HIDDEN = HIDDEN.encode()

@@ -1,0 +1,1 @@
+"""What planner and run folder share, with the standard library alone; the folder is copied whole into each run."""
