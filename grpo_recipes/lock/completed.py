@@ -70,7 +70,7 @@ def _whole(plan: Plan, is_pinned: bool) -> Plan:
 
 
 def expected(plan: Plan) -> dict[str, object]:
-    """What the worker must find, by the keys of worker/verified.py, as far as the plan knows it for certain."""
+    """What the worker must find, by the keys of worker/trainer/verified.py, as far as the plan knows it for certain."""
     held_out = None if plan.evaluation is None else plan.evaluation.data.rows
     own_template = plan.tokenizer.chat_template_path is None
     known = {

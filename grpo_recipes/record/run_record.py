@@ -24,7 +24,7 @@ class RunRecord:
     evaluation: {"before", "after", "examples"}.
     vllm_server: {"restarts"}: each with time, step and how the server of the run died; None without one.
     metrics: figures of the whole run. final, checkpoint: folders, relative to the run folder or absolute.
-    verified: what the worker found of data, model and template before the launch; see worker/verified.py.
+    verified: what the worker found of data, model and template before the launch; see worker/trainer/verified.py.
     train_cpu_s: CPU seconds of all training threads of this process; train_wall_s: seconds by the clock.
     """
 

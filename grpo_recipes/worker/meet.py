@@ -13,8 +13,8 @@ import grpo_recipes  # noqa: F401
 
 del sys.path[0]
 
-from grpo_recipes.worker.machine import Machine
-from grpo_recipes.worker.meeting import meet
+from grpo_recipes.worker.machines.machine import Machine
+from grpo_recipes.worker.machines.meeting import meet
 
 if __name__ == "__main__":
     end = sys.argv.index("--")

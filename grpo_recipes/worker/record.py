@@ -13,7 +13,7 @@ from grpo_recipes.contract.files.folder_files import remove, remove_unfinished, 
 from grpo_recipes.contract.files.folder_lock import holder, this_launch
 from grpo_recipes.contract.integrity.run_folder import record_fault, record_text
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
-from grpo_recipes.worker.same_folder import FolderGone, SameFolder
+from grpo_recipes.worker.checkpoints.same_folder import FolderGone, SameFolder
 
 RECORD_FORMAT = 1
 DAMAGED_FILE = "run.json.damaged"

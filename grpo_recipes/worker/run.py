@@ -13,20 +13,13 @@ from grpo_recipes.contract.secrets.redact import hide_secrets
 from grpo_recipes.contract.standard_streams import make_steady
 from grpo_recipes.contract.surroundings import settle
 from grpo_recipes.worker.begin import begin
-from grpo_recipes.worker.checkpoint import remove_leftovers
-from grpo_recipes.worker.folder_faults import explained, make_room
-from grpo_recipes.worker.leaving import leave_soon
-from grpo_recipes.worker.looked_on import LookedOn
-from grpo_recipes.worker.lost_peer import lost_peer
+from grpo_recipes.worker.checkpoints.checkpoint import remove_leftovers
+from grpo_recipes.worker.checkpoints.resuming import checkpoint_to_resume, why_unsigned
 from grpo_recipes.worker.planned import Plan, read_plan, stop_at_changed_plan
 from grpo_recipes.worker.quiet import quiet_libraries
 from grpo_recipes.worker.record import Record
-from grpo_recipes.worker.resuming import checkpoint_to_resume, why_unsigned
-from grpo_recipes.worker.reward_faults import explained_reward
-from grpo_recipes.worker.reward_functions import check_reward_files
 from grpo_recipes.worker.serving.other_machine import loss_of_server, wait_for_server
 from grpo_recipes.worker.serving.problem import ServerProblem
-from grpo_recipes.worker.stop_request import StopRequest
 from grpo_recipes.worker.stopped import (
     EXIT_DONE,
     EXIT_FAILED,
@@ -34,7 +27,14 @@ from grpo_recipes.worker.stopped import (
     EXIT_STOPPED,
     Stopped,
 )
-from grpo_recipes.worker.verified import check_model_files
+from grpo_recipes.worker.survival.folder_faults import explained, make_room
+from grpo_recipes.worker.survival.leaving import leave_soon
+from grpo_recipes.worker.survival.looked_on import LookedOn
+from grpo_recipes.worker.survival.lost_peer import lost_peer
+from grpo_recipes.worker.survival.stop_request import StopRequest
+from grpo_recipes.worker.trainer.reward_faults import explained_reward
+from grpo_recipes.worker.trainer.reward_functions import check_reward_files
+from grpo_recipes.worker.trainer.verified import check_model_files
 
 # One that failed writes it down before its connections close; a folder of several machines shows that a moment later.
 OTHERS_SAY_WHY_S = 5.0

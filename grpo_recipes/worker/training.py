@@ -8,43 +8,43 @@ from typing import Any
 from accelerate.utils import gather_object
 
 from grpo_recipes.contract.integrity.checkpoints import step_of
-from grpo_recipes.worker.chat_template import stop_at_endless_template
-from grpo_recipes.worker.checkpoint import save_final, save_whole_checkpoints
-from grpo_recipes.worker.checks import as_records, report, run_checks, stop_if_different
-from grpo_recipes.worker.contained import trains_here
-from grpo_recipes.worker.data import prepared_rows, without_cache
-from grpo_recipes.worker.ended import EndedShares
-from grpo_recipes.worker.evaluation_callback import EvaluationCallback
-from grpo_recipes.worker.extended_model import write_extended_model
-from grpo_recipes.worker.extension_lock import stop_at_stale_lock
-from grpo_recipes.worker.generation_file import set_aside
-from grpo_recipes.worker.guard_callback import GuardCallback
-from grpo_recipes.worker.looked_on import LookedOn
-from grpo_recipes.worker.metrics import MetricsLog
-from grpo_recipes.worker.model import build_trainer, training_arguments, trust_remote_code
-from grpo_recipes.worker.model_card import hand_over
+from grpo_recipes.worker.callbacks.evaluation_callback import EvaluationCallback
+from grpo_recipes.worker.callbacks.guard_callback import GuardCallback
+from grpo_recipes.worker.callbacks.metrics import MetricsLog
+from grpo_recipes.worker.callbacks.progress import ProgressLines
+from grpo_recipes.worker.callbacks.proof_callback import ProofCallback
+from grpo_recipes.worker.callbacks.stop_callback import StopCallback
+from grpo_recipes.worker.checkpoints.checkpoint import save_final, save_whole_checkpoints
+from grpo_recipes.worker.checkpoints.model_card import hand_over
+from grpo_recipes.worker.checkpoints.resumed_epochs import ResumedEpochs
+from grpo_recipes.worker.checkpoints.resuming import agreed_checkpoint
+from grpo_recipes.worker.checkpoints.run_state import RunState, Trained, told_until
+from grpo_recipes.worker.checkpoints.same_folder import check_before_saving
+from grpo_recipes.worker.checkpoints.same_run import experiment
+from grpo_recipes.worker.completions.ended import EndedShares
+from grpo_recipes.worker.completions.redacted_completions import redact_completions
+from grpo_recipes.worker.data.chat_template import stop_at_endless_template
+from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
 from grpo_recipes.worker.planned import Plan, extended_model_folder
-from grpo_recipes.worker.planned_code import run_only_planned_code
-from grpo_recipes.worker.progress import ProgressLines
-from grpo_recipes.worker.proof_callback import ProofCallback
 from grpo_recipes.worker.record import Record
-from grpo_recipes.worker.redacted_completions import redact_completions
-from grpo_recipes.worker.resumed_epochs import ResumedEpochs
-from grpo_recipes.worker.resuming import agreed_checkpoint
-from grpo_recipes.worker.reward_faults import stop_at_no_numbers
-from grpo_recipes.worker.reward_functions import load_rewards
-from grpo_recipes.worker.run_state import RunState, Trained, told_until
-from grpo_recipes.worker.same_folder import check_before_saving
-from grpo_recipes.worker.same_run import experiment
-from grpo_recipes.worker.seeds import SeedEachStep
 from grpo_recipes.worker.serving.address import check_other_server
 from grpo_recipes.worker.shims.catalog import apply_before_trainer, apply_on_trainer
-from grpo_recipes.worker.stop_callback import StopCallback
-from grpo_recipes.worker.stop_request import StopRequest
 from grpo_recipes.worker.stopped import Stopped
-from grpo_recipes.worker.verified import seen_in_trainer, stop_if_not_found
+from grpo_recipes.worker.survival.extension_lock import stop_at_stale_lock
+from grpo_recipes.worker.survival.looked_on import LookedOn
+from grpo_recipes.worker.survival.stop_request import StopRequest
+from grpo_recipes.worker.survival.waiting import wait_as_planned
+from grpo_recipes.worker.trainer.checks import as_records, report, run_checks, stop_if_different
+from grpo_recipes.worker.trainer.contained import trains_here
+from grpo_recipes.worker.trainer.extended_model import write_extended_model
+from grpo_recipes.worker.trainer.generation_file import set_aside
+from grpo_recipes.worker.trainer.model import build_trainer, training_arguments, trust_remote_code
+from grpo_recipes.worker.trainer.planned_code import run_only_planned_code
+from grpo_recipes.worker.trainer.reward_faults import stop_at_no_numbers
+from grpo_recipes.worker.trainer.reward_functions import load_rewards
+from grpo_recipes.worker.trainer.seeds import SeedEachStep
+from grpo_recipes.worker.trainer.verified import seen_in_trainer, stop_if_not_found
 from grpo_recipes.worker.vllm.engine import close_engine
-from grpo_recipes.worker.waiting import wait_as_planned
 
 
 def run_training(

@@ -26,16 +26,16 @@ from grpo_recipes.launch.metrics import read_all, read_new
 from grpo_recipes.launch.slurm_job import submitted_job
 from grpo_recipes.record.run_record import RunRecord, amend_record, read_record, write_record
 from grpo_recipes.worker.begin import begin
-from grpo_recipes.worker.checkpoint import put_in_place, remove_leftovers, remove_old
-from grpo_recipes.worker.extension_lock import stop_at_stale_lock
-from grpo_recipes.worker.job_end import after
-from grpo_recipes.worker.metrics import MetricsLog
+from grpo_recipes.worker.callbacks.metrics import MetricsLog
+from grpo_recipes.worker.checkpoints.checkpoint import put_in_place, remove_leftovers, remove_old
 from grpo_recipes.worker.planned import read_plan
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.serving.notice import Notice, notice_in, put_up
 from grpo_recipes.worker.serving.story import Story
-from grpo_recipes.worker.stacks import stacks_file
 from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker.survival.extension_lock import stop_at_stale_lock
+from grpo_recipes.worker.survival.job_end import after
+from grpo_recipes.worker.survival.stacks import stacks_file
 
 pytestmark = pytest.mark.hostile
 

@@ -18,8 +18,8 @@ from test_hostile_runs import TRAINS, run
 from grpo_recipes.finding import Finding
 from grpo_recipes.launch.progress import PlainProgress, TerminalProgress
 from grpo_recipes.report.findings_text import finding_text
-from grpo_recipes.worker.model_card import _cell, _plain
-from grpo_recipes.worker.redacted_completions import redact_completions
+from grpo_recipes.worker.checkpoints.model_card import _cell, _plain
+from grpo_recipes.worker.completions.redacted_completions import redact_completions
 
 PACKAGE = Path(__file__).parents[2] / "grpo_recipes"
 SECRET_SHAPE = "ghp_q7ZpX2mK9vLtR4sWcB8nYd3F0123"

@@ -19,9 +19,9 @@ from grpo_recipes.contract.integrity.manifest import MANIFEST
 from grpo_recipes.contract.integrity.pickled import strange_pickles, unsafe_names
 from grpo_recipes.contract.integrity.seal import sealed
 from grpo_recipes.contract.integrity.user_key import Key, user_key
-from grpo_recipes.worker.manifest import own_digests
+from grpo_recipes.worker.checkpoints.manifest import own_digests
+from grpo_recipes.worker.checkpoints.resuming import checkpoint_to_resume
 from grpo_recipes.worker.planned import read_plan
-from grpo_recipes.worker.resuming import checkpoint_to_resume
 from grpo_recipes.worker.stopped import Stopped
 
 pytestmark = pytest.mark.hostile

@@ -27,8 +27,8 @@ sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
 from grpo_recipes.contract.files.folder_lock import TRAINING
 from grpo_recipes.worker.begin import begin
-from grpo_recipes.worker.folder_faults import explained
-from grpo_recipes.worker.metrics import MetricsLog
+from grpo_recipes.worker.survival.folder_faults import explained
+from grpo_recipes.worker.callbacks.metrics import MetricsLog
 from grpo_recipes.worker.record import Record
 
 folder = Path.cwd()

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 import grpo_recipes.worker
-from grpo_recipes.worker.machine import Machine
-from grpo_recipes.worker.network import interface_of, receive_line, send_line
-from grpo_recipes.worker.seal import drawn, is_sealed, read_secret, sealed
+from grpo_recipes.worker.machines.machine import Machine
+from grpo_recipes.worker.machines.network import interface_of, receive_line, send_line
+from grpo_recipes.worker.machines.seal import drawn, is_sealed, read_secret, sealed
 
 LIMIT_S = 60
 WORKER = Path(grpo_recipes.worker.__file__).parent
 MEET = (
-    "import sys; from pathlib import Path; from grpo_recipes.worker.machine import Machine;"
-    " from grpo_recipes.worker.meeting import meet;"
+    "import sys; from pathlib import Path; from grpo_recipes.worker.machines.machine import Machine;"
+    " from grpo_recipes.worker.machines.meeting import meet;"
     " folder, node, nodes, port, patience = sys.argv[1:];"
     " machine = Machine(Path(folder), int(node), int(nodes), '127.0.0.1', int(port));"
     " sys.exit(meet(machine, resumed=False, patience_s=float(patience)))"
@@ -136,7 +136,7 @@ def test_a_copy_of_the_folder_is_no_shared_folder(
     folder: Path, port: int, started: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     copy = shutil.copytree(folder, tmp_path / "copy")
-    quick = MEET.replace("meet;", "meet; import grpo_recipes.worker.joining as m; m.ANSWER_S = 2.0;", 1)
+    quick = MEET.replace("meet;", "meet; import grpo_recipes.worker.machines.joining as m; m.ANSWER_S = 2.0;", 1)
     monkeypatch.setitem(globals(), "MEET", quick)
     first = started(folder, 0, port)
     code, said = _end(started(copy, 1, port))

@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.worker.callers import Callers
-from grpo_recipes.worker.joining import call
-from grpo_recipes.worker.machine import MARK, Machine, Missing
-from grpo_recipes.worker.network import line_of, receive_line, send_line
-from grpo_recipes.worker.seal import drawn, is_sealed, read_secret, sealed, write_secret
+from grpo_recipes.worker.machines.callers import Callers
+from grpo_recipes.worker.machines.joining import call
+from grpo_recipes.worker.machines.machine import MARK, Machine, Missing
+from grpo_recipes.worker.machines.network import line_of, receive_line, send_line
+from grpo_recipes.worker.machines.seal import drawn, is_sealed, read_secret, sealed, write_secret
 from grpo_recipes.worker.stopped import Stopped
 
 LIMIT_S = 90
 MEET = (
-    "import sys; from pathlib import Path; from grpo_recipes.worker.machine import Machine;"
-    " from grpo_recipes.worker.meeting import meet; folder, node, port = sys.argv[1:];"
+    "import sys; from pathlib import Path; from grpo_recipes.worker.machines.machine import Machine;"
+    " from grpo_recipes.worker.machines.meeting import meet; folder, node, port = sys.argv[1:];"
     " sys.exit(meet(Machine(Path(folder), int(node), 2, '127.0.0.1', int(port)), resumed=False, patience_s=80.0))"
 )
 Act = Callable[[socket.socket, Path], object]

@@ -38,7 +38,7 @@ def another_world() -> None:
     def change(trainer: Any) -> None:
         type(trainer.accelerator).num_processes = property(lambda self: 3)
 
-    from grpo_recipes.worker import proof_callback
+    from grpo_recipes.worker.callbacks import proof_callback
 
     proof_callback.gather_object = lambda own: own
     _at_first_loss(change)

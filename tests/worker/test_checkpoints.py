@@ -12,16 +12,16 @@ from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints
 from grpo_recipes.contract.integrity.manifest import MANIFEST, UNFINISHED
 from grpo_recipes.contract.integrity.seal import sealed
 from grpo_recipes.trust.allowed import allow
-from grpo_recipes.worker.checkpoint import (
+from grpo_recipes.worker.checkpoints.checkpoint import (
     latest_checkpoint,
     put_in_place,
     remove_leftovers,
     remove_old,
 )
-from grpo_recipes.worker.manifest import write_manifest
+from grpo_recipes.worker.checkpoints.manifest import write_manifest
+from grpo_recipes.worker.checkpoints.resuming import checkpoint_to_resume
+from grpo_recipes.worker.checkpoints.same_run import experiment
 from grpo_recipes.worker.planned import read_plan
-from grpo_recipes.worker.resuming import checkpoint_to_resume
-from grpo_recipes.worker.same_run import experiment
 from grpo_recipes.worker.stopped import Stopped
 
 Damage = Callable[[Path], object]

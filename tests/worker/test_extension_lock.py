@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.worker.extension_lock import stop_at_stale_lock
 from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker.survival.extension_lock import stop_at_stale_lock
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import small_disks
 
-from grpo_recipes.worker.folder_faults import explained, is_full, make_room
-from grpo_recipes.worker.same_folder import FolderGone, SameFolder
+from grpo_recipes.worker.checkpoints.same_folder import FolderGone, SameFolder
+from grpo_recipes.worker.survival.folder_faults import explained, is_full, make_room
 
 Disk = Callable[[int], Path]
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import grpo_recipes.worker
-from grpo_recipes.worker.job_end import Ended, Next, after, before, decide
 from grpo_recipes.worker.record import Record
+from grpo_recipes.worker.survival.job_end import Ended, Next, after, before, decide
 
 PART = str(Path(grpo_recipes.worker.__file__).with_name("part.py"))
 # A start that was interrupted after it had come from step 4 to step 8.
@@ -122,7 +122,7 @@ def test_a_failure_keeps_the_words_of_the_worker(tmp_path: Path) -> None:
 def test_the_job_s_script_gets_one_word(tmp_path: Path) -> None:
     def said(*arguments: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-P", PART, "job_end", str(tmp_path), *arguments],
+            [sys.executable, "-P", PART, "survival.job_end", str(tmp_path), *arguments],
             cwd=Path(__file__).parents[2],
             capture_output=True,
             text=True,
@@ -139,7 +139,7 @@ def test_the_job_s_script_gets_one_word(tmp_path: Path) -> None:
 
 def test_what_a_job_prints_comes_to_its_log_without_secrets(tmp_path: Path) -> None:
     subprocess.run(
-        [sys.executable, "-P", PART, "redacted", str(tmp_path / "train.log")],
+        [sys.executable, "-P", PART, "survival.redacted", str(tmp_path / "train.log")],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "MY_API_TOKEN": "correct horse battery"},
         input=b"one\nthe token is correct horse battery\nno end of line",

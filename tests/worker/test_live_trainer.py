@@ -25,8 +25,8 @@ def lora_run(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Plan, Any, Any]:
     """A plan with plain prompts and three rewards, its trainer, and its held-out rows."""
-    from grpo_recipes.worker.data import prepared_rows
-    from grpo_recipes.worker.model import build_trainer, training_arguments
+    from grpo_recipes.worker.data.dataset import prepared_rows
+    from grpo_recipes.worker.trainer.model import build_trainer, training_arguments
 
     folder = tmp_path_factory.mktemp("live")
     content = make_plan("lora", arguments={"reward_weights": [1.0, 2.0, 1.0]}, evaluation=held_out())
@@ -59,7 +59,7 @@ def test_an_evaluation_leaves_modes_and_generators_as_they_were(lora_run: tuple[
     import numpy
     import torch
 
-    from grpo_recipes.worker.evaluation import evaluate
+    from grpo_recipes.worker.completions.evaluation import evaluate
 
     plan, trainer, rows = lora_run
     assert plan.evaluation is not None
@@ -79,7 +79,7 @@ def test_an_evaluation_leaves_modes_and_generators_as_they_were(lora_run: tuple[
 
 
 def test_means_are_those_of_the_rewards_that_were_given(lora_run: tuple[Plan, Any, Any]) -> None:
-    from grpo_recipes.worker.evaluation import evaluate, summary
+    from grpo_recipes.worker.completions.evaluation import evaluate, summary
 
     plan, trainer, rows = lora_run
     judged = evaluate(trainer, plan, rows, on_batch)
@@ -96,7 +96,7 @@ def test_means_are_those_of_the_rewards_that_were_given(lora_run: tuple[Plan, An
 def test_batches_with_padding_answer_as_single_prompts_do(lora_run: tuple[Plan, Any, Any]) -> None:
     import torch
 
-    from grpo_recipes.worker.evaluation import evaluate
+    from grpo_recipes.worker.completions.evaluation import evaluate
 
     plan, trainer, rows = lora_run
     judged = evaluate(trainer, plan, rows, on_batch)
@@ -110,7 +110,7 @@ def test_batches_with_padding_answer_as_single_prompts_do(lora_run: tuple[Plan, 
 
 
 def test_the_models_own_generation_file_changes_nothing(lora_run: tuple[Plan, Any, Any]) -> None:
-    from grpo_recipes.worker.evaluation import evaluate
+    from grpo_recipes.worker.completions.evaluation import evaluate
 
     plan, trainer, rows = lora_run
     before = evaluate(trainer, plan, rows, on_batch)
@@ -124,7 +124,7 @@ def test_the_models_own_generation_file_changes_nothing(lora_run: tuple[Plan, An
 
 
 def test_only_what_the_plan_trains_is_trained(lora_run: tuple[Plan, Any, Any]) -> None:
-    from grpo_recipes.worker.checks import run_checks
+    from grpo_recipes.worker.trainer.checks import run_checks
 
     plan, trainer, _ = lora_run
     expect = dataclasses.replace(plan.expect, trainable_parameters=lora_numbers(LORA["r"]))
@@ -146,7 +146,7 @@ def test_a_head_that_is_trained_whole_beside_adapters_is_as_planned(tiny_model: 
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
-    from grpo_recipes.worker.lora_names import expected_trainable
+    from grpo_recipes.worker.trainer.lora_names import expected_trainable
 
     lora = {**LORA, "modules_to_save": ["lm_head"]}
     model = get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_model), LoraConfig(**lora))
@@ -167,7 +167,7 @@ DIFFERENT = [
 def test_other_target_modules_than_the_planned_are_noticed(
     changes: dict[str, Any], name: str, lora_run: tuple[Plan, Any, Any]
 ) -> None:
-    from grpo_recipes.worker.checks import run_checks
+    from grpo_recipes.worker.trainer.checks import run_checks
 
     plan, trainer, _ = lora_run
     arguments = dataclasses.replace(plan.arguments, LoraConfig={**LORA, **changes})
@@ -176,7 +176,7 @@ def test_other_target_modules_than_the_planned_are_noticed(
 
 
 def test_another_dtype_than_the_planned_is_noticed(lora_run: tuple[Plan, Any, Any]) -> None:
-    from grpo_recipes.worker.checks import policy_dtype
+    from grpo_recipes.worker.trainer.checks import policy_dtype
 
     plan, trainer, _ = lora_run
     expect = dataclasses.replace(plan.expect, weights_dtype="bfloat16")
@@ -187,7 +187,7 @@ def test_another_dtype_than_the_planned_is_noticed(lora_run: tuple[Plan, Any, An
 def test_new_tokens_are_learned_as_ordinary_ones(make_plan: Callable[..., Changes], tmp_path: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from grpo_recipes.worker.extended_model import write_extended_model
+    from grpo_recipes.worker.trainer.extended_model import write_extended_model
 
     content = make_plan()
     content["tokenizer"]["add_tokens"] = ["<search>", "</search>"]

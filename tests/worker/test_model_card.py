@@ -11,7 +11,7 @@ import yaml
 from worker_runs import Trained, plan_of, planned_data, planned_reward
 
 from grpo_recipes.stack.stack import Stack, to_json_value
-from grpo_recipes.worker.model_card import hand_over
+from grpo_recipes.worker.checkpoints.model_card import hand_over
 
 Changes = dict[str, Any]
 HUB = {"source": "hub", "path": "Qwen/Qwen2-0.5B-Instruct", "revision": "main"}

@@ -18,7 +18,7 @@ HELD = "alive(1.0); re.match(r'(a+)+$', 'a' * 60 + 'b')"
 PROGRAM = """
 import os, re, signal, sys, time
 from pathlib import Path
-from grpo_recipes.worker.looked_on import LookedOn
+from grpo_recipes.worker.survival.looked_on import LookedOn
 from grpo_recipes.worker.record import Record
 
 folder, world_size = Path(sys.argv[1]), int(sys.argv[2])

@@ -10,9 +10,9 @@ import pytest
 from worker_runs import planned_reward
 
 from grpo_recipes.contract.plan import Reward
-from grpo_recipes.worker import user_modules
-from grpo_recipes.worker.reward_functions import load_rewards
 from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker.trainer import user_modules
+from grpo_recipes.worker.trainer.reward_functions import load_rewards
 
 USER = """
 from dataclasses import dataclass

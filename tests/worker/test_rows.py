@@ -62,7 +62,7 @@ def test_every_source_gives_the_same_rows(
 ) -> None:
     import datasets
 
-    from grpo_recipes.worker.data import prepared_rows
+    from grpo_recipes.worker.data.dataset import prepared_rows
 
     outside = tmp_path / "outside"
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", outside)
@@ -75,7 +75,7 @@ def test_every_source_gives_the_same_rows(
 
 
 def test_large_data_goes_through_a_file_of_the_run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from grpo_recipes.worker import data
+    from grpo_recipes.worker.data.dataset import dataset as data
 
     monkeypatch.setattr(data, "IN_MEMORY_BYTES", 0)
     rows = data.prepared_rows(json_file(tmp_path), "dataset", tmp_path / "cache", rank=1)
@@ -84,7 +84,7 @@ def test_large_data_goes_through_a_file_of_the_run_folder(tmp_path: Path, monkey
 
 
 def test_a_prompt_column_of_another_type_is_replaced(tmp_path: Path) -> None:
-    from grpo_recipes.worker.data import prepared_rows
+    from grpo_recipes.worker.data.dataset import prepared_rows
 
     (tmp_path / "rows.jsonl").write_text('{"prompt": "1+1="}\n')
     planned = Data(**planned_data(tmp_path / "rows.jsonl", prompt="{{ prompt }}", columns={}, max_rows=9))
@@ -107,7 +107,7 @@ REFUSED = [
 def test_rows_that_cannot_be_trained_on_are_refused(changes: dict[str, object], message: str, tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from grpo_recipes.worker.data import prepared_rows
+    from grpo_recipes.worker.data.dataset import prepared_rows
 
     planned = replace(json_file(tmp_path), **changes)  # type: ignore[arg-type]
     with pytest.raises(Stopped, match=message):
@@ -126,7 +126,7 @@ def test_rows_that_cannot_be_trained_on_are_refused(changes: dict[str, object], 
     ids=str,
 )
 def test_a_prompt_that_trl_cannot_take_is_named_by_its_row(prompt: object, reason: str, tmp_path: Path) -> None:
-    from grpo_recipes.worker.data import prepared_rows
+    from grpo_recipes.worker.data.dataset import prepared_rows
 
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"prompt": one}) + "\n" for one in (prompt, prompt)))
     planned = Data(**planned_data(tmp_path / "rows.jsonl", prompt=None, columns={}, max_rows=None))
@@ -139,7 +139,7 @@ def test_a_prompt_that_trl_cannot_take_is_named_by_its_row(prompt: object, reaso
 def test_a_line_that_is_no_json_is_named(source: Callable[[Path], Data], tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from grpo_recipes.worker.data import prepared_rows
+    from grpo_recipes.worker.data.dataset import prepared_rows
 
     planned = replace(source(tmp_path), sha256=None)
     file = next(tmp_path.rglob("*.jsonl"))
@@ -153,7 +153,7 @@ def test_a_line_that_is_no_json_is_named(source: Callable[[Path], Data], tmp_pat
 def test_a_split_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from grpo_recipes.worker.data import prepared_rows
+    from grpo_recipes.worker.data.dataset import prepared_rows
 
     planned = replace(saved_splits(tmp_path), split="validation")
     with pytest.raises(Stopped, match="has no split validation\n  = because: it has test, train"):

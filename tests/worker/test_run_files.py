@@ -8,9 +8,9 @@ import pytest
 import small_disks
 
 from grpo_recipes.contract.files.folder_files import write_whole
-from grpo_recipes.worker.metrics import MetricsLog
+from grpo_recipes.worker.callbacks.metrics import MetricsLog
+from grpo_recipes.worker.checkpoints.same_folder import FolderGone
 from grpo_recipes.worker.record import RESERVE_FILE, Record
-from grpo_recipes.worker.same_folder import FolderGone
 
 
 def read(folder: Path) -> dict[str, object]:
@@ -78,7 +78,7 @@ def test_steps_that_are_trained_again_are_in_the_metrics_once(tmp_path: Path) ->
     ("seconds", "text"), [(0, "0:00"), (-1, "0:00"), (59.6, "1:00"), (3599, "59:59"), (3661, "1:01:01")]
 )
 def test_the_remaining_time_is_read_at_a_glance(seconds: float, text: str) -> None:
-    from grpo_recipes.worker.progress import clock
+    from grpo_recipes.worker.callbacks.progress import clock
 
     assert clock(seconds) == text
 

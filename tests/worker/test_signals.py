@@ -7,7 +7,7 @@ import pytest
 
 SCRIPT = """
 import os, signal, sys, threading, time
-from grpo_recipes.worker.stop_request import StopRequest
+from grpo_recipes.worker.survival.stop_request import StopRequest
 
 request = StopRequest(lambda: print("recorded", flush=True), grace_s=0.5)
 request.can_wait = True

@@ -8,8 +8,8 @@ import pytest
 from worker_runs import planned_data
 
 from grpo_recipes.contract.plan import Data
+from grpo_recipes.worker.data.templates import row_renderer
 from grpo_recipes.worker.stopped import Stopped
-from grpo_recipes.worker.templates import row_renderer
 
 ROW = {"question": "1+1 <b>", "answer": "so #### 2", "missing": None, "prompt": "given"}
 USER = {"role": "user", "content": "1+1 <b>"}

@@ -12,7 +12,7 @@ from grpo_recipes.contract.plan import Data, Model
 from grpo_recipes.facts.digests import file_content, folder_content
 from grpo_recipes.facts.tokenizer_files import chat_template_of
 from grpo_recipes.worker.stopped import Stopped
-from grpo_recipes.worker.verified import LARGEST_CHECKED_BYTES, check_model_files
+from grpo_recipes.worker.trainer.verified import LARGEST_CHECKED_BYTES, check_model_files
 
 ROWS = [{"question": f"{number}+1=", "answer": str(number + 1)} for number in range(40)]
 
@@ -46,7 +46,7 @@ def test_a_models_files_are_the_planned_ones(tmp_path: Path) -> None:
     ids=["lines", "no-last-end", "windows", "blank-lines"],
 )
 def test_the_planned_rows_of_a_file_are_those_that_are_loaded(tmp_path: Path, text: str) -> None:
-    from grpo_recipes.worker.data import loaded_rows
+    from grpo_recipes.worker.data.dataset import loaded_rows
 
     path = tmp_path / "rows.jsonl"
     path.write_bytes(text.encode())
@@ -59,7 +59,7 @@ def test_the_planned_rows_of_a_file_are_those_that_are_loaded(tmp_path: Path, te
 def test_the_fingerprint_is_of_the_rows_and_not_of_their_file(tmp_path: Path) -> None:
     from datasets import Dataset
 
-    from grpo_recipes.worker.verified import seen_in_rows
+    from grpo_recipes.worker.trainer.verified import seen_in_rows
 
     rows = Dataset.from_list(ROWS)
     rows.to_parquet(tmp_path / "rows.parquet")

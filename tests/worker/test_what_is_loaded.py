@@ -29,7 +29,7 @@ COMMIT = "0123456789" * 4
 @pytest.fixture(scope="module")
 def written(make_plan: Callable[..., Changes], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run folder with the model that has new tokens."""
-    from grpo_recipes.worker.extended_model import write_extended_model
+    from grpo_recipes.worker.trainer.extended_model import write_extended_model
 
     folder = tmp_path_factory.mktemp("written")
     content = make_plan()
@@ -94,7 +94,7 @@ ALTERED: dict[str, tuple[Callable[[Path], object], str]] = {
 def test_an_altered_model_with_new_tokens_is_made_anew(
     what: str, written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from grpo_recipes.worker.extended_model import write_extended_model
+    from grpo_recipes.worker.trainer.extended_model import write_extended_model
 
     alter, message = ALTERED[what]
     folder = Path(shutil.copytree(written, tmp_path / "run"))
@@ -109,7 +109,7 @@ def test_an_altered_model_with_new_tokens_is_made_anew(
 def test_a_model_with_new_tokens_that_is_as_it_was_written_is_taken(
     written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from grpo_recipes.worker.extended_model import write_extended_model
+    from grpo_recipes.worker.trainer.extended_model import write_extended_model
 
     folder = Path(shutil.copytree(written, tmp_path / "run"))
     before = code_files(str(folder))
@@ -119,7 +119,7 @@ def test_a_model_with_new_tokens_that_is_as_it_was_written_is_taken(
 
 
 def test_nothing_is_written_through_a_link_of_an_unfinished_attempt(written: Path, tmp_path: Path) -> None:
-    from grpo_recipes.worker.extended_model import write_extended_model
+    from grpo_recipes.worker.trainer.extended_model import write_extended_model
 
     (tmp_path / "outside").mkdir()
     (tmp_path / "plan.json").write_text((written / "plan.json").read_text())
@@ -132,7 +132,7 @@ def test_nothing_is_written_through_a_link_of_an_unfinished_attempt(written: Pat
 def rows(folder: Path, sums: Path) -> list[str]:
     from worker_runs import planned_data
 
-    from grpo_recipes.worker.data import loaded_rows
+    from grpo_recipes.worker.data.dataset import loaded_rows
 
     return [row["answer"] for row in loaded_rows(Data(**planned_data(sums)), "dataset", folder / "cache")]
 
@@ -143,7 +143,7 @@ def _poison(cache: Path) -> None:
 
 
 def test_rows_that_somebody_left_in_the_cache_are_not_taken(sums: Path, tmp_path: Path) -> None:
-    from grpo_recipes.worker.data import without_cache
+    from grpo_recipes.worker.data.dataset import without_cache
 
     right = rows(tmp_path, sums)
     _poison(tmp_path / "cache")
@@ -154,7 +154,7 @@ def test_rows_that_somebody_left_in_the_cache_are_not_taken(sums: Path, tmp_path
 
 @pytest.mark.parametrize("kind", ["nothing", "folder", "file", "link", "broken link", "link inside"])
 def test_the_cache_is_removed_and_nothing_else(kind: str, tmp_path: Path) -> None:
-    from grpo_recipes.worker.data import without_cache
+    from grpo_recipes.worker.data.dataset import without_cache
 
     outside, cache = tmp_path / "outside", tmp_path / "run" / "cache"
     outside.mkdir()
@@ -185,7 +185,7 @@ LOADS = """
 import sys
 from pathlib import Path
 from grpo_recipes.worker.planned import read_plan
-from grpo_recipes.worker.planned_code import run_only_planned_code
+from grpo_recipes.worker.trainer.planned_code import run_only_planned_code
 from grpo_recipes.worker.stopped import Stopped
 from transformers import AutoConfig
 folder = Path(sys.argv[1])
@@ -266,7 +266,7 @@ def _plan(own: Path, **verified: object) -> Plan:
 
 @pytest.mark.parametrize("repository", ["some/model", "some/code"])
 def test_code_of_the_hub_is_taken_at_its_commit(repository: str, own: Path) -> None:
-    from grpo_recipes.worker.planned_code import _pinned
+    from grpo_recipes.worker.trainer.planned_code import _pinned
 
     asked: list[object] = []
     plan = _plan(own, **{f"{CODE_OF}some/model": COMMIT, f"{CODE_OF}some/code": COMMIT})
@@ -276,7 +276,7 @@ def test_code_of_the_hub_is_taken_at_its_commit(repository: str, own: Path) -> N
 
 
 def test_code_of_a_repository_that_nobody_knew_of_is_not_taken(own: Path) -> None:
-    from grpo_recipes.worker.planned_code import _pinned
+    from grpo_recipes.worker.trainer.planned_code import _pinned
 
     get = _pinned(_plan(own, **{f"{CODE_OF}some/model": COMMIT}), lambda *given, **keywords: "x.py", set())
     with pytest.raises(Stopped, match="has its code in somebody/else"):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker.data import loaded_rows, rendered_rows
+from grpo_recipes.worker.data.dataset import loaded_rows, rendered_rows
 from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.preflight.calling import tried
 from grpo_recipes.worker.preflight.checks import rows_can_be_used

@@ -8,7 +8,7 @@ from pathlib import Path
 from grpo_recipes.worker.planned import read_plan
 from grpo_recipes.worker.preflight.options import ANSWER_FILE, read_options
 from grpo_recipes.worker.quiet import quiet_libraries
-from grpo_recipes.worker.reward_functions import check_reward_files
+from grpo_recipes.worker.trainer.reward_functions import check_reward_files
 
 
 def main(arguments: Sequence[str]) -> int:

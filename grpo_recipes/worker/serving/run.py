@@ -14,7 +14,6 @@ from grpo_recipes.contract.files.folder_lock import SERVING
 from grpo_recipes.contract.plan import VllmServer
 from grpo_recipes.contract.standard_streams import make_steady
 from grpo_recipes.worker.begin import begin
-from grpo_recipes.worker.folder_faults import explained
 from grpo_recipes.worker.planned import Plan, model_path, model_revision, read_plan
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.run import stop_at_checkpoints
@@ -26,6 +25,7 @@ from grpo_recipes.worker.serving.problem import ServerProblem
 from grpo_recipes.worker.serving.stopping import Wishes
 from grpo_recipes.worker.serving.story import Story
 from grpo_recipes.worker.stopped import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_STOPPED, Stopped
+from grpo_recipes.worker.survival.folder_faults import explained
 
 _POLL_S = 0.5
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.files.folder_files import open_to_append, remove
-from grpo_recipes.worker.metrics import append_line
+from grpo_recipes.worker.callbacks.metrics import append_line
 from grpo_recipes.worker.record import Record
 
 

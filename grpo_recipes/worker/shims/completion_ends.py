@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from grpo_recipes.worker.ends import Ends, ends_of, tokenizer_of
+from grpo_recipes.worker.completions.ends import Ends, ends_of, tokenizer_of
 from grpo_recipes.worker.library import stop_vllm_at
 from grpo_recipes.worker.planned import Plan
 

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from grpo_recipes.worker.generation import undisturbed
-from grpo_recipes.worker.inputs import watch_inputs
+from grpo_recipes.worker.callbacks.inputs import watch_inputs
+from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.library import generation_in_use, vllm_engine
 from grpo_recipes.worker.proofs.seen import Sampled
 from grpo_recipes.worker.vllm.log_probs import Sampling, log_probs, sampling_of

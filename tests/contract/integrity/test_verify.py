@@ -16,7 +16,7 @@ from grpo_recipes.contract.integrity.run_folder import record_text, write_integr
 from grpo_recipes.contract.integrity.seal import sealed
 from grpo_recipes.contract.integrity.user_key import Key
 from grpo_recipes.lock.verify import verified
-from grpo_recipes.worker.manifest import write_manifest, write_model_manifest
+from grpo_recipes.worker.checkpoints.manifest import write_manifest, write_model_manifest
 
 Damage = Callable[[Path], object]
 Answer = Any

@@ -16,7 +16,7 @@ import time
 DOING = {
     "generation": ("_generate_and_score_completions", "grpo_trainer.py"),
     "backward": ("backward", ""),
-    "writing a checkpoint": ("save", "worker/checkpoint.py"),
+    "writing a checkpoint": ("save", "worker/checkpoints/checkpoint.py"),
 }
 # What Python tells: the event, and the end of the name that it is about, which may be the last part of it alone.
 TOLD = {

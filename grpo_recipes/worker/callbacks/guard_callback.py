@@ -1,0 +1,218 @@
+"""When guards look, and where it goes what they say."""
+
+import os
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from accelerate.utils import gather_object
+from transformers import TrainerCallback
+
+from grpo_recipes.worker.callbacks.guard_lines import Lines, groups_per_step
+from grpo_recipes.worker.callbacks.metrics import MetricsLog
+from grpo_recipes.worker.guards import catalog, no_movement, no_progress, not_finite
+from grpo_recipes.worker.guards.alarm import Alarm, one_line, refusal
+from grpo_recipes.worker.guards.catalog import Training, of_lines
+from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.record import Record
+from grpo_recipes.worker.stopped import EXIT_STOPPED, Stopped
+from grpo_recipes.worker.survival.looked_on import LookedOn
+from grpo_recipes.worker.survival.watchdog import Watchdog
+from grpo_recipes.worker.trainer.real_losses import RealLosses
+from grpo_recipes.worker.trainer.trained_tensors import fingerprints
+
+
+@dataclass(slots=True)
+class Spoken:
+    """A guard that spoke, as run.json holds it. value: of the last time; count: how often."""
+
+    id: str
+    name: str
+    action: str
+    first_step: int
+    last_step: int
+    count: int
+    value: float
+
+
+class GuardCallback(TrainerCallback):  # type: ignore[misc]
+    """Watches a training with the guards of its plan. Raises Stopped on every process when one stops the run.
+
+    It comes after the callbacks that evaluate and log, so that an evaluation is in no step. close() when the training
+    is over, however it ended.
+    """
+
+    def __init__(
+        self,
+        trainer: Any,
+        plan: Plan,
+        folder: Path,
+        record: Record,
+        log: MetricsLog | None,
+        looked_on: LookedOn,
+    ) -> None:
+        self._trainer, self._plan, self._record, self._log, self._looked_on = trainer, plan, record, log, looked_on
+        self._stacks = folder / "stalled" / f"rank-{trainer.accelerator.process_index}.txt"
+        self._spoken: dict[str, Spoken] = {}
+        self._before: dict[str, int] = {}
+        self._lines: Lines | None = None
+        self._guards: list[tuple[ModuleType, Any]] = []
+        self._losses: RealLosses | None = None
+        self._watchdog: Watchdog | None = None
+        if self._action(no_progress) != "off":
+            several = trainer.accelerator.num_processes > 1
+            waits_s = float(trainer.args.ddp_timeout) if several else None
+            self._watchdog = Watchdog(plan.guards, self._stacks, self._on_late, looked_on, waits_s)
+
+    def still(self, what: str) -> None:
+        """Something that is no step goes on: "an evaluation"."""
+        if self._watchdog is not None:
+            self._watchdog.still(what)
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Begins to watch. What a resumed run logged before is looked at again, without a word."""
+        self._guards = list(of_lines(self._plan.guards, self._training()))
+        self._spoken = {
+            one["name"]: Spoken(**one) for one in self._record.guards() if one["first_step"] <= state.global_step
+        }
+        lines = Lines(args, [reward.name for reward in self._plan.rewards])
+        for logs in state.log_history:
+            line = lines.line(logs, logs.get("step", 0))
+            if line is not None:
+                for guard in (guard for module, guard in self._guards if module.LOOKS_BACK):
+                    guard.look(line)
+        self._lines = lines
+        if self._action(not_finite) != "off":
+            self._losses = RealLosses(self._trainer, self._on_broken)
+        if any(module is no_movement for module, _ in self._guards):
+            self._before = fingerprints(self._trainer.model)
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """From here on the step's time counts."""
+        if self._watchdog is not None:
+            self._watchdog.begin()
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Looks at the losses and the gradient before they change the weights."""
+        alarm = None if self._losses is None else self._losses.found()
+        if alarm is not None:
+            self._speak(not_finite, alarm, state.global_step + 1)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """The step is over; before a checkpoint or the final model is made of the weights, looks at them."""
+        if self._watchdog is not None:
+            self._watchdog.end()
+        if self._losses is not None and (control.should_save or state.global_step >= state.max_steps):
+            alarm = self._losses.found_in_weights()
+            if alarm is not None:
+                self._speak(not_finite, alarm, state.global_step)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **kwargs: Any) -> None:
+        """All processes see the same figures, so they come to the same."""
+        line = None if self._lines is None else self._lines.line(logs, state.global_step)
+        if line is None:
+            return
+        for module, guard in self._guards:
+            alarm = guard.look(line)
+            if alarm is not None:
+                self._speak(module, alarm, line.step)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Says what could not be watched."""
+        unseen = [module.NAME for module, guard in self._guards if not guard.seen]
+        self._record.update(guards_not_seen=unseen)
+        if unseen and self._trainer.is_world_process_zero():
+            print(f"guards not seen  {', '.join(unseen)}: nothing was logged for them", flush=True)
+
+    def memory(self) -> dict[str, Any]:
+        """What no log tells of what the guards have seen, for a checkpoint."""
+        guard = next((guard for module, guard in self._guards if module is no_movement), None)
+        return {} if guard is None else {"no_movement": guard.memory(), "before": self._before}
+
+    def remember(self, memory: dict[str, Any]) -> None:
+        """Takes what memory() told; after on_train_begin."""
+        guard = next((guard for module, guard in self._guards if module is no_movement), None)
+        if guard is not None and memory:
+            guard.remember(memory["no_movement"])
+            self._before = memory["before"]
+
+    def close(self) -> None:
+        """Watches no losses any more; what is saved at the end may still take too long."""
+        self.still("the end of the training")
+        if self._losses is not None:
+            self._losses.stop()
+
+    def _training(self) -> Training:
+        arguments = self._trainer.args
+        return Training(
+            groups_per_step=groups_per_step(self._trainer),
+            limit=arguments.max_completion_length,
+            has_reference=arguments.beta > 0,
+            have_moved=self._have_moved,
+            everyone=lambda own: [(one[0], one[1]) for one in self._gathered([own])],
+        )
+
+    def _have_moved(self) -> bool:
+        now = fingerprints(self._trainer.model)
+        changed, self._before = now != self._before, now
+        return any(self._gathered([changed]))
+
+    def _gathered(self, own: list[Any]) -> list[Any]:
+        return own if self._trainer.accelerator.num_processes == 1 else list(gather_object(own))
+
+    def _action(self, module: ModuleType) -> str:
+        return catalog.action(self._plan.guards, module)
+
+    def _on_broken(self, alarm: Alarm) -> None:
+        """Maybe on this process alone, which then ends all others."""
+        self._speak(not_finite, alarm, self._trainer.state.global_step + 1, is_alone=True)
+
+    def _speak(self, module: ModuleType, alarm: Alarm, step: int, *, is_alone: bool = False) -> None:
+        """Writes down what a guard says, and says it the first, the tenth, the hundredth time. Raises Stopped."""
+        action = self._action(module)
+        spoken = self._noted(module, alarm, action, step)
+        is_said = action == "stop" or spoken.count == 10 ** (len(str(spoken.count)) - 1)
+        if is_said:
+            self._log_event(spoken, alarm)
+        if action == "stop":
+            if not is_alone:
+                self._trainer.accelerator.wait_for_everyone()  # rank 0 has written it down before another one ends
+            raise Stopped(refusal(module.NAME, module.ID, step, alarm))
+        if is_said and self._trainer.is_world_process_zero():
+            print(one_line(module.NAME, module.ID, action, step, alarm), flush=True)
+
+    def _noted(self, module: ModuleType, alarm: Alarm, action: str, step: int) -> Spoken:
+        """The guard with this time, which is in run.json then."""
+        new = Spoken(module.ID, module.NAME, action, step, step, 0, alarm.value)
+        spoken = self._spoken.setdefault(module.NAME, new)
+        spoken.count, spoken.value, spoken.last_step, spoken.action = spoken.count + 1, alarm.value, step, action
+        found = [asdict(one) for one in self._spoken.values()]
+        self._record.update(step=self._trainer.state.global_step, guards=found)
+        return spoken
+
+    def _log_event(self, spoken: Spoken, alarm: Alarm) -> None:
+        if self._log is not None:
+            event = {"id": spoken.id, "name": spoken.name, "action": spoken.action, "value": alarm.value}
+            self._log.write("guard", spoken.last_step, **event, count=spoken.count, message=alarm.found)
+
+    def _on_late(self, alarm: Alarm, is_last: bool) -> None:
+        """In the watchdog's thread, while the main one hangs: it cannot raise there, so it ends the process."""
+        action = self._action(no_progress)
+        is_end = is_last and action == "stop"
+        if is_last and not is_end:
+            return
+        step = self._trainer.state.global_step + 1
+        spoken = self._noted(no_progress, alarm, "stop" if is_end else "warn" if action == "stop" else action, step)
+        self._log_event(spoken, alarm)
+        if not is_end:
+            kind = "note" if action == "note" else "warn"
+            print(one_line(no_progress.NAME, no_progress.ID, kind, step, alarm), flush=True)
+            return
+        message = refusal(no_progress.NAME, no_progress.ID, step, alarm)
+        self._record.end("stopped", EXIT_STOPPED, message)
+        print(f"error: {message}", file=sys.stderr, flush=True)
+        self._looked_on.bye()
+        sys.stdout.flush()
+        os._exit(EXIT_STOPPED)

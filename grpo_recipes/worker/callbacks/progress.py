@@ -1,0 +1,80 @@
+"""The figures of each step: on stdout, in metrics.jsonl, the last ones in run.json. Rank 0 only."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from grpo_recipes.worker.callbacks.metrics import MetricsLog
+from grpo_recipes.worker.library import newest_names
+from grpo_recipes.worker.record import Record
+
+RECORD_EVERY_S = 1.0
+
+
+class ProgressLines(TrainerCallback):  # type: ignore[misc]
+    """Writes what the trainer logs.
+
+    rewards: their names. not_training_s: seconds so far that were not spent on steps.
+    """
+
+    def __init__(
+        self, record: Record, log: MetricsLog, rewards: list[str], not_training_s: Callable[[], float]
+    ) -> None:
+        self.last: dict[str, Any] = {}
+        self._record, self._log, self._rewards, self._not_training_s = record, log, rewards, not_training_s
+        self._started = 0.0
+        self._first_step = 0
+        self._recorded = 0.0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Starts the clock."""
+        self._started, self._first_step = time.perf_counter(), state.global_step
+        self._record.update(step=state.global_step, max_steps=state.max_steps)
+        said = self._record.read().get("resumed")
+        more = {"resumed": said} if said else {}
+        self._log.write("start", state.global_step, max_steps=state.max_steps, **more)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **kwargs: Any) -> None:
+        """Writes a step; what the trainer logs when it ends has no loss and is not one."""
+        if "loss" not in logs:
+            return
+        self.last = newest_names(logs, self._rewards)
+        self._log.write("step", state.global_step, **{key: value for key, value in self.last.items() if key != "step"})
+        print(self._line(state, self.last), flush=True)
+        if time.perf_counter() - self._recorded > RECORD_EVERY_S:
+            self._recorded = time.perf_counter()
+            self._record.update(step=state.global_step, metrics=self.last)
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Names the checkpoint, which is whole by now."""
+        checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        self._record.update(step=state.global_step, checkpoint=str(checkpoint))
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Leaves the last figures in the record."""
+        self._record.update(step=state.global_step, metrics=self.last)
+
+    def _line(self, state: Any, logs: dict[str, Any]) -> str:
+        spent = time.perf_counter() - self._started - self._not_training_s()
+        left = spent / max(1, state.global_step - self._first_step) * (state.max_steps - state.global_step)
+        words = [f"step {state.global_step}/{state.max_steps}", f"eta {clock(left)}"]
+        # With steps_per_generation > 1 a step that generates nothing has no reward.
+        if logs.get("reward") is not None:
+            words.append(f"reward {logs['reward']:.3g}")
+        for key, name in (
+            ("frac_reward_zero_std", "no-variance groups"),
+            ("completions/clipped_ratio", "truncated"),
+        ):
+            if logs.get(key) is not None:
+                words.append(f"{name} {logs[key]:.0%}")
+        return "  ".join(words)
+
+
+def clock(seconds: float) -> str:
+    """Seconds as m:ss, or h:mm:ss from an hour on."""
+    minutes, rest = divmod(round(max(0.0, seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

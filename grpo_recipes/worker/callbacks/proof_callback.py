@@ -1,0 +1,207 @@
+"""When the proofs are made: before the first optimizer step, and later for what has to move."""
+
+from typing import Any
+
+from accelerate.utils import gather_object
+from transformers import TrainerCallback
+
+from grpo_recipes.worker.callbacks.witness import Witness, peak_memory
+from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.proofs import weights_move
+from grpo_recipes.worker.proofs.catalog import first_step
+from grpo_recipes.worker.proofs.gradient_reaches_every_tensor import without_graph
+from grpo_recipes.worker.proofs.proof import Proof, as_records, block, refusal
+from grpo_recipes.worker.proofs.seen import Gradient, Seen
+from grpo_recipes.worker.record import Record
+from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker.trainer.live_model import (
+    device_name,
+    parameter_devices,
+    precision,
+    processes_reached,
+    reference,
+    zero_stage,
+)
+from grpo_recipes.worker.trainer.trained_tensors import (
+    Arrivals,
+    fingerprints,
+    local,
+    missing_in,
+    trainable,
+    zero_matrices,
+)
+from grpo_recipes.worker.vllm.hand_over import HandOver
+
+MOVED_AFTER = 2
+
+
+class ProofCallback(TrainerCallback):  # type: ignore[misc]
+    """Proves that what trains is what was planned, then takes itself out of the trainer.
+
+    It must be the trainer's last callback, since it leaves while callbacks are called. Steps are counted from
+    the beginning or from where the run was resumed. Raises Stopped on every process when a proof fails.
+    """
+
+    def __init__(self, trainer: Any, plan: Plan, record: Record) -> None:
+        self._trainer, self._plan, self._record = trainer, plan, record
+        self._proofs: list[Proof] = []
+        self._steps = 0
+        self._due: set[str] = set()
+        self._step_gradients: set[str] = set()
+        self._announced = False
+        self._has_moved = False
+        self._hand_over: HandOver | None = None
+        self._before: dict[str, int] = {}
+        self._witness: Witness | None = None
+        self._arrivals: Arrivals | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Begins to watch; the model is in its place, on its device and maybe sharded, by now."""
+        model = self._trainer.model
+        self._before = fingerprints(model)
+        self._witness = Witness(self._trainer, self._plan, self._stop_at_dead_loss)
+        if self._trainer.args.use_vllm:
+            self._hand_over = HandOver(self._trainer, self._plan)
+        if zero_stage(self._trainer):
+            self._arrivals = Arrivals(trainable(model).items())
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Makes the proofs of the first step, and notes which tensors this step can move."""
+        if not self._has_moved:
+            gradients = self._gradients()
+            rates = [group["lr"] for group in self._trainer.optimizer.param_groups]
+            self._step_gradients = {each.name for each in gradients if each.nonzero} if any(rates) else set()
+            if self._witness is not None:
+                self._prove_first_step(self._witness, gradients)
+                return
+        if self._hand_over is not None and self._hand_over.look(self._gathered, self._steps):
+            self._settle_hand_over(self._hand_over)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Proves the movement after the second step, or as soon as there was a gradient to move by."""
+        self._steps += 1
+        if self._has_moved:
+            return
+        if not self._trainer.accelerator.optimizer_step_was_skipped:
+            self._due |= self._step_gradients
+        if self._arrivals is not None:
+            self._arrivals.reset()
+        if self._steps >= MOVED_AFTER and not self._prove_movement():
+            if not self._announced:
+                self._say(f"proof postponed  {weights_move.postponed(self._steps).shown}")
+            self._announced = True
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """A run that ends early proves the movement if it can, else says that it was not seen."""
+        if not self._has_moved and not self._prove_movement():
+            self._proofs.append(weights_move.postponed(self._steps))
+            self._has_moved = True
+        if self._hand_over is not None:
+            self._settle_hand_over(self._hand_over)
+        self._keep_or_stop()
+        self._leave()
+
+    def _stop_at_dead_loss(self) -> None:
+        """At once, by this process alone: the backward pass would raise."""
+        self._proofs = [without_graph()]
+        self._keep_or_stop()
+
+    def _gradients(self) -> list[Gradient]:
+        due = set() if self._witness is None else self._witness.due()
+        if self._arrivals is not None:
+            present, nonzero = self._arrivals.present(), self._arrivals.nonzero()
+            return [Gradient(name, name in due, name in present, name in nonzero) for name in self._before]
+        found = []
+        for name, parameter in trainable(self._trainer.model).items():
+            gradient = parameter.grad
+            nonzero_here = gradient is not None and bool(local(gradient).any())
+            found.append(Gradient(name, name in due, gradient is not None, nonzero_here))
+        return found
+
+    def _prove_first_step(self, witness: Witness, gradients: list[Gradient]) -> None:
+        seen = self._seen(witness, gradients)
+        everyone = tuple(self._gathered([seen]))
+        witness.stop()
+        self._witness = None
+        self._proofs = [prove(self._plan, everyone) for prove in first_step(self._plan)]
+        self._say(block(self._proofs))
+        self._keep_or_stop()
+        if self._hand_over is not None:
+            self._hand_over.begin(everyone)
+
+    def _settle_hand_over(self, hand_over: HandOver) -> None:
+        """Takes what is known of the hand-over for its proof."""
+        hand_over.stop()
+        self._hand_over = None
+        proof = hand_over.proof(self._steps)
+        self._proofs.append(proof)
+        if proof.ok:
+            self._say(f"step {self._steps + 1} proof  {proof.shown}")
+        self._leave()
+        self._keep_or_stop(self._steps + 1)
+
+    def _seen(self, witness: Witness, gradients: list[Gradient]) -> Seen:
+        trainer = self._trainer
+        resident, gpu = peak_memory()
+        return Seen(
+            rank=trainer.accelerator.process_index,
+            processes=trainer.accelerator.num_processes,
+            reached=processes_reached(trainer),
+            deepspeed_stage=zero_stage(trainer),
+            device=device_name(trainer.accelerator.device),
+            parameter_devices=parameter_devices(trainer),
+            forwards=tuple(witness.forwards),
+            losses=tuple(float(loss) for loss in witness.losses),
+            gradients=tuple(gradients),
+            precision=precision(trainer, witness.compute_dtype),
+            reference=reference(trainer),
+            completions=witness.completions(),
+            memory_gib=resident,
+            gpu_gib=gpu,
+            sampled=None if self._hand_over is None else self._hand_over.found(),
+        )
+
+    def _prove_movement(self) -> bool:
+        """False when there was no gradient to move by yet. All processes see the same."""
+        model = self._trainer.model
+        due = set().union(*self._gathered([self._due]))
+        if not due:
+            return False
+        now = fingerprints(model)
+        changed = {name for name, value in self._before.items() if now.get(name) != value}
+        moved = set().union(*self._gathered([changed]))
+        zero = set.intersection(*self._gathered([zero_matrices(model)]))
+        left_out = set() if self._has_sharded_optimizer() else missing_in(self._trainer.optimizer, model)
+        kind = self._plan.expect.trainable
+        proof = weights_move.prove(due, moved, zero, left_out, kind, self._steps)
+        self._proofs.append(proof)
+        if proof.ok:
+            self._say(f"step {self._steps} proof  {proof.shown}")
+        self._has_moved = True
+        self._leave()
+        self._keep_or_stop()
+        return True
+
+    def _has_sharded_optimizer(self) -> bool:
+        return self._arrivals is not None or self._plan.world.strategy == "fsdp2"
+
+    def _gathered(self, own: list[Any]) -> list[Any]:
+        return own if self._trainer.accelerator.num_processes == 1 else list(gather_object(own))
+
+    def _keep_or_stop(self, step: int | None = None) -> None:
+        """step: the one that the proofs were made in, if it is not yet over."""
+        self._record.update(proofs=as_records(self._proofs))
+        if any(proof.ok is False for proof in self._proofs):
+            raise Stopped(refusal(self._proofs, step or self._steps or 1))
+
+    def _say(self, text: str) -> None:
+        if self._trainer.is_world_process_zero():
+            print(text, flush=True)
+
+    def _leave(self) -> None:
+        """Takes off what was hung on the trainer; itself when there is nothing left to prove."""
+        if self._has_moved and self._arrivals is not None:
+            self._arrivals.remove()
+            self._arrivals = None
+        if self._has_moved and self._hand_over is None and self in self._trainer.callback_handler.callbacks:
+            self._trainer.remove_callback(self)

@@ -1,0 +1,155 @@
+"""Watches the loss of the first step: what went in, which modules ran, what the model returned."""
+
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from transformers.pytorch_utils import Conv1D
+
+from grpo_recipes.worker.completions.ends import ends_of
+from grpo_recipes.worker.library import micro_batches_per_generation
+from grpo_recipes.worker.planned import Plan
+from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, completion
+from grpo_recipes.worker.trainer.trained_tensors import owners
+
+KIB_PER_GIB = 1024**2
+
+
+class Witness:
+    """Stands before `trainer.compute_loss` until stop() is called; hooks exist only while a loss is computed.
+
+    TRL 0.14 makes the completions inside its loss: then the lengths are those of what was generated, and nothing is
+    seen of the masks.
+    on_dead_loss: called at once for a loss without a graph, before a backward pass raises.
+    """
+
+    def __init__(self, trainer: Any, plan: Plan, on_dead_loss: Callable[[], None]) -> None:
+        self.forwards: list[Forward] = []
+        self.losses: list[Any] = []
+        self.rows: list[Completion] = []
+        self.has_tools = False
+        self.compute_dtype: str | None = None
+        self.ran: set[int] = set()
+        self._shape: tuple[int, int, int] | None = None
+        self._trainer, self._plan, self._on_dead_loss = trainer, plan, on_dead_loss
+        self._owners = owners(trainer.model)
+        self._compute_loss = trainer.compute_loss
+        trainer.compute_loss = self._watched
+
+    def stop(self) -> None:
+        """Gives the trainer its own method back."""
+        if self._trainer.__dict__.get("compute_loss") == self._watched:
+            del self._trainer.compute_loss
+
+    def due(self) -> set[str]:
+        """The trainable tensors whose modules took part in a loss."""
+        head = self._trainer.model.get_output_embeddings()  # used by its weight, without a call
+        return {name for name, module in self._owners.items() if id(module) in self.ran or module is head}
+
+    def _watched(self, model: Any, inputs: Any, *given: Any, **named: Any) -> Any:
+        has_completions = "completion_ids" in inputs
+        if has_completions:
+            self._shape = (*inputs["prompt_ids"].shape, inputs["completion_ids"].shape[1])
+        handles = self._hooks()
+        try:
+            with nullcontext() if has_completions else self._noted_generation():
+                loss = self._compute_loss(model, inputs, *given, **named)
+        finally:
+            for handle in handles:
+                handle.remove()
+        self.losses.append(loss.detach())
+        if has_completions:
+            self.has_tools |= "tool_mask" in inputs
+            self._note_rows(inputs["completion_ids"].tolist(), inputs["completion_mask"].tolist())
+        if not loss.requires_grad:
+            self._on_dead_loss()
+        return loss
+
+    @contextmanager
+    def _noted_generation(self) -> Iterator[None]:
+        """While it is open, the lengths of what the policy generates are noted."""
+        policy = self._trainer.model
+        generate, own = policy.generate, policy.__dict__.get("generate")
+
+        def noted(*given: Any, **named: Any) -> Any:
+            found = generate(*given, **named)
+            prompt = (named["input_ids"] if "input_ids" in named else given[0]).shape[1]
+            self._shape = (found.shape[0], prompt, found.shape[1] - prompt)
+            return found
+
+        policy.generate = noted
+        try:
+            yield
+        finally:
+            del policy.generate
+            if own is not None:
+                policy.generate = own
+
+    def _hooks(self) -> list[Any]:
+        policy = self._trainer.model
+        handles = [module.register_forward_hook(self._note_module) for module in {*self._owners.values()}]
+        handles.append(policy.register_forward_hook(self._note_output))
+        linear = next((module for name, module in policy.named_modules() if _is_linear(name, module)), None)
+        if linear is not None:
+            handles.append(linear.register_forward_hook(self._note_dtype))
+        return handles
+
+    def _note_module(self, module: Any, _: Any, __: Any) -> None:
+        self.ran.add(id(module))
+
+    def _note_dtype(self, _: Any, __: Any, output: Any) -> None:
+        # A 4-bit layer gives back the dtype of its input, also under autocast.
+        kind = output.device.type
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else output.dtype
+        self.compute_dtype = dtype_name(dtype)
+
+    def _note_output(self, _: Any, __: Any, output: Any) -> None:
+        if not torch.is_grad_enabled() or self._shape is None:
+            return  # a pass for generation or for the reference, not for the loss
+        head = self._trainer.model.get_output_embeddings()
+        vocabulary = head.out_features if hasattr(head, "out_features") else head.weight.shape[0]
+        logits, log_probs = (getattr(output, name, None) for name in ("logits", "log_probs"))
+        self.forwards.append(
+            Forward(
+                *self._shape,
+                vocabulary,
+                None if logits is None else tuple(logits.shape),
+                None if log_probs is None else tuple(log_probs.shape),
+            )
+        )
+
+    def _note_rows(self, ids: list[list[int]], mask: list[list[int]]) -> None:
+        ends = ends_of(self._trainer, self._plan)
+        tokens, padding = frozenset(ends.tokens), ends.tokenizer.pad_token_id
+        self.rows += [completion(row, ones, tokens, padding, ends.first) for row, ones in zip(ids, mask, strict=True)]
+
+    def completions(self) -> Completions:
+        """The completions of all micro-batches so far."""
+        arguments = self._trainer.args
+        whole = len(self.rows) == micro_batches_per_generation(arguments) * arguments.per_device_train_batch_size
+        logged = getattr(self._trainer, "_metrics", {}).get("train", {}).get("completions/clipped_ratio")
+        return Completions(
+            rows=tuple(self.rows),
+            limit=arguments.max_completion_length,
+            tools=self.has_tools,
+            masked=bool(getattr(arguments, "mask_truncated_completions", False)),
+            clipped_ratio=float(logged[-1]) if logged and whole else None,
+        )
+
+
+def dtype_name(dtype: Any) -> str:
+    """ "bfloat16" for torch.bfloat16."""
+    return str(dtype).removeprefix("torch.")
+
+
+def peak_memory() -> tuple[float, float | None]:
+    """Peaks of this process in GiB: resident, and of its GPU, None without one."""
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KIB_PER_GIB
+    return resident, torch.cuda.max_memory_allocated() / 1024**3 if torch.cuda.is_available() else None
+
+
+def _is_linear(name: str, module: Any) -> bool:
+    """Whether a module is a linear layer of the model itself, not of an adapter."""
+    return isinstance(module, torch.nn.Linear | Conv1D) and "lora_" not in name

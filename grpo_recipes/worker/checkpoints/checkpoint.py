@@ -1,0 +1,130 @@
+"""Checkpoints and models that are whole or not there.
+
+A checkpoint is written beside its place and gets a manifest when all ranks have written; then it is renamed. What is
+replaced or removed is renamed away first. So a folder named checkpoint-<step> is whole whenever the machine stops.
+"""
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from grpo_recipes.contract.files.folder_files import remove_tree, rename, status
+from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints
+from grpo_recipes.contract.integrity.digests import Digest
+from grpo_recipes.worker.checkpoints.manifest import own_digests, sync_folder, write_manifest, write_model_manifest
+
+WRITING = "writing"
+_REMOVED = ".removed-"
+
+
+def latest_checkpoint(checkpoints: Path) -> Path | None:
+    """The checkpoint of the highest step whose files have the names and sizes they should, None if there is none."""
+    return next((judged.folder for judged in judged_checkpoints(checkpoints) if judged.reason is None), None)
+
+
+def save_whole_checkpoints(trainer: Any, experiment: dict[str, Any], add: Callable[[Path], None]) -> None:
+    """Lets the trainer write each checkpoint beside its place and renames it when all ranks have written.
+
+    experiment: what defines the run, for the manifest. add: writes more into the folder, called on all ranks.
+    Source: transformers 5.23.0 trainer.py `_save_checkpoint`, which writes in place and then removes old
+    checkpoints.
+    """
+    checkpoints = Path(trainer.args.output_dir)
+    write = trainer._save_checkpoint
+
+    def save(model: Any, trial: Any) -> None:
+        writing = checkpoints / WRITING
+        name = f"checkpoint-{trainer.state.global_step}"
+        trainer.args.output_dir = str(writing)
+        try:
+            write(model, trial)
+        finally:
+            trainer.args.output_dir = str(checkpoints)
+        add(writing / name)
+        trainer.accelerator.wait_for_everyone()
+        digests = _digests_of_all_ranks(trainer, writing / name)
+        if trainer.is_world_process_zero():
+            world_size = trainer.accelerator.num_processes
+            write_manifest(writing / name, trainer.state.global_step, world_size, experiment, digests)
+            put_in_place(writing / name, checkpoints / name)
+            _remove(writing)
+            remove_old(checkpoints, trainer.args.save_total_limit)
+        trainer.accelerator.wait_for_everyone()
+
+    trainer._save_checkpoint = save
+
+
+def remove_old(checkpoints: Path, limit: int | None) -> None:
+    """Removes all but the `limit` whole checkpoints of the highest steps; None keeps all, 0 and less too."""
+    if limit is None or limit <= 0:
+        return
+    whole = [judged.folder for judged in judged_checkpoints(checkpoints) if judged.reason is None]
+    for checkpoint in whole[limit:]:
+        with contextlib.suppress(OSError):
+            remove_tree(checkpoints, _renamed_away(checkpoint).name)
+
+
+def put_in_place(written: Path, place: Path) -> None:
+    """Renames a written folder to its place; one of an earlier attempt that lies there is replaced."""
+    old = _renamed_away(place) if status(place.parent, place.name) is not None else None
+    rename(place.parent, str(written.relative_to(place.parent)), place.name)
+    sync_folder(place.parent)
+    if old is not None:
+        _remove(old)
+
+
+def save_final(trainer: Any, place: Path, hand_over: Callable[[Path], None]) -> None:
+    """Writes the trained model or adapter, with its tokenizer, to `place`. All ranks call it.
+
+    hand_over: adds to the written folder, on the first rank, before it is put in its place.
+    """
+    writing = _writing(place)
+    trainer.save_model(str(writing))
+    trainer.accelerator.wait_for_everyone()
+    if trainer.is_world_process_zero():
+        hand_over(writing)
+        write_model_manifest(writing)
+        put_in_place(writing, place)
+    trainer.accelerator.wait_for_everyone()
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Removes from a run folder what a process that was killed had half written or half removed."""
+    checkpoints, final = folder / "checkpoints", folder / "final"
+    for left in (
+        checkpoints / WRITING,
+        *checkpoints.glob(f"{_REMOVED}*"),
+        _writing(final),
+        *folder.glob(f"{_REMOVED}*"),
+    ):
+        _remove(left)
+
+
+def _writing(place: Path) -> Path:
+    return place.with_name(f".{place.name}.writing")
+
+
+def _renamed_away(place: Path) -> Path:
+    """The place that a folder has now, under a name that nobody takes for it."""
+    away = place.with_name(f"{_REMOVED}{place.name}")
+    _remove(away)
+    rename(place.parent, place.name, away.name)
+    return away
+
+
+def _remove(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        remove_tree(folder.parent, folder.name)
+
+
+def _digests_of_all_ranks(trainer: Any, folder: Path) -> dict[str, Digest]:
+    """The digests of what each rank wrote, on every rank. All ranks call it."""
+    count, rank = trainer.accelerator.num_processes, trainer.accelerator.process_index
+    own = own_digests(folder, rank, count)
+    if count == 1:
+        return own
+    from accelerate.utils import gather_object
+
+    told = gather_object([(name, digest.size, digest.sha256) for name, digest in own.items()])
+    return {name: Digest(size, sha256) for name, size, sha256 in told}

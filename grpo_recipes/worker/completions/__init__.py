@@ -1,0 +1,1 @@
+"""Completions: generated, ended, judged, and measured on held-out rows."""

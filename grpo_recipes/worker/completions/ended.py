@@ -1,0 +1,80 @@
+"""What ended the completions that a step trains: a stop, the model's own end token, or the longest length.
+
+TRL's clipped ratio alone cannot tell a stop that works from one that is never reached. Seen in what TRL trains on, so
+alike on every backend: completions/ended_by_stop, _by_eos and _by_length are shares that sum to 1, and
+completions/with_tokens_after_end is the share with trained tokens behind what ended it, which has to be 0. All are
+logged as TRL logs its own figures, over all processes. Not on trl 0.14, which makes the completions inside its loss.
+A completion that mask_truncated_completions leaves out has no tokens and counts as ended by its length.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from transformers import TrainerCallback
+
+from grpo_recipes.worker.callbacks.inputs import watch_inputs
+from grpo_recipes.worker.completions.ends import Ends, end_tokens, ends_of
+from grpo_recipes.worker.planned import Plan
+
+STOP, EOS, LENGTH = "stop", "eos", "length"
+AFTER = "completions/with_tokens_after_end"
+WAYS = (STOP, EOS, LENGTH)
+NAMES = (*(f"completions/ended_by_{what}" for what in WAYS), AFTER)
+LOOKED_AT = 256
+
+
+class EndedShares(TrainerCallback):  # type: ignore[misc]
+    """Counts what ends the completions of each step, and gives the shares to the trainer for its log."""
+
+    def __init__(self, trainer: Any, plan: Plan) -> None:
+        self._trainer, self._plan = trainer, plan
+        self._counts = [0] * (len(NAMES) + 1)  # of each, and of all completions
+        self._ends: Ends | None = None
+        self._own_ends: frozenset[int] = frozenset()
+        self._stop: Callable[[], None] | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Begins to count."""
+        self._ends = ends_of(self._trainer, self._plan)
+        self._own_ends = frozenset(end_tokens(self._trainer))
+        self._stop = watch_inputs(self._trainer, self._count)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """All processes call it. TRL logs the mean over the steps of a line."""
+        counts = torch.tensor(self._counts, dtype=torch.float32, device=self._trainer.accelerator.device)
+        *found, total = self._trainer.accelerator.reduce(counts, reduction="sum").tolist()
+        self._counts = [0] * len(self._counts)
+        kept = self._trainer._metrics
+        for name, count in zip(NAMES, found, strict=True):
+            if total:
+                kept.get("train", kept)[name].append(count / total)  # older releases keep one list for all
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Leaves the trainer as it was."""
+        if self._stop is not None:
+            self._stop()
+
+    def _count(self, inputs: dict[str, Any]) -> None:
+        assert self._ends is not None
+        for ids, mask in zip(inputs["completion_ids"].tolist(), inputs["completion_mask"].tolist(), strict=True):
+            what, has_more = how_ended(ids[: sum(mask)], self._ends, self._own_ends)
+            self._counts[WAYS.index(what)] += 1
+            self._counts[-2] += has_more
+            self._counts[-1] += 1
+
+
+def how_ended(ids: Sequence[int], ends: Ends, own_ends: frozenset[int]) -> tuple[str, bool]:
+    """What ended a completion, and whether something ended it before its last token.
+
+    ids: its trained tokens. own_ends: those of the model; any other end is a stop. Texts are looked for among the last
+    tokens alone: what the policy writes is decoded anew in each step.
+    """
+    before, last = ids[:-1], ids[-1:]
+    has_text = ends.has_text(ids[-LOOKED_AT:])
+    has_earlier_text = has_text and ends.has_text(before[-LOOKED_AT:])
+    has_more = has_earlier_text or not frozenset(ends.tokens).isdisjoint(before)
+    if not own_ends.isdisjoint(last):
+        return EOS, has_more
+    is_stop = (has_text and not has_earlier_text) or not frozenset(ends.tokens).isdisjoint(last)
+    return STOP if is_stop else LENGTH, has_more

@@ -1,0 +1,109 @@
+"""The policy answers prompts, in evaluation mode, without leaving a trace in the training."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from transformers import set_seed
+
+from grpo_recipes.contract.plan import Evaluation
+from grpo_recipes.worker.completions.ends import Ends, tokenizer_of
+from grpo_recipes.worker.completions.random_state import kept_random_state
+from grpo_recipes.worker.library import generation_config, model_for_generation, parsed_response
+
+
+@contextmanager
+def undisturbed(trainer: Any) -> Iterator[None]:
+    """Puts the model into evaluation mode; afterwards each module's mode and all generators are as before."""
+    modules = list(trainer.model_wrapped.modules())
+    modes = [module.training for module in modules]
+    with kept_random_state(), torch.no_grad():
+        # The same draws at each evaluation, others on each rank.
+        set_seed(trainer.args.seed + trainer.accelerator.process_index)
+        trainer.model_wrapped.eval()
+        try:
+            yield
+        finally:
+            for module, mode in zip(modules, modes, strict=True):
+                module.training = mode
+
+
+def answers(
+    trainer: Any, prompts: list[Any], how: Evaluation, ends: Ends, on_batch: Callable[[], None]
+) -> tuple[list[Any], list[list[int]]]:
+    """One completion for each prompt, and its tokens with the one that ends it.
+
+    A completion has the shape that TRL gives to rewards: a string, or a list of one message.
+    prompts: all strings or all conversations. Ranks must pass equally many, since weights may be gathered.
+    on_batch: called before each batch.
+    """
+    ids: list[list[int]] = []
+    tokens: list[list[int]] = []
+    configuration = _configuration(trainer, how.sampling, ends, greedy=how.greedy)
+    with model_for_generation(trainer) as model:
+        for start in range(0, len(prompts), how.batch_size):
+            on_batch()
+            whole = _prompt_ids(trainer, prompts[start : start + how.batch_size])
+            prompt_ids = [list(row[-(how.max_prompt_length or 0) :]) for row in whole]
+            ids += prompt_ids
+            tokens += _continued(trainer, model, prompt_ids, configuration, ends)
+    return _completions(trainer, prompts, ids, tokens), tokens
+
+
+def _configuration(trainer: Any, sampling: dict[str, Any], ends: Ends, *, greedy: bool) -> Any:
+    arguments, tokenizer = trainer.args, tokenizer_of(trainer)
+    values = {**sampling, "do_sample": True}
+    if greedy:
+        # transformers warns of sampling values other than its own defaults when nothing is sampled
+        values.update(do_sample=False, temperature=1.0, top_p=1.0, top_k=50, min_p=None)
+    return generation_config(
+        max_new_tokens=arguments.max_completion_length,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=list(ends.tokens),
+        cache_implementation=getattr(arguments, "cache_implementation", None),
+        **values,
+    )
+
+
+def _prompt_ids(trainer: Any, prompts: list[Any]) -> list[list[int]]:
+    if isinstance(prompts[0], str):
+        return list(trainer.processing_class(text=prompts)["input_ids"])
+    tokenized = trainer.processing_class.apply_chat_template(
+        conversation=prompts,
+        add_generation_prompt=True,
+        tokenize=True,
+        return_dict=True,
+        **(getattr(trainer.args, "chat_template_kwargs", None) or {}),
+    )
+    return list(tokenized["input_ids"])
+
+
+def _continued(
+    trainer: Any, model: Any, prompt_ids: list[list[int]], configuration: Any, ends: Ends
+) -> list[list[int]]:
+    """The new tokens of each prompt, up to and with the one that ends them. Inputs: (B, P), padded left."""
+    width = max(len(ids) for ids in prompt_ids)
+    padding = tokenizer_of(trainer).pad_token_id
+    device = trainer.accelerator.device
+    padded = torch.tensor([[padding] * (width - len(ids)) + list(ids) for ids in prompt_ids], device=device)
+    mask = torch.tensor([[0] * (width - len(ids)) + [1] * len(ids) for ids in prompt_ids], device=device)
+    new = model.generate(
+        input_ids=padded,
+        attention_mask=mask,
+        generation_config=configuration,
+        stopping_criteria=ends.criteria(),
+    )[:, width:]
+    return [tokens[: ends.first(tokens)] for tokens in new.tolist()]
+
+
+def _completions(trainer: Any, prompts: list[Any], ids: list[list[int]], tokens: list[list[int]]) -> list[Any]:
+    if isinstance(prompts[0], str):
+        return list(trainer.processing_class.batch_decode(tokens, skip_special_tokens=True))
+    tokenizer = tokenizer_of(trainer)
+    parsed = [parsed_response(tokenizer, new, old) for old, new in zip(ids, tokens, strict=True)]
+    if all(message is not None for message in parsed):
+        return [[message] for message in parsed]
+    texts = trainer.processing_class.batch_decode(tokens, skip_special_tokens=True)
+    return [[{"role": "assistant", "content": text}] for text in texts]

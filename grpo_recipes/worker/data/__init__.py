@@ -1,0 +1,1 @@
+"""Rows become prompts and columns."""

@@ -1,0 +1,20 @@
+"""The chat template of a run is a program too: it is tried on one prompt before TRL renders each batch with it."""
+
+import contextlib
+from typing import Any
+
+from grpo_recipes.worker.data.bounded import TooMuch, bounded
+from grpo_recipes.worker.stopped import Stopped
+
+
+def stop_at_endless_template(trainer: Any, rows: Any) -> None:
+    """Raises Stopped where the first prompt cannot be rendered within the limits; other faults are TRL's to say."""
+    prompt = rows[0]["prompt"]
+    if isinstance(prompt, str):
+        return
+    keywords = getattr(trainer.args, "chat_template_kwargs", None) or {}
+    try:
+        with contextlib.suppress(Exception), bounded():
+            trainer.processing_class.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True, **keywords)
+    except TooMuch as problem:
+        raise Stopped(f"the chat template cannot render the first prompt\n  = because: {problem}") from None

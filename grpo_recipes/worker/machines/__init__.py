@@ -1,0 +1,1 @@
+"""The machines of a run, which meet before anything heavy is imported."""

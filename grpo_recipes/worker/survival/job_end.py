@@ -1,0 +1,201 @@
+"""What comes next when one start of a job has ended: back into the queue, or the end with an exit code.
+
+    python -P worker/part.py survival.job_end FOLDER before
+    python -P worker/part.py survival.job_end FOLDER after --job ID --before WORD --code N --max-requeues N [--told] ...
+
+"before" prints a word that tells this start's run.json from an earlier one. "after" prints "requeue" or the exit code;
+the reason is said on stderr, in run.json and in job_ends.jsonl.
+"""
+
+import argparse
+import contextlib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.folder_files import open_to_append, read_bytes, status
+from grpo_recipes.contract.integrity.checkpoints import step_of
+from grpo_recipes.worker.checkpoints.checkpoint import latest_checkpoint
+from grpo_recipes.worker.record import Record
+from grpo_recipes.worker.stopped import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_STARTED
+
+ENDS_FILE = "job_ends.jsonl"
+REQUEUE = "requeue"
+# Starts in a row that may end without a new step: one can be bad luck with a machine.
+_FRUITLESS_STARTS = 2
+# What srun says of a machine that is gone. When one task fails it ends the others, and says 143.
+_KILLED = 137
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One start of a job that has ended.
+
+    code: of its launchers, as a shell says it. record: run.json as this start left it, None where it wrote none.
+    step, step_before: of the newest whole checkpoint. told: it was asked to stop for good. preempted: Slurm needs its
+    machines for another job, and puts it back. server_ended: the step of its vLLM server ended before the training.
+    requeues: how often it has put itself back. fruitless: how many starts right before this one gained no step.
+    is_another: run.json is that of another run, which trains in the folder and so kept this job out of it.
+    """
+
+    code: int
+    record: Mapping[str, Any] | None
+    step: int
+    step_before: int
+    max_requeues: int
+    told: bool = False
+    preempted: bool = False
+    server_ended: bool = False
+    requeues: int = 0
+    fruitless: int = 0
+    is_another: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """What comes next. exit_code: None goes back into the queue. because: one line."""
+
+    exit_code: int | None
+    because: str
+
+
+def decide(ended: Ended) -> Next:
+    """Whether there is a point in going on, and the exit code where there is none."""
+    if ended.is_another:
+        return Next(EXIT_NOT_STARTED, "another run trains in this folder, and goes on")
+    status = None if ended.record is None else ended.record.get("status")
+    code = None if ended.record is None else ended.record.get("exit_code")
+    if status == "completed":
+        return Next(EXIT_DONE, "the run is completed")
+    if status in ("failed", "stopped") and isinstance(code, int) and not ended.server_ended:
+        return Next(code, f"the run {status if status == 'failed' else 'was stopped'}, so nothing follows")
+    if ended.preempted:
+        return Next(None, "another job needs the machines")
+    if ended.told:
+        return Next(EXIT_INTERRUPTED, "it was told to stop")
+    if ended.record is None and ended.code != _KILLED and not ended.server_ended:
+        return Next(EXIT_FAILED, f"no trainer began, the launchers ended with exit code {ended.code}")
+    return _again(ended, _cause(ended, status))
+
+
+def _cause(ended: Ended, status: object) -> str:
+    if ended.server_ended:
+        return "the vLLM server ended before the training"
+    if status == "interrupted":
+        return "the run was interrupted"
+    return f"the trainers ended without a word, srun with exit code {ended.code}"
+
+
+def _again(ended: Ended, cause: str) -> Next:
+    """Back into the queue, while that leads anywhere."""
+    if ended.step <= ended.step_before and ended.fruitless + 1 >= _FRUITLESS_STARTS:
+        return Next(EXIT_FAILED, f"{cause}; {ended.fruitless + 1} starts in a row gained no step beyond {ended.step}")
+    if ended.requeues >= ended.max_requeues:
+        return Next(EXIT_INTERRUPTED, f"{cause}; slurm.max_requeues is {ended.max_requeues}")
+    return Next(None, f"{cause}; requeue {ended.requeues + 1} of {ended.max_requeues}")
+
+
+def before(folder: Path) -> str:
+    """The word of a start that begins: of run.json as it is now, and the step of the newest checkpoint."""
+    return f"{_fingerprint(folder)}/{_step(folder)}"
+
+
+def after(folder: Path, job: str, word: str, code: int, max_requeues: int, **how: bool) -> Next:
+    """What comes next, told in run.json and job_ends.jsonl. how: the flags of Ended."""
+    fingerprint, _, step_before = word.partition("/")
+    earlier = [line for line in _ends(folder) if line.get("job") == job]
+    record = Record(folder, 0)
+    content = record.read() or None if _fingerprint(folder) != fingerprint else None
+    ended = Ended(
+        code=code,
+        record=content,
+        step=_step(folder),
+        step_before=int(step_before),
+        max_requeues=max_requeues,
+        requeues=sum(line.get("counted") is True for line in earlier),
+        fruitless=_fruitless(earlier),
+        is_another=content is not None and content.get("status") == "running" and content.get("slurm_job") != job,
+        **how,
+    )
+    found = decide(ended)
+    _tell(record, found)
+    line = {
+        "job": job,
+        "code": code,
+        "step_before": ended.step_before,
+        "step": ended.step,
+        "next": REQUEUE if found.exit_code is None else found.exit_code,
+        "counted": found.exit_code is None and not ended.preempted,
+        "because": found.because,
+    }
+    with open(open_to_append(folder, ENDS_FILE), "a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+    return found
+
+
+def _tell(record: Record, found: Next) -> None:
+    """Says it in run.json where nobody has said how this start ended, and where that is not the end of the story."""
+    if found.exit_code is None or found.exit_code == EXIT_INTERRUPTED:
+        record.end("interrupted", EXIT_INTERRUPTED, found.because)
+    elif found.exit_code == EXIT_FAILED:
+        record.end("failed", EXIT_FAILED, found.because, last_word=record.read().get("status") == "interrupted")
+
+
+def _fruitless(lines: Sequence[Mapping[str, Any]]) -> int:
+    """How many of the last starts gained no step."""
+    count = 0
+    for line in reversed(lines):
+        if line["step"] > line["step_before"]:
+            break
+        count += 1
+    return count
+
+
+def _ends(folder: Path) -> list[dict[str, Any]]:
+    """The ends of earlier starts; what is no such line is left out."""
+    found = []
+    with contextlib.suppress(OSError):
+        for line in read_bytes(folder, ENDS_FILE).splitlines():
+            with contextlib.suppress(ValueError):
+                end = parsed(line)
+                if isinstance(end, dict) and all(isinstance(end.get(key), int) for key in ("step", "step_before")):
+                    found.append(end)
+    return found
+
+
+def _step(folder: Path) -> int:
+    checkpoint = latest_checkpoint(folder / "checkpoints")
+    return 0 if checkpoint is None else step_of(checkpoint)
+
+
+def _fingerprint(folder: Path) -> str:
+    """Changes with each writing of run.json, which is replaced as a whole."""
+    found = status(folder, "run.json")
+    return "none" if found is None else f"{found.st_ino}.{found.st_mtime_ns}"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Answers one question of the job's script."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    commands = parser.add_subparsers(dest="when", required=True)
+    commands.add_parser("before")
+    ended = commands.add_parser("after")
+    ended.add_argument("--job", required=True)
+    ended.add_argument("--before", required=True)
+    ended.add_argument("--code", type=int, required=True)
+    ended.add_argument("--max-requeues", type=int, required=True)
+    for flag in ("told", "preempted", "server-ended"):
+        ended.add_argument(f"--{flag}", action="store_true")
+    given = parser.parse_args(arguments)
+    if given.when == "before":
+        print(before(given.folder))
+        return
+    how = {name: getattr(given, name) for name in ("told", "preempted", "server_ended")}
+    found = after(given.folder, given.job, given.before, given.code, given.max_requeues, **how)
+    print(REQUEUE if found.exit_code is None else found.exit_code)
+    print(f"job {given.job}: {found.because}", file=sys.stderr)

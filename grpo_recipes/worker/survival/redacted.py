@@ -1,0 +1,19 @@
+"""Copies its standard input to a log, without secrets.
+
+    python -P worker/part.py survival.redacted LOG
+
+Signals that ask a job to stop reach every process of it: this one ends when the last one that it listens to has.
+"""
+
+import signal
+from collections.abc import Sequence
+
+from grpo_recipes.contract.processes import ASKING
+from grpo_recipes.contract.secrets.redacted_file import RedactedFile
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Copies until the end of the input."""
+    for number in ASKING:
+        signal.signal(number, signal.SIG_IGN)
+    RedactedFile(arguments[0]).copy(0)

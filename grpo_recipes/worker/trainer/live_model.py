@@ -1,0 +1,77 @@
+"""What can be read off a live trainer at any time: devices, dtypes, the reference model, how many answer."""
+
+from typing import Any
+
+import torch
+
+from grpo_recipes.worker.callbacks.witness import dtype_name
+from grpo_recipes.worker.proofs.seen import Precision, Reference
+
+NOT_OF_THE_MODEL = ("lora_", "modules_to_save", "trainable_tokens")
+
+
+def processes_reached(trainer: Any) -> int:
+    """How many processes answer in a sum over all."""
+    one = torch.ones(1, device=trainer.accelerator.device)
+    return int(trainer.accelerator.reduce(one, reduction="sum").item())
+
+
+def device_name(device: Any) -> str:
+    """ "cuda:0" or "cpu"; the CPU has no number."""
+    return "cpu" if device.type == "cpu" else f"{device.type}:{device.index or 0}"
+
+
+def parameter_devices(trainer: Any) -> tuple[str, ...]:
+    """The devices of the policy's parameters."""
+    return tuple(sorted({device_name(parameter.device) for parameter in trainer.model.parameters()}))
+
+
+def zero_stage(trainer: Any) -> int:
+    """The ZeRO stage, 0 without DeepSpeed."""
+    plugin = trainer.accelerator.state.deepspeed_plugin
+    return 0 if plugin is None else int(plugin.zero_stage)
+
+
+def precision(trainer: Any, compute: str | None) -> Precision:
+    """The dtypes of the policy; compute: of the output of its first linear layer."""
+    model = trainer.model
+    adapter = {
+        dtype_name(parameter.dtype)
+        for name, parameter in model.named_parameters()
+        if "lora_" in name and "magnitude" not in name
+    }
+    packed = {
+        dtype_name(module.compute_dtype)
+        for module in model.modules()
+        if hasattr(getattr(module, "weight", None), "quant_state") and getattr(module, "compute_dtype", None)
+    }
+    return Precision(weight_dtypes(model), tuple(sorted(adapter)), compute, tuple(sorted(packed)))
+
+
+def weight_dtypes(model: Any) -> tuple[str, ...]:
+    """The dtypes of a model's own floating weights, without adapters and packed 4-bit weights."""
+    return tuple(
+        sorted(
+            {
+                dtype_name(parameter.dtype)
+                for name, parameter in model.named_parameters()
+                if parameter.is_floating_point()
+                and not any(part in name for part in NOT_OF_THE_MODEL)
+                and not hasattr(parameter, "quant_state")
+            }
+        )
+    )
+
+
+def reference(trainer: Any) -> Reference | None:
+    """The reference model that the trainer holds."""
+    model = getattr(trainer, "ref_model", None)
+    if model is None:
+        return None
+    kinds = {type(module).__name__ for module in model.modules() if _is_quantized(module)}
+    return Reference(weight_dtypes(model), tuple(sorted(kinds)))
+
+
+def _is_quantized(module: Any) -> bool:
+    weight = getattr(module, "weight", None)
+    return hasattr(weight, "quant_state") or type(weight).__name__ == "Int8Params"

@@ -1,0 +1,120 @@
+"""The losses and the gradient norm of a step as they are, before transformers' filter replaces them."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from grpo_recipes.worker.guards import not_finite
+from grpo_recipes.worker.guards.alarm import Alarm
+from grpo_recipes.worker.trainer.trained_tensors import local, trainable
+
+
+class RealLosses:
+    """Stands before `trainer.training_step` and `accelerator.clip_grad_norm_` until stop() is called.
+
+    on_broken: called at once when sampling from the model fails because its probabilities are not finite. Nothing
+    waits for a device while a step is computed; found() does so once.
+    """
+
+    def __init__(self, trainer: Any, on_broken: Callable[[Alarm], None]) -> None:
+        self._trainer, self._on_broken = trainer, on_broken
+        self._losses: list[Any] = []
+        self._norm: Any = None
+        self._steps = 0
+        self._training_step, self._clip = trainer.training_step, trainer.accelerator.clip_grad_norm_
+        trainer.training_step = self._noted_step
+        trainer.accelerator.clip_grad_norm_ = self._noted_norm
+
+    def stop(self) -> None:
+        """Gives trainer and accelerator their own methods back."""
+        for owner, name, own in (
+            (self._trainer, "training_step", self._noted_step),
+            (self._trainer.accelerator, "clip_grad_norm_", self._noted_norm),
+        ):
+            if owner.__dict__.get(name) == own:
+                delattr(owner, name)
+
+    def found(self) -> Alarm | None:
+        """What was not finite on any process since the last call; all processes call it, before the optimizer's step.
+
+        The losses of the first step are left to its proof.
+        """
+        losses, norm = self._losses, self._norm
+        self._losses, self._norm = [], None
+        self._steps += 1
+        is_loss, is_norm = self._on_any(_strange(losses), _strange([] if norm is None else [norm]))
+        reward = self._mean_reward()
+        if reward is not None and math.isinf(reward):
+            return self._alarm("mean reward", reward)
+        if is_loss and self._steps > 1:
+            values = [float(loss) for loss in losses]
+            return self._alarm("loss", next((v for v in values if not math.isfinite(v)), math.nan))
+        if is_norm and not is_loss:
+            return self._alarm("gradient norm", float(_plain(norm)))
+        return None
+
+    def found_in_weights(self) -> Alarm | None:
+        """What is not finite of the trained weights; all processes call it."""
+        broken, tensors = broken_tensors(self._trainer.model)
+        (is_broken,) = self._on_any(broken > 0)
+        return not_finite.at_end(broken, tensors) if is_broken else None
+
+    def _alarm(self, what: str, value: float) -> Alarm:
+        reward = self._mean_reward()
+        strange = None if reward is None or math.isfinite(reward) else reward
+        return not_finite.in_step(what, value, strange, *broken_tensors(self._trainer.model))
+
+    def _mean_reward(self) -> float | None:
+        """That of the last generation over all processes; NaN where no reward gave one. None without a generation."""
+        kept = self._trainer._metrics
+        rewards = kept.get("train", kept).get("reward")
+        return float(rewards[-1]) if rewards else None
+
+    def _on_any(self, *flags: Any) -> list[bool]:
+        """Each flag, true where it is on any process."""
+        are_several = torch.distributed.is_available() and torch.distributed.is_initialized()
+        if not are_several and all(isinstance(flag, bool) for flag in flags):
+            return list(flags)
+        flags = tuple(torch.as_tensor(flag) for flag in flags)
+        asked = torch.stack([flag.to(self._trainer.accelerator.device, torch.int32) for flag in flags])
+        if are_several:
+            torch.distributed.all_reduce(asked, op=torch.distributed.ReduceOp.MAX)
+        return [bool(flag) for flag in asked.tolist()]
+
+    def _noted_step(self, *given: Any, **named: Any) -> Any:
+        try:
+            loss = self._training_step(*given, **named)
+        except RuntimeError as problem:
+            if not_finite.SAMPLING_FAILED in str(problem):
+                self._on_broken(self._alarm("probability of a next token", math.nan))
+            raise
+        self._losses.append(loss.detach())
+        return loss
+
+    def _noted_norm(self, *given: Any, **named: Any) -> Any:
+        norm = self._clip(*given, **named)
+        # A loss scaler skips steps whose gradient is infinite, as it has to at its start.
+        self._norm = norm if self._trainer.accelerator.scaler is None else None
+        return norm
+
+
+def broken_tensors(model: Any) -> tuple[int, int]:
+    """How many trained tensors hold a number that is not finite, and how many there are; of this process's parts."""
+    parts = [getattr(tensor, "ds_tensor", tensor) for tensor in trainable(model).values()]
+    flags = [torch.isfinite(local(part.detach())).all() for part in parts]
+    return sum(not bool(flag) for flag in flags), len(flags)
+
+
+def _strange(values: list[Any]) -> Any:
+    """Whether a value is not finite: a bool, or a flag still on the device where the values are."""
+    plain = [_plain(value) for value in values]
+    if all(not isinstance(value, torch.Tensor) or value.device.type == "cpu" for value in plain):
+        return any(not math.isfinite(float(value)) for value in plain)
+    flags = [~torch.isfinite(torch.as_tensor(value)).all() for value in plain]
+    return torch.stack(flags).any()
+
+
+def _plain(value: Any) -> Any:
+    return value.full_tensor() if hasattr(value, "full_tensor") else value
