@@ -137,7 +137,7 @@ tested: setup
 
 # For maintainers: reads all releases from the package index again, some minutes; review what changed.
 facts: setup
-	$(BIN)/python -m grpo_recipes.facts.collect
+	$(BIN)/python -m grpo_recipes.facts.released.collect
 	$(BIN)/python -m grpo_recipes.facts.field_help
 
 benchmark: setup

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.errors import Refusal
-from grpo_recipes.facts.shipped import releases_with_facts
+from grpo_recipes.facts.released.shipped import releases_with_facts
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.stack.gpus import named_gpu
 from grpo_recipes.stack.target import parse_target

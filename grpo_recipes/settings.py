@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from grpo_recipes.finding import Path
+from grpo_recipes.contract.finding import Path
 
 FORMAT_ORIGIN = "format 1"
 

@@ -15,12 +15,12 @@ ROOT = PACKAGE.parent
 LAYERS = (
     "contract",
     "errors",
-    "finding",
     "nearest",
     "settings",
     "stack",
     "yaml",
     "facts",
+    "user_files",
     "schemas",
     "trust.environment",
     "rules",
@@ -29,8 +29,9 @@ LAYERS = (
     "resolve",
     "record",
     "lock",
+    "compare",
     "launch",
-    "docs",
+    "explain",
     "takeover",
     "report",
     "cli",
@@ -57,7 +58,7 @@ HEAVY = (
 
 
 def _module(path: Path) -> str:
-    """ "rules.context" for grpo_recipes/rules/context.py, "" for the package itself."""
+    """ "rules.context" for grpo_recipes/rules/_shared/context.py, "" for the package itself."""
     return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").rstrip(".")
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import click
 
+from grpo_recipes.contract.finding import Finding
 from grpo_recipes.errors import Refusal
-from grpo_recipes.finding import Finding
 from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.rules.registry import rules
 
@@ -68,7 +68,7 @@ def _why_not(one: str) -> str | None:
         return None
     if rule is not None:
         return "this rule decides a value and makes no errors"
-    from grpo_recipes.docs.pages import known_ids, worker_pages  # only a mistake pays for reading the pages
+    from grpo_recipes.explain.pages import known_ids, worker_pages  # only a mistake pays for reading the pages
     from grpo_recipes.nearest import nearest_words
 
     if one in worker_pages():

@@ -7,19 +7,19 @@ import click
 
 from grpo_recipes.cli.launching import AnswerAlone, Changes, Ready
 from grpo_recipes.cli.resolving import judged
+from grpo_recipes.compare.drift import Line, changes_the_experiment, drift
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED, Refusal
-from grpo_recipes.lock.drift import Line, changes_the_experiment, drift
 from grpo_recipes.lock.places import found_places
 from grpo_recipes.lock.read_lock import Lock, read_lock
 from grpo_recipes.lock.resolved_again import resolved_again, same_but_now
 from grpo_recipes.lock.unchanged import refuse_changed
 from grpo_recipes.report.drift_text import drift_json, drift_text
 from grpo_recipes.report.findings_text import findings_text
-from grpo_recipes.resolve.merged_recipe import merged_recipe_text
 from grpo_recipes.resolve.resolve import Resolution, plan_of
-from grpo_recipes.resolve.smoke import smoke_plan
+from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
+from grpo_recipes.resolve.variants.smoke import smoke_plan
 from grpo_recipes.stack.stack import Stack
 
 

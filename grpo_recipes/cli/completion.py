@@ -19,7 +19,7 @@ def files(ctx: "Context", param: "Parameter", incomplete: str) -> "list[Completi
 
 def rules_and_keys(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
     """The rules and keys that `explain` has a page for."""
-    from grpo_recipes.docs.pages import known_ids
+    from grpo_recipes.explain.pages import known_ids
     from grpo_recipes.schemas.keys import recipe_keys
 
     return _beginning([*known_ids(), *recipe_keys()], incomplete)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack
+from grpo_recipes.contract.finding import Finding
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.errors import Refusal
-from grpo_recipes.finding import Finding
 from grpo_recipes.report.measured import Measured, measured
 from grpo_recipes.resolve.resolve import plan_of
 

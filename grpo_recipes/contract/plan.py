@@ -279,7 +279,7 @@ class Plan:
     with the value that it needs, true when it needs none.
     findings: what was said and did not forbid it, one line each.
     smoke: a trial of two steps for the proofs; the worker leaves no model.
-    expressible: the releases of TRL that can express the recipe, where it was asked; see resolve/expressible.py.
+    expressible: the releases of TRL that can express the recipe, where it was asked; see compare/expressible.py.
     vllm: None where transformers generates.
     slurm: None where the engine is another one.
     accepted: the rules whose errors the user took for warnings, with `--accept`.

@@ -17,9 +17,9 @@ from itertools import pairwise
 from typing import Any
 
 from grpo_recipes.facts.classified import ClassifiedField, holds
-from grpo_recipes.facts.field import Field
-from grpo_recipes.facts.shipped import releases_with_facts, shipped_facts, table
-from grpo_recipes.facts.windows import is_within
+from grpo_recipes.facts.released.shipped import releases_with_facts, shipped_facts, table
+from grpo_recipes.facts.released.windows import is_within
+from grpo_recipes.facts.source.field import Field
 
 PACKAGES = {"trl": "GRPOConfig", "transformers": "TrainingArguments"}
 

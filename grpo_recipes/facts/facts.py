@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 from packaging.version import InvalidVersion, Version
 
-from grpo_recipes.facts.cache import installed_facts
-from grpo_recipes.facts.field import Field
-from grpo_recipes.facts.package_facts import MODULES, OwnerFacts, PackageFacts
-from grpo_recipes.facts.releases import Removed, is_newer, is_released, removal
-from grpo_recipes.facts.shipped import facts_of_release, releases_with_facts, same_version, shipped_facts
+from grpo_recipes.facts.released.releases import Removed, is_newer, is_released, removal
+from grpo_recipes.facts.released.shipped import facts_of_release, releases_with_facts, same_version, shipped_facts
+from grpo_recipes.facts.source.cache import installed_facts
+from grpo_recipes.facts.source.field import Field
+from grpo_recipes.facts.source.package_facts import MODULES, OwnerFacts, PackageFacts
 from grpo_recipes.stack.installed import installed_packages
 from grpo_recipes.stack.stack import Stack
 

@@ -12,10 +12,10 @@ from functools import cache
 from pathlib import Path
 
 from grpo_recipes.facts.classified import classified_fields
-from grpo_recipes.facts.package_facts import MODULES
-from grpo_recipes.facts.package_folder import package_folder
-from grpo_recipes.facts.shipped import DATA
-from grpo_recipes.facts.source import PackageSource
+from grpo_recipes.facts.released.shipped import DATA
+from grpo_recipes.facts.source.package_facts import MODULES
+from grpo_recipes.facts.source.package_folder import package_folder
+from grpo_recipes.facts.source.package_source import PackageSource
 
 TABLE = DATA / "field_help.json"
 CLASSES = (("transformers", "TrainingArguments"), ("trl", "GRPOConfig"))

@@ -6,8 +6,8 @@ The table of transformers is `data/generation_keys.json`, of one release; the fi
 from collections.abc import Mapping
 
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.facts.shipped import releases_with_facts, shipped_facts, table
-from grpo_recipes.facts.windows import is_within
+from grpo_recipes.facts.released.shipped import releases_with_facts, shipped_facts, table
+from grpo_recipes.facts.released.windows import is_within
 
 VLLM, TRANSFORMERS = "vLLM", "transformers"
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from grpo_recipes.facts.folded import nearest_release, value_at
-from grpo_recipes.facts.package_folder import package_folder
-from grpo_recipes.facts.shipped import table
-from grpo_recipes.facts.windows import is_within
+from grpo_recipes.facts.released.folded import nearest_release, value_at
+from grpo_recipes.facts.released.shipped import table
+from grpo_recipes.facts.released.windows import is_within
+from grpo_recipes.facts.source.package_folder import package_folder
 
 TABLE = "logits_keyword"
 PASSED_TABLE = "passed_logits_keyword"
@@ -45,8 +45,8 @@ def shipped_logits_keyword(version: str, model_class: str) -> LogitsKeyword | No
 def installed_logits_keyword(model_class: str) -> LogitsKeyword | None:
     """The same, read from the transformers that is installed here."""
     from grpo_recipes.facts.model_classes import model_module  # parsing source is for a release that was not read
-    from grpo_recipes.facts.read_logits import read_logits_keyword
-    from grpo_recipes.facts.source import PackageSource
+    from grpo_recipes.facts.source.package_source import PackageSource
+    from grpo_recipes.facts.source.read_logits import read_logits_keyword
 
     module, folder = model_module(model_class), package_folder("transformers")
     if module is None or folder is None:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from grpo_recipes.facts.shipped import table
-from grpo_recipes.facts.windows import is_within
+from grpo_recipes.facts.released.shipped import table
+from grpo_recipes.facts.released.windows import is_within
 
 _MOST_LAYERS = 1000
 

@@ -1,7 +1,7 @@
 """What TRL passes to a reward function beside the columns of the data."""
 
-from grpo_recipes.facts.shipped import table
-from grpo_recipes.facts.windows import is_within
+from grpo_recipes.facts.released.shipped import table
+from grpo_recipes.facts.released.windows import is_within
 
 ALWAYS = ("prompts", "completions")
 

@@ -8,7 +8,7 @@ what. Source: the manual of sbatch 24.11, and `sbatch --help` of 22.05, in tests
 
 import re
 
-from grpo_recipes.facts.shipped import table
+from grpo_recipes.facts.released.shipped import table
 
 FLAG = "flag"
 

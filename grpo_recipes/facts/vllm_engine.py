@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from functools import cache
 
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.facts.field import Field
-from grpo_recipes.facts.package_folder import package_folder
-from grpo_recipes.facts.shipped import same_version, table
+from grpo_recipes.facts.released.shipped import same_version, table
+from grpo_recipes.facts.source.field import Field
+from grpo_recipes.facts.source.package_folder import package_folder
 
 MODULE, CLASS = "vllm.engine.arg_utils", "EngineArgs"
 
@@ -40,8 +40,8 @@ def _installed() -> Mapping[str, Field] | None:
     folder = package_folder("vllm")
     if folder is None:
         return None
-    from grpo_recipes.facts.read import struct_fields
-    from grpo_recipes.facts.source import PackageSource
+    from grpo_recipes.facts.source.package_source import PackageSource
+    from grpo_recipes.facts.source.read import struct_fields
 
     found = PackageSource("vllm", folder).find_class(MODULE, CLASS)
     return None if found is None else struct_fields(found.node)

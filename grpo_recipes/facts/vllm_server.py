@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from grpo_recipes.facts.shipped import table
-from grpo_recipes.facts.windows import is_within
+from grpo_recipes.facts.released.shipped import table
+from grpo_recipes.facts.released.windows import is_within
 
 
 @dataclass(frozen=True, slots=True)

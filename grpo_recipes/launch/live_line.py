@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from grpo_recipes.launch.metrics import number
+from grpo_recipes.contract.metrics import number
 
 _WIDEST_BAR, _NARROWEST_BAR = 20, 6
 _GAP = 2

@@ -18,6 +18,7 @@ from grpo_recipes.contract.files.folder_files import open_to_append, open_to_rea
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, Lock, held, holder
 from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, told
+from grpo_recipes.contract.metrics import METRICS_FILE, number, read_new
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.contract.secrets.redacted_file import RedactedFile
 from grpo_recipes.contract.surroundings import absolute_places
@@ -26,7 +27,6 @@ from grpo_recipes.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_TRAINER_FAILED
 from grpo_recipes.launch import supervisor
 from grpo_recipes.launch.asked import Asked, never_stopped_by_talk, signals_noted
 from grpo_recipes.launch.echo import Echo
-from grpo_recipes.launch.metrics import METRICS_FILE, number, read_new
 from grpo_recipes.launch.progress import Progress, progress
 from grpo_recipes.launch.redacted_log import redacted_log
 from grpo_recipes.record.run_record import RECORD_FILE, RunRecord, amend_record, read_record

@@ -5,9 +5,9 @@ from collections import deque
 from contextlib import AbstractContextManager
 from typing import Protocol, TextIO
 
+from grpo_recipes.contract.metrics import Event, evaluation_text, number
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.launch.live_line import clock, live_line, step_parts, step_text
-from grpo_recipes.launch.metrics import Event, evaluation_text, number
 
 _SHORTEST_PAUSE_S = 5.0
 _REMEMBERED_STEPS = 20

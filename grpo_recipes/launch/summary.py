@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from grpo_recipes.contract.files.bounded_json import read_json
+from grpo_recipes.contract.metrics import METRICS_FILE, evaluation_text, number, read_all
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.launch.live_line import clock
-from grpo_recipes.launch.metrics import METRICS_FILE, evaluation_text, number, read_all
 from grpo_recipes.record.run_record import RunRecord
 
 _SHOWN_EXAMPLES = 3

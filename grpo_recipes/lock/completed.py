@@ -7,12 +7,12 @@ from typing import TypeVar
 
 from grpo_recipes.contract.plan import CODE_OF, Data, Model, Plan, Reward
 from grpo_recipes.errors import Refusal
-from grpo_recipes.facts.data_card import data_folder_content
-from grpo_recipes.facts.digests import folder_content
-from grpo_recipes.facts.model_code import named_repositories
-from grpo_recipes.facts.model_config import cached_commit, cached_snapshot
 from grpo_recipes.lock.hub import fetch_configurations, hub_commit
 from grpo_recipes.trust.code import brings_remote_code
+from grpo_recipes.user_files.data_card import data_folder_content
+from grpo_recipes.user_files.digests import folder_content
+from grpo_recipes.user_files.model_code import named_repositories
+from grpo_recipes.user_files.model_config import cached_commit, cached_snapshot
 
 Part = TypeVar("Part", Data, Reward)
 

@@ -2,7 +2,7 @@
 
 import os
 
-from grpo_recipes.facts.model_code import CONFIGURATIONS
+from grpo_recipes.user_files.model_code import CONFIGURATIONS
 
 TIMEOUT_S = 5.0
 

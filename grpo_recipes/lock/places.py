@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grpo_recipes.contract.plan import Data, Plan
-from grpo_recipes.facts.data_card import WITH_CARDS, data_folder_content
-from grpo_recipes.facts.digests import file_content, folder_content, text_sha256
 from grpo_recipes.lock.read_lock import Lock
+from grpo_recipes.user_files.data_card import WITH_CARDS, data_folder_content
+from grpo_recipes.user_files.digests import file_content, folder_content, text_sha256
 
 USER_FILES = os.path.join("worker", "user")
 

@@ -11,8 +11,8 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.lock.completed import completed, expected
 from grpo_recipes.lock.places import Places
 from grpo_recipes.lock.read_lock import Lock
-from grpo_recipes.resolve.merged_recipe import merged_recipe_text
 from grpo_recipes.resolve.resolve import Resolution, resolve_source
+from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.load import load_text

@@ -5,11 +5,11 @@ import json
 from collections.abc import Sequence
 from itertools import groupby
 
+from grpo_recipes.compare.differences import Difference, Differences
+from grpo_recipes.contract.finding import Finding
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.finding import Finding
 from grpo_recipes.report.findings_json import finding_value
 from grpo_recipes.report.measured import Measured, measured_rows
-from grpo_recipes.resolve.differences import Difference, Differences
 
 DIFF_FORMAT = 1
 WIDEST = 44

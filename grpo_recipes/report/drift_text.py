@@ -4,8 +4,8 @@ import dataclasses
 import json
 from collections.abc import Sequence
 
+from grpo_recipes.compare.drift import Line, changes_the_experiment
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.lock.drift import Line, changes_the_experiment
 
 DRIFT_FORMAT = 1
 WIDEST = 44

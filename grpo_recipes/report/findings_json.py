@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from grpo_recipes.finding import Finding
+from grpo_recipes.contract.finding import Finding
 
 FINDINGS_FORMAT = 1
 

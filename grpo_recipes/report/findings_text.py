@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from grpo_recipes.finding import Finding
+from grpo_recipes.contract.finding import Finding
 
 WIDEST_LINE = 160
 """A longer source line is cut to this many characters around the place."""

@@ -38,7 +38,7 @@ def measured_rows(both: Sequence[Measured | None]) -> list[tuple[str, str, str]]
 
 
 def _texts(one: Measured) -> dict[str, str]:
-    from grpo_recipes.launch.metrics import evaluation_text  # only comparisons of runs need it
+    from grpo_recipes.contract.metrics import evaluation_text  # only comparisons of runs need it
 
     step = "" if one["step"] is None else f" at step {one['step']}"
     of = "" if one["max_steps"] is None or not step else f" of {one['max_steps']}"

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from grpo_recipes.facts.windows import is_within
-from grpo_recipes.finding import Finding
-from grpo_recipes.rules.context import Context, NotJudged
+from grpo_recipes.contract.finding import Finding
+from grpo_recipes.facts.released.windows import is_within
+from grpo_recipes.rules._shared.context import Context, NotJudged
 from grpo_recipes.rules.registry import Rule, rules
 from grpo_recipes.settings import Settings
 from grpo_recipes.stack.stack import Stack

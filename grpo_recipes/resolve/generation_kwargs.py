@@ -1,8 +1,8 @@
 """What a recipe writes instead of TRL's generation_kwargs, which mean one thing to vLLM and another to transformers."""
 
+from grpo_recipes.contract.finding import Finding, Patch, Path, dotted
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.generation_keys import ALWAYS, HOMES, LISTS, REFUSED, TRANSFORMERS, VLLM, named_by
-from grpo_recipes.finding import Finding, Patch, Path, dotted
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.yaml.compose import Source
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from grpo_recipes.contract.finding import Finding, Patch, dotted
 from grpo_recipes.facts.classified import ClassifiedField, classified_fields, matters
 from grpo_recipes.facts.expression import (
     PACKAGES,
@@ -13,7 +14,6 @@ from grpo_recipes.facts.expression import (
     spans_text,
 )
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.finding import Finding, Patch, dotted
 from grpo_recipes.resolve.pin import field_values
 from grpo_recipes.resolve.schema_findings import flow, shown
 from grpo_recipes.settings import Setting, Settings

@@ -3,8 +3,8 @@
 import shlex
 from collections.abc import Mapping
 
+from grpo_recipes.contract.finding import Finding
 from grpo_recipes.facts.classified import classified_fields
-from grpo_recipes.finding import Finding
 from grpo_recipes.resolve.schema_findings import MISSING_KEY
 from grpo_recipes.schemas.keys import sections
 from grpo_recipes.yaml.compose import Source

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from grpo_recipes.contract.finding import Finding, Patch, Path, dotted
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.facts.releases import removal
-from grpo_recipes.finding import Finding, Patch, Path, dotted
+from grpo_recipes.facts.released.releases import removal
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.generation_kwargs import generation_kwargs_finding
 from grpo_recipes.schemas.keys import keys_named, recipe_keys, sections

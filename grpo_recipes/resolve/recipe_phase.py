@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from grpo_recipes.contract.finding import Finding, Mark, Path
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.finding import Finding, Mark, Path
 from grpo_recipes.resolve.schema_findings import newer_format, schema_findings
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.settings import FORMAT_ORIGIN, Setting, Settings

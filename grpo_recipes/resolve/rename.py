@@ -1,8 +1,8 @@
 """Phase 2, rename: recipe keys become the names of the objects that take them; nothing is dropped."""
 
+from grpo_recipes.contract.finding import Finding
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.finding import Finding
 from grpo_recipes.resolve.generation_kwargs import generation_kwargs_finding
 from grpo_recipes.resolve.placement import OPEN_SECTIONS, owned_key, unknown_key
 from grpo_recipes.resolve.recipe_phase import written_at

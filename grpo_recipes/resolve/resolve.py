@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from grpo_recipes.contract.finding import Finding, by_place, has_errors
 from grpo_recipes.facts.facts import facts_for
-from grpo_recipes.finding import Finding, by_place, has_errors
 from grpo_recipes.resolve.engine import check, decide
 from grpo_recipes.resolve.field_values import ambiguous_words, value_findings, without_effect
 from grpo_recipes.resolve.not_expressed import not_expressed
@@ -14,8 +14,8 @@ from grpo_recipes.resolve.pin import pin
 from grpo_recipes.resolve.recipe_phase import check_recipe, recipe_settings
 from grpo_recipes.resolve.rename import rename
 from grpo_recipes.resolve.stack_findings import stack_findings
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.used_packages import OPTIONAL, unused
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.used_packages import OPTIONAL, unused
 from grpo_recipes.settings import Settings
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.yaml.compose import Source, compose
@@ -115,7 +115,7 @@ def plan_of(resolution: Resolution) -> "Plan":
     """The plan of a recipe without errors. Raises ValueError when there are any."""
     if resolution.context is None or resolution.refused:
         raise ValueError("a recipe with errors has no plan")
-    from grpo_recipes.resolve.build_plan import build_plan  # validate does not pay for the plan's classes
+    from grpo_recipes.resolve.planning.build_plan import build_plan  # validate does not pay for the plan's classes
 
     notes = tuple(f"{finding.severity}: {finding.message} [{finding.rule}]" for finding in resolution.findings)
     return replace(build_plan(resolution.context, notes), accepted=resolution.accepted)

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from grpo_recipes import __version__
+from grpo_recipes.contract.finding import Finding, Patch, Path, dotted
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.finding import Finding, Patch, Path, dotted
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.placement import unknown_key
 from grpo_recipes.yaml.compose import Source

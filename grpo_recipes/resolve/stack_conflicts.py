@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from grpo_recipes.facts.broken_pairs import broken_pairs, either
-from grpo_recipes.facts.requirements import Conflict, declared_conflicts, nearest_first
-from grpo_recipes.finding import Finding
+from grpo_recipes.contract.finding import Finding
+from grpo_recipes.facts.released.broken_pairs import broken_pairs, either
+from grpo_recipes.facts.released.requirements import Conflict, declared_conflicts, nearest_first
 from grpo_recipes.stack.stack import Stack
 
 DECLARED_CONFLICT = "STK012"

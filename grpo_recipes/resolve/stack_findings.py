@@ -3,11 +3,11 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from grpo_recipes.facts.broken_pairs import BrokenPair, broken_pairs
+from grpo_recipes.contract.finding import Finding
 from grpo_recipes.facts.facts import Facts, ReleaseStatus
-from grpo_recipes.facts.releases import newest_release, releases_date
-from grpo_recipes.facts.shipped import releases_with_facts
-from grpo_recipes.finding import Finding
+from grpo_recipes.facts.released.broken_pairs import BrokenPair, broken_pairs
+from grpo_recipes.facts.released.releases import newest_release, releases_date
+from grpo_recipes.facts.released.shipped import releases_with_facts
 from grpo_recipes.resolve.stack_conflicts import conflict_findings
 from grpo_recipes.stack.stack import Stack
 

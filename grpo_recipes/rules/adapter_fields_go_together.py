@@ -10,9 +10,9 @@ pass in silence: in inference mode nothing is trained, and the settings of a sta
 from collections.abc import Iterator
 from dataclasses import replace
 
-from grpo_recipes.finding import Finding, Patch, Severity
-from grpo_recipes.rules.adapter_modules import TARGETS, adapted_model
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch, Severity
+from grpo_recipes.rules._shared.adapter_modules import TARGETS, adapted_model
+from grpo_recipes.rules._shared.context import Context
 
 ID = "LRA006"
 # Of these a layer can be one.

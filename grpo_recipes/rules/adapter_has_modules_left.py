@@ -7,11 +7,11 @@ adaptation") after the model was loaded.
 
 from collections.abc import Iterator
 
+from grpo_recipes.contract.finding import Finding, Patch
 from grpo_recipes.contract.patterns import ask
 from grpo_recipes.facts.module_names import named
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.adapter_modules import TARGETS, adapted_model, selected, words
-from grpo_recipes.rules.context import Context
+from grpo_recipes.rules._shared.adapter_modules import TARGETS, adapted_model, selected, words
+from grpo_recipes.rules._shared.context import Context
 
 ID = "LRA014"
 EXCLUDED = "LoraConfig.exclude_modules"

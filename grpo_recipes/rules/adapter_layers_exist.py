@@ -8,11 +8,11 @@ model was loaded.
 
 from collections.abc import Iterator
 
+from grpo_recipes.contract.finding import Finding, Patch, Path
 from grpo_recipes.facts.module_names import layer_count
-from grpo_recipes.finding import Finding, Patch, Path
-from grpo_recipes.rules.adapter_modules import adapted_model, words
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.loaded_model import model_config
+from grpo_recipes.rules._shared.adapter_modules import adapted_model, words
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import model_config
 
 ID = "LRA005"
 LAYERS, PATTERN = "LoraConfig.layers_to_transform", "LoraConfig.layers_pattern"

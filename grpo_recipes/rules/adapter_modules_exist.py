@@ -13,12 +13,19 @@ and entries that are a name in no model (`q_proj,` with a comma).
 import re
 from collections.abc import Iterator, Mapping
 
+from grpo_recipes.contract.finding import Finding, Patch, Path
 from grpo_recipes.contract.patterns import ask
 from grpo_recipes.facts.module_names import ModuleNames, known_endings, typical_names
-from grpo_recipes.finding import Finding, Patch, Path
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.rules.adapter_modules import TARGETS, adapted_model, is_all_linear, is_found, shown_pattern, words
-from grpo_recipes.rules.context import Context
+from grpo_recipes.rules._shared.adapter_modules import (
+    TARGETS,
+    adapted_model,
+    is_all_linear,
+    is_found,
+    shown_pattern,
+    words,
+)
+from grpo_recipes.rules._shared.context import Context
 
 ID = "LRA003"
 SAVED, EXCLUDED = "LoraConfig.modules_to_save", "LoraConfig.exclude_modules"

@@ -7,7 +7,7 @@ older releases too.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules.quantization_needs_an_adapter import quantized
 from grpo_recipes.settings import Setting
 

@@ -8,12 +8,12 @@ loaded.
 
 from collections.abc import Iterator
 
+from grpo_recipes.contract.finding import Finding, Patch
 from grpo_recipes.contract.patterns import Asked, ask
 from grpo_recipes.facts.module_names import typical_names
-from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.rules.adapter_modules import adapted_model, selected, shown_pattern
-from grpo_recipes.rules.context import Context
+from grpo_recipes.rules._shared.adapter_modules import adapted_model, selected, shown_pattern
+from grpo_recipes.rules._shared.context import Context
 
 ID = "LRA004"
 RANKS, SCALES = "LoraConfig.rank_pattern", "LoraConfig.alpha_pattern"

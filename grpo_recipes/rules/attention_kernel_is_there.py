@@ -11,9 +11,9 @@ which takes sdpa.
 import re
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.contract.finding import Finding, Patch
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.rules.context import Context
+from grpo_recipes.rules._shared.context import Context
 
 ID = "MDL002"
 KEY, DTYPE = "model_init_kwargs.attn_implementation", "model_init_kwargs.dtype"

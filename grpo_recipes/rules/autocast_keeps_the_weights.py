@@ -9,7 +9,7 @@ more bytes for each parameter over all shards; `dtype: bfloat16` with `bf16: tru
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.settings import Setting
 
 ID = "PRE003"

@@ -7,8 +7,8 @@ by TrainingArguments.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "PRE001"
 BF16, FP16 = "GRPOConfig.bf16", "GRPOConfig.fp16"

@@ -13,9 +13,9 @@ gradient, and it was 5 % off that of 0.17 for the same cut.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.cut import (
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.cut import (
     MICRO_BATCH,
     PROCESSES,
     SIZE,
@@ -25,7 +25,7 @@ from grpo_recipes.rules.cut import (
     has_its_micro_batch,
     has_its_processes,
 )
-from grpo_recipes.rules.machines import has_server_node
+from grpo_recipes.rules._shared.machines import has_server_node
 
 ID = "BAT006"
 WORLD = "world.num_processes"

@@ -6,8 +6,8 @@ metadata does not declare it, so pip installs an older one without a word.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding
+from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules.quantization_needs_an_adapter import quantized
 
 ID = "QNT007"

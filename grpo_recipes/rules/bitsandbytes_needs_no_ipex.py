@@ -6,7 +6,7 @@ does without: 0.50.2 trains there. The shim `bnb_without_ipex` answers for it.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules.quantization_needs_an_adapter import quantized
 from grpo_recipes.settings import Setting
 

@@ -8,9 +8,9 @@ it was, so that the model never learns when to say a new token, and `[lm_head]` 
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding
-from grpo_recipes.rules.adapter_modules import SAVED, both_ends, vocabulary, words
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding
+from grpo_recipes.rules._shared.adapter_modules import SAVED, both_ends, vocabulary, words
+from grpo_recipes.rules._shared.context import Context
 
 ID = "LRA013"
 TYING = "LoraConfig.ensure_weight_tying"

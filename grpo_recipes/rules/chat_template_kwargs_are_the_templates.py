@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from grpo_recipes.contract.files.regular_file import read_text
-from grpo_recipes.facts.template import TemplateProblem, template_variables
-from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.contract.finding import Finding, Patch
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.rules.context import Context
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.training_rows import is_conversational
 from grpo_recipes.rules.conversations_have_a_chat_template import TEMPLATE, own_template
-from grpo_recipes.rules.training_rows import is_conversational
+from grpo_recipes.user_files.template import TemplateProblem, template_variables
 
 ID = "TOK003"
 KEY = "generation.chat_template_kwargs"

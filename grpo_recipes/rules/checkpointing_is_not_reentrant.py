@@ -8,8 +8,8 @@ numbers. PEFT with DeepSpeed's ZeRO-3 needs true; TRL 1.9 and later force it.
 
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.settings import Setting
 
 ID = "LRA001"

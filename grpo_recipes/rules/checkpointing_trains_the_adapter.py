@@ -8,8 +8,8 @@ would need it true; see STK015.)
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "LRA002"
 APPLIES_TO = {"trl": "<0.16"}

@@ -11,8 +11,8 @@ run keeps each checkpoint back until the generation is used up: resuming is as e
 from collections.abc import Iterator
 from math import gcd
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context, NotJudged, decided
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context, NotJudged, decided
 from grpo_recipes.settings import Setting
 
 ID = "TRN008"

@@ -8,11 +8,11 @@ under completion_ids, trainer_state, log_extra and log_metric a reward gets what
 
 from collections.abc import Iterator
 
+from grpo_recipes.contract.finding import Finding, Patch
 from grpo_recipes.contract.prompt_shape import PICTURES
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.loaded_model import model_config
-from grpo_recipes.rules.training_rows import is_conversational, own_columns
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import model_config
+from grpo_recipes.rules._shared.training_rows import is_conversational, own_columns
 
 ID = "DAT003"
 TAKEN = ("prompts", "completions")

@@ -5,8 +5,8 @@ log_completions_hub_repo pushes the tables that log_completions writes; without 
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "GRP005"
 REPOSITORY = "GRPOConfig.log_completions_hub_repo"

@@ -8,9 +8,9 @@ to write. vLLM's context is GEN009.
 
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.loaded_model import MODEL, model_config
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import MODEL, model_config
 
 ID = "GEN013"
 COMPLETION, PROMPT = "GRPOConfig.max_completion_length", "GRPOConfig.max_prompt_length"

@@ -9,10 +9,10 @@ their tokens alone.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.loaded_model import MODEL, model_config
-from grpo_recipes.rules.own_server import USE_VLLM, VLLM_MODE, starts_server
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import MODEL, model_config
+from grpo_recipes.rules._shared.own_server import USE_VLLM, VLLM_MODE, starts_server
 
 ID = "GEN009"
 LENGTH, COMPLETION = "GRPOConfig.vllm_max_model_length", "GRPOConfig.max_completion_length"

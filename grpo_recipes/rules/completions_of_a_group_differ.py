@@ -7,8 +7,8 @@ gradient 0, frac_reward_zero_std 1. top_k 1 and min_p 1 leave one token; a tempe
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "GRP001"
 NEARLY = 0.01

@@ -5,8 +5,8 @@ GRPOTrainer takes the batching of transformers 5.8 and raises ImportError on old
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "GRP006"
 APPLIES_TO = {"trl": ">=1.7", "transformers": "<5.8"}

@@ -7,11 +7,11 @@ template of the recipe's own. Looked up in the model's folder, or where the loca
 
 from collections.abc import Iterator
 
-from grpo_recipes.facts.local_files import local_path
-from grpo_recipes.facts.tokenizer_files import chat_template_of
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.training_rows import is_conversational
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.training_rows import is_conversational
+from grpo_recipes.user_files.local_files import local_path
+from grpo_recipes.user_files.tokenizer_files import chat_template_of
 
 ID = "TOK002"
 MODEL, TEMPLATE = "model.model_name_or_path", "tokenizer.chat_template_path"

@@ -9,14 +9,14 @@ import os
 from collections.abc import Iterator
 
 from grpo_recipes.contract.files.regular_file import open_regular
+from grpo_recipes.contract.finding import Finding, Mark, Patch
 from grpo_recipes.contract.prompt_shape import template_of
-from grpo_recipes.facts.local_files import columns_of, data_format, listed, local_path
-from grpo_recipes.facts.local_rows import first_rows
-from grpo_recipes.facts.path_slips import path_slip
-from grpo_recipes.facts.template import TemplateProblem, template_variables
-from grpo_recipes.finding import Finding, Mark, Patch
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.training_rows import first_row_of
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.training_rows import first_row_of
+from grpo_recipes.user_files.local_files import columns_of, data_format, listed, local_path
+from grpo_recipes.user_files.local_rows import first_rows
+from grpo_recipes.user_files.path_slips import path_slip
+from grpo_recipes.user_files.template import TemplateProblem, template_variables
 
 ID = "DAT001"
 NO_DATA = ("/", "/proc", "/sys", "/dev", "/etc", "/usr", "/var", "/home", "/root", "/tmp")

@@ -7,7 +7,7 @@ available: same numbers, no compilation. It goes when torch's extension lock has
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.settings import Setting
 
 ID = "SHM002"

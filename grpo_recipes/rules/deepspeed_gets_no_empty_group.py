@@ -7,7 +7,7 @@ argument 1". The shim `empty_parameter_groups` leaves the empty group out.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.settings import Setting
 
 ID = "SHM016"

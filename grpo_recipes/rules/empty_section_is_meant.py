@@ -6,8 +6,8 @@ is quantized under an empty `quantization:`. For an adapter with the format's ow
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "LRA012"
 MEANS = {"lora": "there is no adapter, every weight is trained", "quantization": "nothing is quantized"}

@@ -8,9 +8,9 @@ have, all of them after the model was loaded.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.adapter_modules import TARGETS, adapted_model, is_all_linear, words
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.adapter_modules import TARGETS, adapted_model, is_all_linear, words
+from grpo_recipes.rules._shared.context import Context
 
 ID = "LRA011"
 APPLIES_TO = {"transformers": ">=5", "peft": ">=0.21.2"}

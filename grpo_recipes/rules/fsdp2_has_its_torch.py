@@ -6,8 +6,8 @@ raises ImportError when its plugin is made, in every process.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "FSD001"
 APPLIES_TO = {"torch": "<2.6"}

@@ -8,7 +8,7 @@ shim `zero3_gathers` waits for each of them. It goes when no deepspeed before 0.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.settings import Setting
 
 ID = "SHM019"

@@ -13,8 +13,8 @@ TRL 0.17 has no fields for the generation batch, which is that of the optimizer 
 from collections.abc import Iterator
 from math import gcd
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "BAT002"
 APPLIES_TO = {"trl": ">=0.17"}

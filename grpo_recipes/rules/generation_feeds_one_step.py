@@ -6,8 +6,8 @@ time; num_iterations, from 0.16 on, trains the same ones again.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "BAT005"
 APPLIES_TO = {"trl": "<0.18"}

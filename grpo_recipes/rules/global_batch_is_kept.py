@@ -13,9 +13,16 @@ checked (see BAT002).
 from collections.abc import Iterator
 from math import gcd
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context, decided
-from grpo_recipes.rules.cut import MICRO_BATCH, SIZE, claimed, has_its_micro_batch, has_its_processes, micro_batch_key
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.cut import (
+    MICRO_BATCH,
+    SIZE,
+    claimed,
+    has_its_micro_batch,
+    has_its_processes,
+    micro_batch_key,
+)
 from grpo_recipes.settings import Setting
 
 ID = "BAT001"

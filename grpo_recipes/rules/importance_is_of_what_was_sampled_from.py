@@ -9,8 +9,8 @@ most. Nothing says so.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "GEN006"
 APPLIES_TO = {"trl": ">=0.24"}

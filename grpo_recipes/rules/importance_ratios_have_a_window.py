@@ -9,9 +9,9 @@ alone, else GRPOTrainer raises ValueError, after the model was loaded.
 
 from collections.abc import Iterator
 
+from grpo_recipes.contract.finding import Finding, Patch
 from grpo_recipes.facts.classified import classified_fields
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.rules._shared.context import Context
 
 ID = "GEN005"
 APPLIES_TO = {"trl": ">=0.23"}

@@ -15,9 +15,9 @@ which is usual for adapters.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.loaded_model import model_config
+from grpo_recipes.contract.finding import Finding
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import model_config
 
 ID = "TRN007"
 RATE, OPTIM = "GRPOConfig.learning_rate", "GRPOConfig.optim"

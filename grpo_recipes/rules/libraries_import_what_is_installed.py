@@ -8,8 +8,8 @@ a run writes into its run folder. The one path of the machine that DeepSpeed nee
 import os
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch, Path
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch, Path
+from grpo_recipes.rules._shared.context import Context
 
 ID = "TRU003"
 IMPORTING = ("megatron_core", "auto_mapping")

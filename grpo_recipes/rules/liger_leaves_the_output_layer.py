@@ -6,8 +6,8 @@ the model's forward, and GRPOTrainer raises ValueError for it, after the model w
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "GRP007"
 APPLIES_TO = {"trl": ">=1.15"}

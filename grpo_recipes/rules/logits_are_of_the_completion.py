@@ -15,8 +15,8 @@ library's code and not in the checkpoint; and comparing versions as strings, by 
 from collections.abc import Iterator
 
 from grpo_recipes.facts.logits import passed_logits_keyword
-from grpo_recipes.rules.context import Context, decided
-from grpo_recipes.rules.loaded_model import has_own_code, model_config
+from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.loaded_model import has_own_code, model_config
 from grpo_recipes.settings import Setting
 
 ID = "SHM007"

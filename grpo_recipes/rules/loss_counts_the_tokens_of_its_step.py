@@ -7,8 +7,8 @@ factor: measured exactly half with two steps per generation. TRL 1.9.1 rescales 
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "LOS002"
 APPLIES_TO = {"trl": ">=0.22,<1.9.1"}

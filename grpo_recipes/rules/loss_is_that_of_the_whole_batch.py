@@ -10,9 +10,9 @@ once, also where the target knows no dapo, which bnpo is then.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context, decided
-from grpo_recipes.rules.cut import LOSS, MICRO_BATCH, WHOLE, depends_on_the_cut, has_cut
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.cut import LOSS, MICRO_BATCH, WHOLE, depends_on_the_cut, has_cut
 from grpo_recipes.settings import Setting
 
 ID = "LOS001"

@@ -7,8 +7,8 @@ mask of single tokens the padding was averaged in.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "LOS004"
 APPLIES_TO = {"trl": ">=0.28,<1.10"}

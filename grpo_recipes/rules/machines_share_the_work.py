@@ -6,8 +6,8 @@ accelerate starts `launch.num_processes` divided by the machines on each of them
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "WLD004"
 

@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from grpo_recipes.facts.local_files import local_path
-from grpo_recipes.facts.model_config import read_adapter
-from grpo_recipes.facts.path_slips import path_slip
-from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.contract.finding import Finding, Patch
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.rules.context import Context
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.user_files.local_files import local_path
+from grpo_recipes.user_files.model_config import read_adapter
+from grpo_recipes.user_files.path_slips import path_slip
 
 ID = "MDL001"
 _ADDRESS = re.compile(

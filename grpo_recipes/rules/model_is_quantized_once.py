@@ -8,9 +8,9 @@ adapter alone, and some methods cannot be trained at all.
 
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.loaded_model import MODEL, model_config
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import MODEL, model_config
 
 ID = "QNT004"
 OWN = "bitsandbytes"

@@ -7,9 +7,9 @@ config.json names, and trains it on text as any other; rows with pictures are DA
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.loaded_model import MODEL, model_config, sees, text_model
+from grpo_recipes.contract.finding import Finding
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import MODEL, model_config, sees, text_model
 
 ID = "MDL004"
 APPLIES_TO = {"trl": "<0.20.0"}

@@ -8,9 +8,9 @@ of their rows. The embedding alone is not enough (LRA013): the model would never
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding
-from grpo_recipes.rules.adapter_modules import SAVED, TARGETS, both_ends, words
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding
+from grpo_recipes.rules._shared.adapter_modules import SAVED, TARGETS, both_ends, words
+from grpo_recipes.rules._shared.context import Context
 
 ID = "LRA009"
 KEY = "tokenizer.add_tokens"

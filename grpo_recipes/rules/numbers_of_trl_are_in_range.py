@@ -8,8 +8,8 @@ it.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "GRP004"
 # name: the least value, whether it is excluded, the greatest value, what to write, and why.

@@ -9,8 +9,8 @@ On the CPU there is nothing to offload from, and that optimizer is compiled when
 
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "DSP002"
 OPTIMIZER, PARAMETERS = "distributed.offload_optimizer_device", "distributed.offload_param_device"

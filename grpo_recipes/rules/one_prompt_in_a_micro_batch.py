@@ -9,9 +9,9 @@ split over processes there.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context, decided
-from grpo_recipes.rules.cut import MICRO_BATCH, has_cut, micro_batch_key, micro_batch_patches
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.cut import MICRO_BATCH, has_cut, micro_batch_key, micro_batch_patches
 from grpo_recipes.settings import Setting
 
 ID = "BAT004"

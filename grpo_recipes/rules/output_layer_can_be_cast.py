@@ -8,10 +8,10 @@ AttributeError, after the model was loaded.
 
 from collections.abc import Iterator
 
+from grpo_recipes.contract.finding import Finding, Patch
 from grpo_recipes.facts.module_names import module_names
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.loaded_model import has_own_code, model_config
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import has_own_code, model_config
 
 ID = "GRP009"
 CAST, EMBEDDING = "GRPOConfig.cast_lm_head_to_fp32", "model.embed_tokens"

@@ -9,8 +9,8 @@ guessing to almost nothing, and the loss is that of other probabilities than wer
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules.quantization_needs_an_adapter import quantized
 
 ID = "QNT006"

@@ -8,10 +8,10 @@ may run is asked before, as for all code.
 
 from collections.abc import Iterator
 
+from grpo_recipes.contract.finding import Finding, Patch
 from grpo_recipes.facts.model_classes import is_known_type
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.loaded_model import MODEL, has_own_code, model_config
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import MODEL, has_own_code, model_config
 
 ID = "MDL005"
 TRUST = "GRPOConfig.trust_remote_code"

@@ -9,9 +9,9 @@ the text: back references, looking ahead or behind, and borders of words.
 import re
 from collections.abc import Iterator
 
+from grpo_recipes.contract.finding import Finding, Patch
 from grpo_recipes.contract.patterns import ask
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.rules._shared.context import Context
 
 ID = "GEN007"
 PATTERN, USE_VLLM = "GRPOConfig.vllm_structured_outputs_regex", "GRPOConfig.use_vllm"

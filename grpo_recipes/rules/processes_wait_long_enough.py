@@ -15,7 +15,7 @@ FSDP make groups that wait 10 minutes on GPUs and 30 on a CPU, whatever ddp_time
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.settings import Setting
 
 ID = "WLD008"

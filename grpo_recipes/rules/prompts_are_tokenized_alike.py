@@ -8,7 +8,7 @@ stop the run on older releases.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.settings import Setting
 
 ID = "SHM014"

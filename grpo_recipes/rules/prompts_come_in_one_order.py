@@ -8,7 +8,7 @@ so that the learning rate follows a schedule that is too long. The shim `prompt_
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.settings import Setting
 
 ID = "SHM011"

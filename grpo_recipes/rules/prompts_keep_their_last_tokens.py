@@ -9,7 +9,7 @@ max_prompt_length, null, no prompt is cut on any release, also not where the rel
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.settings import Setting
 
 ID = "SHM009"

@@ -6,8 +6,8 @@ checkpoints in every run folder: each run pushes over the model of the last one.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "TRN006"
 PUSH, NAME = "GRPOConfig.push_to_hub", "GRPOConfig.hub_model_id"

@@ -6,8 +6,8 @@ wrote it believes in a memory saving that is not there.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "QNT002"
 FOUR, EIGHT = "BitsAndBytesConfig.load_in_4bit", "BitsAndBytesConfig.load_in_8bit"

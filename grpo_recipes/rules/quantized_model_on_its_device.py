@@ -10,7 +10,7 @@ visible GPUs it splits the layers between them, and in a distributed run every p
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules.quantization_needs_an_adapter import quantized
 from grpo_recipes.settings import Setting
 

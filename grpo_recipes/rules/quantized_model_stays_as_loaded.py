@@ -7,7 +7,7 @@ model. No other release does. The shim `no_kbit_preparation` puts the adapter on
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules.quantization_needs_an_adapter import quantized
 from grpo_recipes.settings import Setting
 

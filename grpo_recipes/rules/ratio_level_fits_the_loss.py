@@ -8,8 +8,8 @@ each after the model was loaded.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "LOS006"
 LOSS, LEVEL = "GRPOConfig.loss_type", "GRPOConfig.importance_sampling_level"

@@ -7,9 +7,9 @@ shell that starts grpo-run, or into the file that the service's own login comman
 
 from collections.abc import Iterator
 
+from grpo_recipes.contract.finding import Finding, Patch, Path, dotted
 from grpo_recipes.contract.secrets.redact import has_secret
-from grpo_recipes.finding import Finding, Patch, Path, dotted
-from grpo_recipes.rules.context import Context
+from grpo_recipes.rules._shared.context import Context
 
 ID = "TRU002"
 

@@ -10,8 +10,8 @@ adapter is off, so that the reference moves with the policy.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "LRA008"
 STARTS = ("pissa", "olora", "corda", "loftq")

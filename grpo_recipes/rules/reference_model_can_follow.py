@@ -8,9 +8,9 @@ it synchronized nothing in both cases, without a word.
 
 from collections.abc import Iterator
 
-from grpo_recipes.facts.windows import is_within
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.facts.released.windows import is_within
+from grpo_recipes.rules._shared.context import Context
 
 ID = "GRP002"
 SYNC, STEPS = "GRPOConfig.sync_ref_model", "GRPOConfig.ref_model_sync_steps"

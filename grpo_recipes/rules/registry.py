@@ -8,8 +8,8 @@ from functools import cache
 from types import ModuleType
 
 import grpo_recipes.rules as package
-from grpo_recipes.finding import Finding
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding
+from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.settings import Setting
 
 Check = Callable[[Context], Iterator[Finding]]
@@ -55,6 +55,8 @@ def _rule(module: ModuleType) -> Rule:
 def rules() -> tuple[Rule, ...]:
     """All rules by id."""
     modules = (
-        importlib.import_module(f"{package.__name__}.{info.name}") for info in pkgutil.iter_modules(package.__path__)
+        importlib.import_module(f"{package.__name__}.{info.name}")
+        for info in pkgutil.iter_modules(package.__path__)
+        if not info.ispkg
     )
     return tuple(sorted((_rule(m) for m in modules if hasattr(m, "ID")), key=lambda rule: rule.id))

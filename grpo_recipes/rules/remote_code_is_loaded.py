@@ -7,8 +7,8 @@ shim `remote_code` makes the class known there. Whether the code may run is aske
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules.context import Context, decided
-from grpo_recipes.rules.loaded_model import has_own_code, model_config
+from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.loaded_model import has_own_code, model_config
 from grpo_recipes.settings import Setting
 
 ID = "SHM010"

@@ -8,12 +8,12 @@ is a TypeError at the first reward, after the first generation.
 import os
 from collections.abc import Iterator
 
-from grpo_recipes.facts.local_files import columns_of, functions_of, listed, local_path
+from grpo_recipes.contract.finding import Finding, Patch
 from grpo_recipes.facts.reward_keywords import kept_back, not_passed
-from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.rewards.catalog import shipped_rewards
-from grpo_recipes.rules.context import Context
+from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules.reward_source_is_there import CALLED_WITH
+from grpo_recipes.user_files.local_files import columns_of, functions_of, listed, local_path
 
 ID = "RWD002"
 # Names of columns that say themselves that the right answer is in them.

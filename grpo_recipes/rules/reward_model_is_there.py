@@ -8,9 +8,9 @@ it. A reward model in a local folder has no revision.
 import os
 from collections.abc import Iterator
 
-from grpo_recipes.facts.local_files import local_path
-from grpo_recipes.finding import Finding
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.user_files.local_files import local_path
 
 ID = "RWD006"
 REVISION = "model_init_kwargs.revision"

@@ -8,9 +8,9 @@ the wrong length or of words shows in `grpo-run preflight`.
 import os
 from collections.abc import Iterator
 
-from grpo_recipes.facts.returned_values import returns_no_list
-from grpo_recipes.finding import Finding
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.user_files.returned_values import returns_no_list
 
 ID = "RWD005"
 

@@ -10,12 +10,12 @@ it imports are read and allowed with it.
 import os
 from collections.abc import Iterator
 
-from grpo_recipes.facts.local_files import Function, functions_of
-from grpo_recipes.facts.reward_imports import imported_beside
-from grpo_recipes.finding import Finding, Patch, Path
+from grpo_recipes.contract.finding import Finding, Patch, Path
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rewards.catalog import Signature, shipped_rewards
-from grpo_recipes.rules.context import Context
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.user_files.local_files import Function, functions_of
+from grpo_recipes.user_files.reward_imports import imported_beside
 
 ID = "RWD001"
 CALLED_WITH = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")

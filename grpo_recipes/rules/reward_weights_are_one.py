@@ -5,8 +5,8 @@ TRL 0.15 added reward_weights. TRL 0.14 adds up what the reward functions return
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "RWD003"
 APPLIES_TO = {"trl": "<0.15"}

@@ -6,8 +6,8 @@ the sum by that of the batch, and never reads scale_rewards: `none` does not swi
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "LOS009"
 SCALE = "GRPOConfig.scale_rewards"

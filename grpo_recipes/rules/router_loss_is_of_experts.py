@@ -6,9 +6,9 @@ router_aux_loss_coef with one, after the model was loaded; before, it had no eff
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.loaded_model import model_config
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import model_config
 
 ID = "LOS008"
 APPLIES_TO = {"trl": ">=1.14"}

@@ -8,12 +8,12 @@ that sees stays as it is, which TRL is made for from 0.20 on (MDL003).
 
 from collections.abc import Iterator, Mapping
 
+from grpo_recipes.contract.finding import Finding
 from grpo_recipes.contract.prompt_shape import PICTURES, has_picture
-from grpo_recipes.finding import Finding
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import MODEL, model_config, sees, text_model
+from grpo_recipes.rules._shared.training_rows import first_row_of, own_columns
 from grpo_recipes.rules.columns_are_no_words_of_trl import reads_text_alone
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.loaded_model import MODEL, model_config, sees, text_model
-from grpo_recipes.rules.training_rows import first_row_of, own_columns
 
 ID = "DAT005"
 

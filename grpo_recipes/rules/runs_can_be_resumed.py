@@ -7,8 +7,8 @@ cannot be resumed at all.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "TRN005"
 ONLY_MODEL = "GRPOConfig.save_only_model"

@@ -11,11 +11,11 @@ command line. sbatch takes any beginning of a name for the name, so only whole n
 import re
 from collections.abc import Iterator, Sequence
 
+from grpo_recipes.contract.finding import Finding, Patch
 from grpo_recipes.facts.sbatch_options import has_shape, home, is_allowed, is_the_users, longer, why_not
-from grpo_recipes.finding import Finding, Patch
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.machines import is_slurm
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.machines import is_slurm
 
 ID = "WLD006"
 OPTIONS = "slurm.options"

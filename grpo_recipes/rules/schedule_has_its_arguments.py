@@ -9,10 +9,10 @@ own evaluation, which grpo-run does not use: it evaluates rewards.
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from grpo_recipes.facts.shipped import table
-from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.rules.context import Context
+from grpo_recipes.rules._shared.context import Context
 
 ID = "TRN002"
 TYPE, KWARGS, WARMUP = "GRPOConfig.lr_scheduler_type", "GRPOConfig.lr_scheduler_kwargs", "GRPOConfig.warmup_steps"

@@ -8,8 +8,8 @@ over before the first generation, as later releases do.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules.context import Context, decided
-from grpo_recipes.rules.own_server import is_server_mode
+from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.own_server import is_server_mode
 from grpo_recipes.settings import Setting
 
 ID = "SHM020"

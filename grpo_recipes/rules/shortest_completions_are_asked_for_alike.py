@@ -9,8 +9,8 @@ more than max_completion_length with an error, and transformers then never lets 
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "GEN011"
 LEAST = "generation.min_tokens"

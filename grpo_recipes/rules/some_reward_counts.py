@@ -6,8 +6,8 @@ run trains nothing. A single reward of weight 0 is only measured, which is what 
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "RWD007"
 

@@ -7,9 +7,9 @@ shows up as an ImportError in every process, some of them after the model was lo
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.used_packages import needed
+from grpo_recipes.contract.finding import Finding
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.used_packages import needed
 
 ID = "STK010"
 # Where these are not known, the facts are not either, and that is said once (STK011).

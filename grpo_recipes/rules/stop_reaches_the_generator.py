@@ -12,8 +12,8 @@ know no stop.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context, decided
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules.shortest_completions_are_asked_for_alike import asked
 from grpo_recipes.settings import Setting
 

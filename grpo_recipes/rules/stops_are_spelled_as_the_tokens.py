@@ -9,9 +9,9 @@ less than four letters nothing is said.
 import json
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.adapter_modules import words
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.adapter_modules import words
+from grpo_recipes.rules._shared.context import Context
 
 ID = "GEN014"
 STOP, TOKENS = "generation.stop", "tokenizer.add_tokens"

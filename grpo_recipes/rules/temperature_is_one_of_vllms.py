@@ -6,8 +6,8 @@ loaded; transformers takes any.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
 
 ID = "GEN012"
 APPLIES_TO = {"vllm": ">=0.31"}

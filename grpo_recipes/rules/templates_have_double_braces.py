@@ -9,9 +9,9 @@ that could be one.
 import re
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch, Path
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.training_rows import own_columns
+from grpo_recipes.contract.finding import Finding, Patch, Path
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.training_rows import own_columns
 
 ID = "GRP010"
 _SINGLE = re.compile(r"(?<![\w{\\$])\{[ ]?([A-Za-z_]\w{0,99})[ ]?\}(?!\})")

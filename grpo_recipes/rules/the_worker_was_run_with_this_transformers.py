@@ -6,8 +6,8 @@ still accepts, hand other arguments to the trainer's methods and take other ones
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding
-from grpo_recipes.rules.context import Context
+from grpo_recipes.contract.finding import Finding
+from grpo_recipes.rules._shared.context import Context
 
 ID = "STK014"
 APPLIES_TO = {"transformers": "<4.48"}

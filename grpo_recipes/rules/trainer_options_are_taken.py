@@ -7,9 +7,9 @@ they count.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
+from grpo_recipes.contract.finding import Finding, Patch
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.rules.context import Context
+from grpo_recipes.rules._shared.context import Context
 
 ID = "TRN004"
 WORKERS = "dataloader_num_workers"

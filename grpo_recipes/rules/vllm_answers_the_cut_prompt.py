@@ -9,9 +9,9 @@ text with a token of its own does. Prompts that are short enough are sent as the
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding
-from grpo_recipes.rules.context import Context, decided
-from grpo_recipes.rules.own_server import is_server_mode
+from grpo_recipes.contract.finding import Finding
+from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.own_server import is_server_mode
 from grpo_recipes.settings import Setting
 
 ID = "SHM021"

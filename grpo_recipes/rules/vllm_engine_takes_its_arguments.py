@@ -9,12 +9,12 @@ release that this was tested with; for others only the names that are said elsew
 
 from collections.abc import Iterator
 
-from grpo_recipes.facts.field import Field
+from grpo_recipes.contract.finding import Finding, Patch, Path
+from grpo_recipes.facts.source.field import Field
 from grpo_recipes.facts.vllm_engine import engine_fields, engine_owners
-from grpo_recipes.finding import Finding, Patch, Path
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.plain_types import needed
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.plain_types import needed
 
 ID = "VLL003"
 KEY, HOME = "generation.vllm_engine", ("generation", "vllm_engine")

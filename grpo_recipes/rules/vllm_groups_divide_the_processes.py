@@ -9,9 +9,9 @@ processes of one: a group that lies on two would send every layer of every token
 from collections.abc import Iterator
 from math import gcd
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.loaded_model import model_config
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import model_config
 
 ID = "GEN004"
 RAISED = "{} raises ValueError for it, after the model was loaded"

@@ -12,10 +12,10 @@ the two makes them differ in the policy, and vLLM samples from another model wit
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from grpo_recipes.contract.finding import Finding, Patch
 from grpo_recipes.contract.patterns import ask
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.loaded_model import MODEL, model_config
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import MODEL, model_config
 
 ID = "GEN003"
 USE_VLLM = "GRPOConfig.use_vllm"

@@ -15,11 +15,11 @@ trained on. On the only GPU of a machine 0.15 runs it unasked, 0.14 does not.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context, NotJudged, decided
-from grpo_recipes.rules.own_server import is_server_alone, names_server
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context, NotJudged, decided
+from grpo_recipes.rules._shared.own_server import is_server_alone, names_server
+from grpo_recipes.rules._shared.vllms_gpu import DEVICE, place, vllms_gpu
 from grpo_recipes.rules.vllm_is_given_the_policy import obstacles
-from grpo_recipes.rules.vllms_gpu import DEVICE, place, vllms_gpu
 from grpo_recipes.rules.vllms_share_holds_the_model import sizes
 from grpo_recipes.settings import Setting
 

@@ -9,11 +9,11 @@ their number does not divide the attention heads of the model.
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.loaded_model import model_config
-from grpo_recipes.rules.machines import has_server_node
-from grpo_recipes.rules.own_server import GPUS, starts_server
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import model_config
+from grpo_recipes.rules._shared.machines import has_server_node
+from grpo_recipes.rules._shared.own_server import GPUS, starts_server
 
 ID = "SRV001"
 

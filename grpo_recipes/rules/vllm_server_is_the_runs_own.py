@@ -10,10 +10,10 @@ run ends as interrupted, exit code 75, and is resumed with another server, under
 
 from collections.abc import Iterator
 
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.machines import has_server_node
-from grpo_recipes.rules.own_server import ADDRESS, USE_VLLM, VLLM_MODE, address, is_server_mode
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.machines import has_server_node
+from grpo_recipes.rules._shared.own_server import ADDRESS, USE_VLLM, VLLM_MODE, address, is_server_mode
 
 ID = "SRV002"
 SECTION, RESTARTS = "vllm_server", "vllm_server.max_restarts"

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
 
-from grpo_recipes.facts.model_config import cached_numbers
-from grpo_recipes.rules.context import Context, decided
-from grpo_recipes.rules.loaded_model import model_config
+from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.loaded_model import model_config
 from grpo_recipes.rules.vllms_share_holds_the_model import BYTES, GIB, MOST, Sizes, sizes
 from grpo_recipes.settings import Setting
+from grpo_recipes.user_files.model_config import cached_numbers
 
 ID = "VLL004"
 TENSOR_PARALLEL = "GRPOConfig.vllm_tensor_parallel_size"

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
-from grpo_recipes.facts.model_config import parameter_count
-from grpo_recipes.finding import Finding, Patch
-from grpo_recipes.rules.context import Context
-from grpo_recipes.rules.loaded_model import model_config
+from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import model_config
+from grpo_recipes.rules._shared.vllms_gpu import has_a_gpu_of_its_own
 from grpo_recipes.rules.vllm_computes_as_the_trainer import dtype_of
-from grpo_recipes.rules.vllms_gpu import has_a_gpu_of_its_own
+from grpo_recipes.user_files.model_config import parameter_count
 
 ID = "VLL001"
 STRATEGY = "distributed.strategy"

@@ -14,10 +14,10 @@ the whole last one.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules.context import Context, decided
-from grpo_recipes.rules.cut import PROCESSES, claimed
-from grpo_recipes.rules.machines import NODES, has_server_node, machines
-from grpo_recipes.rules.own_server import GPUS, starts_server
+from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.cut import PROCESSES, claimed
+from grpo_recipes.rules._shared.machines import NODES, has_server_node, machines
+from grpo_recipes.rules._shared.own_server import GPUS, starts_server
 from grpo_recipes.settings import Setting
 
 ID = "WLD001"

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from packaging.version import InvalidVersion, Version
 
-from grpo_recipes.finding import Finding
+from grpo_recipes.contract.finding import Finding
 from grpo_recipes.stack.gpus import named_gpu
 from grpo_recipes.stack.installed import normalized
 from grpo_recipes.stack.stack import MOST_GPUS, OPTIONAL_PACKAGES, PACKAGES, Gpu, Stack, from_json_value

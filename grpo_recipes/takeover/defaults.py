@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 
 from grpo_recipes.facts.classified import ClassifiedField, classified_fields, matters
-from grpo_recipes.facts.field import NoDefault
-from grpo_recipes.facts.shipped import releases_with_facts
-from grpo_recipes.takeover.model import mixes_experts
+from grpo_recipes.facts.released.shipped import releases_with_facts
+from grpo_recipes.facts.source.field import NoDefault
 from grpo_recipes.takeover.release import Release, default_of, release_of
+from grpo_recipes.takeover.sections.model import mixes_experts
 from grpo_recipes.takeover.situation import Situation, format_value
 
 # The batch is written from all its parts at once.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
+from grpo_recipes.contract.finding import Finding
 from grpo_recipes.errors import Refusal
-from grpo_recipes.finding import Finding
 from grpo_recipes.takeover.draft import Draft, Row
 from grpo_recipes.yaml.files import read_recipe
 

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from grpo_recipes.errors import Refusal
-from grpo_recipes.facts.broken_pairs import broken_pairs
 from grpo_recipes.facts.classified import ClassifiedField
 from grpo_recipes.facts.expression import PACKAGES, Refused, Target, expression, written_as
 from grpo_recipes.facts.facts import facts_for
-from grpo_recipes.facts.field import UNKNOWN, Field
-from grpo_recipes.facts.releases import released
-from grpo_recipes.facts.requirements import requirements
-from grpo_recipes.facts.shipped import releases_with_facts, table
-from grpo_recipes.facts.windows import is_within
+from grpo_recipes.facts.released.broken_pairs import broken_pairs
+from grpo_recipes.facts.released.releases import released
+from grpo_recipes.facts.released.requirements import requirements
+from grpo_recipes.facts.released.shipped import releases_with_facts, table
+from grpo_recipes.facts.released.windows import is_within
+from grpo_recipes.facts.source.field import UNKNOWN, Field
 from grpo_recipes.rules.the_worker_was_run_with_this_transformers import APPLIES_TO as NOT_RUN
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.stack.target import parse_target

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grpo_recipes.errors import Refusal
-from grpo_recipes.facts.local_files import local_path
 from grpo_recipes.nearest import nearest_words
+from grpo_recipes.user_files.local_files import local_path
 from grpo_recipes.yaml.compose import compose
 from grpo_recipes.yaml.shipped import shipped_files
 

@@ -6,25 +6,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grpo_recipes.errors import Refusal
-from grpo_recipes.takeover.accelerate import NO_FSDP, WITHOUT_FSDP, take_accelerate
-from grpo_recipes.takeover.axolotl import as_trl_keys, is_axolotl
-from grpo_recipes.takeover.batch import take_batch
-from grpo_recipes.takeover.cut import keep_the_cut
-from grpo_recipes.takeover.dataset import take_dataset
-from grpo_recipes.takeover.deepspeed import take_deepspeed
 from grpo_recipes.takeover.defaults import disagreements, write_defaults
 from grpo_recipes.takeover.draft import Draft, Given, Row
-from grpo_recipes.takeover.evaluation import take_evaluation
-from grpo_recipes.takeover.fields import take_fields
-from grpo_recipes.takeover.generation import take_generation
+from grpo_recipes.takeover.formats.accelerate import NO_FSDP, WITHOUT_FSDP, take_accelerate
+from grpo_recipes.takeover.formats.axolotl import as_trl_keys, is_axolotl
+from grpo_recipes.takeover.formats.deepspeed import take_deepspeed
+from grpo_recipes.takeover.formats.open_r1 import is_open_r1, take_own_keys
 from grpo_recipes.takeover.kept import refuse_what_cannot_be_kept
-from grpo_recipes.takeover.model import take_model
-from grpo_recipes.takeover.open_r1 import is_open_r1, take_own_keys
 from grpo_recipes.takeover.read import read_mapping
 from grpo_recipes.takeover.release import Release, declared_release, detected_release
-from grpo_recipes.takeover.rewards import take_rewards
+from grpo_recipes.takeover.sections.batch import take_batch
+from grpo_recipes.takeover.sections.cut import keep_the_cut
+from grpo_recipes.takeover.sections.dataset import take_dataset
+from grpo_recipes.takeover.sections.evaluation import take_evaluation
+from grpo_recipes.takeover.sections.fields import take_fields
+from grpo_recipes.takeover.sections.generation import take_generation
+from grpo_recipes.takeover.sections.model import take_model
+from grpo_recipes.takeover.sections.rewards import take_rewards
+from grpo_recipes.takeover.sections.stubs import write_stubs
 from grpo_recipes.takeover.situation import Dialect, Situation, recipe_name
-from grpo_recipes.takeover.stubs import write_stubs
 from grpo_recipes.takeover.tables import table_of
 from grpo_recipes.takeover.write import recipe_text
 

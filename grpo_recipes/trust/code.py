@@ -8,10 +8,10 @@ from pathlib import Path
 
 from grpo_recipes.contract.plan import CODE_OF, Model, Plan
 from grpo_recipes.errors import Refusal
-from grpo_recipes.facts.model_code import code_files, named_repositories, whole_sha256
-from grpo_recipes.facts.model_config import cached_snapshot
 from grpo_recipes.trust.allowed import allow, is_allowed
 from grpo_recipes.trust.environment import is_harmless, names_a_place
+from grpo_recipes.user_files.model_code import code_files, named_repositories, whole_sha256
+from grpo_recipes.user_files.model_config import cached_snapshot
 
 SHORTEST_PREFIX = 32
 SHOWN_DIGITS = 12

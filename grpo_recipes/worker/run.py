@@ -32,9 +32,9 @@ from grpo_recipes.worker.survival.leaving import leave_soon
 from grpo_recipes.worker.survival.looked_on import LookedOn
 from grpo_recipes.worker.survival.lost_peer import lost_peer
 from grpo_recipes.worker.survival.stop_request import StopRequest
-from grpo_recipes.worker.trainer.reward_faults import explained_reward
-from grpo_recipes.worker.trainer.reward_functions import check_reward_files
 from grpo_recipes.worker.trainer.verified import check_model_files
+from grpo_recipes.worker.user_code.reward_faults import explained_reward
+from grpo_recipes.worker.user_code.reward_functions import check_reward_files
 
 # One that failed writes it down before its connections close; a folder of several machines shows that a moment later.
 OTHERS_SAY_WHY_S = 5.0

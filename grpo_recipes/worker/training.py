@@ -35,15 +35,15 @@ from grpo_recipes.worker.survival.looked_on import LookedOn
 from grpo_recipes.worker.survival.stop_request import StopRequest
 from grpo_recipes.worker.survival.waiting import wait_as_planned
 from grpo_recipes.worker.trainer.checks import as_records, report, run_checks, stop_if_different
-from grpo_recipes.worker.trainer.contained import trains_here
 from grpo_recipes.worker.trainer.extended_model import write_extended_model
 from grpo_recipes.worker.trainer.generation_file import set_aside
 from grpo_recipes.worker.trainer.model import build_trainer, training_arguments, trust_remote_code
-from grpo_recipes.worker.trainer.planned_code import run_only_planned_code
-from grpo_recipes.worker.trainer.reward_faults import stop_at_no_numbers
-from grpo_recipes.worker.trainer.reward_functions import load_rewards
 from grpo_recipes.worker.trainer.seeds import SeedEachStep
 from grpo_recipes.worker.trainer.verified import seen_in_trainer, stop_if_not_found
+from grpo_recipes.worker.user_code.contained import trains_here
+from grpo_recipes.worker.user_code.planned_code import run_only_planned_code
+from grpo_recipes.worker.user_code.reward_faults import stop_at_no_numbers
+from grpo_recipes.worker.user_code.reward_functions import load_rewards
 from grpo_recipes.worker.vllm.engine import close_engine
 
 

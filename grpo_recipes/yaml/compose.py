@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from grpo_recipes.finding import Finding, Mark, Path
+from grpo_recipes.contract.finding import Finding, Mark, Path
 from grpo_recipes.yaml.load import Document, load_file, load_text
 from grpo_recipes.yaml.merge import Tree, lay_over
 from grpo_recipes.yaml.override import OVERRIDE_FILE, apply_override, read_override

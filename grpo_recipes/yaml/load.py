@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from yaml import MarkedYAMLError, YAMLError
 
-from grpo_recipes.finding import Finding, Mark, Path, by_place
+from grpo_recipes.contract.finding import Finding, Mark, Path, by_place
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.files import read_recipe
 from grpo_recipes.yaml.nodes import Node, Reader

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from grpo_recipes.finding import Finding, Mark, Path, dotted
+from grpo_recipes.contract.finding import Finding, Mark, Path, dotted
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.page import shown, single_quoted
 

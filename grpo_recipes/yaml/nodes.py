@@ -17,7 +17,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from grpo_recipes.finding import Finding, Path
+from grpo_recipes.contract.finding import Finding, Path
 from grpo_recipes.yaml.page import Page
 from grpo_recipes.yaml.refusals import STRING_TAG, Event, Refusals, Stop
 from grpo_recipes.yaml.scalars import CURLY_QUOTES, WORDS, Refusal, curly_quoted, read_plain

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from grpo_recipes.finding import Finding, Mark, Path, dotted
+from grpo_recipes.contract.finding import Finding, Mark, Path, dotted
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.load import Value, read_value
 from grpo_recipes.yaml.merge import Tree, put

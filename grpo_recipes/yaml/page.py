@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from grpo_recipes.finding import Mark
+from grpo_recipes.contract.finding import Mark
 
 _FORBIDDEN_ASCII = r"[^\t\n\r\x20-\x7e]"
 _FORBIDDEN = r"[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from grpo_recipes.finding import Finding, Mark
+from grpo_recipes.contract.finding import Finding, Mark
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.page import shown

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from grpo_recipes.finding import Finding, Mark, Patch, Path, dotted
+from grpo_recipes.contract.finding import Finding, Mark, Patch, Path, dotted
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.page import Page, shown, single_quoted
 from grpo_recipes.yaml.scalars import Refusal

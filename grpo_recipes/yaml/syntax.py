@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from yaml import MarkedYAMLError
 
-from grpo_recipes.finding import Finding
+from grpo_recipes.contract.finding import Finding
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.page import Page, shown, single_quoted
 from grpo_recipes.yaml.refusals import MAX_FIX, double_quoted

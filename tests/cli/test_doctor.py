@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.facts.releases import newest_release
-from grpo_recipes.facts.shipped import table
-from grpo_recipes.facts.windows import is_within
+from grpo_recipes.facts.released.releases import newest_release
+from grpo_recipes.facts.released.shipped import table
+from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.resolve.known_defects import known_defects
 from grpo_recipes.rules.registry import rules
 from grpo_recipes.stack.stack import Stack

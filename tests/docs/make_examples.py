@@ -1,4 +1,4 @@
-"""Writes grpo_recipes/docs/examples.json and grpo_recipes/rules/README.md from the cases of the rules: `make docs`."""
+"""Writes the examples of the explained rules and grpo_recipes/rules/README.md from the rules' cases: `make docs`."""
 
 import dataclasses
 import json
@@ -15,9 +15,9 @@ sys.path[:0] = [str(ROOT / "tests" / "rules"), str(ROOT / "tests" / "evidence")]
 from rule_cases import BASE_RECIPE, CASES, Case, cases_of, declared, laid_over  # noqa: E402
 from stricter import PROVEN_IN, STRICTER  # noqa: E402
 
-from grpo_recipes.docs.examples import EXAMPLES, Example  # noqa: E402
-from grpo_recipes.docs.pages import known_ids  # noqa: E402
-from grpo_recipes.finding import Finding  # noqa: E402
+from grpo_recipes.contract.finding import Finding  # noqa: E402
+from grpo_recipes.explain.examples import EXAMPLES, Example  # noqa: E402
+from grpo_recipes.explain.pages import known_ids  # noqa: E402
 from grpo_recipes.report.findings_text import finding_text  # noqa: E402
 from grpo_recipes.resolve.resolve import Resolution, resolve  # noqa: E402
 from grpo_recipes.rules.registry import Rule, rules  # noqa: E402

@@ -8,9 +8,9 @@ from pathlib import Path
 import make_examples
 import pytest
 
-from grpo_recipes.docs.examples import examples
-from grpo_recipes.docs.pages import known_ids
-from grpo_recipes.facts.history import history
+from grpo_recipes.explain.examples import examples
+from grpo_recipes.explain.pages import known_ids
+from grpo_recipes.facts.released.history import history
 
 # What a recipe file cannot show: files of a machine, command lines, and what the worker says.
 WITHOUT_EXAMPLE = {"STK001", "STK002", "STK003", "STK004", "STK005", "TRU001", "TRU002", "TRU003"}

@@ -160,7 +160,7 @@ def evidence_table() -> list[str]:
     """Each id with the test on the real libraries that proves it, or the reason why it may be stricter than they."""
     from stricter import PROVEN_IN, STRICTER
 
-    from grpo_recipes.docs.pages import known_ids
+    from grpo_recipes.explain.pages import known_ids
     from grpo_recipes.rules.registry import rules
 
     named = {rule.id: f"tests/evidence/test_{rule.name}.py" for rule in rules()}

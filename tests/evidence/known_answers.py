@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import grpo_recipes
-from grpo_recipes.docs.pages import known_ids
+from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.rules.registry import rules
 
 PACKAGE = Path(grpo_recipes.__file__).parent

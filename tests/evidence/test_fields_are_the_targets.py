@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from library import Library
 
-from grpo_recipes.facts.shipped import shipped_facts
+from grpo_recipes.facts.released.shipped import shipped_facts
 
 pytestmark = pytest.mark.stack
 

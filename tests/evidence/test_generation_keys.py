@@ -6,7 +6,7 @@ GEN011: its name for the shortest completion.
 import pytest
 from library import Library
 
-from grpo_recipes.facts.shipped import table
+from grpo_recipes.facts.released.shipped import table
 
 pytestmark = pytest.mark.stack
 

@@ -3,7 +3,7 @@
 import pytest
 from library import Library
 
-from grpo_recipes.rules.loaded_model import sees
+from grpo_recipes.rules._shared.loaded_model import sees
 
 pytestmark = pytest.mark.stack
 

@@ -107,7 +107,7 @@ def table() -> dict[str, Any]:
 
 def main() -> None:
     """Writes the shipped table."""
-    from grpo_recipes.facts.shipped import DATA
+    from grpo_recipes.facts.released.shipped import DATA
 
     rows = table()
     text = ",\n".join("  " + json.dumps(row) for row in rows["structures"])

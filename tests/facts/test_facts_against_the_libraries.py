@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from grpo_recipes.facts.facts import Facts, facts_for
-from grpo_recipes.facts.field import UNKNOWN
 from grpo_recipes.facts.logits import installed_logits_keyword, shipped_logits_keyword
-from grpo_recipes.facts.package_facts import METHODS, MODULES, package_to_json_value
-from grpo_recipes.facts.package_folder import package_folder
-from grpo_recipes.facts.read_package import read_package
-from grpo_recipes.facts.read_requirements import declared_windows
-from grpo_recipes.facts.requirements import requirements
-from grpo_recipes.facts.shipped import facts_of_release
-from grpo_recipes.facts.source import PackageSource
+from grpo_recipes.facts.released.read_requirements import declared_windows
+from grpo_recipes.facts.released.requirements import requirements
+from grpo_recipes.facts.released.shipped import facts_of_release
+from grpo_recipes.facts.source.field import UNKNOWN
+from grpo_recipes.facts.source.package_facts import METHODS, MODULES, package_to_json_value
+from grpo_recipes.facts.source.package_folder import package_folder
+from grpo_recipes.facts.source.package_source import PackageSource
+from grpo_recipes.facts.source.read_package import read_package
 from grpo_recipes.stack.installed import installed_packages
 from grpo_recipes.stack.probe import probe
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from source_trees import TRL, install
 
-from grpo_recipes.facts import read_package
-from grpo_recipes.facts.cache import cache_folder, installed_facts
-from grpo_recipes.facts.package_facts import PackageFacts
+from grpo_recipes.facts.source import read_package
+from grpo_recipes.facts.source.cache import cache_folder, installed_facts
+from grpo_recipes.facts.source.package_facts import PackageFacts
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.facts.model_config import lora_parameter_count, parameter_count, read_model_config
+from grpo_recipes.user_files.model_config import lora_parameter_count, parameter_count, read_model_config
 
 pytestmark = pytest.mark.stack
 

@@ -5,7 +5,7 @@ from model_modules import OF_ALL_RELEASES, SINCE_5, modules_of
 
 from grpo_recipes.contract.patterns import ask
 from grpo_recipes.facts.module_names import ModuleNames, module_names, named
-from grpo_recipes.facts.shipped import table
+from grpo_recipes.facts.released.shipped import table
 
 QWEN2 = {"architectures": ["Qwen2ForCausalLM"], "num_hidden_layers": 3}
 ROWS = {name: row for row in table("module_names")["structures"] for name in row["classes"]}

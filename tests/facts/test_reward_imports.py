@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.facts.reward_imports import imported_beside
+from grpo_recipes.user_files.reward_imports import imported_beside
 
 
 def written(folder: Path, **files: str) -> str:

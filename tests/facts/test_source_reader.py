@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from source_trees import PEFT, TRANSFORMERS, TRL, write_package
 
-from grpo_recipes.facts.field import REQUIRED, UNKNOWN, Field, NoDefault, from_json_value, to_json_value
-from grpo_recipes.facts.package_facts import PackageFacts, package_from_json_value, package_to_json_value
-from grpo_recipes.facts.read_package import read_package
-from grpo_recipes.facts.source import PackageSource
+from grpo_recipes.facts.source.field import REQUIRED, UNKNOWN, Field, NoDefault, from_json_value, to_json_value
+from grpo_recipes.facts.source.package_facts import PackageFacts, package_from_json_value, package_to_json_value
+from grpo_recipes.facts.source.package_source import PackageSource
+from grpo_recipes.facts.source.read_package import read_package
 
 
 def read(folder: Path, files: dict[str, str]) -> PackageFacts:

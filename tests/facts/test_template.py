@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from grpo_recipes.facts.template import (
+from grpo_recipes.user_files.template import (
     _FILTERS,
     TemplateProblem,
     _plain_variables,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from grpo_recipes.facts.model_classes import MODEL_CLASSES
-from grpo_recipes.facts.model_config import parameter_count, read_model_config
-from grpo_recipes.facts.shipped import table
+from grpo_recipes.facts.released.shipped import table
+from grpo_recipes.user_files.model_config import parameter_count, read_model_config
 
 # The counts that huggingface.co shows for the stored weights of these models, tied embeddings once.
 PUBLISHED = {

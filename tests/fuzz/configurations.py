@@ -6,7 +6,7 @@ from typing import Any
 
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.facts.field import Field
+from grpo_recipes.facts.source.field import Field
 
 MANY = 10**5  # older releases try out every number up to a batch, so that more would take hours
 STRANGE: tuple[Any, ...] = (

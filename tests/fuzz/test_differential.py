@@ -72,7 +72,7 @@ def _agree(stack: str, found: list[Judged]) -> None:
 
 
 def test_what_may_refuse_more_exists_and_says_why() -> None:
-    from grpo_recipes.docs.explain import known_ids
+    from grpo_recipes.explain.explain import known_ids
 
     assert set(extra_refusals()) - set(known_ids()) == set()
     assert [rule for rule, reason in extra_refusals().items() if len(reason) < 20] == []

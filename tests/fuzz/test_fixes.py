@@ -16,8 +16,8 @@ import yaml
 from mistakes import mistaken
 from valid_recipes import valid_recipe
 
-from grpo_recipes.resolve.differences import differences
-from grpo_recipes.resolve.fixes import Fixes, fixes
+from grpo_recipes.compare.differences import differences
+from grpo_recipes.resolve.fixes.fixes import Fixes, fixes
 from grpo_recipes.resolve.resolve import Resolution, plan_of, resolve
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.stack.stack import Stack

@@ -13,10 +13,10 @@ from small_recipe import STACK
 from test_hostile_recipes import command, placed
 
 from grpo_recipes.contract.files.regular_file import NotRegular, open_regular
-from grpo_recipes.facts.digests import TooManyFiles, file_content, folder_content
-from grpo_recipes.facts.local_files import listed
-from grpo_recipes.facts.local_rows import rows_up_to
 from grpo_recipes.stack.target import parse_target
+from grpo_recipes.user_files.digests import TooManyFiles, file_content, folder_content
+from grpo_recipes.user_files.local_files import listed
+from grpo_recipes.user_files.local_rows import rows_up_to
 
 MEMORY = 150 << 20
 GIB = 1 << 30

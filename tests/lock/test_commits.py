@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from project import STACK, drift_of, make_project, states
 
-from grpo_recipes.facts.model_config import cached_commit
+from grpo_recipes.user_files.model_config import cached_commit
 
 OLD, NEW = "a" * 40, "b" * 40
 HUB_RECIPE = {"model": {"model_name_or_path": "owner/model"}, "tokenizer": None, "evaluation": None}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.facts import digests
-from grpo_recipes.facts.digests import KEPT_FROM_BYTES, UNSETTLED_NS, file_content, folder_content, text_sha256
+from grpo_recipes.user_files import digests
+from grpo_recipes.user_files.digests import KEPT_FROM_BYTES, UNSETTLED_NS, file_content, folder_content, text_sha256
 
 
 @pytest.fixture(autouse=True)

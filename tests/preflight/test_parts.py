@@ -13,7 +13,7 @@ import pytest
 
 from grpo_recipes.cli.main import main
 from grpo_recipes.contract.plan import Reward
-from grpo_recipes.docs.pages import known_ids
+from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.report.preflight_text import preflight_text
 from grpo_recipes.worker.preflight.checks import (
     chat_template_renders,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from grpo_recipes.finding import Finding, Mark, Patch, by_place
+from grpo_recipes.contract.finding import Finding, Mark, Patch, by_place
 from grpo_recipes.report.findings_json import findings_json
 from grpo_recipes.report.findings_text import WIDEST_LINE, count_text, finding_text, findings_text
 

@@ -2,7 +2,7 @@
 
 import json
 
-from grpo_recipes.finding import Finding, Mark
+from grpo_recipes.contract.finding import Finding, Mark
 from grpo_recipes.report.findings_github import findings_github
 from grpo_recipes.report.findings_sarif import findings_sarif
 

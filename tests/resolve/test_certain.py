@@ -2,8 +2,8 @@
 
 import pytest
 
-from grpo_recipes.finding import Patch, Path
-from grpo_recipes.resolve.certain import is_certain, is_same_name
+from grpo_recipes.contract.finding import Patch, Path
+from grpo_recipes.resolve.fixes.certain import is_certain, is_same_name
 
 VALUES = {
     "num_generation": 8,

@@ -9,9 +9,9 @@ from small_recipe import resolved
 
 from grpo_recipes.facts.classified import classified_fields, fields_by_home, matters
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.facts.field import Field, NoDefault
-from grpo_recipes.facts.shipped import releases_with_facts, shipped_facts, table
-from grpo_recipes.facts.windows import is_within
+from grpo_recipes.facts.released.shipped import releases_with_facts, shipped_facts, table
+from grpo_recipes.facts.released.windows import is_within
+from grpo_recipes.facts.source.field import Field, NoDefault
 from grpo_recipes.resolve.field_values import NOT_GIVEN
 from grpo_recipes.resolve.pin import OTHER_VALUES
 from grpo_recipes.resolve.resolve import plan_of

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from small_recipe import STACK, resolved
 
+from grpo_recipes.compare.differences import Difference, Differences, differences
+from grpo_recipes.compare.effective_batch import effective_batch
 from grpo_recipes.contract.plan import Plan, Reward
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.experiment_groups import GROUPS, group_of
-from grpo_recipes.resolve.build_plan import kind_of
-from grpo_recipes.resolve.differences import Difference, Differences, differences
-from grpo_recipes.resolve.effective_batch import effective_batch
+from grpo_recipes.resolve.planning.build_plan import kind_of
 from grpo_recipes.resolve.resolve import plan_of
 from grpo_recipes.schemas.keys import sections
 

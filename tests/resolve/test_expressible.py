@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from small_recipe import STACK, declared, resolved
 
-from grpo_recipes.resolve.expressible import expressible
+from grpo_recipes.compare.expressible import expressible
 from grpo_recipes.yaml.compose import compose
 
 RECIPES = Path(__file__).parents[2] / "recipes"

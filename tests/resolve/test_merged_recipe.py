@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from small_recipe import declared, resolved
 
-from grpo_recipes.resolve.merged_recipe import merged_recipe, merged_recipe_text
 from grpo_recipes.resolve.resolve import plan_of, resolve
+from grpo_recipes.resolve.variants.merged_recipe import merged_recipe, merged_recipe_text
 from grpo_recipes.yaml.load import load_text
 
 TEXTS = [

@@ -13,8 +13,8 @@ from random_recipes import NEWEST, valid_recipes
 from small_recipe import BASE, STACK, declared
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.resolve.minimal_recipe import minimal_recipe_text
 from grpo_recipes.resolve.resolve import Resolution, plan_of, resolve
+from grpo_recipes.resolve.variants.minimal_recipe import minimal_recipe_text
 from grpo_recipes.stack.stack import Stack
 
 ROOT = Path(__file__).parents[2]

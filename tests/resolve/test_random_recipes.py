@@ -6,8 +6,8 @@ from pathlib import Path
 from carried_values import judged
 from random_recipes import NEWEST, valid_recipes
 
-from grpo_recipes.facts.shipped import releases_with_facts
-from grpo_recipes.resolve.expressible import with_trl
+from grpo_recipes.compare.expressible import with_trl
+from grpo_recipes.facts.released.shipped import releases_with_facts
 from grpo_recipes.resolve.resolve import resolve_source
 
 RELEASES = releases_with_facts("trl")[::3]

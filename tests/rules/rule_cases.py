@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from grpo_recipes.finding import Finding
+from grpo_recipes.contract.finding import Finding
 from grpo_recipes.resolve.resolve import Resolution, resolve
 from grpo_recipes.rules.registry import rules
 from grpo_recipes.stack.stack import Stack

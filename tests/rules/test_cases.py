@@ -8,7 +8,7 @@ import pytest
 import yaml
 from rule_cases import BASE_RECIPE, Case, all_cases, declared, label, laid_over, resolved
 
-from grpo_recipes.finding import Finding
+from grpo_recipes.contract.finding import Finding
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.yaml.patch import patched
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from environments import ENVIRONMENTS
 
-from grpo_recipes.finding import Finding
+from grpo_recipes.contract.finding import Finding
 from grpo_recipes.render.run_folder import write_run_folder
-from grpo_recipes.resolve.merged_recipe import merged_recipe_text
 from grpo_recipes.resolve.resolve import plan_of, resolve
+from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
 from grpo_recipes.stack.probe import probe
 from grpo_recipes.stack.stack import Stack
 

@@ -12,7 +12,7 @@ from laboratory import Laboratory
 from rendered import declared
 from small_recipe import resolved
 
-from grpo_recipes.facts.windows import is_within
+from grpo_recipes.facts.released.windows import is_within
 
 pytestmark = pytest.mark.stacks
 

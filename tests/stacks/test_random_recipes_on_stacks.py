@@ -10,8 +10,8 @@ from laboratory import Laboratory
 from random_recipes import NEWEST, Values, valid_recipes
 from rendered import declared
 
-from grpo_recipes.facts.shipped import releases_with_facts
-from grpo_recipes.resolve.expressible import with_trl
+from grpo_recipes.compare.expressible import with_trl
+from grpo_recipes.facts.released.shipped import releases_with_facts
 from grpo_recipes.resolve.resolve import plan_of, resolve_source
 from grpo_recipes.yaml.compose import Source
 

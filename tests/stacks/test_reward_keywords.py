@@ -5,8 +5,8 @@ import re
 import pytest
 from environments import ENVIRONMENTS, STACKS
 
-from grpo_recipes.facts.package_folder import package_folder
 from grpo_recipes.facts.reward_keywords import not_passed
+from grpo_recipes.facts.source.package_folder import package_folder
 
 pytestmark = pytest.mark.stacks
 

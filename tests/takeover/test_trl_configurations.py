@@ -11,7 +11,7 @@ from taken import BASE, as_yaml, recipe_of, row, taken
 from grpo_recipes.errors import Refusal
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import facts_for
-from grpo_recipes.facts.field import NoDefault
+from grpo_recipes.facts.source.field import NoDefault
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.stack.target import parse_target
 from grpo_recipes.takeover import kept

@@ -10,7 +10,7 @@ import pytest
 from small_models import END, START, ids_of, write_chains
 from vllm_servers import environment
 
-from grpo_recipes.facts.shipped import table
+from grpo_recipes.facts.released.shipped import table
 
 pytestmark = pytest.mark.vllm
 

@@ -8,7 +8,7 @@ import pytest
 
 import grpo_recipes
 from grpo_recipes.contract.plan import Guards
-from grpo_recipes.docs.pages import worker_pages
+from grpo_recipes.explain.pages import worker_pages
 from grpo_recipes.schemas.guards import Guards as GuardsSection
 from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line
 from grpo_recipes.worker.guards.entropy_collapse import EntropyCollapse

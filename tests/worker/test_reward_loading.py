@@ -11,8 +11,8 @@ from worker_runs import planned_reward
 
 from grpo_recipes.contract.plan import Reward
 from grpo_recipes.worker.stopped import Stopped
-from grpo_recipes.worker.trainer import user_modules
-from grpo_recipes.worker.trainer.reward_functions import load_rewards
+from grpo_recipes.worker.user_code import user_modules
+from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
 USER = """
 from dataclasses import dataclass

@@ -7,7 +7,7 @@ from transformers import TrainerCallback
 
 from grpo_recipes.worker.callbacks.generation_window import is_used_up
 from grpo_recipes.worker.survival.stop_request import StopRequest
-from grpo_recipes.worker.trainer.contained import end_if_fork
+from grpo_recipes.worker.user_code.contained import end_if_fork
 
 
 class StopCallback(TrainerCallback):  # type: ignore[misc]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.plan import Reward
-from grpo_recipes.worker.trainer.contained import RewardLeft
+from grpo_recipes.worker.user_code.contained import RewardLeft
 
 NUMBERS = (float, int, bool)
 MOST_CHARACTERS = 500

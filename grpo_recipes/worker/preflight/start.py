@@ -8,7 +8,7 @@ from pathlib import Path
 from grpo_recipes.worker.planned import read_plan
 from grpo_recipes.worker.preflight.options import ANSWER_FILE, read_options
 from grpo_recipes.worker.quiet import quiet_libraries
-from grpo_recipes.worker.trainer.reward_functions import check_reward_files
+from grpo_recipes.worker.user_code.reward_functions import check_reward_files
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -18,7 +18,7 @@ def main(arguments: Sequence[str]) -> int:
     check_reward_files(plan.rewards, folder / "worker" / "user")
     quiet_libraries()
 
-    from grpo_recipes.worker.preflight.catalog import faults_of
+    from grpo_recipes.worker.preflight.checks.catalog import faults_of
     from grpo_recipes.worker.preflight.look import look
     from grpo_recipes.worker.preflight.shown import shown
 

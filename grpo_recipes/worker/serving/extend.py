@@ -18,7 +18,7 @@ def main(arguments: Sequence[str]) -> None:
     from grpo_recipes.worker.shims.catalog import apply_before_trainer
     from grpo_recipes.worker.trainer.extended_model import write_extended_model
     from grpo_recipes.worker.trainer.model import trust_remote_code
-    from grpo_recipes.worker.trainer.planned_code import run_only_planned_code
+    from grpo_recipes.worker.user_code.planned_code import run_only_planned_code
 
     if trust_remote_code(plan):
         run_only_planned_code(plan)

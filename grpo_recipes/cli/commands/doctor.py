@@ -1,0 +1,50 @@
+"""`grpo-run doctor`: the stack of this machine, what it lacks, and what is known to be wrong with it."""
+
+import dataclasses
+import json
+
+import click
+
+from grpo_recipes.cli.stack_option import chosen_stack, target_option
+from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.errors import EXIT_DONE
+from grpo_recipes.facts.facts import facts_for
+from grpo_recipes.report.findings_json import finding_value
+from grpo_recipes.report.findings_text import findings_text
+from grpo_recipes.report.stack_text import known_text, stack_text
+from grpo_recipes.resolve.known_defects import known_defects
+from grpo_recipes.resolve.stack_findings import stack_findings
+from grpo_recipes.rules._shared.used_packages import ALWAYS
+from grpo_recipes.rules.stack_is_complete import ID as NOT_COMPLETE
+from grpo_recipes.stack.stack import Stack, to_json_value
+
+
+@click.command()
+@target_option
+@click.option("--json", "as_json", is_flag=True, help="Print the form that --target reads.")
+def doctor(target: str | None, as_json: bool) -> int:
+    """Show the packages and GPUs, what is missing for a run, and the known defects of these releases."""
+    stack = chosen_stack(target)
+    findings = [*stack_findings(stack, facts_for(stack)), *_missing(stack)]
+    known = known_defects(stack)
+    if as_json:
+        value = {
+            "doctor": 1,
+            "stack": to_json_value(stack),
+            "findings": [finding_value(finding, stack.origin) for finding in findings],
+            "known": [dataclasses.asdict(defect) for defect in known],
+        }
+        click.echo(redact(json.dumps(value, indent=2)))
+    else:
+        said = findings_text(findings, stack.origin) or "nothing is missing for a run"
+        click.echo(redact("\n\n".join([stack_text(stack), said, known_text(known)])))
+    return EXIT_DONE
+
+
+def _missing(stack: Stack) -> list[Finding]:
+    missing = [package for package in ALWAYS if stack.is_absent(package)]
+    if not missing:
+        return []
+    text = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed"
+    return [Finding(NOT_COMPLETE, "error", text, fix="pip install 'grpo-recipes[train]'")]

@@ -1,0 +1,32 @@
+"""`grpo-run explain`: the page of a rule or a key."""
+
+import click
+
+from grpo_recipes.cli.completion import files, rules_and_keys
+from grpo_recipes.cli.resolving import resolved
+from grpo_recipes.cli.stack_option import chosen_stack, target_option
+from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.errors import EXIT_DONE, Refusal
+from grpo_recipes.facts.facts import facts_for
+
+
+@click.command()
+@click.argument("word", metavar="RULE|KEY", shell_complete=rules_and_keys)
+@target_option
+@click.option(
+    "--recipe", metavar="FILE", shell_complete=files, help="Also say what the key is in this recipe, and what set it."
+)
+def explain(word: str, target: str | None, recipe: str | None) -> int:
+    """Print what a rule defends and why, or what a key means, its default and its values in every release."""
+    from grpo_recipes.explain.explain import explain as page_of
+    from grpo_recipes.explain.explain import nearest, set_here
+
+    stack = chosen_stack(target)
+    page = page_of(word, facts_for(stack))
+    if page is None:
+        near = nearest(word)
+        raise Refusal(f"there is no rule or key {word!r}" + (f"; the nearest is {near}" if near else ""))
+    click.echo(page)
+    if recipe is not None:
+        click.echo(redact(set_here(word, resolved(recipe, stack, (), strict=False))))
+    return EXIT_DONE

@@ -1,0 +1,65 @@
+"""`grpo-run plan`: every value of a run, with where it comes from and why, and the releases that can express it."""
+
+from dataclasses import asdict, replace
+
+import click
+
+from grpo_recipes.cli.accept_option import accept_option
+from grpo_recipes.cli.completion import files
+from grpo_recipes.cli.resolving import resolved
+from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
+from grpo_recipes.compare.expressible import expressible
+from grpo_recipes.contract.plan import to_json
+from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED, Refusal
+from grpo_recipes.report.findings_json import findings_json
+from grpo_recipes.report.findings_text import count_text, findings_text
+from grpo_recipes.report.plan_text import plan_text
+from grpo_recipes.resolve.resolve import plan_of
+from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
+
+
+@click.command()
+@click.argument("recipe", shell_complete=files)
+@set_option
+@target_option
+@strict_option
+@accept_option
+@click.option("--json", "as_json", is_flag=True, help="Print what plan.json of a run would hold, and the releases.")
+@click.option("--recipe", "as_recipe", is_flag=True, help="Print the merged recipe instead; local paths are absolute.")
+@click.option(
+    "--minimal", is_flag=True, help="Print a recipe that says only what its parent and the format do not say already."
+)
+def plan(
+    recipe: str,
+    overrides: tuple[str, ...],
+    target: str | None,
+    strict: bool,
+    accepted: tuple[str, ...],
+    as_json: bool,
+    as_recipe: bool,
+    minimal: bool,
+) -> int:
+    """Print what a recipe would run on the stack, and which releases can express it; writes nothing."""
+    if sum((as_json, as_recipe, minimal)) > 1:
+        raise Refusal("plan has one answer at a time\n  = fix: --json, or --recipe, or --minimal")
+    resolution = resolved(recipe, chosen_stack(target), overrides, strict=strict, accepted=accepted)
+    if resolution.refused or resolution.context is None:
+        if as_json:
+            click.echo(redact(findings_json({recipe: resolution.findings})))
+        else:
+            click.echo(redact(findings_text(resolution.findings, recipe)), err=True)
+        click.echo(redact(f"\n{recipe}: {count_text(resolution.findings)}"), err=True)
+        return EXIT_NOT_STARTED
+    if as_recipe:
+        click.echo(redact(merged_recipe_text(resolution.context.source)), nl=False)
+        return EXIT_DONE
+    if minimal:
+        from grpo_recipes.resolve.variants.minimal_recipe import minimal_recipe_text
+
+        click.echo(redact(minimal_recipe_text(resolution)), nl=False)
+        return EXIT_DONE
+    releases = expressible(resolution.context.source, resolution.context.stack)
+    made = replace(plan_of(resolution), expressible=asdict(releases))
+    click.echo(redact(to_json(made) if as_json else plan_text(made)), nl=not as_json)
+    return EXIT_DONE

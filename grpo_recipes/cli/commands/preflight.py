@@ -1,0 +1,152 @@
+"""`grpo-run preflight`: data, tokenizer and rewards, tried on this machine before the model is loaded."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import click
+
+from grpo_recipes.cli.accept_option import accept_option
+from grpo_recipes.cli.completion import files
+from grpo_recipes.cli.launching import allow_code_option, ask_trust, recipe_files
+from grpo_recipes.cli.resolving import resolved
+from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option
+from grpo_recipes.contract.finding import Finding, Patch, by_place, dotted, has_errors
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED
+from grpo_recipes.report.findings_json import findings_json
+from grpo_recipes.report.findings_text import count_text, findings_text
+from grpo_recipes.resolve.resolve import plan_of
+from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
+from grpo_recipes.yaml.compose import Source
+
+GIB = 1 << 30
+# Checks whose finding a rule may have made before, where the model or the data is a local file.
+SAID_BY_RULES = {"PFL008": ("DAT003", "RWD004"), "PFL011": ("TOK003",)}
+
+
+@click.command()
+@click.argument("recipe", shell_complete=files)
+@set_option
+@strict_option
+@accept_option
+@click.option(
+    "--rows", default=32, show_default=True, type=click.IntRange(1, 10_000), help="Rows that the rewards are tried on."
+)
+@click.option(
+    "--time-limit",
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    type=click.FloatRange(0.1, 86_400),
+    help="Longest time of one call of a reward.",
+)
+@click.option(
+    "--memory-limit",
+    metavar="GIB",
+    type=click.FloatRange(0.01),
+    help="Memory that a reward may hold. Default: four fifths of what is free.",
+)
+@allow_code_option
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def preflight(
+    recipe: str,
+    overrides: tuple[str, ...],
+    strict: bool,
+    accepted: tuple[str, ...],
+    rows: int,
+    time_limit: float,
+    memory_limit: float | None,
+    allowed: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Try data, tokenizer and rewards of a recipe; no model, no GPU.
+
+    Reads all rows, shows prompts as the model gets them, and calls each reward on right answers, empty completions and
+    garbage, in a process of its own. Exit 0 without errors, 2 with. It is about this machine, so there is no --target.
+    """
+    resolution = resolved(recipe, chosen_stack(None), overrides, strict=strict, accepted=accepted)
+    if resolution.refused or resolution.context is None:
+        return _answer(resolution.file, list(resolution.findings), "", as_json)
+    from grpo_recipes.lock.completed import with_pinned_code  # other commands need nothing of it
+
+    plan = with_pinned_code(plan_of(resolution))
+    ask_trust(plan, allowed, recipe_files(resolution.context.source))
+    limits: dict[str, object] = {
+        "rows": rows,
+        "time_limit": time_limit,
+        "memory_limit": None if memory_limit is None else int(memory_limit * GIB),
+    }
+    found, text = _found(plan, resolution.context.source, limits, strict=strict)
+    news = [finding for finding in found if not _is_said(finding, resolution.findings)]
+    return _answer(resolution.file, [*resolution.findings, *news], text, as_json)
+
+
+def _found(plan: Plan, source: Source, limits: dict[str, object], *, strict: bool) -> tuple[list[Finding], str]:
+    """The findings of the worker, and what it shows."""
+    from grpo_recipes.launch.preflight import answer_of, temporary_folder
+    from grpo_recipes.render.preflight_folder import write_preflight_folder
+    from grpo_recipes.report.preflight_text import preflight_text
+
+    with temporary_folder() as temporary:
+        folder = write_preflight_folder(
+            plan, os.path.join(temporary, "run"), merged_recipe_text(source), {**_shape(plan), **limits}
+        )
+        answer = answer_of(folder)
+    return [_finding(fault, source, strict=strict) for fault in answer["faults"]], preflight_text(answer["shown"])
+
+
+def _shape(plan: Plan) -> dict[str, object]:
+    """What the worker is told of the run beside the plan."""
+    from grpo_recipes.contract.generation_shape import generation_shape
+
+    given = {**plan.arguments.GRPOConfig}
+    of_the_recipe = {setting.key: setting.value for setting in plan.settings}
+    max_steps = given.get("max_steps")
+    shape = asdict(generation_shape(plan))
+    return {
+        "seed": given.get("seed", 42),
+        "max_steps": max_steps if isinstance(max_steps, int) and max_steps > 0 else None,
+        "epochs": given.get("num_train_epochs", 3.0),
+        "num_iterations": given.get("num_iterations", 1),
+        "shuffled": of_the_recipe.get("GRPOConfig.shuffle_dataset", given.get("shuffle_dataset", True)) is not False,
+        "prompts_per_generation": shape.pop("prompts"),
+        **shape,
+    }
+
+
+def _finding(fault: dict[str, object], source: Source, *, strict: bool) -> Finding:
+    path = tuple(fault["key"])  # type: ignore[arg-type, var-annotated]
+    severity = "error" if strict and fault["severity"] == "not-checked" else fault["severity"]
+    fix = fault["fix"]
+    patches = [
+        Patch(tuple(patch["path"]), patch.get("value"), bool(patch.get("remove")))
+        for patch in fault["patch"]  # type: ignore[attr-defined]
+    ]
+    return Finding(
+        rule=str(fault["id"]),
+        severity=severity,  # type: ignore[arg-type]
+        message=str(fault["message"]),
+        key=dotted(path),
+        mark=source.mark(path),
+        because=tuple(map(str, fault["because"])),  # type: ignore[call-overload]
+        fix=None if fix is None else str(fix),
+        patch=tuple(patches),
+    )
+
+
+def _is_said(finding: Finding, said: Sequence[Finding]) -> bool:
+    """Whether a rule that read the files has found the same already."""
+    name = finding.key.rpartition(".")[2]
+    return any(each.rule in SAID_BY_RULES.get(finding.rule, ()) and name in each.message for each in said)
+
+
+def _answer(file: str, findings: list[Finding], text: str, as_json: bool) -> int:
+    findings = by_place(findings)
+    if as_json:
+        click.echo(redact(findings_json({file: findings})))
+    else:
+        blocks = [findings_text(findings, file), text, f"{file}: {count_text(findings)}"]
+        click.echo(redact("\n\n".join(block for block in blocks if block)))
+    return EXIT_NOT_STARTED if has_errors(findings) else EXIT_DONE

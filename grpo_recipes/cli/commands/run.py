@@ -1,0 +1,159 @@
+"""`grpo-run RECIPE`: check, plan, render, launch, and say what came of it. RUNDIR: the plan of an earlier run."""
+
+import json
+import os
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Literal
+
+import click
+
+from grpo_recipes.cli.accept_option import accept_option
+from grpo_recipes.cli.completion import files
+from grpo_recipes.cli.launching import (
+    Changes,
+    Ready,
+    allow_code_option,
+    ask_trust,
+    launched,
+    names_a_plan,
+    recipe_files,
+)
+from grpo_recipes.cli.node_commands import is_by_hand, print_commands
+from grpo_recipes.cli.resolving import resolved
+from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
+from grpo_recipes.contract.finding import has_errors
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED, Refusal
+from grpo_recipes.report.findings_json import findings_json
+from grpo_recipes.report.findings_text import count_text, findings_text
+from grpo_recipes.resolve.resolve import Resolution, plan_of
+from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
+from grpo_recipes.resolve.variants.smoke import smoke_plan
+from grpo_recipes.stack.stack import Stack
+
+
+@click.command()
+@click.argument("recipe", metavar="RECIPE|RUNDIR", shell_complete=files)
+@set_option
+@target_option
+@strict_option
+@accept_option
+@click.option("--validate-only", is_flag=True, help="Stop after the checks; nothing is written.")
+@click.option("--dry-run", is_flag=True, help="Write the run folder and stop; launch.sh in it starts the run.")
+@click.option("--smoke", is_flag=True, help="Train two steps on a few prompts, print the proofs, keep no model.")
+@click.option(
+    "--out",
+    metavar="FOLDER",
+    shell_complete=files,
+    help="Run folder; it must not exist yet. Default: runs/NAME-TIME, runs/NAME-smoke-TIME.",
+)
+@click.option("--resume", "resuming", is_flag=True, help="Go on with the run of a RUNDIR where it was interrupted.")
+@click.option("--verify", "verifying", is_flag=True, help="Say what of a RUNDIR is not as it was written, and stop.")
+@click.option("--accept-drift", is_flag=True, help="Launch a RUNDIR or plan.json also if it is another experiment now.")
+@allow_code_option
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON: run.json, findings or a folder.")
+def run(
+    recipe: str,
+    overrides: tuple[str, ...],
+    target: str | None,
+    strict: bool,
+    accepted: tuple[str, ...],
+    validate_only: bool,
+    dry_run: bool,
+    smoke: bool,
+    out: str | None,
+    resuming: bool,
+    verifying: bool,
+    accept_drift: bool,
+    allowed: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Train a recipe (the default command).
+
+    For a run folder or its plan.json exactly that plan, in a new folder, after it was said what is different by now.
+    Exits 0 completed, 1 the trainer failed, 2 nothing was started, 3 a check or guard stopped it, 75 interrupted.
+    """
+    if verifying:
+        if overrides or accepted or target or out or validate_only or dry_run or smoke or resuming or allowed:
+            raise Refusal("--verify reads a run folder and starts nothing; with it goes --json")
+        from grpo_recipes.cli.verify import verify
+
+        return verify(recipe, as_json=as_json)
+    if resuming:
+        if overrides or accepted or target or out or validate_only or dry_run or smoke:
+            raise Refusal("--resume goes on with the plan as it is; with it go --allow-code, --accept-drift and --json")
+        from grpo_recipes.cli.resume import resume
+
+        return resume(recipe, allowed, accept_drift=accept_drift, as_json=as_json)
+    if target is not None and not (validate_only or dry_run):
+        raise Refusal("--target declares another machine; a run needs this one's stack\n  = fix: add --dry-run")
+    changes = Changes(overrides, accepted, strict, accept_drift, begins_anew=out is not None)
+    form: Literal["text", "json"] = "json" if as_json else "text"
+    ready = _ready(recipe, chosen_stack(target), changes, form, is_alone=validate_only)
+    if isinstance(ready, int):
+        return ready
+    plan = smoke_plan(ready.plan) if smoke and not ready.plan.smoke else ready.plan
+    if not dry_run:
+        from grpo_recipes.lock.completed import with_pinned_code
+
+        plan = with_pinned_code(plan, is_pinned=ready.is_pinned)
+        ask_trust(plan, allowed, ready.files)
+    folder = _write(plan, out, ready, is_code_pinned=not dry_run)
+    if dry_run:
+        click.echo(redact(json.dumps({"folder": folder}) if as_json else folder))
+        return EXIT_DONE
+    if is_by_hand(plan):
+        print_commands(plan, folder, as_json=as_json)
+        return EXIT_DONE
+    return launched(folder, plan.world.engine, as_json=as_json, smoke=plan.smoke)
+
+
+def _ready(
+    recipe: str, stack: Stack, changes: Changes, form: Literal["text", "json"], *, is_alone: bool
+) -> Ready | int:
+    """What a recipe or a plan launches, or the exit code where that is all. is_alone: nothing is to be launched."""
+    if names_a_plan(recipe):
+        from grpo_recipes.cli.again import ready_again  # a recipe needs nothing of it
+
+        return ready_again(recipe, stack, changes, form if is_alone else None)
+    if changes.accept_drift:
+        raise Refusal("--accept-drift is for a plan that was made before: a run folder, or its plan.json")
+    resolution = resolved(recipe, stack, changes.overrides, strict=changes.strict, accepted=changes.accepted)
+    if is_alone or (form == "json" and resolution.refused):
+        return _answer(resolution, form)
+    _talk(resolution)
+    if resolution.refused or resolution.context is None:
+        return EXIT_NOT_STARTED
+    source = resolution.context.source
+    return Ready(plan_of(resolution), merged_recipe_text(source), files=recipe_files(source))
+
+
+def _answer(resolution: Resolution, form: Literal["text", "json"]) -> int:
+    if form == "json":
+        click.echo(redact(findings_json({resolution.file: resolution.findings})))
+    else:
+        text = findings_text(resolution.findings, resolution.file)
+        click.echo(redact((f"{text}\n\n" if text else "") + f"{resolution.file}: {count_text(resolution.findings)}"))
+    return EXIT_NOT_STARTED if has_errors(resolution.findings) else EXIT_DONE
+
+
+def _talk(resolution: Resolution) -> None:
+    if resolution.findings:
+        click.echo(redact(findings_text(resolution.findings, resolution.file) + "\n"), err=True)
+    if resolution.refused:
+        click.echo(redact(f"{resolution.file}: {count_text(resolution.findings)}, nothing was started"), err=True)
+
+
+def _write(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool) -> str:
+    from grpo_recipes.lock.completed import completed
+    from grpo_recipes.render.run_folder import write_run_folder
+
+    if out is None:
+        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+        out = os.path.join(ready.beside, f"{plan.name}-{'smoke-' if plan.smoke else ''}{stamp}")
+    whole = replace(
+        completed(plan, is_pinned=ready.is_pinned, is_code_pinned=is_code_pinned), folder=os.path.abspath(out)
+    )
+    return write_run_folder(whole, out, ready.recipe_text)

@@ -1,0 +1,109 @@
+"""`grpo-run validate`: all findings of recipes, without importing torch."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import click
+
+from grpo_recipes.cli.accept_option import accept_option
+from grpo_recipes.cli.completion import files
+from grpo_recipes.cli.resolving import resolved
+from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
+from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED, Refusal
+from grpo_recipes.report.findings_text import count_text, findings_text
+from grpo_recipes.resolve.resolve import Resolution
+from grpo_recipes.stack.stack import Stack
+
+FORMATS = ("text", "json", "github", "sarif")
+
+
+class _Validate(click.Command):
+    """Takes a value for --fix with = alone: a word behind it is a recipe."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        parts = [["--fix", "--asked", arg[6:]] if arg.startswith("--fix=") else [arg] for arg in args]
+        return super().parse_args(ctx, [part for one in parts for part in one])
+
+
+@click.command(cls=_Validate)
+@click.argument("recipes", nargs=-1, required=True, metavar="RECIPE...", shell_complete=files)
+@set_option
+@target_option
+@strict_option
+@accept_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="text",
+    help="Form of the answer: for people, programs, annotations of a GitHub workflow, or code scanning.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Print the certain fixes of errors and warnings as a diff instead. Those that replace, remove or add a value "
+    "are suggestions: --fix=suggested takes them too, --fix=BAT001,LRA003 those of these rules.",
+)
+@click.option("--asked", hidden=True)
+@click.option("--write", is_flag=True, help="With --fix: write them into the recipe; comments and layout stay.")
+def validate(
+    recipes: tuple[str, ...],
+    overrides: tuple[str, ...],
+    target: str | None,
+    strict: bool,
+    accepted: tuple[str, ...],
+    form: str,
+    as_json: bool,
+    fix: bool,
+    asked: str | None,
+    write: bool,
+) -> int:
+    """Check recipes against the stack; exit 2 when one of them has an error."""
+    if write and not fix:
+        raise Refusal("--write writes what --fix prints\n  = fix: --fix --write")
+    form = "json" if as_json else form
+    if fix and (overrides or form != "text"):
+        raise Refusal("--fix mends the file; it goes with neither --set nor --format")
+    stack = chosen_stack(target)
+    resolutions = [resolved(recipe, stack, overrides, strict=strict, accepted=accepted) for recipe in recipes]
+    if fix:
+        from grpo_recipes.cli.fix import asked_rules, fixed
+
+        rules = asked_rules(asked)
+        for index, resolution in enumerate(resolutions):
+            again = partial(_again, resolution.file, stack, strict, accepted)
+            made = fixed(resolution, again, rules, write=write)
+            if write:
+                resolutions[index] = made.after
+    else:
+        _answer(resolutions, form)
+    return EXIT_NOT_STARTED if any(r.refused for r in resolutions) else EXIT_DONE
+
+
+def _again(recipe: str, stack: Stack, strict: bool, accepted: tuple[str, ...], content: str) -> Resolution:
+    """The resolution of a recipe with another text in its file."""
+    return resolved(recipe, stack, (), strict=strict, accepted=accepted, content=content)
+
+
+def _answer(resolutions: Sequence[Resolution], form: str) -> None:
+    by_file = {resolution.file: resolution.findings for resolution in resolutions}
+    if form == "json":
+        from grpo_recipes.report.findings_json import findings_json
+
+        click.echo(redact(findings_json(by_file)))
+    elif form == "github":
+        from grpo_recipes.report.findings_github import findings_github
+
+        click.echo(redact(findings_github(by_file)), nl=False)
+    elif form == "sarif":
+        from grpo_recipes.explain.pages import known_ids
+        from grpo_recipes.report.findings_sarif import findings_sarif
+
+        click.echo(redact(findings_sarif(by_file, known_ids())))
+    else:
+        for resolution in resolutions:
+            text = findings_text(resolution.findings, resolution.file)
+            head = f"{resolution.file}: {count_text(resolution.findings)}"
+            click.echo(redact(f"{text}\n\n{head}" if text else head))

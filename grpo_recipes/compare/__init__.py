@@ -1,0 +1,1 @@
+"""What differs: between plans, between a plan and now, and between releases of TRL."""

@@ -1,0 +1,154 @@
+"""What differs between two plans: the experiment, the machine, and what is passed otherwise for the same meaning.
+
+The settings of a plan have the recipe's values, in the recipe's words, whatever its release calls them, passes for
+them, or does by itself; so what differs there is the experiment, and what differs in the arguments alone is not.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from grpo_recipes.compare.contents import contents
+from grpo_recipes.compare.effective_batch import SAID_BY, effective_batch
+from grpo_recipes.contract.plan import Plan, PlannedSetting
+from grpo_recipes.facts.classified import classified_fields, fields_by_home
+from grpo_recipes.facts.experiment_groups import GROUPS, group_of
+from grpo_recipes.stack.stack import Stack, from_json_value
+
+# Values with two spellings in one release.
+SPELLINGS: Mapping[str, Mapping[bool, str]] = {"grpo.scale_rewards": {True: "group", False: "none"}}
+# Said by plan.data, plan.rewards, plan.model and plan.tokenizer, with the digests of files instead of their places.
+BY_CONTENT = ("dataset.", "rewards", "model.model_name_or_path", "model.model_revision", "tokenizer.chat_template_path")
+# Follow from training.prompts_per_step and the machine, unless the recipe has them; see effective_batch.
+GEOMETRY = ("GRPOConfig.steps_per_generation", "GRPOConfig.generation_batch_size")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One value that differs; None on the side that does not have it.
+
+    why: the reasons of either side. group: of the experiment, one of GROUPS; "" for everything else.
+    """
+
+    key: str
+    a: object
+    b: object
+    why: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """experiment: empty when both plans are the same one, else by groups. machine: packages, GPUs, geometry and shims.
+
+    passed: arguments in which the same values are said in other words, or by one of the two alone.
+    """
+
+    experiment: tuple[Difference, ...]
+    machine: tuple[Difference, ...]
+    passed: tuple[Difference, ...]
+    bookkeeping: tuple[Difference, ...]
+
+
+def differences(a: Plan, b: Plan) -> Differences:
+    """Everything that differs between two plans: the experiment by groups, the rest in the settings' order."""
+    experiment = _experiment(a, b)
+    machine = _different(_machine(a), _machine(b), _reasons(a, b))
+    told = {difference.key for difference in (*experiment, *machine)}
+    return Differences(
+        experiment=experiment,
+        machine=machine,
+        passed=_different(_passed(a, told), _passed(b, told), _reasons(a, b)),
+        bookkeeping=_different(_rows(a, _is_bookkeeping), _rows(b, _is_bookkeeping)),
+    )
+
+
+def _experiment(a: Plan, b: Plan) -> tuple[Difference, ...]:
+    ours, theirs = contents(a, b)
+    rows = _different({**_values(a), **ours}, {**_values(b), **theirs})
+    found = [replace(one, group=group_of(one.key)) for one in rows if not _follows(one)]
+    batch = _different(effective_batch(a), effective_batch(b))
+    found += [replace(one, group="effective batch") for one in batch]
+    return tuple(sorted(found, key=lambda one: GROUPS.index(one.group)))
+
+
+def _different(
+    a: Mapping[str, object], b: Mapping[str, object], reasons: Mapping[str, str] | None = None
+) -> tuple[Difference, ...]:
+    keys = [key for key in dict.fromkeys([*a, *b]) if a.get(key) != b.get(key)]
+    return tuple(Difference(key, a.get(key), b.get(key), (reasons or {}).get(key, "")) for key in keys)
+
+
+def _reasons(a: Plan, b: Plan) -> dict[str, str]:
+    """Why a value is what it is, by both of its keys; of a value that both explain, the second."""
+    rows = [row for plan in (a, b) for row in plan.settings if row.why]
+    return {key: row.why for row in rows for key in (row.key, row.recipe_key) if key}
+
+
+def _follows(one: Difference) -> bool:
+    """Whether a value is on one side alone because another one, which differs too, makes it matter there."""
+    name = one.key.removeprefix("trl.")
+    field = fields_by_home().get(one.key) or classified_fields().get(name)
+    conditions = () if field is None else field.when
+    return None in (one.a, one.b) and any(other != (field and field.name) for other, _, _ in conditions)
+
+
+def _values(plan: Plan) -> dict[str, object]:
+    rows = _rows(plan, _is_experiment)
+    return {key: _plain(key, value) for key, value in rows.items() if key not in SAID_BY}
+
+
+def _plain(key: str, value: object) -> object:
+    """A value in the spelling that the format has."""
+    return SPELLINGS.get(key, {}).get(value, value) if isinstance(value, bool) else value
+
+
+def _rows(plan: Plan, chosen: Callable[[PlannedSetting], bool]) -> dict[str, object]:
+    """The values of settings by the key that a user writes, else by their own."""
+    return {row.recipe_key or row.key: row.value for row in plan.settings if chosen(row)}
+
+
+def _is_experiment(row: PlannedSetting) -> bool:
+    if row.kind != "experiment" or (row.recipe_key or row.key).startswith(BY_CONTENT) or _is_geometry(row):
+        return False
+    owner, _, name = row.key.partition(".")
+    field = classified_fields().get(name) if owner == "GRPOConfig" else None
+    return bool(row.recipe_key) or field is None or not field.owner
+
+
+def _is_bookkeeping(row: PlannedSetting) -> bool:
+    return row.kind == "bookkeeping"
+
+
+def _is_geometry(row: PlannedSetting) -> bool:
+    return row.key in GEOMETRY and not row.recipe_key
+
+
+def _machine(plan: Plan) -> dict[str, object]:
+    """Packages, GPUs, geometry, shims, and the rules that were accepted."""
+    stack = from_json_value(plan.stack)
+    packages = {name: version for name, version in stack.packages.items() if version is not None}
+    gpus = {} if stack.gpus is None else {"gpus": _gpus_text(stack)}
+    rows = _rows(plan, lambda row: row.key != "world.gpus" and (row.kind == "machine" or _is_geometry(row)))
+    accepted = {"accepted rules": list(plan.accepted)} if plan.accepted else {}
+    return {**packages, **gpus, **rows, **accepted}
+
+
+def _gpus_text(stack: Stack) -> str:
+    counted = Counter(gpu.name for gpu in stack.gpus or ())
+    return " + ".join(f"{number} x {name}" for name, number in counted.items()) or "none"
+
+
+def _passed(plan: Plan, told: Collection[str]) -> dict[str, object]:
+    """The arguments as they are passed, without bookkeeping and without what was told under its recipe key."""
+    said = {*told, *SAID_BY}
+    left_out = {row.key for row in plan.settings if (row.recipe_key or row.key) in said}
+    left_out |= {f"GRPOConfig.{f.name}" for f in classified_fields().values() if f.kind == "bookkeeping"}
+    return {key: value for key, value in _arguments(plan) if key not in left_out}
+
+
+def _arguments(plan: Plan) -> Iterable[tuple[str, object]]:
+    for owner, values in dataclasses.asdict(plan.arguments).items():
+        if isinstance(values, dict):
+            yield from ((f"{owner}.{name}", value) for name, value in values.items())

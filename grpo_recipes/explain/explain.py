@@ -1,0 +1,67 @@
+"""`explain`: the page of an id, and the page of a key."""
+
+import json
+
+from grpo_recipes.contract.finding import dotted
+from grpo_recipes.explain.examples import Example, examples
+from grpo_recipes.explain.key_page import field_page, key_page
+from grpo_recipes.explain.pages import known_ids
+from grpo_recipes.facts.classified import classified_fields
+from grpo_recipes.facts.facts import Facts
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.resolve.resolve import Resolution
+from grpo_recipes.rules.registry import rules
+from grpo_recipes.schemas.keys import keys_named, recipe_keys
+
+
+def explain(word: str, facts: Facts) -> str | None:
+    """The page of an id or a key, None when there is no such thing."""
+    page = known_ids().get(word.upper())
+    if page is not None:
+        return id_page(word.upper(), page)
+    key = word if word in recipe_keys() else next(iter(keys_named(word)), None)
+    if key is not None:
+        return key_page(key, facts)
+    return field_page(word.removeprefix("trl."), facts)
+
+
+def id_page(rule_id: str, page: str) -> str:
+    """What a rule defends and why, an example with what is said of it, the fix, and what it was proved with."""
+    parts = [f"{rule_id}\n\n{page}"]
+    shown = examples().get(rule_id, Example())
+    if shown.said:
+        where = f", on {shown.stack}" if shown.stack else ""
+        parts.append(f"Example{where}:\n\n{_indented(shown.recipe or '# any recipe')}")
+        parts.append(_indented(shown.said))
+        if shown.fixed:
+            parts.append(f"Fixed:\n\n{_indented(shown.fixed)}")
+    rule = next((each for each in rules() if each.id == rule_id), None)
+    if rule is not None and rule.applies_to:
+        parts.append("For: " + ", ".join(f"{name} {window}" for name, window in rule.applies_to.items()))
+    if shown.proved_by:
+        parts.append(f"Proved by: {shown.proved_by}")
+    return "\n\n".join(parts)
+
+
+def set_here(key: str, resolution: Resolution) -> str:
+    """What a recipe's value at a key is, and what set it; "" for a key that its plan does not have."""
+    context = resolution.context
+    if context is None:
+        return ""
+    names = (key, key.removeprefix("trl."), f"GRPOConfig.{key.removeprefix('trl.')}")
+    settings = context.settings.values()
+    found = next((each for each in settings if each.key in names or (each.path and dotted(each.path) in names)), None)
+    if found is None:
+        return ""
+    origin = f"{found.origin}: {found.why}" if found.why else found.origin
+    return f"in {resolution.file}: {json.dumps(found.value, default=str)} ({origin})"
+
+
+def nearest(word: str) -> str | None:
+    """The nearest id or key to a word that is neither."""
+    names = [*known_ids(), *recipe_keys(), *classified_fields()]
+    return next(iter(nearest_words(word, names, cutoff=0.6)), None)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}".rstrip() for line in text.rstrip("\n").split("\n"))

@@ -1,0 +1,1 @@
+"""Facts of releases that are not installed here: brought along, folded, and renewed by maintainers."""

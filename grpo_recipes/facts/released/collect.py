@@ -1,0 +1,162 @@
+"""Renews the shipped facts from the package index; for maintainers: `make facts`, or `... collect [STEP...]`.
+
+Steps: releases; trl, transformers, peft, vllm (fields, and for transformers the logits keywords); requirements.
+Wheels are read block by block; their sources lie in a temporary folder while they are read.
+"""
+
+import datetime
+import hashlib
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from packaging.version import Version
+
+from grpo_recipes.facts.logits import TABLE as LOGITS
+from grpo_recipes.facts.logits import to_json_value
+from grpo_recipes.facts.model_classes import MODEL_CLASSES
+from grpo_recipes.facts.released import index
+from grpo_recipes.facts.released.folded import fold, fold_facts, folded_text, table_text
+from grpo_recipes.facts.released.read_requirements import declared_windows, windows_by_key
+from grpo_recipes.facts.released.requirements import TABLE as REQUIREMENTS
+from grpo_recipes.facts.released.shipped import DATA
+from grpo_recipes.facts.source.package_facts import MODULES, PackageFacts
+from grpo_recipes.facts.source.package_source import PackageSource
+from grpo_recipes.facts.source.read_logits import read_logits_keyword
+from grpo_recipes.facts.source.read_package import read_package
+from grpo_recipes.stack.stack import PACKAGES
+
+# The oldest release that is read: GRPOTrainer came with trl 0.14.0, which the others are of the time of.
+OLDEST: Mapping[str, str] = {
+    "trl": "0.14.0",
+    "transformers": "4.46.0",
+    "peft": "0.8.0",
+    "accelerate": "0.34.0",
+    "datasets": "2.21.0",
+    "bitsandbytes": "0.43.0",
+    "liger-kernel": "0.4.0",
+    "vllm": "0.6.0",
+}
+_AT_ONCE = 4
+
+
+def main(steps: list[str]) -> int:
+    """Writes the data files of the steps, of all without any, one line to stdout for each."""
+    known: dict[str, Callable[[], None]] = {
+        "releases": collect_releases,
+        **{package: lambda package=package: collect_package(package) for package in MODULES},  # type: ignore[misc]
+        "requirements": collect_requirements,
+    }
+    if unknown := [step for step in steps if step not in known]:
+        print(f"{unknown[0]} is no step; there are {', '.join(known)}", file=sys.stderr)
+        return 2
+    for step in steps or known:
+        known[step]()
+    return 0
+
+
+def collect_releases() -> None:
+    """Writes releases.json: every version of every package of a stack, and the day."""
+    day = datetime.datetime.now(datetime.UTC).date().isoformat()
+    packages = {package: index.versions_in(index.page(package)) for package in PACKAGES}
+    _write("releases", table_text({"date": day, "source": index.INDEX, "packages": packages}))
+
+
+def collect_package(package: str) -> None:
+    """Writes <package>.json, for transformers logits_keyword.json too. Raises LookupError for an unreadable release."""
+    facts: list[PackageFacts] = []
+    keywords: dict[str, Mapping[str, object]] = {}
+    for version, wheel in _wheels(package):
+        with wheel, tempfile.TemporaryDirectory() as folder:
+            source = _unpacked(wheel, package, Path(folder))
+            read = read_package(source, version)
+            if read is None:
+                raise LookupError(f"{package} {version} has no readable {', '.join(MODULES[package])}")
+            facts.append(read)
+            if package == "transformers":
+                keywords[version] = _logits_keywords(source)
+    _write(package, folded_text(fold_facts(facts)))
+    if keywords:
+        _write(LOGITS, _logits_text(keywords))
+
+
+def collect_requirements() -> None:
+    """Writes requirements.json: the windows that the metadata of each release declares."""
+    packages = {}
+    for package in OLDEST:
+        releases = {}
+        for version, wheel in _wheels(package):
+            with wheel:
+                releases[version] = declared_windows(_metadata(wheel))
+        packages[package] = {
+            "releases": list(releases),
+            **{key: fold(values, list(releases)) for key, values in windows_by_key(releases).items()},
+        }
+    _write(REQUIREMENTS, table_text(packages))
+
+
+def _wheels(package: str) -> Iterator[tuple[str, zipfile.ZipFile]]:
+    """The final releases that have a wheel, oldest first."""
+    wheels = index.wheels_in(index.page(package))
+    wanted = [one for one in map(Version, wheels) if one >= Version(OLDEST[package]) and not one.is_prerelease]
+    versions = [str(version) for version in sorted(wanted)]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for start in range(0, len(versions), _AT_ONCE):
+            some = versions[start : start + _AT_ONCE]
+            yield from zip(some, pool.map(lambda one: index.open_wheel(wheels[one]), some), strict=True)
+
+
+def _unpacked(wheel: zipfile.ZipFile, package: str, folder: Path) -> PackageSource:
+    """The sources of a wheel that its facts are read from, unpacked."""
+    modules = {f"{module.replace('.', '/')}.py" for module in MODEL_CLASSES.values()}
+    for name in wheel.namelist():
+        is_shallow = name.count("/") <= 2 or package != "transformers"
+        is_asked = is_shallow if package != "vllm" else name == "vllm/sampling_params.py"
+        if name.startswith(f"{package}/") and name.endswith(".py") and (is_asked or name in modules):
+            wheel.extract(name, folder)
+    return PackageSource(package, folder / package)
+
+
+_read_before: dict[tuple[str, str], Mapping[str, object] | None] = {}
+
+
+def _logits_keywords(source: PackageSource) -> dict[str, object]:
+    """Class -> its keyword; a file that two releases share is parsed once."""
+    found: dict[str, object] = {}
+    for name, module in MODEL_CLASSES.items():
+        file = source.folder.joinpath(*module.split(".")[1:]).with_suffix(".py")
+        if not file.is_file():
+            continue
+        key = (hashlib.sha256(file.read_bytes()).hexdigest(), name)
+        if key not in _read_before:
+            keyword = read_logits_keyword(source, module, name)
+            _read_before[key] = None if keyword is None else to_json_value(keyword)
+        if _read_before[key] is not None:
+            found[name] = _read_before[key]
+    return found
+
+
+def _logits_text(keywords: Mapping[str, Mapping[str, object]]) -> str:
+    releases = list(keywords)
+    classes = {name: fold([one.get(name) for one in keywords.values()], releases) for name in sorted(MODEL_CLASSES)}
+    table: dict[str, Any] = {"releases": releases, "classes": {name: spans for name, spans in classes.items() if spans}}
+    return table_text(table)
+
+
+def _metadata(wheel: zipfile.ZipFile) -> str:
+    name = next(name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    return wheel.read(name).decode("utf-8")
+
+
+def _write(name: str, text: str) -> None:
+    path = DATA / f"{name}.json"
+    path.write_text(text, encoding="utf-8")
+    print(f"{path.name}: {len(text)} bytes", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,65 @@
+"""How a field's default and values changed from release to release."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from grpo_recipes.facts.released.shipped import releases_with_facts, table
+
+SOURCES = {
+    "GRPOConfig": (("trl", "GRPOConfig"), ("transformers", "TrainingArguments")),
+    "LoraConfig": (("peft", "LoraConfig"),),
+    "BitsAndBytesConfig": (("transformers", "BitsAndBytesConfig"),),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Releases of a package with the same default and values; default: as JSON, "" for none; allowed: None for any."""
+
+    package: str
+    first: str
+    last: str
+    default: str
+    allowed: tuple[object, ...] | None
+
+
+def history(owner: str, name: str) -> list[Span]:
+    """The spans of a field, oldest first; those of the class that GRPOConfig inherits from stand before TRL's own.
+
+    owner: GRPOConfig, LoraConfig or BitsAndBytesConfig. Empty for a field that no known release has.
+    """
+    found: list[Span] = []
+    for package, class_name in SOURCES[owner]:
+        rows = table(package)["owners"].get(class_name, {}).get("fields", {}).get(name)
+        found = [*(_merged(package, rows) if rows else []), *found]
+        if found and not absent_before(found[0]):
+            break
+    return found
+
+
+def absent_before(span: Span) -> bool:
+    """Whether releases whose facts are known came before it."""
+    return releases_with_facts(span.package)[0] != span.first
+
+
+def absent_after(span: Span) -> bool:
+    """Whether releases whose facts are known came after it."""
+    return releases_with_facts(span.package)[-1] != span.last
+
+
+def _merged(package: str, rows: list[list[Any]]) -> list[Span]:
+    """Spans that differ in nothing but the declared type are one."""
+    releases = releases_with_facts(package)
+    spans: list[Span] = []
+    for first, last, value in rows:
+        default = json.dumps(value["default"]) if "default" in value else ""
+        allowed = value.get("allowed")
+        made = Span(package, first, last, default, None if allowed is None else tuple(allowed))
+        before = spans[-1] if spans else None
+        follows = before is not None and releases.index(before.last) + 1 == releases.index(first)
+        if before is not None and follows and (before.default, before.allowed) == (made.default, made.allowed):
+            spans[-1] = Span(package, before.first, last, default, made.allowed)
+        else:
+            spans.append(made)
+    return spans

@@ -1,0 +1,133 @@
+"""What the packages of a stack declare about each other, and where a stack contradicts it."""
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from packaging.version import InvalidVersion, Version
+
+from grpo_recipes.facts.released.folded import nearest_release, value_at
+from grpo_recipes.facts.released.releases import released
+from grpo_recipes.facts.released.shipped import releases_with_facts, table
+from grpo_recipes.facts.released.windows import is_within
+from grpo_recipes.stack.stack import Stack
+
+TABLE = "requirements"
+# An extra of the metadata -> the package whose presence means that the extra is used.
+EXTRAS: Mapping[str, str] = {
+    "accelerate": "accelerate",
+    "deepspeed": "deepspeed",
+    "liger": "liger-kernel",
+    "math-verify": "math-verify",
+    "peft": "peft",
+    "quantization": "bitsandbytes",
+    "torch": "torch",
+    "vllm": "vllm",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One window of a package's metadata: name is a package of the stack or "python".
+
+    extra: None when pip always enforces it; else pip enforces it only where the extra was asked for.
+    """
+
+    name: str
+    specifier: str
+    extra: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}{self.specifier}"
+
+    def accepts(self, version: str) -> bool:
+        """Whether a version lies in the window, by its public part; pre-releases count like others."""
+        return is_within(version, self.specifier)
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A package of a stack whose requirement the stack's other package does not meet."""
+
+    package: str
+    version: str
+    requirement: Requirement
+    found: str
+
+
+@functools.cache
+def requirements(package: str, version: str) -> tuple[Requirement, ...] | None:
+    """What a release declares about packages of a stack, None when its metadata was not read."""
+    data = table(TABLE).get(package)
+    release = None if data is None else nearest_release(data["releases"], version)
+    if release is None:
+        return None
+    assert data is not None
+    places = {name: place for place, name in enumerate(data["releases"])}
+    return tuple(
+        Requirement(name, specifier, extra or None)
+        for key, spans in data.items()
+        if key != "releases" and (specifier := value_at(spans, release, places)) is not None
+        for name, _, extra in [key.partition(" for ")]
+    )
+
+
+def declared_conflicts(stack: Stack) -> list[Conflict]:
+    """Every declared window that the stack is outside of, where both versions are known."""
+    return [
+        Conflict(package, version, requirement, found)
+        for package in table(TABLE)
+        if (version := stack.version(package)) is not None
+        for requirement, found in _checked(stack, requirements(package, version) or ())
+        if not requirement.accepts(found)
+    ]
+
+
+def nearest_first(package: str, version: str | None) -> list[str]:
+    """The other releases of a package by their distance from `version`, none where it is not known.
+
+    Of a package that declares windows those whose windows are known; no release candidates.
+    """
+    if version is None:
+        return []
+    known = table(TABLE).get(package)
+    read = released(package) if known is None else [str(release) for release in known["releases"]]
+    releases = [release for release in read if not Version(release).is_prerelease]
+    place = sum(Version(release) < Version(version) for release in releases)
+    return [one for one in sorted(releases, key=lambda one: abs(releases.index(one) - place)) if one != version]
+
+
+def nearest_outside(package: str, version: str, window: str) -> list[str]:
+    """The releases next to `version` above and below it that lie outside a window, the nearer first.
+
+    Below, only what grpo-run knows about: no trl without a GRPOTrainer.
+    """
+    oldest = next(iter(releases_with_facts(package)), "0")
+    releases = [release for release in released(package) if Version(release) >= Version(oldest)]
+    outside = [release for release in releases if not is_within(release, window)]
+    sides = (
+        [release for release in outside if Version(release) > Version(version)],
+        [release for release in outside if Version(release) < Version(version)],
+    )
+    nearest = [found for side in sides if (found := _nearest(releases, version, side)) is not None]
+    place = sum(Version(release) < Version(version) for release in releases)
+    return sorted(nearest, key=lambda release: abs(releases.index(release) - place))
+
+
+def _checked(stack: Stack, declared: Sequence[Requirement]) -> Iterator[tuple[Requirement, str]]:
+    """The requirements whose package has a known version that is one."""
+    for requirement in declared:
+        found = stack.python if requirement.name == "python" else stack.version(requirement.name)
+        if found is None or (requirement.extra and stack.version(EXTRAS[requirement.extra]) is None):
+            continue
+        try:
+            Version(found)
+        except InvalidVersion:
+            continue
+        yield requirement, found
+
+
+def _nearest(releases: Sequence[str], version: str, wanted: Sequence[str]) -> str | None:
+    """Of `wanted` the one with the fewest of `releases` between it and `version`."""
+    place = sum(Version(release) < Version(version) for release in releases)
+    return min(wanted, key=lambda one: abs(releases.index(one) - place), default=None)

@@ -1,0 +1,125 @@
+"""Facts of installed packages, kept as JSON so that the next command need not parse their source.
+
+The cache is a convenience: whatever is wrong with it, facts are read from the source again.
+"""
+
+import contextlib
+import json
+import os
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from grpo_recipes.facts.source.package_facts import (
+    MODULES,
+    PackageFacts,
+    package_from_json_value,
+    package_to_json_value,
+)
+from grpo_recipes.facts.source.package_folder import package_folder
+
+_LARGEST_FILE_BYTES = 4_194_304
+
+
+def installed_facts(package: str, version: str) -> PackageFacts | None:
+    """The facts of the installed package, from the cache while no file has changed; None when unreadable.
+
+    version: of the installed package, which the caller has looked up.
+    """
+    folder = package_folder(package) if package in MODULES else None
+    if folder is None:
+        return None
+    path = _cache_file(package, version, folder)
+    cached = _load(path, folder) if path is not None else None
+    if cached is not None and cached.version == version:
+        return cached
+    from grpo_recipes.facts.source.package_source import PackageSource
+    from grpo_recipes.facts.source.read_package import read_package  # parsing source is for a cache that knows nothing
+
+    source = PackageSource(package, folder)
+    facts = read_package(source, version)
+    if facts is not None and path is not None:
+        _store(path, folder, source.files.values(), facts)
+    return facts
+
+
+def cache_folder() -> Path | None:
+    """The cache folder of grpo-run, None for a user without a home. XDG_CACHE_HOME must be absolute."""
+    configured = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(configured):
+        return Path(configured, "grpo-run", "facts")
+    try:
+        return Path.home() / ".cache" / "grpo-run" / "facts"
+    except RuntimeError:
+        return None
+
+
+def _cache_file(package: str, version: str, folder: Path) -> Path | None:
+    caches = cache_folder()
+    place = zlib.crc32(f"{folder}\0{version}".encode())
+    return None if caches is None else caches / f"{package}-{place:08x}.json"
+
+
+def _load(path: Path, folder: Path) -> PackageFacts | None:
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            # A file of another user could make wrong facts look right.
+            if hasattr(os, "getuid") and status.st_uid != os.getuid():
+                return None
+            content = file.read(_LARGEST_FILE_BYTES + 1)
+        entry = json.loads(content)
+        files = [Path(name) for name in entry["files"]]
+        if not files or entry["files"] != _stamps(files) or entry["reader"] != _reader_stamps():
+            return None
+        if entry["folder"] != str(folder):
+            return None
+        return package_from_json_value(entry["facts"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _store(path: Path, folder: Path, files: Iterable[Path], facts: PackageFacts) -> None:
+    """Writes the whole file or nothing; a cache that cannot be written is left alone."""
+    import tempfile
+
+    temporary = None
+    try:
+        entry = {
+            "folder": str(folder),
+            "reader": _reader_stamps(),
+            "files": _stamps(files),
+            "facts": package_to_json_value(facts),
+        }
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".new", delete=False) as file:
+            temporary = file.name
+            json.dump(entry, file)
+        os.replace(temporary, path)
+    except OSError:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+def _reader_stamps() -> dict[str, list[int]]:
+    """Of the files that decide what is read: facts of another release of grpo-run are not taken."""
+    here = Path(__file__).parent
+    names = (
+        "annotations.py",
+        "closed_sets.py",
+        "field.py",
+        "package_facts.py",
+        "read.py",
+        "read_package.py",
+        "package_source.py",
+    )
+    return _stamps(here / name for name in names)
+
+
+def _stamps(files: Iterable[Path]) -> dict[str, list[int]]:
+    stamps = {}
+    for file in files:
+        status = file.stat()
+        stamps[str(file)] = [status.st_mtime_ns, status.st_size]
+    return stamps

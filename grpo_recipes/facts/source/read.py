@@ -1,0 +1,157 @@
+"""Fields and constructor parameters of a class, from its source."""
+
+import ast
+from collections.abc import Iterator
+
+from grpo_recipes.facts.source.annotations import plain_annotation
+from grpo_recipes.facts.source.field import REQUIRED, UNKNOWN, Field
+from grpo_recipes.facts.source.package_source import ClassSource, PackageSource
+
+
+def ancestry(source: PackageSource, found: ClassSource) -> list[ClassSource]:
+    """The class and its bases inside the package, bases first, each once."""
+    ordered: list[ClassSource] = []
+    for base in reversed(found.node.bases):
+        above = source.find_class(found.module, _last_name(base))
+        if above is not None and above.node is not found.node:
+            ordered += [one for one in ancestry(source, above) if one not in ordered]
+    return [*ordered, found]
+
+
+def outside_bases(source: PackageSource, found: ClassSource) -> tuple[str, ...]:
+    """The names of the bases that other packages define, in order."""
+    return tuple(
+        _last_name(base)
+        for one in ancestry(source, found)
+        for base in one.node.bases
+        if source.find_class(one.module, _last_name(base)) is None
+    )
+
+
+def dataclass_fields(source: PackageSource, found: ClassSource) -> dict[str, Field]:
+    """What the generated constructor takes, from the class and its bases inside the package.
+
+    As dataclasses.fields(), less what is declared with init=False. A default that is not a literal is
+    UNKNOWN.
+    """
+    fields: dict[str, Field] = {}
+    for one in ancestry(source, found):
+        if _is_dataclass(one.node):
+            fields |= {field.name: field for field in _own_fields(one.node)}
+    return fields
+
+
+def struct_fields(node: ast.ClassDef) -> dict[str, Field]:
+    """What a msgspec.Struct takes, less the private fields that it fills itself."""
+    return {field.name: field for field in _own_fields(node) if not field.name.startswith("_")}
+
+
+def method_fields(node: ast.ClassDef, method: str = "__init__") -> dict[str, Field]:
+    """The named parameters of a method, without self, *args and **kwargs."""
+    function = find_method(node, method)
+    if function is None:
+        return {}
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
+    pairs = [*zip(positional, [*defaults, *arguments.defaults], strict=True)][1:]
+    pairs += zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return {
+        argument.arg: Field(
+            argument.arg,
+            plain_annotation(argument.annotation) if argument.annotation else "",
+            REQUIRED if default is None else literal(default),
+        )
+        for argument, default in pairs
+    }
+
+
+def enum_values(source: PackageSource, module: str, name: str) -> tuple[object, ...] | None:
+    """The values of an enumeration class of the package, None when `name` is not one."""
+    found = source.find_class(module, name)
+    if found is None or not any("Enum" in _last_name(base) for base in found.node.bases):
+        return None
+    values = [
+        node.value.value
+        for node in found.node.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+    ]
+    return tuple(values)
+
+
+def literal(node: ast.expr) -> object:
+    """The JSON value of an expression, UNKNOWN when it must be computed."""
+    try:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return UNKNOWN
+    return _json(value)
+
+
+def _json(value: object) -> object:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        items = [_json(item) for item in value]
+        return UNKNOWN if UNKNOWN in items else items
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _json(item) for key, item in value.items()}
+    return UNKNOWN
+
+
+def _own_fields(node: ast.ClassDef) -> Iterator[Field]:
+    for statement in node.body:
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+            continue
+        annotation = plain_annotation(statement.annotation)
+        if annotation.startswith(("ClassVar", "typing.ClassVar")):
+            continue
+        default = REQUIRED if statement.value is None else _default(statement.value)
+        if default is not _NOT_IN_CONSTRUCTOR:
+            yield Field(statement.target.id, annotation, default)
+
+
+_NOT_IN_CONSTRUCTOR = object()
+
+
+def _default(node: ast.expr) -> object:
+    """The default that an assigned value gives: a literal, or what field(...) says."""
+    if not isinstance(node, ast.Call) or _last_name(node.func) != "field":
+        return literal(node)
+    keywords = {keyword.arg: keyword.value for keyword in node.keywords}
+    if "init" in keywords and literal(keywords["init"]) is False:
+        return _NOT_IN_CONSTRUCTOR
+    if "default" in keywords:
+        return literal(keywords["default"])
+    if "default_factory" in keywords:
+        return _made_by(keywords["default_factory"])
+    return REQUIRED
+
+
+def _made_by(factory: ast.expr) -> object:
+    if isinstance(factory, ast.Name) and factory.id in ("list", "tuple"):
+        return []
+    if isinstance(factory, ast.Name) and factory.id == "dict":
+        return {}
+    return literal(factory.body) if isinstance(factory, ast.Lambda) else UNKNOWN
+
+
+def find_method(node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+    """The method that the class itself defines, None when it has none of this name."""
+    for statement in node.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == name:
+            return statement
+    return None
+
+
+def _is_dataclass(node: ast.ClassDef) -> bool:
+    return any(
+        _last_name(mark.func if isinstance(mark, ast.Call) else mark) == "dataclass" for mark in node.decorator_list
+    )
+
+
+def _last_name(node: ast.expr) -> str:
+    """`a.b.Name` or `Name` -> "Name", "" for other expressions."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,1 @@
+"""Fixes of a recipe's findings, as one new text of its file."""

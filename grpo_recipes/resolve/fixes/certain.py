@@ -1,0 +1,110 @@
+"""Which fixes are certain: they keep every value that the user wrote, and only say it in the right place or spelling.
+
+Certain are a key that moves to where the format has it, and a value in another notation: the text "16" as the number,
+a single name as a list of one. Removing, replacing or adding a value is a suggestion, however likely it is.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from grpo_recipes.contract.finding import Patch, Path
+
+_WORDS = {True: ("true", "yes", "on", "y"), False: ("false", "no", "off", "n"), None: ("null", "none", "~")}
+_SHORTEST_WITH_A_SLIP = 6
+_ABSENT = object()
+
+
+def is_certain(patches: Sequence[Patch], values: Mapping[str, object], *, is_known_name: bool) -> bool:
+    """Whether patches lose, replace and invent nothing of a recipe's values.
+
+    is_known_name: what moves was found under the other name, and not by its likeness.
+    """
+    removed = {patch.path: value_at(values, patch.path) for patch in patches if patch.remove}
+    if not patches or any(value is _ABSENT for value in removed.values()):
+        return False
+    for patch in patches:
+        if patch.remove:
+            continue
+        before = value_at(values, patch.path)
+        if before is not _ABSENT:
+            if not is_same_said_otherwise(before, patch.value):
+                return False
+            continue
+        source = next((path for path, value in removed.items() if _is_moved(value, patch.value)), None)
+        if source is None or not (is_known_name or is_same_name(source[-1], patch.path[-1])):
+            return False
+        del removed[source]
+    return not removed
+
+
+def value_at(values: object, path: Path) -> object:
+    """The value of a path, a marker of its own where there is none."""
+    node = values
+    for part in path:
+        if isinstance(node, Mapping) and part in node:
+            node = node[str(part)]
+        elif isinstance(node, list) and isinstance(part, int) and part < len(node):
+            node = node[part]
+        else:
+            return _ABSENT
+    return node
+
+
+def is_there(values: object, path: Path) -> bool:
+    """Whether a recipe says anything at a path."""
+    return value_at(values, path) is not _ABSENT
+
+
+def is_same_name(one: object, other: object) -> bool:
+    """Whether two keys are one word: the same letters, or a long word with one slip in it, which is no number."""
+    a, b = _letters(one), _letters(other)
+    is_long = min(len(a), len(b)) >= _SHORTEST_WITH_A_SLIP
+    return a == b or (is_long and _digits(a) == _digits(b) and _has_one_slip(a, b))
+
+
+def is_same_said_otherwise(before: object, after: object) -> bool:
+    """Whether one value is the other in another notation."""
+    if type(before) is type(after) and before == after:
+        return False  # what the reader refused of its notation is not known here
+    if isinstance(after, bool) or after is None:
+        return isinstance(before, str) and before.lower() in _WORDS[after]
+    if isinstance(after, list):
+        return len(after) == 1 and (after[0] == before or is_same_said_otherwise(before, after[0]))
+    if isinstance(after, dict):
+        return isinstance(before, str) and list(after.values()) == [before]
+    if isinstance(after, int | float):
+        return _number(before) == after
+    return isinstance(after, str) and _is_respelled(before, after)
+
+
+def _is_moved(value: object, there: object) -> bool:
+    return there in (value, [value])
+
+
+def _is_respelled(before: object, after: str) -> bool:
+    """A number that becomes text is none: 12.10 was written, and 12.1 is known of it."""
+    return isinstance(before, str) and _letters(before) == _letters(after)
+
+
+def _letters(word: object) -> str:
+    return str(word).lower().replace("-", "").replace("_", "").replace(" ", "")
+
+
+def _digits(word: str) -> str:
+    return "".join(letter for letter in word if letter.isdigit())
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value.replace(",", "") if isinstance(value, str) else value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _has_one_slip(a: str, b: str) -> bool:
+    """Whether one letter too many, too few, wrong, or two in the wrong order tell two words apart."""
+    start = next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    rest_a, rest_b = a[start:], b[start:]
+    swapped = rest_a[1::-1] + rest_a[2:] if len(rest_a) > 1 else None
+    return rest_a[1:] in (rest_b, rest_b[1:]) or rest_a == rest_b[1:] or swapped == rest_b

@@ -1,0 +1,135 @@
+"""The fixes of a recipe's findings as one new text of its file, in which nothing is lost unasked."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from grpo_recipes.contract.finding import Finding, Patch, Path
+from grpo_recipes.resolve.fixes.certain import is_certain, is_there
+from grpo_recipes.resolve.placement import OTHER_NAMES, OTHER_SECTIONS, OWNED_KEY, REMOVED_KEY
+from grpo_recipes.resolve.resolve import Resolution
+from grpo_recipes.yaml.override import OVERRIDE_FILE
+from grpo_recipes.yaml.rewrite import NotRewritten, rewritten
+
+FIXED = ("error", "warning")
+# Their fix writes a key as the format has it by now: the two names are known to mean one thing.
+KNOWN_NAMES = (REMOVED_KEY, OWNED_KEY)
+
+Again = Callable[[str], Resolution]
+"""The resolution of the recipe with another text in its file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixes:
+    """text: of the file with every fix in it, the old text without any. after: its resolution.
+
+    fixed, suggested, left: the findings. suggested: what has a fix that may replace, remove or add a value, and was not
+    asked for. left: without a fix as data, with one in another place than this file or at odds with an earlier one, or
+    whose fix would make the recipe worse.
+    """
+
+    text: str
+    after: Resolution
+    fixed: tuple[Finding, ...]
+    suggested: tuple[Finding, ...]
+    left: tuple[Finding, ...]
+
+
+def fixes(resolution: Resolution, text: str, again: Again, *, asked: Callable[[Finding], bool]) -> Fixes:
+    """The certain fixes of a recipe whose file holds this text, and those that were asked for.
+
+    Each is tried: one after which there are more errors than before, or its own finding still, is left out.
+    """
+    fixed: list[Finding] = []
+    suggested: list[Finding] = []
+    left: list[Finding] = []
+    taken: list[Patch] = []
+    written_twice = _written_twice(resolution)
+    now, after = text, resolution
+    for finding in resolution.findings:
+        if finding.severity not in FIXED:
+            continue
+        own = patches_here(finding, resolution)
+        if (
+            own is None
+            or _lands_on_another(own, resolution)
+            or any(_touch(patch.path, other.path) for patch in own for other in taken)
+        ):
+            left.append(finding)
+        elif not (asked(finding) or (is_safe(finding, resolution) and not _places(own) & written_twice)):
+            suggested.append(finding)
+        else:
+            tried = _tried(text, [*taken, *own], resolution, again)
+            if tried is None or not _is_better(after, tried[1], finding):
+                left.append(finding)
+                continue
+            taken += own
+            now, after = tried
+            fixed.append(finding)
+    return Fixes(now, after, tuple(fixed), tuple(suggested), tuple(left))
+
+
+def is_safe(finding: Finding, resolution: Resolution) -> bool:
+    """Whether a finding's fix is certain; one whose recipe could not be read to its end is not."""
+    if resolution.context is None:
+        return False
+    renamed = any(patch.remove and patch.path[-1] in (*OTHER_NAMES, *OTHER_SECTIONS) for patch in finding.patch)
+    is_known_name = finding.rule in KNOWN_NAMES or renamed
+    return is_certain(finding.patch, resolution.context.source.values, is_known_name=is_known_name)
+
+
+def _written_twice(resolution: Resolution) -> set[Path]:
+    """The places that more than one finding would write: which of them the user meant is not known."""
+    counted = Counter(place for finding in resolution.findings for place in _places(finding.patch))
+    return {place for place, count in counted.items() if count > 1}
+
+
+def _places(patches: Iterable[Patch]) -> set[Path]:
+    return {patch.path for patch in patches if not patch.remove}
+
+
+def _lands_on_another(patches: Sequence[Patch], resolution: Resolution) -> bool:
+    """Whether something would be moved to where another value is written."""
+    if resolution.context is None or not any(patch.remove for patch in patches):
+        return False
+    values = resolution.context.source.values
+    return any(is_there(values, place) for place in _places(patches))
+
+
+def patches_here(finding: Finding, resolution: Resolution) -> Sequence[Patch] | None:
+    """The patches of the recipe's own file that mend the finding, None when there are none.
+
+    What another file says is overridden here: its keys by a value, null for one that has to go; its lists not.
+    """
+    if not finding.patch:
+        return None
+    place = finding.mark.file if finding.mark is not None else resolution.file
+    if place == resolution.file:
+        return finding.patch
+    if place == OVERRIDE_FILE or any(isinstance(part, int) for patch in finding.patch for part in patch.path):
+        return None
+    return [Patch(patch.path, None if patch.remove else patch.value) for patch in finding.patch]
+
+
+def _tried(text: str, patches: Iterable[Patch], resolution: Resolution, again: Again) -> tuple[str, Resolution] | None:
+    try:
+        new = rewritten(text, patches, resolution.file)
+    except NotRewritten:
+        return None
+    return new, again(new)
+
+
+def _is_better(before: Resolution, after: Resolution, finding: Finding) -> bool:
+    """Whether a fix mended its finding and no more errors are known than before."""
+    is_there_still = any((one.rule, one.key) == (finding.rule, finding.key) for one in after.findings)
+    return not is_there_still and _errors(after) <= _errors(before)
+
+
+def _errors(resolution: Resolution) -> int:
+    return sum(finding.severity == "error" for finding in resolution.findings)
+
+
+def _touch(one: Path, other: Path) -> bool:
+    """Whether two paths are the same or one lies below the other."""
+    shared = min(len(one), len(other))
+    return one[:shared] == other[:shared]

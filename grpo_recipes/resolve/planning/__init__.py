@@ -1,0 +1,1 @@
+"""The complete, checked settings become a plan."""

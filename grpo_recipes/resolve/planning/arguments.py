@@ -1,0 +1,163 @@
+"""Phase 6, first half: the keyword arguments of every object that the worker builds."""
+
+from typing import Literal
+
+from grpo_recipes.contract.plan import Arguments, Expect
+from grpo_recipes.facts.classified import classified_fields, matters
+from grpo_recipes.facts.expression import Passed, loading_keyword
+from grpo_recipes.resolve.not_expressed import expressions
+from grpo_recipes.resolve.pin import field_values
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+
+# Live values that must equal the plan's before the first step, beside every experiment value.
+COMPARED = (
+    "per_device_train_batch_size",
+    "gradient_accumulation_steps",
+    "steps_per_generation",
+    "use_vllm",
+    "gradient_checkpointing",
+    "use_cpu",
+)
+# Values that the library keeps in another form than they are passed.
+NOT_COMPARED = frozenset({"optim", "lr_scheduler_type", "trust_remote_code"})
+
+
+def grpo_config(context: Context) -> dict[str, object]:
+    """The GRPOConfig arguments: what the user wrote, what was decided, and every experiment value that matters."""
+    passed = {key.partition(".")[2]: said.value for key, said in passed_keys(context).items() if _is_field(key)}
+    return passed | _owned(context, passed)
+
+
+def passed_keys(context: Context) -> dict[str, Passed]:
+    """What is passed for the GRPOConfig values, by the target's key; a null only where the release needs to be told."""
+    settings, facts = context.settings, context.facts
+    said = expressions(settings, facts)
+    if not said:  # the target's fields are not known
+        values = field_values(settings)
+        written = {
+            name: setting.value
+            for name, field in classified_fields().items()
+            if (setting := settings.get(f"GRPOConfig.{name}")) is not None
+            and setting.value != "auto"
+            and (setting.given or matters(field, values))
+        }
+        said = {name: Passed(f"GRPOConfig.{name}", value) for name, value in written.items()}
+    return {
+        one.key: one
+        for name, one in said.items()
+        if isinstance(one, Passed) and (one.value is not None or one.because or settings[f"GRPOConfig.{name}"].given)
+    }
+
+
+def _is_field(key: str) -> bool:
+    return key.startswith("GRPOConfig.")
+
+
+def _owned(context: Context, passed: dict[str, object]) -> dict[str, object]:
+    """What grpo-run itself sets."""
+    fields = context.facts.fields("GRPOConfig")
+    owned: dict[str, object] = {
+        "use_cpu": context.value("world.device") == "cpu",
+        "reward_weights": [float(reward["weight"]) for reward in _rewards(context)],
+        "eval_strategy": "no",
+        "save_strategy": "steps" if context.whole("GRPOConfig.save_steps") else "no",
+        "disable_tqdm": True,
+        "report_to": context.value("GRPOConfig.report_to") or "none",
+    }
+    if passed.get("run_name") is None:
+        owned["run_name"] = context.text("name")
+    return {name: value for name, value in owned.items() if fields is None or name in fields}
+
+
+def _rewards(context: Context) -> list[dict[str, float]]:
+    rewards = context.value("rewards")
+    return rewards if isinstance(rewards, list) else []
+
+
+def arguments(context: Context) -> Arguments:
+    """All arguments of the run."""
+    settings = context.settings
+    lora = settings.under("LoraConfig") | {"task_type": "CAUSAL_LM"} if context.has_section("lora") else None
+    quantization = settings.under("BitsAndBytesConfig") if quantized(context) else None
+    if quantization is not None and not quantization.get("load_in_4bit"):
+        quantization = {k: v for k, v in quantization.items() if not k.startswith("bnb_4bit")}
+    return Arguments(
+        GRPOConfig=grpo_config(context),
+        model_init_kwargs=model_init_kwargs(context),
+        LoraConfig=lora,
+        BitsAndBytesConfig=quantization,
+        quantization_config_in=quantization_config_in(context),
+    )
+
+
+def model_init_kwargs(context: Context) -> dict[str, object]:
+    """How the model is loaded, by the names that the target reads.
+
+    The device map is always said, also that there is none: from 0.26 on TRL would say "auto", which spreads layers over
+    GPUs, and which ZeRO-3 refuses.
+    """
+    loading: dict[str, object] = {"device_map": None}
+    loading |= {
+        loading_keyword(key, context.facts.versions): value
+        for key, value in context.settings.under("model_init_kwargs").items()
+        if value is not None and value != "auto"
+    }
+    moved = {key.partition(".")[2]: said.value for key, said in passed_keys(context).items() if not _is_field(key)}
+    return loading | moved
+
+
+def quantization_config_in(context: Context) -> Literal["GRPOTrainer", "model_init_kwargs"]:
+    """What takes the BitsAndBytesConfig: the trainer itself where it has the parameter."""
+    parameters = context.facts.parameters("GRPOTrainer")
+    return "GRPOTrainer" if parameters is None or "quantization_config" in parameters else "model_init_kwargs"
+
+
+def expect(context: Context, passed: dict[str, object], trainable_parameters: int | None) -> Expect:
+    """What the worker must find in the live trainer."""
+    strategy = str(context.value("distributed.strategy"))
+    compared: dict[str, object] = {
+        name: value
+        for name, value in passed.items()
+        if (name not in classified_fields() or classified_fields()[name].kind == "experiment" or name in COMPARED)
+        and name not in NOT_COMPARED
+        and isinstance(value, int | float | str)
+    }
+    return Expect(
+        world_size=context.whole("world.num_processes"),
+        deepspeed_stage=int(strategy[-1]) if strategy.startswith("zero") else 0,
+        trainable="lora" if context.has_section("lora") else "full",
+        trainable_parameters=trainable_parameters,
+        arguments=compared,
+        weights_dtype=weights_dtype(context),
+        adapter_dtype=adapter_dtype(context),
+        stop=tuple(str(text) for text in _listed(context.value("generation.stop"))),
+        stop_token_ids=tuple(int(str(token)) for token in _listed(context.value("generation.stop_token_ids"))),
+    )
+
+
+def weights_dtype(context: Context) -> str | None:
+    """The dtype of the model's own weights, None where the recipe leaves it to the model (auto)."""
+    weights = context.value("model_init_kwargs.dtype")
+    return None if weights == "auto" else str(weights or "float32")
+
+
+def adapter_dtype(context: Context) -> str | None:
+    """The dtype of the LoRA tensors before the first step, None without an adapter or when it is not known.
+
+    TRL makes the adapter of a quantized model bfloat16. PEFT keeps others in float32, also on half-precision
+    weights; under ZeRO-3 newer releases of TRL ask for the dtype of the weights, and older ones do not.
+    Source: trl 0.29.1 and 1.16.0 grpo_trainer.py, peft 0.21.2 tuners_utils.py cast_adapter_dtype.
+    """
+    strategy = context.value("distributed.strategy")
+    if not context.has_section("lora") or strategy == "fsdp2":
+        return None
+    if quantized(context):
+        return "bfloat16"
+    weights = context.value("model_init_kwargs.dtype")
+    known = ("float32",) if strategy == "zero3" else ("float32", "bfloat16", "float16")
+    return "float32" if weights in known else None
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,217 @@
+"""Phase 6, second half: the complete, checked settings become a Plan."""
+
+import os
+from collections.abc import Mapping
+
+from grpo_recipes import __version__
+from grpo_recipes.contract.plan import (
+    PLAN_FORMAT,
+    Evaluation,
+    Guards,
+    Model,
+    Plan,
+    PlannedSetting,
+    Slurm,
+    World,
+)
+from grpo_recipes.facts.classified import classified_fields
+from grpo_recipes.facts.expression import Expression, Passed, Unsaid
+from grpo_recipes.resolve.not_expressed import expressions
+from grpo_recipes.resolve.planning.arguments import arguments, expect
+from grpo_recipes.resolve.planning.made_by import made_by
+from grpo_recipes.resolve.planning.planned_files import planned_data, planned_model, planned_rewards, planned_tokenizer
+from grpo_recipes.resolve.planning.vllm_plan import vllm
+from grpo_recipes.resolve.schema_findings import flow
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.machines import is_slurm
+from grpo_recipes.rules._shared.own_server import starts_server
+from grpo_recipes.settings import Setting
+from grpo_recipes.stack.stack import to_json_value
+from grpo_recipes.user_files.model_config import lora_parameter_count, parameter_count, read_model_config
+
+MACHINE = ("batch", "world", "launch", "slurm", "distributed", "shims", "vllm", "vllm_server")
+OF_THE_MACHINE = ("model_init_kwargs.attn_implementation", "model_init_kwargs.device_map", "generation.vllm_engine")
+# world.gpus says it in its reason.
+UNSAID = ("world.num_nodes", "world.server_gpus", "world.all_gpus")
+_ADDRESS = ("launch.main_process_ip", "launch.main_process_port")
+BOOKKEEPING = ("logging", "guards", "evaluation", "name", "description", "recipe", "extends")
+
+# Names that GRPOConfig and transformers' GenerationConfig share.
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+
+
+def build_plan(context: Context, notes: tuple[str, ...]) -> Plan:
+    """The plan of checked settings. Local files are read for their sha256. notes: findings that did not forbid it."""
+    passed = arguments(context)
+    model = planned_model(context)
+    return Plan(
+        plan=PLAN_FORMAT,
+        grpo_recipes=__version__,
+        name=context.text("name"),
+        recipe=context.source.values,
+        stack=to_json_value(context.stack),
+        world=_world(context),
+        settings=planned_settings(context, passed.GRPOConfig),
+        arguments=passed,
+        model=model,
+        tokenizer=planned_tokenizer(context, model),
+        data=planned_data(context, "dataset"),
+        rewards=planned_rewards(context),
+        evaluation=_evaluation(context),
+        guards=Guards(**context.settings.under("guards")),  # type: ignore[arg-type]
+        shims=dict(sorted(context.settings.under("shims").items())),
+        expect=expect(context, passed.GRPOConfig, _trainable_parameters(context, model)),
+        deepspeed=_deepspeed(context),
+        environment=_environment(context),
+        findings=notes,
+        vllm=vllm(context),
+        made_by=made_by(),
+        recipe_file=os.path.abspath(context.source.file),
+        slurm=_slurm(context),
+    )
+
+
+def kind_of(key: str) -> str:
+    """experiment, machine or bookkeeping, for any key of the settings."""
+    section, _, name = key.partition(".")
+    if section == "GRPOConfig":
+        return classified_fields()[name].kind
+    if key in OF_THE_MACHINE or section in MACHINE:
+        return "machine"
+    return "bookkeeping" if section in BOOKKEEPING else "experiment"
+
+
+def planned_settings(context: Context, passed: Mapping[str, object]) -> tuple[PlannedSetting, ...]:
+    """Every value that the run uses, the experiment first. passed: the GRPOConfig arguments.
+
+    What the release says in other words has the recipe's value, and the words in its reason.
+    """
+    said = expressions(context.settings, context.facts)
+    rows = []
+    for key, setting in context.settings.items():
+        owner, _, name = key.partition(".")
+        if owner == "GRPOConfig" and not _is_used(setting, said.get(name), passed):
+            continue
+        if owner == "guards" and not setting.given:
+            continue  # plan.json has them all in a section of its own
+        if key in UNSAID or (owner == "vllm_server" and not starts_server(context)):
+            continue
+        if (owner == "slurm" and not is_slurm(context)) or (key in _ADDRESS and not setting.given):
+            continue
+        if setting.value is None or (not setting.given and setting.value in ([], {}, "", "auto")):
+            continue
+        rows.append(_row(key, setting, said.get(name) if owner == "GRPOConfig" else None))
+    written = {row.key for row in rows} | {one.key for one in said.values() if isinstance(one, Passed)}
+    for name, value in passed.items():
+        if f"GRPOConfig.{name}" not in written:
+            rows.append(_row(f"GRPOConfig.{name}", Setting(f"GRPOConfig.{name}", value, "grpo-run"), None))
+    order = {"experiment": 0, "machine": 1, "bookkeeping": 2}
+    return tuple(sorted(rows, key=lambda row: order[row.kind]))
+
+
+def _is_used(setting: Setting, said: Expression | None, passed: Mapping[str, object]) -> bool:
+    """Whether a GRPOConfig value reaches the run: passed, under whatever name, or done by the release itself."""
+    name = setting.key.partition(".")[2]
+    by_itself = isinstance(said, Unsaid) and (setting.given or kind_of(setting.key) == "experiment")
+    return name in passed or isinstance(said, Passed) or by_itself
+
+
+def _row(key: str, setting: Setting, said: Expression | None) -> PlannedSetting:
+    reasons = [setting.why] if setting.why else []
+    if isinstance(said, Passed) and said.because:
+        reasons.append(f"passed as {said.key.partition('.')[2]} {flow(said.value)}: {said.because}")
+    elif isinstance(said, Unsaid):
+        reasons.append(f"not passed: {said.because}")
+    return PlannedSetting(
+        key=key,
+        value=setting.value,
+        origin=setting.origin,
+        why="; ".join(reasons),
+        recipe_key=".".join(map(str, setting.path or ())),
+        kind=kind_of(key),  # type: ignore[arg-type]
+    )
+
+
+def _world(context: Context) -> World:
+    return World(
+        engine=context.text("launch.engine"),  # type: ignore[arg-type]
+        num_nodes=context.whole("world.num_nodes"),
+        num_processes=context.whole("world.num_processes"),
+        device=context.text("world.device"),  # type: ignore[arg-type]
+        strategy=context.text("distributed.strategy"),  # type: ignore[arg-type]
+        main_process_ip=context.value("launch.main_process_ip"),  # type: ignore[arg-type]
+        main_process_port=context.whole("launch.main_process_port"),
+    )
+
+
+def _slurm(context: Context) -> Slurm | None:
+    if not is_slurm(context):
+        return None
+    said = context.settings.under("slurm")
+    options = context.mapping("slurm.options")
+    time = said["time"]
+    return Slurm(
+        **{name: said[name] for name in ("partition", "account", "qos", "gpu_type", "cpus_per_task")},  # type: ignore[arg-type]
+        time=None if time is None else str(time),
+        gpus_per_node=context.whole("world.all_gpus"),
+        signal_seconds=context.whole("slurm.signal_seconds"),
+        max_requeues=context.whole("slurm.max_requeues"),
+        options={name: True if value is True else str(value) for name, value in options.items()},
+    )
+
+
+def _trainable_parameters(context: Context, model: Model) -> int | None:
+    config = read_model_config(model.path) if model.source == "folder" else None
+    if config is None or context.value("tokenizer.add_tokens"):
+        return None
+    if not context.has_section("lora"):
+        return parameter_count(config)
+    lora = context.settings.under("LoraConfig")
+    plain = {"r", "lora_alpha", "lora_dropout", "target_modules", "bias"}
+    changed = [k for k in lora if k not in plain]
+    if changed or lora["bias"] != "none":
+        return None
+    return lora_parameter_count(config, lora["r"], lora["target_modules"])  # type: ignore[arg-type]
+
+
+def _evaluation(context: Context) -> Evaluation | None:
+    if not context.has_section("evaluation"):
+        return None
+    return Evaluation(
+        data=planned_data(context, "evaluation"),
+        at_start=bool(context.value("evaluation.at_start")),
+        every_steps=context.whole("evaluation.every_steps"),
+        greedy=bool(context.value("evaluation.greedy")),
+        batch_size=context.whole("GRPOConfig.per_device_train_batch_size"),
+        sampling=_sampling(context),
+        max_prompt_length=context.value("GRPOConfig.max_prompt_length"),  # type: ignore[arg-type]
+    )
+
+
+def _sampling(context: Context) -> dict[str, object]:
+    """How transformers draws held-out completions; what only vLLM knows is left out, GEN010 says so."""
+    sampling = {name: context.value(f"GRPOConfig.{name}") for name in SAMPLING}
+    if context.value("generation.min_tokens") is not None:
+        sampling["min_new_tokens"] = context.value("generation.min_tokens")
+    own = {} if context.value("GRPOConfig.use_vllm") is True else context.mapping("generation.generation_kwargs")
+    return sampling | dict(own)
+
+
+def _deepspeed(context: Context) -> dict[str, object] | None:
+    strategy = context.text("distributed.strategy")
+    if not strategy.startswith("zero"):
+        return None
+    return {
+        "zero_stage": int(strategy[-1]),
+        "offload_optimizer_device": context.value("distributed.offload_optimizer_device"),
+        "offload_param_device": context.value("distributed.offload_param_device"),
+        "torch_autocast": context.value("deepspeed.torch_autocast"),
+        "extra": dict(context.mapping("distributed.deepspeed")),
+    }
+
+
+def _environment(context: Context) -> dict[str, str]:
+    environment = {k: str(v) for k, v in context.mapping("launch.environment").items()}
+    if context.value("world.device") == "cpu" and _deepspeed(context) is not None:
+        environment.setdefault("DS_ACCELERATOR", "cpu")
+    return environment

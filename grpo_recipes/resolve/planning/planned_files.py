@@ -1,0 +1,137 @@
+"""Model, tokenizer, data and rewards of a plan: where they are, and what is in them."""
+
+import hashlib
+import os
+
+from grpo_recipes.contract.finding import Path
+from grpo_recipes.contract.plan import Data, Model, Reward, Tokenizer
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.user_files.data_card import data_folder_content
+from grpo_recipes.user_files.digests import (
+    READ_FOR_A_PLAN_BYTES,
+    FolderContent,
+    file_content,
+    folder_content,
+    text_sha256,
+)
+from grpo_recipes.user_files.local_files import data_format, local_path
+from grpo_recipes.user_files.model_config import cached_commit
+from grpo_recipes.user_files.reward_imports import imported_beside
+from grpo_recipes.user_files.tokenizer_files import chat_template_of
+
+
+def planned_model(context: Context) -> Model:
+    """The policy; its folder is read as far as a plan reads."""
+    value = context.text("model.model_name_or_path")
+    path = local_path(value, context.source.directory(("model", "model_name_or_path")))
+    if path is not None:
+        content = _small_folder(path)
+        sha256, files = (content.sha256, content.files) if content is not None else (None, {})
+        return Model("folder", path, sha256=sha256, files=files)
+    revision = _text_or_none(context.value("model_init_kwargs.revision"))
+    return Model("hub", value, revision, commit=cached_commit(value, revision))
+
+
+def planned_tokenizer(context: Context, model: Model) -> Tokenizer:
+    """What is changed of the model's tokenizer, and the digest of the chat template that is used."""
+    template = context.value("tokenizer.chat_template_path")
+    directory = context.source.directory(("tokenizer", "chat_template_path"))
+    tokens = context.value("tokenizer.add_tokens")
+    path = os.path.normpath(os.path.join(directory, str(template))) if template else None
+    if path is not None:
+        sha256: str | None = text_sha256(path)
+    else:
+        own = chat_template_of(model.path, model.commit or model.revision)
+        sha256 = None if own is None else hashlib.sha256(own.encode()).hexdigest()
+    return Tokenizer(path, tuple(tokens) if isinstance(tokens, list) else (), sha256)
+
+
+def planned_data(context: Context, section: str) -> Data:
+    """The rows of `dataset`, or of `evaluation` with everything that it leaves to `dataset`."""
+    own_path = context.value(f"{section}.path") is not None
+    path_key: Path = (section, "path") if own_path else ("dataset", "path")
+    value = context.text(".".join(map(str, path_key)))
+    path = local_path(value, context.source.directory(path_key))
+    kind = None if path is None else data_format(path)
+    text = _text_or_none
+    prompt_format = context.text("dataset.prompt_format")
+    revision = None if section == "evaluation" and own_path else text(context.value("dataset.revision"))
+    sha256, rows = _data_content(path, kind)
+    return Data(
+        source="file" if kind is not None else "folder" if path is not None else "hub",
+        path=path or value,
+        format=kind,
+        name=text(context.value(f"{section}.name")) or (None if own_path else text(context.value("dataset.name"))),
+        split=text(context.value(f"{section}.split")) or "train",
+        revision=revision,
+        prompt=text(context.value("dataset.prompt")),
+        prompt_format="standard" if prompt_format == "standard" else "conversational",
+        system_prompt=text(context.value("dataset.system_prompt")),
+        columns={k: str(v) for k, v in context.mapping("dataset.columns").items()},
+        max_rows=context.value(f"{section}.max_rows"),  # type: ignore[arg-type]
+        sha256=sha256,
+        rows=rows,
+        commit=cached_commit(value, revision, "datasets") if path is None else None,
+    )
+
+
+def planned_rewards(context: Context) -> tuple[Reward, ...]:
+    """The rewards, each with a name of its own."""
+    rewards = context.value("rewards")
+    planned: list[Reward] = []
+    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
+        planned.append(_reward(context, index, reward, {r.name for r in planned}))
+    return tuple(planned)
+
+
+def _small_folder(path: str, *, of_data: bool = False) -> FolderContent | None:
+    """The content of a folder that is small enough and can be read; a launch reads the others, and says what cannot."""
+    read = data_folder_content if of_data else folder_content
+    try:
+        return read(path, most_bytes=READ_FOR_A_PLAN_BYTES) if os.path.isdir(path) else None
+    except OSError:
+        return None
+
+
+def _data_content(path: str | None, kind: str | None) -> tuple[str | None, int | None]:
+    """The digest of local data and its rows, as far as a plan reads."""
+    if path is None:
+        return None, None
+    if kind is None:
+        content = _small_folder(path, of_data=True)
+        return (content.sha256, None) if content is not None else (None, None)
+    file = file_content(path, count_rows=path.lower().endswith(".jsonl"))
+    return file.sha256, file.rows
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _reward(context: Context, index: int, reward: dict[str, object], taken: set[str]) -> Reward:
+    weight, options = float(str(reward["weight"])), reward["options"]
+    kwargs = dict(options) if isinstance(options, dict) else {}
+    if reward["python"] is not None:
+        file, _, function = str(reward["python"]).rpartition(":")
+        path = os.path.normpath(os.path.join(context.source.directory(("rewards", index, "python")), file))
+        target = f"{os.path.basename(file)}:{function}"
+        imports = {name: file_content(beside).sha256 for name, beside in imported_beside(path).items()}
+        own = file_content(path).sha256
+        return Reward("python", _free(function, taken), target, weight, kwargs, path, own, imports)
+    if reward["model"] is not None:
+        model = str(reward["model"])
+        folder = local_path(model, context.source.directory(("rewards", index, "model")))
+        content = _small_folder(folder) if folder is not None else None
+        sha256 = content.sha256 if content is not None else None
+        name = _free(os.path.basename(model), taken)
+        return Reward("model", name, folder or model, weight, kwargs, folder, sha256)
+    name = str(reward["name"])
+    return Reward("shipped", _free(name, taken), name, weight, kwargs)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The name, with a number when another reward has it already."""
+    number, free = 2, name
+    while free in taken:
+        free, number = f"{name}_{number}", number + 1
+    return free

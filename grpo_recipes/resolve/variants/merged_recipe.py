@@ -1,0 +1,71 @@
+"""The merged recipe as a file of its own, which means the same wherever it lies."""
+
+import copy
+import re
+from typing import Any
+
+import yaml
+
+from grpo_recipes.contract.finding import Path
+from grpo_recipes.user_files.local_files import local_path
+from grpo_recipes.yaml.compose import Source
+from grpo_recipes.yaml.page import shown
+
+PATH_KEYS: tuple[Path, ...] = (
+    ("model", "model_name_or_path"),
+    ("tokenizer", "chat_template_path"),
+    ("dataset", "path"),
+    ("evaluation", "path"),
+)
+
+
+def merged_recipe(source: Source) -> dict[str, Any]:
+    """The merged values with local paths made absolute."""
+    values: dict[str, Any] = copy.deepcopy(source.values)
+    for section, key in PATH_KEYS:
+        block = values.get(str(section))
+        if isinstance(block, dict) and isinstance(block.get(key), str):
+            directory = source.directory((section, key))
+            block[key] = local_path(block[key], directory) or block[key]
+    for index, reward in enumerate(values.get("rewards") or ()):
+        for key in ("python", "model"):
+            if isinstance(reward, dict) and isinstance(reward.get(key), str):
+                reward[key] = _reward_path(reward[key], key, source.directory(("rewards", index, key)))
+    return values
+
+
+def _reward_path(value: str, key: str, directory: str) -> str:
+    if key == "model":
+        return local_path(value, directory) or value
+    file, colon, function = value.rpartition(":")
+    path = local_path(f"./{file}" if not file.startswith(("/", "~", ".")) else file, directory)
+    return f"{path}{colon}{function}"
+
+
+def merged_recipe_text(source: Source) -> str:
+    """The merged recipe as YAML that the strict reader reads back to the same values."""
+    files = ", ".join(shown(file, 200) for file in source.files)  # a name may hold a line break
+    head = f"# Merged from {files}; local paths are absolute.\n"
+    return head + recipe_yaml(merged_recipe(source))
+
+
+def recipe_yaml(values: dict[str, Any]) -> str:
+    """Values as YAML that the strict reader reads back to the same values."""
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes every text that a reader of YAML 1.2 could take for something else; PyYAML knows YAML 1.1 alone."""
+
+
+# Nothing that begins like a number, and none of the words that some reader takes for a value.
+_PLAIN = re.compile(
+    r"(?!(y|n|yes|no|on|off|true|false|null|none|nan|inf|infinity)$)(\.{0,2}/)?[a-z_][\w./@ -]*", re.IGNORECASE
+)
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if _PLAIN.fullmatch(value) else "'")
+
+
+_Dumper.add_representer(str, _text)

@@ -1,0 +1,193 @@
+"""A recipe with only what its parent and the format do not say already: it gives the same plan in the same place.
+
+Whether a value that the format has anyway may go is tried: a rule can tell what was written from what was not.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from grpo_recipes.contract.finding import Path
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.facts.classified import classified_fields
+from grpo_recipes.resolve.resolve import Resolution, plan_of, resolve_source
+from grpo_recipes.resolve.variants.merged_recipe import merged_recipe, recipe_yaml
+from grpo_recipes.schemas.recipe import Recipe
+from grpo_recipes.schemas.reward import Reward
+from grpo_recipes.yaml.compose import Source, compose, parent_of
+from grpo_recipes.yaml.merge import EXTEND
+
+NOTHING = object()
+Values = dict[str, Any]
+
+
+def minimal_recipe_text(resolution: Resolution) -> str:
+    """The smallest recipe that lies where this one does and gives the same plan, as YAML.
+
+    Paths that the recipe's own file did not write are absolute. Raises ValueError for a recipe with errors.
+    """
+    if resolution.context is None or resolution.refused:
+        raise ValueError("a recipe with errors has no plan")
+    difference = _Difference.of(resolution.context.source)
+    plan = plan_of(resolution)
+    text = difference.text()
+    if _gives(text, plan, resolution):
+        return text
+    needed = {path for path in difference.left_to_format if not _gives(difference.text({path}), plan, resolution)}
+    kept = difference.left_to_format - needed
+    text = difference.text(kept)
+    return text if _gives(text, plan, resolution) else difference.text(frozenset())
+
+
+def _gives(text: str, plan: Plan, resolution: Resolution) -> bool:
+    """Whether the text, in the place of the recipe, gives the plan."""
+    assert resolution.context is not None
+    source, findings = compose(resolution.file, content=text)
+    if source is None or findings:
+        return False
+    again = resolve_source(source, resolution.context.stack)
+    again = dataclasses.replace(again, accepted=resolution.accepted)
+    return not again.refused and _essence(plan_of(again)) == _essence(plan)
+
+
+def _essence(plan: Plan) -> Plan:
+    """The plan without the places where its values were written."""
+    rows = [
+        dataclasses.replace(row, origin="", why="")
+        for row in plan.settings
+        if row.value not in (None, "", "auto", [], {})
+    ]
+    return dataclasses.replace(plan, recipe={}, settings=tuple(sorted(rows, key=lambda row: row.key)), findings=())
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """What a recipe says beside its parent. left_to_format: paths whose value is the format's own."""
+
+    extends: str
+    written: Values
+    left_to_format: frozenset[Path]
+
+    @classmethod
+    def of(cls, source: Source) -> "_Difference":
+        """The difference between a recipe and what it stands on; paths are compared by where they lead."""
+        shown = _as_written(source)
+        found = parent_of(source)
+        if found is None:
+            return cls("", shown, frozenset(_of_the_format(shown, source.values)))
+        extends, parent = found
+        written = _beside(merged_recipe(source), merged_recipe(parent), shown)
+        own = (path for path in _of_the_format(written, source.values) if path not in parent.marks)
+        return cls(extends, written, frozenset(own))
+
+    def text(self, left_out: Iterable[Path] | None = None) -> str:
+        """The recipe without these paths, all that are left to the format by default."""
+        paths = self.left_to_format if left_out is None else frozenset(left_out)
+        values = _without(self.written, paths, ())
+        return recipe_yaml({**({"extends": self.extends} if self.extends else {}), **values})
+
+
+def _as_written(source: Source) -> Values:
+    """The merged values with paths as the recipe's own file wrote them, and those of others absolute."""
+    whole, own = merged_recipe(source), source.directory(())
+
+    def shown(value: Any, written: Any, path: Path) -> Any:
+        if isinstance(value, dict):
+            return {key: shown(item, written[key], (*path, key)) for key, item in value.items()}
+        if isinstance(value, list):
+            return [shown(item, written[index], (*path, index)) for index, item in enumerate(value)]
+        return written if source.directory(path) == own else value
+
+    result: Values = shown(whole, source.values, ())
+    return result
+
+
+def _beside(values: Values, parent: Values, shown: Values) -> Values:
+    """What values say beside parent, as they are shown: null for what is removed, extend for what is added."""
+    found: Values = {}
+    for key, value in values.items():
+        old = parent.get(key, NOTHING)
+        if isinstance(value, dict) and isinstance(old, dict):
+            below = _beside(value, old, shown[key])
+            found |= {key: below} if below else {}
+        elif old is NOTHING or not _same(value, old):
+            found[key] = _item(value, old, shown[key])
+    return found | {key: None for key, old in parent.items() if key not in values and old is not None}
+
+
+def _item(value: object, old: object, shown: Any) -> object:
+    """A value that differs; of a list that goes on where the parent's ends, what is added."""
+    if not (isinstance(value, list) and isinstance(old, list) and 0 < len(old) < len(value)):
+        return shown
+    return {EXTEND: shown[len(old) :]} if all(map(_same, value, old)) else shown
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two values are the same also in their types: 1 is neither true nor 1.0."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return type(one) is type(other) and one == other
+
+
+def _of_the_format(written: Mapping[str, Any], values: Mapping[str, Any]) -> Iterable[Path]:
+    """The paths below which a recipe writes nothing but what the format has where nobody writes."""
+    recipe = Recipe.model_validate(values)
+    for name, value in written.items():
+        default = Recipe.model_fields[name].get_default(call_default_factory=True)
+        section = getattr(recipe, name)
+        if value == {} and not _is_optional((name,)):
+            yield (name,)
+        elif isinstance(section, BaseModel) and isinstance(value, dict):
+            yield from ((name, key) for key in value if _is_default(section, key))
+        elif name == "trl" and isinstance(value, dict):
+            fields = classified_fields()
+            yield from (
+                (name, key)
+                for key, one in value.items()
+                if key in fields and fields[key].has_value and _same(one, fields[key].value)
+            )
+        elif name == "rewards":
+            yield from _of_rewards(value, recipe.rewards)
+        elif _same(section, default):
+            yield (name,)
+
+
+def _of_rewards(value: Any, rewards: list[Reward]) -> Iterable[Path]:
+    """The same for the rewards that are written, which are the last ones."""
+    prefix: Path = ("rewards", EXTEND) if isinstance(value, dict) else ("rewards",)
+    items = value[EXTEND] if isinstance(value, dict) else value
+    for index, (item, reward) in enumerate(zip(items, rewards[len(rewards) - len(items) :], strict=True)):
+        yield from ((*prefix, index, key) for key in item if _is_default(reward, key))
+
+
+def _is_default(section: BaseModel, key: str) -> bool:
+    known = type(section).model_fields.get(key)
+    return known is not None and _same(getattr(section, key), known.get_default(call_default_factory=True))
+
+
+def _without(value: Any, paths: frozenset[Path], path: Path) -> Any:
+    """A copy without these paths, nor maps that they alone had filled; an adapter's and the like stay, empty."""
+    if isinstance(value, list):
+        return [_without(item, paths, (*path, index)) for index, item in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    left: Values = {}
+    for key, item in value.items():
+        below = (*path, key)
+        if below in paths:
+            continue
+        kept = _without(item, paths, below)
+        if kept == {} != item and not _is_optional(below):
+            continue
+        left[key] = kept
+    return left
+
+
+def _is_optional(path: Path) -> bool:
+    """Whether a section means something by being there."""
+    return len(path) == 1 and Recipe.model_fields[str(path[0])].default is None

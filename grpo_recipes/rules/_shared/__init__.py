@@ -1,0 +1,1 @@
+"""What several rules ask; none of it is a rule."""

@@ -1,0 +1,90 @@
+"""The modules of the model that a recipe adapts, for rules; no rule itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from grpo_recipes.contract.finding import Patch
+from grpo_recipes.facts.module_names import ModuleNames, module_names, named
+from grpo_recipes.facts.released.windows import is_within
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import has_own_code, model_config
+
+TARGETS = "LoraConfig.target_modules"
+SAVED = "LoraConfig.modules_to_save"
+
+
+def adapted_model(context: Context) -> tuple[Mapping[str, object], ModuleNames] | None:
+    """The config.json and the module names of a model with an adapter; None when either is not known."""
+    config = model_config(context) if context.has_section("lora") else None
+    if config is None or has_own_code(config):
+        return None
+    names = module_names(config, context.stack.version("transformers"))
+    return None if names is None else (config, names)
+
+
+def words(value: object) -> list[str]:
+    """The texts of a list, or one text as a list; nothing of anything else."""
+    if isinstance(value, str):
+        return [value]
+    return [word for word in value if isinstance(word, str)] if isinstance(value, list | dict) else []
+
+
+def is_all_linear(value: object) -> bool:
+    """Whether `target_modules` is PEFT's word for all linear layers."""
+    return isinstance(value, str) and value.lower() == "all-linear"
+
+
+def selected(context: Context, names: ModuleNames) -> list[str] | None:
+    """The modules that `target_modules` selects of all layers; None when that is not certain."""
+    targets = context.value(TARGETS)
+    if names.also:
+        return None
+    if is_all_linear(targets):
+        return [name for name in names.linear if name.startswith(f"{names.layers}.")]
+    if isinstance(targets, list):
+        return [name for target in words(targets) for name in named(target, names.adapted)]
+    return None
+
+
+def is_found(target: str, names: ModuleNames, among: tuple[str, ...]) -> bool:
+    """Whether an entry finds one of these names, or may find one that is not listed."""
+    return bool(named(target, among)) or any(target == word or target.endswith(f".{word}") for word in names.also)
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The two ends of a model's vocabulary. is_tied: whether they are one matrix, None where it is not known."""
+
+    embedding: str
+    output: str
+    is_tied: bool | None
+
+
+def vocabulary(context: Context) -> Vocabulary:
+    """The names of the embedding and the output layer; those of most families where the model is not known."""
+    model = adapted_model(context)
+    known = ["embed_tokens"] if model is None else [name.rpartition(".")[2] for name in model[1].embedding]
+    embedding = next(name for name in known if "pos" not in name and name != "wpe")
+    tied = model[0].get("tie_word_embeddings") if model is not None else None
+    return Vocabulary(embedding, "lm_head", tied if isinstance(tied, bool) else None)
+
+
+def keeps_ties(context: Context) -> bool:
+    """Whether this PEFT trains tied weights as one on `ensure_weight_tying`. Measured with 0.19.1 and 0.21.2."""
+    version = context.stack.version("peft")
+    return version is not None and is_within(version, ">=0.19")
+
+
+def both_ends(context: Context) -> tuple[str, list[Patch]]:
+    """What trains the embedding and the output layer: the fix as text and as data."""
+    ends, saved = vocabulary(context), words(context.value(SAVED))
+    names = [*saved, *(name for name in (ends.embedding, ends.output) if name not in saved)]
+    text, patch = f"modules_to_save: [{', '.join(names)}]", [Patch(("lora", "modules_to_save"), names)]
+    if ends.is_tied is False or not keeps_ties(context):
+        return text, patch
+    return f"{text}, ensure_weight_tying: true", [*patch, Patch(("lora", "ensure_weight_tying"), True)]
+
+
+def shown_pattern(pattern: str) -> str:
+    """A pattern as a message shows it: in quotes, and its beginning where it is long."""
+    return repr(pattern if len(pattern) <= 60 else f"{pattern[:57]}...")

@@ -1,0 +1,56 @@
+"""The cut of the batch that a recipe claims with `training.cut`, for the rules that keep it or depend on it."""
+
+from collections.abc import Mapping
+
+from grpo_recipes.contract.finding import Patch
+from grpo_recipes.rules._shared.context import Context
+
+PROCESSES, SIZE = "training.cut.processes", "training.cut.per_device_train_batch_size"
+MICRO_BATCH = "GRPOConfig.per_device_train_batch_size"
+
+LOSS, QUANTILE = "GRPOConfig.loss_type", "GRPOConfig.top_entropy_quantile"
+WHOLE: Mapping[str, object] = {LOSS: "dapo", QUANTILE: 1.0}
+"""What depends on the cut, each with its value that does not."""
+
+
+def depends_on_the_cut(context: Context) -> str | None:
+    """The key of a value that gives another gradient for each cut of the batch, None without one."""
+    if context.value(LOSS) == "bnpo":
+        return LOSS
+    return QUANTILE if context.value(QUANTILE) != 1 else None
+
+
+def has_cut(context: Context) -> bool:
+    """Whether the recipe claims a cut, be it a right one or not."""
+    return PROCESSES in context.settings
+
+
+def claimed(context: Context, key: str) -> int | None:
+    """The number at PROCESSES or SIZE; None without a cut, and for a number that was refused."""
+    setting = context.settings.get(key)
+    if setting is None or setting.refused or not isinstance(setting.value, int):
+        return None
+    return setting.value
+
+
+def has_its_processes(context: Context) -> bool:
+    """Whether so many processes train as the recipe claims; one that claims nothing has them."""
+    return claimed(context, PROCESSES) in (None, context.value("world.num_processes"))
+
+
+def has_its_micro_batch(context: Context) -> bool:
+    """Whether a micro-batch that is written is the one that the recipe claims."""
+    return not context.given(MICRO_BATCH) or claimed(context, SIZE) in (None, context.value(MICRO_BATCH))
+
+
+def micro_batch_key(context: Context) -> str:
+    """Where the recipe says the micro-batch that is used."""
+    return SIZE if has_cut(context) and not context.given(MICRO_BATCH) else MICRO_BATCH
+
+
+def micro_batch_patches(context: Context, size: object) -> list[Patch]:
+    """What writes another micro-batch into the recipe, wherever it says one."""
+    own, of_the_cut = ("training", "per_device_train_batch_size"), ("training", "cut", "per_device_train_batch_size")
+    if not has_cut(context):
+        return [Patch(own, size)]
+    return [Patch(of_the_cut, size), *([Patch(own, size)] if context.given(MICRO_BATCH) else [])]

@@ -1,0 +1,55 @@
+"""The configuration of the model that a recipe names, for rules; no rule itself."""
+
+from collections.abc import Mapping
+
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.user_files.local_files import local_path
+from grpo_recipes.user_files.model_config import read_model_config
+
+MODEL = "model.model_name_or_path"
+# Source: transformers 5.23.0, models/*/configuration_*.py; the others are of classes beside the weights.
+_PARTS_THAT_SEE = ("vision_config", "vit_config", "vision_tower", "mm_vision_tower", "visual", "img_processor")
+_CAUSAL_THAT_SEES = ("Phi4MultimodalForCausalLM", "Phi3VForCausalLM", "Phi4MMForCausalLM", "LlavaLlamaForCausalLM")
+_OF_TEXT: Mapping[str, str] = {
+    "gemma3": "google/gemma-3-1b-it",
+    "idefics3": "HuggingFaceTB/SmolLM2-1.7B-Instruct",
+    "llava": "meta-llama/Llama-3.1-8B-Instruct",
+    "mistral3": "mistralai/Mistral-7B-Instruct-v0.3",
+    "mllama": "meta-llama/Llama-3.1-8B-Instruct",
+    "paligemma": "google/gemma-2-2b-it",
+    "phi4_multimodal": "microsoft/Phi-4-mini-instruct",
+    "qwen2_5_vl": "Qwen/Qwen2.5-3B-Instruct",
+    "qwen2_vl": "Qwen/Qwen2-1.5B-Instruct",
+    "qwen3_5": "Qwen/Qwen3-4B-Instruct-2507",
+    "qwen3_vl": "Qwen/Qwen3-4B-Instruct-2507",
+    "smolvlm": "HuggingFaceTB/SmolLM2-360M-Instruct",
+}
+
+
+def model_config(context: Context) -> Mapping[str, object] | None:
+    """Its config.json, of the folder, the local hub cache or the shipped table; None when it is not known."""
+    value = context.text(MODEL)
+    path = local_path(value, context.source.directory(("model", "model_name_or_path")))
+    revision = context.value("model_init_kwargs.revision")
+    return read_model_config(path or value, None if revision is None else str(revision))
+
+
+def sees(config: Mapping[str, object]) -> bool:
+    """Whether the class that config.json names reads pictures: it is of no text alone, and has a part for them.
+
+    A checkpoint of text that was cut out of a larger one may keep the configuration of the part that saw.
+    """
+    architectures = config.get("architectures")
+    name = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
+    of_text = name.endswith(("ForCausalLM", "LMHeadModel")) and name not in _CAUSAL_THAT_SEES
+    return bool(name) and not of_text and any(config.get(key) is not None for key in _PARTS_THAT_SEE)
+
+
+def text_model(config: Mapping[str, object]) -> str | None:
+    """A model of text of the same family as one that sees, None where none is known."""
+    return _OF_TEXT.get(str(config.get("model_type")))
+
+
+def has_own_code(config: Mapping[str, object]) -> bool:
+    """Whether the class of the model lies beside its weights."""
+    return "auto_map" in config

@@ -1,0 +1,40 @@
+"""What is known of the rows that a recipe trains on, for rules; no rule itself."""
+
+import os
+from collections.abc import Mapping
+
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.user_files.local_files import columns_of, local_path
+from grpo_recipes.user_files.local_rows import first_row
+
+
+def data_file(context: Context) -> str | None:
+    """The absolute path of the local file of `dataset.path`; None for a folder, a hub id and a missing file."""
+    path = local_path(context.text("dataset.path"), context.source.directory(("dataset", "path")))
+    return path if path is not None and os.path.isfile(path) else None
+
+
+def own_columns(context: Context) -> frozenset[str] | None:
+    """The columns of the data itself, without those of `dataset.columns`; None when they are not known."""
+    path = data_file(context)
+    try:
+        own = columns_of(path) if path is not None else None
+    except (OSError, ValueError):
+        return None
+    return None if own is None else frozenset(own)
+
+
+def first_row_of(context: Context) -> Mapping[str, object] | None:
+    """The first row of a local .jsonl file, None when it is not known."""
+    path = data_file(context)
+    return first_row(path) if path is not None else None
+
+
+def is_conversational(context: Context) -> bool | None:
+    """Whether prompts are messages, as TRL takes them; None when the rows have a prompt of an unknown kind."""
+    if context.value("dataset.prompt") is not None:
+        return context.value("dataset.prompt_format") == "conversational"
+    row = first_row_of(context)
+    if row is None or "prompt" not in row:
+        return None
+    return isinstance(row["prompt"], list)

@@ -1,0 +1,42 @@
+"""Which packages a recipe uses, for rules; no rule itself."""
+
+from collections.abc import Iterator
+
+from grpo_recipes.rules._shared.context import Context, NotJudged
+from grpo_recipes.rules.optimizer_can_be_built import package_of
+from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+
+ALWAYS = ("torch", "transformers", "trl", "accelerate", "datasets")
+OPTIONAL = frozenset({"bitsandbytes", "deepspeed", "liger-kernel", "math-verify", "peft", "vllm"})
+"""Of a stack, what a recipe can do without."""
+
+
+def needed(context: Context) -> Iterator[tuple[str, str, str, str]]:
+    """package, key that asks for it, why, extra of ours that installs it; without vLLM and the optimizers' own."""
+    for package in ALWAYS:
+        yield package, "recipe", "every run needs it", "train"
+    if context.has_section("lora"):
+        yield "peft", "lora", "`lora` needs it", "train"
+    if quantized(context):
+        yield "bitsandbytes", "quantization", "`quantization` needs it", "quantization"
+    if str(context.value("distributed.strategy")).startswith("zero"):
+        yield "deepspeed", "distributed.strategy", "the ZeRO strategies are DeepSpeed's", "deepspeed"
+    rewards = context.value("rewards")
+    if isinstance(rewards, list) and any(reward.get("name") == "accuracy" for reward in rewards):
+        yield "math-verify", "rewards", "the reward accuracy compares with it", "train"
+    if context.value("GRPOConfig.use_liger_kernel") is True:
+        yield "liger-kernel", "GRPOConfig.use_liger_kernel", "use_liger_kernel takes its kernels from it", ""
+
+
+def unused(context: Context) -> frozenset[str]:
+    """The packages that may be in the stack and that this recipe does without.
+
+    All of them where a value that decides was refused: what it would have used is not known.
+    """
+    try:
+        used = {package for package, *_ in needed(context)}
+        if context.value("GRPOConfig.use_vllm") is True:
+            used.add("vllm")
+        return OPTIONAL - used - {package_of(context.text("GRPOConfig.optim"))}
+    except NotJudged:
+        return OPTIONAL

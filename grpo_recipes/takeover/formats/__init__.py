@@ -1,0 +1,1 @@
+"""Configurations of other programs, each in its own words."""

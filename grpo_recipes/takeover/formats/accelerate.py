@@ -1,0 +1,193 @@
+"""An accelerate file: processes, strategy, precision."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from grpo_recipes.takeover.draft import Given
+from grpo_recipes.takeover.formats.deepspeed import take_deepspeed
+from grpo_recipes.takeover.situation import Situation
+from grpo_recipes.takeover.tables import table_of
+
+STRATEGY = "distributed.strategy"
+PROCESSES = "launch.num_processes"
+GPUS = "launch.gpus_per_node"
+TYPES = {"NO": "single", "MULTI_GPU": "ddp", "MULTI_CPU": "ddp", "FSDP": "fsdp2", "DEEPSPEED": ""}
+UNREAD = "accelerate reads no such key and passes it on to nobody; write it under distributed.deepspeed if you want it"
+WITHOUT_FSDP = {"trl": "<0.18"}
+NO_FSDP = "GRPOTrainer of trl before 0.18 does not gather what FSDP shards, and generates with parts of it; zero3 does"
+MACHINES = "launch.num_nodes"
+
+
+def take_accelerate(situation: Situation, file: Given, folder: str) -> None:
+    """All keys of an accelerate file. folder: of the file, for a DeepSpeed file that it names."""
+    _machine(situation, file)
+    _strategy(situation, file, folder)
+    _precision(situation, file)
+    for name in list(file.values):
+        answer(file, name, table_of("accelerate")["answers"].get(name))
+
+
+def answer(given: Given, name: str, said: Mapping[str, Any] | None, anyway: str = "") -> None:
+    """The row of a key that a table settles."""
+    value = given.values[name]
+    if said is None:
+        if anyway:
+            given.emulated(name, None, None, anyway)
+        else:
+            given.refused(name, "no key of a recipe says it")
+    elif any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in said.get("unless", ())):
+        given.mapped(name, None, because="what grpo-run does anyway")
+    elif said.get("fate") == "emulated":
+        given.emulated(name, None, None, said["because"])
+    else:
+        given.refused(name, said["because"])
+
+
+def _machine(situation: Situation, file: Given) -> None:
+    machines = _machines(situation, file)
+    for name in ("main_process_ip", "main_process_port"):
+        said = file.values.get(name)
+        if machines > 1 and isinstance(said, int if name == "main_process_port" else str):
+            file.mapped(name, f"launch.{name}", said)
+    if "num_processes" in file:
+        _processes(situation, file, machines)
+    if file.values.get("use_cpu") is True:
+        file.mapped("use_cpu", GPUS, 0)
+    elif "use_cpu" in file:
+        file.mapped("use_cpu", None)
+    if "gpu_ids" in file:
+        if file.values["gpu_ids"] == "all":
+            file.mapped("gpu_ids", None)
+        else:
+            ids = str(file.values["gpu_ids"])
+            file.emulated("gpu_ids", None, None, f"the machine's: start grpo-run with CUDA_VISIBLE_DEVICES={ids}")
+
+
+def _machines(situation: Situation, file: Given) -> int:
+    """Machines that train. Where the run starts a vLLM server, a recipe counts the one that this has for itself."""
+    said = file.values.get("num_machines", 1)
+    if said in (1, "1") and not isinstance(said, bool):
+        if "num_machines" in file:
+            file.mapped("num_machines", None)
+        return 1
+    if not isinstance(said, int) or isinstance(said, bool) or said < 1:
+        file.refused("num_machines", "it is a number of machines", MACHINES)
+        return 1
+    if situation.starts_server:
+        file.emulated("num_machines", MACHINES, said + 1, "one more, which the vLLM server has for itself")
+    else:
+        file.mapped("num_machines", MACHINES, said)
+    return said
+
+
+def _processes(situation: Situation, file: Given, machines: int) -> None:
+    """One process on each GPU; on a machine without, their number alone."""
+    processes = file.values["num_processes"]
+    on_cpu = file.values.get("use_cpu") is True or file.values.get("distributed_type") == "MULTI_CPU"
+    if any(isinstance(situation.draft.values.get(where), int) for where in (PROCESSES, GPUS)):
+        file.emulated("num_processes", None, None, "it is said already")
+    elif not isinstance(processes, int) or processes < 1:
+        file.refused("num_processes", "it is a number of processes", PROCESSES)
+    elif processes % machines:
+        file.refused("num_processes", f"{machines} machines cannot have the same number of them", PROCESSES)
+    elif on_cpu:
+        file.mapped("num_processes", PROCESSES, processes)
+    elif machines == 1 and situation.server_gpus:
+        beside = f"one process on each GPU, and {situation.server_gpus} beside for the vLLM server"
+        file.emulated("num_processes", GPUS, processes + situation.server_gpus, beside)
+    elif machines == 1:
+        file.mapped("num_processes", GPUS, processes, "one process on each GPU")
+    else:
+        each = f"one process on each GPU of {machines} machines"
+        file.mapped("num_processes", GPUS, processes // machines, each)
+
+
+def _strategy(situation: Situation, file: Given, folder: str) -> None:
+    draft = situation.draft
+    kind = str(file.values.get("distributed_type", "")).upper()
+    if "distributed_type" in file:
+        if TYPES.get(kind):
+            _plain_strategy(situation, file, kind)
+        elif kind in TYPES:
+            file.told("distributed_type", "mapped", STRATEGY, "zero1 to zero3 are DeepSpeed's stages")
+        else:
+            file.refused("distributed_type", "the strategies are single, ddp, zero1 to zero3 and fsdp2", STRATEGY)
+    if isinstance(file.values.get("deepspeed_config"), Mapping):
+        block = file.take("deepspeed_config")
+        assert isinstance(block, Mapping)
+        _deepspeed_block(situation, file, block, folder)
+    if isinstance(file.values.get("fsdp_config"), Mapping):
+        block = file.take("fsdp_config")
+        assert isinstance(block, Mapping)
+        if not block:
+            file.mapped("fsdp_config", None)
+        inside = Given(dict(block), draft, {key: f"{file.name('fsdp_config')}.{key}" for key in block})
+        for name in list(inside.values):
+            answer(inside, name, table_of("accelerate")["fsdp"].get(name), table_of("accelerate")["fsdp_anyway"])
+
+
+def _plain_strategy(situation: Situation, file: Given, kind: str) -> None:
+    """One that is no stage of DeepSpeed. Of FSDP, the first version is another program than fsdp2."""
+    is_first = kind == "FSDP" and _fsdp_version(file) == 1
+    if is_first and situation.release.is_in(WITHOUT_FSDP):
+        file.refused("distributed_type", NO_FSDP, STRATEGY)
+    elif is_first:
+        file.emulated("distributed_type", STRATEGY, TYPES[kind], "fully sharded too")
+    else:
+        file.mapped("distributed_type", STRATEGY, TYPES[kind])
+
+
+def _fsdp_version(file: Given) -> int:
+    block = file.values.get("fsdp_config")
+    return 2 if isinstance(block, Mapping) and block.get("fsdp_version") in (2, "2") else 1
+
+
+def _deepspeed_block(situation: Situation, file: Given, block: Mapping[str, object], folder: str) -> None:
+    """accelerate's own words for a DeepSpeed file, or the name of one."""
+    prefix = file.name("deepspeed_config")
+    if not block:
+        file.mapped("deepspeed_config", None)
+    inside = Given(dict(block), situation.draft, {key: f"{prefix}.{key}" for key in block})
+    if "deepspeed_config_file" in inside:
+        path = os.path.join(folder, str(inside.values["deepspeed_config_file"]))
+        if os.path.isfile(path):
+            inside.mapped("deepspeed_config_file", None, because="its own keys follow")
+            take_deepspeed(situation, path)
+        else:
+            inside.refused("deepspeed_config_file", "it is not beside this file: give --deepspeed FILE", "distributed")
+    if "zero_stage" in inside:
+        stage = inside.values["zero_stage"]
+        if stage in (1, 2, 3):
+            inside.mapped("zero_stage", STRATEGY, f"zero{stage}")
+        elif stage == 0:
+            inside.emulated("zero_stage", STRATEGY, "ddp", "stage 0 shards nothing")
+        else:
+            inside.refused("zero_stage", "the stages are 1 to 3", STRATEGY)
+    for name in ("offload_optimizer_device", "offload_param_device"):
+        if inside.values.get(name) in ("cpu", "nvme"):
+            inside.mapped(name, f"distributed.{name}", inside.values[name])
+        elif name in inside:
+            inside.mapped(name, None)
+    for name in list(inside.values):
+        answer(inside, name, table_of("accelerate")["answers"].get(name), UNREAD)
+
+
+def _precision(situation: Situation, file: Given) -> None:
+    """accelerate's precision counts where the training configuration names none."""
+    if "mixed_precision" not in file:
+        return
+    word = file.values["mixed_precision"]
+    values = situation.draft.values
+    told = {name: situation.value(name) for name in ("bf16", "fp16")}
+    if word in ("no", False, None):
+        file.mapped("mixed_precision", None, because="training.bf16 and training.fp16 say it")
+    elif str(word) not in told:
+        file.refused("mixed_precision", "a recipe trains in float32, bfloat16 or float16", "training.bf16")
+    elif told[str(word)] in (True, "true"):
+        file.mapped("mixed_precision", None, because=f"training.{word} says it")
+    elif True in told.values() or any(f"training.{name}" in values for name in told):
+        file.emulated("mixed_precision", None, None, "the training configuration's own word wins")
+    else:
+        file.emulated("mixed_precision", f"training.{word}", True, "the training configuration is silent, so it counts")
+        situation.given.taken[str(word)] = True

@@ -1,0 +1,225 @@
+"""An axolotl GRPO configuration becomes the flat keys that axolotl hands to TRL.
+
+Source: axolotl core/builders/base.py, core/trainers/grpo/__init__.py, loaders/model.py, utils/config/__init__.py.
+"""
+
+from collections.abc import Mapping
+
+from grpo_recipes.takeover.draft import Draft, Given
+from grpo_recipes.takeover.formats.accelerate import answer
+from grpo_recipes.takeover.situation import SERVER_ADDRESS
+from grpo_recipes.takeover.tables import table_of
+
+NO_TRANSFORM = "a python function makes the prompt: write dataset.prompt and dataset.columns as templates over the row"
+
+
+def is_axolotl(values: Mapping[str, object]) -> bool:
+    """Whether a configuration is one of axolotl's."""
+    return "base_model" in values or isinstance(values.get("trl"), Mapping)
+
+
+def as_trl_keys(values: dict[str, object], draft: Draft) -> Given:
+    """The configuration's keys by TRL's names; rows for those that axolotl alone has."""
+    tables = table_of("axolotl")
+    file = Given(values, draft)
+    flat = Given({}, draft)
+    _trl_block(file, flat)
+    for name, today in [*tables["renamed"].items(), *[(name, name) for name in tables["same"]]]:
+        if name in file:
+            _hand_on(file, flat, name, today)
+    _precision(file, flat)
+    _checkpointing(file, flat)
+    _adapter(file, flat)
+    _attention(file, flat)
+    _rows(file, flat)
+    _vllm(file, flat)
+    _template(file)
+    for name in list(file.values):
+        of_a_plugin = next((one for start, one in tables["plugins"].items() if name.startswith(start)), None)
+        if of_a_plugin is not None:
+            file.refused(name, of_a_plugin)
+        else:
+            answer(file, name, tables["answers"].get(name))
+    _defaults(flat, draft)
+    return flat
+
+
+def _hand_on(file: Given, flat: Given, name: str, today: str, spelled: str = "") -> None:
+    value = file.take(name)
+    spelled = spelled or name
+    if value is None:
+        file.taken[name] = None
+        file.names[name] = spelled
+        file.mapped(name, None, because="null is not said")
+        return
+    if today in flat:
+        flat.names[f"{today} "] = spelled
+        flat.taken[f"{today} "] = value
+        flat.emulated(f"{today} ", None, None, f"{flat.name(today)} wins")
+        return
+    flat.values[today] = value
+    if spelled != today:
+        flat.names[today] = spelled
+
+
+def _trl_block(file: Given, flat: Given) -> None:
+    tables = table_of("axolotl")
+    block = file.take("trl") if "trl" in file else {}
+    inside = Given(dict(block) if isinstance(block, Mapping) else {}, file.draft)
+    inside.names = {name: f"trl.{name}" for name in inside.values}
+    if "reward_funcs" in inside and isinstance(inside.values["reward_funcs"], str):
+        inside.values["reward_funcs"] = [inside.values["reward_funcs"]]
+    for name in list(inside.values):
+        if name in tables["trl"]:
+            _hand_on(inside, flat, name, name, f"trl.{name}")
+        else:
+            answer(inside, name, tables["in_trl"].get(name))
+
+
+def _precision(file: Given, flat: Given) -> None:
+    """bf16 true or auto is autocast and bfloat16 weights; full is bfloat16 weights alone."""
+    bf16 = file.values.get("bf16")
+    fp16 = bool(file.values.get("fp16"))
+    on = bf16 in (True, "true", "auto", "full")
+    dtype = "bfloat16" if on else "float16" if fp16 else "float32"
+    flat.draft.put("model.dtype", dtype, f"axolotl loads the weights so for bf16: {str(bf16).lower()}")
+    if bf16 == "auto":
+        file.emulated("bf16", "training.bf16", True, "auto is true on GPUs that can")
+    elif "bf16" in file:
+        file.mapped("bf16", "training.bf16", on and bf16 != "full")
+    else:
+        flat.draft.put("training.bf16", False)
+    if "fp16" in file:
+        file.mapped("fp16", "training.fp16", fp16 and not on)
+    if "tf32" in file:
+        file.mapped("tf32", "trl.tf32" if file.values["tf32"] is True else None, True)
+
+
+def _checkpointing(file: Given, flat: Given) -> None:
+    name = "gradient_checkpointing"
+    if name not in file:
+        return
+    value = file.values[name]
+    if value in (True, False, None):
+        file.mapped(name, f"training.{name}", bool(value))
+    else:
+        file.emulated(name, f"training.{name}", True, f"{value} offloads too; here they are recomputed alone")
+    flat.taken[name] = value
+
+
+def _adapter(file: Given, flat: Given) -> None:
+    tables = table_of("axolotl")
+    adapter = file.values.get("adapter")
+    if "adapter" in file:
+        if str(adapter) in tables["adapters"]:
+            file.told("adapter", "mapped", "lora", "a `lora` section")
+            flat.values["use_peft"] = True
+            flat.names["use_peft"] = "adapter"
+        elif adapter is None:
+            file.mapped("adapter", None)
+        else:
+            file.refused("adapter", "the adapters are lora and qlora", "lora")
+    if "lora_target_linear" in file:
+        if file.values["lora_target_linear"] and "lora_target_modules" not in flat:
+            _hand_on(file, flat, "lora_target_linear", "lora_target_modules")
+            flat.values["lora_target_modules"] = "all-linear"
+        else:
+            file.mapped("lora_target_linear", None)
+    if flat.values.get("load_in_4bit"):
+        flat.values["use_bnb_nested_quant"] = True
+        flat.names["use_bnb_nested_quant"] = "load_in_4bit"
+
+
+def _attention(file: Given, flat: Given) -> None:
+    for name, implementation in table_of("axolotl")["attention"].items():
+        if name not in file:
+            continue
+        if file.values[name] and "attn_implementation" not in flat:
+            flat.values["attn_implementation"], flat.names["attn_implementation"] = implementation, name
+            file.take(name)
+        else:
+            file.mapped(name, None)
+
+
+def _rows(file: Given, flat: Given) -> None:
+    if "datasets" not in file:
+        return
+    parts = file.take("datasets")
+    listed = [dict(part) for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
+    for part in listed:
+        kind = part.pop("type", None)
+        file.taken["datasets.type"] = kind
+        if kind is not None:
+            file.refused("datasets.type", NO_TRANSFORM, "dataset")
+        if "split" in part and part["split"] is None:
+            del part["split"]
+    flat.values["datasets"] = listed or parts
+
+
+def _vllm(file: Given, flat: Given) -> None:
+    """axolotl's `vllm` section: what `axolotl vllm-serve` reads, or the trainer, where it runs vLLM itself."""
+    block = file.take("vllm") if "vllm" in file else {}
+    inside = Given(dict(block) if isinstance(block, Mapping) else {}, file.draft)
+    inside.names = {name: f"vllm.{name}" for name in inside.values}
+    if flat.values.get("use_vllm") is True and inside.values and "vllm_mode" not in flat:
+        flat.draft.put("generation.vllm_mode", "server", "the `vllm` section is that of axolotl's server")
+        flat.taken["vllm_mode"] = "server"
+    mode = flat.values.get("vllm_mode") or flat.taken.get("vllm_mode")
+    for name in ("gpu_memory_utilization", "tensor_parallel_size"):
+        if name not in inside:
+            continue
+        if flat.values.get("use_vllm") is not True:
+            inside.emulated(name, None, None, "read only with use_vllm")
+        elif mode == "colocate":
+            _hand_on(inside, flat, name, f"vllm_{name}", f"vllm.{name}")
+        elif any(address in flat for address in SERVER_ADDRESS):
+            inside.emulated(name, None, None, "of the server, which you start")
+        elif inside.values[name] is None:
+            inside.mapped(name, None, because="null is not said")
+        else:
+            home = "gpus" if name == "tensor_parallel_size" else name
+            inside.mapped(name, f"vllm_server.{home}", inside.values[name], "of the server, which the run starts")
+    for name in list(inside.values):
+        said = table_of("axolotl")["vllm"].get(name)
+        if said is None:
+            inside.refused(name, "no key of a recipe says it", "generation")
+        else:
+            inside.emulated(name, None, None, said)
+
+
+def _template(file: Given) -> None:
+    if "tokens" in file:
+        file.mapped("tokens", "tokenizer.add_tokens", file.values["tokens"] or [])
+    special = file.values.get("special_tokens")
+    if isinstance(special, Mapping) and set(special) == {"pad_token"}:
+        file.emulated("special_tokens", None, None, "padding is masked; the tokenizer keeps the model's own")
+    if "chat_template" not in file:
+        return
+    if file.values["chat_template"] in (None, "tokenizer_default"):
+        file.mapped("chat_template", None, because="the model's own")
+    else:
+        reason = "axolotl's own template: put it into a file and name it"
+        file.refused("chat_template", reason, "tokenizer.chat_template_path")
+
+
+def _defaults(flat: Given, draft: Draft) -> None:
+    """axolotl's own defaults, where they are not TRL's."""
+    tables = table_of("axolotl")["defaults"]
+    homes = {"num_train_epochs": "training", "lr_scheduler_type": "training", "optim": "training"}
+    homes |= {"weight_decay": "training", "gradient_checkpointing": "training", "save_total_limit": "training"}
+    for name, section in homes.items():
+        if name not in flat and name not in flat.taken:
+            draft.put(f"{section}.{name}", tables[name], "axolotl's own default")
+            flat.taken[name] = tables[name]
+    if "warmup_steps" not in flat and "warmup_ratio" not in flat:
+        steps = flat.values.get("max_steps")
+        known = isinstance(steps, int) and steps > 0
+        share = tables["warmup_ratio"]
+        warmup = min(int(share * steps), tables["most_warmup_steps"]) if known else share
+        draft.put("training.warmup_steps", warmup, "axolotl's own default, 3 % of the steps")
+        flat.taken["warmup_steps"] = warmup
+    if flat.values.get("wandb_project") and "report_to" not in flat:
+        draft.put("logging.report_to", ["wandb"], "axolotl reports there when wandb_project is written")
+    if flat.values.get("use_peft") and "lora_dropout" not in flat:
+        flat.values["lora_dropout"] = tables["lora_dropout"]
+        flat.names["lora_dropout"] = "adapter"

@@ -1,0 +1,141 @@
+"""Rewards: shipped ones that do the same, the user's own functions, reward models, and their weights."""
+
+from collections.abc import Mapping, Sequence
+
+from grpo_recipes.takeover.sections.stubs import own_function, stub_for
+from grpo_recipes.takeover.situation import Situation, beside_the_recipe
+from grpo_recipes.takeover.tables import table_of
+
+OPEN_R1_DEFAULT = ("accuracy", "format", "tag_count")
+WITH_FILES = "with -o a stub of it is written beside the recipe"
+
+
+def take_rewards(situation: Situation) -> None:
+    """All keys about rewards, in the order in which TRL's script puts them."""
+    given, draft = situation.given, situation.draft
+    rewards: list[dict[str, object]] = []
+    names = _names(situation)
+    model = given.values.get("reward_model_name_or_path")
+    weights = _weights(situation, len(names) + (model is not None))
+    if model is not None:
+        rewards.append({"model": beside_the_recipe(str(model), situation.folder), "weight": weights.pop(0)})
+        given.told("reward_model_name_or_path", "mapped", "rewards", "a reward with `model`")
+    elif "reward_model_name_or_path" in given:
+        given.mapped("reward_model_name_or_path", None)
+    for name, weight in zip(names, weights, strict=True):
+        rewards.extend(_rewards(situation, name, weight))
+    if not rewards:
+        given.taken["reward_funcs"] = None
+        rewards = [{"python": _stub(situation, "reward", "the configuration names no reward"), "weight": 1.0}]
+    draft.values["rewards"] = rewards
+    _options(situation, names)
+
+
+def _names(situation: Situation) -> list[str]:
+    given = situation.given
+    if "reward_funcs" not in given:
+        if situation.dialect != "open_r1":
+            return []
+        situation.draft.comments["rewards"] = f"open-r1's own default: {', '.join(OPEN_R1_DEFAULT)}"
+        return list(OPEN_R1_DEFAULT)
+    value = given.take("reward_funcs")
+    if not value:
+        given.mapped("reward_funcs", None)
+    if isinstance(value, list):
+        return [str(one) for one in value]
+    if value is not None:
+        given.refused("reward_funcs", "it is a list; TRL would take a text for the list of its letters", "rewards")
+    return []
+
+
+def _weights(situation: Situation, count: int) -> list[float]:
+    """One factor for each reward, 1 where nothing is said."""
+    given = situation.given
+    value = given.take("reward_weights") if "reward_weights" in given else None
+    ones = [1.0] * count
+    if value is None:
+        if "reward_weights" in given.taken:
+            given.mapped("reward_weights", None)
+        return ones
+    if not isinstance(value, list) or len(value) != count or not all(isinstance(one, int | float) for one in value):
+        given.refused("reward_weights", f"they are {count} numbers, one for each reward", "rewards")
+        return ones
+    given.told("reward_weights", "mapped", "rewards", "`weight` beside each reward")
+    return [float(one) for one in value]
+
+
+def _rewards(situation: Situation, name: str, weight: float) -> list[dict[str, object]]:
+    """The rewards of the recipe that do what one of the input does."""
+    given = situation.given
+    tables = table_of("rewards")
+    said = tables.get(situation.dialect, {}).get(name)
+    key = "reward_funcs"
+    given.taken[key] = name
+    if said is not None:
+        given.told(key, said["fate"], "rewards", f"{name}: {said['because']}")
+        if said["fate"] == "emulated":
+            _note(situation, f"{name}: {said['because']}")
+        return [_weighted(one, weight) for one in said["rewards"]]
+    if "/" in name:
+        given.told(key, "mapped", "rewards", f"{name}: a reward model")
+        return [{"model": beside_the_recipe(name, situation.folder), "weight": weight}]
+    own = own_function(situation, name)
+    if own is not None:
+        given.told(key, "emulated", "rewards", f"{name}: a function in a file, beside the recipe")
+        return [{"python": own, "weight": weight}]
+    return [{"python": _stub(situation, name, f"{name}: no shipped reward does this"), "weight": weight}]
+
+
+def _stub(situation: Situation, name: str, because: str) -> str:
+    """`file.py:function` of a function that is not there yet."""
+    source = stub_for(situation, name)
+    file, _, function = source.partition(":")
+    if situation.writes_files:
+        told = f"{because}; {function} in {file} is a stub, which raises until you have put it there"
+        situation.given.told("reward_funcs", "emulated", "rewards", told)
+        _note(situation, f"{function}: a stub in {file}, to be filled in")
+    else:
+        situation.given.told("reward_funcs", "refused", "rewards", f"{because}; {WITH_FILES}")
+    return source
+
+
+def _note(situation: Situation, text: str) -> None:
+    said = situation.draft.comments.get("rewards")
+    situation.draft.comments["rewards"] = f"{said}; {text}" if said else text
+
+
+def _weighted(reward: Mapping[str, object], weight: float) -> dict[str, object]:
+    own = reward.get("weight", 1.0)
+    assert isinstance(own, int | float)
+    return {**reward, "weight": own * weight}
+
+
+def _options(situation: Situation, names: Sequence[str]) -> None:
+    """Options of open-r1's own rewards."""
+    given = situation.given
+    if situation.dialect != "open_r1":
+        return
+    for option, owners in table_of("answers")["options_of_rewards"].items():
+        if option not in given:
+            continue
+        used = [owner for owner in owners if owner in names]
+        if not used:
+            given.emulated(option, None, None, f"read only by {' and '.join(owners)}, which is not used")
+        elif not situation.writes_files:
+            given.refused(option, f"an option of {used[0]}, which no shipped reward does", "rewards")
+        else:
+            _hand_on(situation, option, used)
+
+
+def _hand_on(situation: Situation, option: str, owners: Sequence[str]) -> None:
+    """An option becomes a keyword of the functions that read it."""
+    given, draft = situation.given, situation.draft
+    rewards = draft.values["rewards"]
+    assert isinstance(rewards, list)
+    for reward in rewards:
+        function = str(reward.get("python", "")).rpartition(":")[2]
+        if function in owners:
+            reward["options"] = {**reward.get("options", {}), option: given.values[option]}
+            if function in draft.stubs:
+                draft.stubs[function] = (*draft.stubs[function], option)
+    given.told(option, "emulated", "rewards", f"a keyword of {' and '.join(owners)}")

@@ -1,0 +1,174 @@
+"""What files contain, as sha256. Large files are read once: their digests are kept until the file changes.
+
+A kept digest counts while path, inode, size and both times of the file are the same; the time of the last change of
+status cannot be set back by a program that sets the other one back.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from grpo_recipes.contract.files.regular_file import open_regular, read_text
+from grpo_recipes.facts.source.cache import cache_folder
+
+KEPT_FROM_BYTES = 4 * 1024**2
+"""A smaller file is read again sooner than its digest is looked up."""
+READ_FOR_A_PLAN_BYTES = 64 * 1024**2
+"""A plan alone reads no more of a folder than this; a run folder is written with all of it."""
+UNSETTLED_NS = 2 * 10**9
+MOST_FILES = 100_000
+_SYSTEM = ("", "bin", "boot", "dev", "etc", "home", "lib", "proc", "root", "run", "sys", "tmp", "usr", "var")
+SYSTEM_FOLDERS = frozenset(f"/{name}" for name in _SYSTEM)
+_LARGEST_CACHE_BYTES = 16 * 1024**2
+_LARGEST_TEXT_BYTES = 16 * 1024**2
+_READ_AT_ONCE = 1 << 18
+_LEFT_OUT = (".md", ".pyc")
+
+
+class TooManyFiles(OSError):
+    """A folder that is a disk rather than a model or a data set."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """sha256 of the bytes; rows: lines that are not blank, None where they were not counted."""
+
+    sha256: str
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FolderContent:
+    """sha256 over names and digests; files: the digest of each, by its path below the folder."""
+
+    sha256: str
+    files: dict[str, str]
+
+
+def file_content(path: str, *, count_rows: bool = False) -> FileContent:
+    """The content of a file. Raises OSError if it cannot be read."""
+    before = _stamp(path)
+    is_kept = before[1] >= KEPT_FROM_BYTES
+    known = _known().get(path) if is_kept else None
+    if known is not None and known[:-2] == before and (not count_rows or known[-1] is not None):
+        return FileContent(str(known[-2]), known[-1] if count_rows else None)  # type: ignore[arg-type]
+    content = _read(path, count_rows)
+    if is_kept and _stamp(path) == before and time.time_ns() - max(before[2:]) > UNSETTLED_NS:
+        _keep(path, [*before, content.sha256, content.rows])
+    return content
+
+
+def folder_content(folder: str, *, most_bytes: int | None = None) -> FolderContent | None:
+    """The content of all files below a folder, without hidden ones, pages of text (.md) and Python's own copies.
+
+    most_bytes: None comes back where more would have to be read; what is kept need not be read.
+    Raises OSError if a file cannot be read.
+    """
+    try:
+        paths = _files(folder)
+    except TooManyFiles:
+        if most_bytes is None:
+            raise
+        return None
+    if most_bytes is not None and sum(bytes_to_read(path) for path in paths.values()) > most_bytes:
+        return None
+    files = {name: file_content(path).sha256 for name, path in sorted(paths.items())}
+    text = "".join(f"{digest} {name}\n" for name, digest in files.items())
+    return FolderContent(hashlib.sha256(text.encode()).hexdigest(), files)
+
+
+def text_sha256(path: str) -> str:
+    """The digest of a text whose lines end with "\\n", whatever ends them in the file. Raises OSError, ValueError."""
+    text = read_text(path, _LARGEST_TEXT_BYTES).replace("\r\n", "\n").replace("\r", "\n")
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _files(folder: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if os.path.realpath(folder) in SYSTEM_FOLDERS:
+        raise TooManyFiles(None, "it is a folder of the system, and no model or data", folder)
+    for place, folders, names in os.walk(folder):
+        if len(found) > MOST_FILES:
+            raise TooManyFiles(None, f"it holds more than {MOST_FILES:,} files", folder)
+        folders[:] = [name for name in folders if not name.startswith(".") and name != "__pycache__"]
+        for name in names:
+            path = os.path.join(place, name)
+            if not name.startswith(".") and not name.endswith(_LEFT_OUT) and os.path.isfile(path):
+                found[os.path.relpath(path, folder)] = path
+    return found
+
+
+def bytes_to_read(path: str) -> int:
+    """The bytes of a file, 0 where its digest is kept. Raises OSError."""
+    stamp = _stamp(path)
+    if stamp[1] < KEPT_FROM_BYTES:
+        return stamp[1]
+    known = _known().get(path)
+    return 0 if known is not None and known[:-2] == stamp else stamp[1]
+
+
+def _stamp(path: str) -> list[int]:
+    status = os.stat(path)
+    return [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def _read(path: str, count_rows: bool) -> FileContent:
+    with open_regular(path) as file:
+        if not count_rows:
+            return FileContent(hashlib.file_digest(file, "sha256").hexdigest())  # type: ignore[arg-type]
+        digest, rows, is_row = hashlib.sha256(), 0, False
+        while content := file.read(_READ_AT_ONCE):  # a line may be as long as the file
+            digest.update(content)
+            first, *others = content.split(b"\n")
+            is_row = is_row or bool(first.strip())
+            for line in others:
+                rows += is_row
+                is_row = bool(line.strip())
+        return FileContent(digest.hexdigest(), rows + is_row)
+
+
+def _cache_file() -> Path | None:
+    facts = cache_folder()
+    return None if facts is None else facts.with_name("digests.json")
+
+
+@cache
+def _known() -> dict[str, list[int | str | None]]:
+    """What was kept: path -> the stamp, the digest, the rows. Nothing where the file is not this user's own."""
+    path = _cache_file()
+    try:
+        if path is None:
+            return {}
+        with path.open("rb") as file:
+            if hasattr(os, "getuid") and os.fstat(file.fileno()).st_uid != os.getuid():
+                return {}
+            content = json.loads(file.read(_LARGEST_CACHE_BYTES))
+        return {name: row for name, row in content.items() if isinstance(row, list) and len(row) == 6}
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return {}
+
+
+def _keep(path: str, row: list[int | str | None]) -> None:
+    """Adds a row; a cache that cannot be written is left alone."""
+    import tempfile
+
+    cache_file, known = _cache_file(), _known()
+    known[path] = row
+    if cache_file is None:
+        return
+    temporary = None
+    try:
+        cache_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=cache_file.parent, suffix=".new", delete=False) as file:
+            temporary = file.name
+            json.dump(known, file)
+        os.replace(temporary, cache_file)
+    except OSError:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)

@@ -1,0 +1,94 @@
+"""What the first rows of a local data file say: the first one, and whether there are enough."""
+
+import csv
+import json
+import os
+from collections.abc import Iterator, Mapping
+from io import TextIOWrapper
+from itertools import islice
+
+from grpo_recipes.contract.files.regular_file import open_regular
+from grpo_recipes.user_files.local_files import LARGEST_ROW
+
+MOST_COUNTED = 10_000
+"""Rows of a file that are looked at, so that a large file costs no more than a small one."""
+MOST_ROWS = 64
+"""Rows whose content is looked at before a run; preflight and the run look at all."""
+_MOST_CHARACTERS = 128 << 10
+_MOST_READ = 32 << 20
+"""Characters of a file that are read for them; fewer rows in so much are not counted."""
+
+
+def first_row(path: str) -> Mapping[str, object] | None:
+    """The first row of a .jsonl file, None for other files and for what cannot be read."""
+    if os.path.splitext(path)[1].lower() != ".jsonl":
+        return None
+    try:
+        with TextIOWrapper(open_regular(path), encoding="utf-8", errors="replace") as file:
+            row = json.loads(file.readline(LARGEST_ROW))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def first_rows(path: str) -> list[tuple[int, Mapping[str, object] | str]]:
+    """The first rows of a .jsonl file by line, at most 64 in 128 KiB; a text for one that is none, which is the last.
+
+    Nothing of other files, of a link to one, and of what cannot be read.
+    """
+    if not (path.lower().endswith(".jsonl") and os.path.realpath(path).lower().endswith(".jsonl")):
+        return []
+    rows: list[tuple[int, Mapping[str, object] | str]] = []
+    try:
+        with TextIOWrapper(open_regular(path), encoding="utf-8", errors="replace") as file:
+            read = 0
+            for line, text in enumerate(islice(_lines(file), MOST_ROWS), 1):
+                read += len(text)
+                if read > _MOST_CHARACTERS:
+                    break
+                if text.strip():
+                    rows.append((line, row_of(text)))
+                    if isinstance(rows[-1][1], str):
+                        break
+    except (OSError, ValueError):
+        pass
+    return rows
+
+
+def row_of(text: str) -> Mapping[str, object] | str:
+    """The row of a line, or what is wrong with it."""
+    try:
+        row = json.loads(text)
+    except ValueError as error:
+        return f"it is no JSON: {error}"
+    except RecursionError:
+        return "it is nested too deeply"
+    return {} if row is None else row if isinstance(row, dict) else "it is no JSON object"
+
+
+def rows_up_to(path: str, most: int) -> int | None:
+    """The rows of a .jsonl or .csv file, at most `most` of them; None when they were not counted."""
+    if most > MOST_COUNTED:
+        return None
+    kind = os.path.splitext(path)[1].lower()
+    try:
+        with TextIOWrapper(
+            open_regular(path), encoding="utf-8", newline="" if kind == ".csv" else None, errors="replace"
+        ) as file:
+            if kind == ".jsonl":
+                return sum(1 for _ in islice((line for line in _lines(file) if line.strip()), most))
+            if kind == ".csv":
+                return max(0, sum(1 for _ in islice((row for row in csv.reader(_lines(file)) if row), most + 1)) - 1)
+    except (OSError, ValueError, csv.Error):
+        return None
+    return None
+
+
+def _lines(file: TextIOWrapper) -> Iterator[str]:
+    """The lines of a file. Raises ValueError for one that is longer than any row, and where too much was read."""
+    read = 0
+    while line := file.readline(LARGEST_ROW):
+        read += len(line)
+        if len(line) == LARGEST_ROW or read > _MOST_READ:
+            raise ValueError("it is too large to be counted")
+        yield line

@@ -1,0 +1,234 @@
+"""Sizes of a model, from its config.json alone."""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grpo_recipes.contract.files.regular_file import open_regular
+from grpo_recipes.facts.released.shipped import table
+
+_LARGEST_FILE_BYTES = 1_048_576
+_MOST_LAYERS = 1000
+_LONGEST_REFERENCE = 256  # bytes; a commit has 40
+_COMMIT = re.compile("[0-9a-f]{40}")
+_OUTPUT = "lm_head"
+_EMBEDDING = "model.embed_tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """How a family of dense decoders differs from the others.
+
+    query_bias, output_bias, mlp_bias: True, False, or the config key that says so. head_norms: q_norm and
+    k_norm. head_dim: when config.json has none; None divides hidden_size by the heads.
+    """
+
+    query_bias: bool | str = False
+    output_bias: bool | str = False
+    mlp_bias: bool | str = False
+    head_norms: bool = False
+    head_dim: int | None = None
+
+
+# Source: transformers 5.23.0, models/<family>/modeling_<family>.py and configuration_<family>.py.
+_FAMILIES: Mapping[str, _Family] = {
+    "qwen2": _Family(query_bias=True),
+    "qwen3": _Family(query_bias="attention_bias", output_bias="attention_bias", head_norms=True, head_dim=128),
+    "llama": _Family(query_bias="attention_bias", output_bias="attention_bias", mlp_bias="mlp_bias"),
+    "mistral": _Family(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    hidden: int
+    intermediate: int
+    layers: int
+    vocabulary: int
+    heads: int
+    key_value_heads: int
+    head_dim: int
+    is_tied: bool
+    family: _Family
+
+    def linears(self) -> dict[str, tuple[int, int]]:
+        """Of one decoder layer: module -> (inputs, outputs)."""
+        query, key_value = self.heads * self.head_dim, self.key_value_heads * self.head_dim
+        return {
+            "self_attn.q_proj": (self.hidden, query),
+            "self_attn.k_proj": (self.hidden, key_value),
+            "self_attn.v_proj": (self.hidden, key_value),
+            "self_attn.o_proj": (query, self.hidden),
+            "mlp.gate_proj": (self.hidden, self.intermediate),
+            "mlp.up_proj": (self.hidden, self.intermediate),
+            "mlp.down_proj": (self.intermediate, self.hidden),
+        }
+
+
+def read_model_config(model: str, revision: str | None = None) -> dict[str, object] | None:
+    """The config.json of a model: of a local folder, else of the local hub cache, else of the shipped table.
+
+    model: a folder or a hub id; revision: of the hub. The table has the sizes of well-known models at their main
+    revision. None when none of the three has it; nothing is downloaded.
+    """
+    own = _read(Path(model, "config.json"))
+    if own is not None or os.path.isdir(model) or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", model):
+        return own
+    cached = cached_snapshot(model, revision)
+    found = _read(cached / "config.json") if cached is not None else None
+    return _well_known(model) if found is None and revision in (None, "main") else found
+
+
+def read_adapter(folder: str) -> dict[str, object] | None:
+    """The adapter_config.json of a folder that holds an adapter of PEFT, None for another folder."""
+    return _read(Path(folder, "adapter_config.json"))
+
+
+def cached_snapshot(model: str, revision: str | None = None, kind: str = "models") -> Path | None:
+    """The folder in which the local hub cache has a model at a revision, None when it has not; None is main.
+
+    kind: "models", or "datasets" for one of these.
+    """
+    folder = _hub_cache() / f"{kind}--{model.replace('/', '--')}"
+    wanted = revision or "main"
+    if Path(wanted).is_absolute() or ".." in Path(wanted).parts:
+        return None  # a recipe may say anything, and no revision leads out of the cache
+    try:
+        with open_regular(folder / "refs" / wanted) as file:
+            commit = file.read(_LONGEST_REFERENCE).decode().strip()
+    except (OSError, ValueError):
+        commit = wanted
+    snapshot = folder / "snapshots" / commit
+    return snapshot if ".." not in snapshot.parts and os.path.isdir(snapshot) else None
+
+
+def cached_commit(name: str, revision: str | None = None, kind: str = "models") -> str | None:
+    """The commit that a revision of a hub id is, as far as it is known here: it is one itself, or the cache says."""
+    if revision is not None and _COMMIT.fullmatch(revision):
+        return revision
+    snapshot = cached_snapshot(name, revision, kind)
+    return snapshot.name if snapshot is not None and _COMMIT.fullmatch(snapshot.name) else None
+
+
+def _hub_cache() -> Path:
+    """Where huggingface_hub keeps its downloads. Source: huggingface_hub 2.0, constants.py."""
+    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        if os.environ.get(name):
+            return Path(os.path.expanduser(os.environ[name]))
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
+    home = os.environ.get("HF_HOME") or os.path.join(caches, "huggingface")
+    return Path(os.path.expanduser(home), "hub")
+
+
+def _well_known(model: str) -> dict[str, object] | None:
+    data = table("models")
+    row = data["models"].get(model)
+    if row is None:
+        return None
+    config = {key: value for key, value in zip(data["columns"], row, strict=True) if value is not None}
+    return {**config, "architectures": [config["architectures"]]}
+
+
+def _read(file_path: Path) -> dict[str, object] | None:
+    try:
+        with open_regular(file_path) as file:
+            content = file.read(_LARGEST_FILE_BYTES + 1)
+        if len(content) > _LARGEST_FILE_BYTES:
+            return None
+        value = json.loads(content)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def parameter_count(config: Mapping[str, object]) -> int | None:
+    """All parameters of a dense decoder, tied embeddings once; None for a config that is not covered.
+
+    Covered are qwen2, qwen3, llama and mistral as causal language models.
+    """
+    sizes = _sizes(config)
+    if sizes is None:
+        return None
+    layer = sum(inputs * outputs for inputs, outputs in sizes.linears().values())
+    layer += sum(sizes.linears()[name][1] for name in _with_bias(sizes, config))
+    layer += 2 * sizes.hidden + (2 * sizes.head_dim if sizes.family.head_norms else 0)
+    embeddings = sizes.vocabulary * sizes.hidden * (1 if sizes.is_tied else 2)
+    return embeddings + sizes.layers * layer + sizes.hidden
+
+
+def cached_numbers(config: Mapping[str, object]) -> int | None:
+    """Keys and values that generation keeps for one token, of all layers; None for a config that is not covered."""
+    sizes = _sizes(config)
+    return None if sizes is None else 2 * sizes.layers * sizes.key_value_heads * sizes.head_dim
+
+
+def lora_parameter_count(config: Mapping[str, object], r: int, target_modules: str | Sequence[str]) -> int | None:
+    """The parameters of a plain LoRA adapter, r * (inputs + outputs) for each module that it adapts.
+
+    target_modules: "all-linear", which leaves out the output layer, or names and endings as PEFT matches
+    them. None for what is not certain: another string is a regular expression, embeddings, a tied output
+    layer, no match. Holds for bias "none" without modules_to_save, DoRA, rank_pattern and
+    layers_to_transform.
+    """
+    sizes = _sizes(config)
+    if sizes is None or r < 1:
+        return None
+    modules = {
+        f"model.layers.{layer}.{name}": shape
+        for layer in range(sizes.layers)
+        for name, shape in sizes.linears().items()
+    }
+    if isinstance(target_modules, str):
+        if target_modules.lower() != "all-linear":
+            return None
+        adapted = list(modules.values())
+    else:
+        if any(_is_target(_EMBEDDING, target) for target in target_modules):
+            return None
+        if sizes.is_tied and any(_is_target(_OUTPUT, target) for target in target_modules):
+            return None
+        modules[_OUTPUT] = (sizes.hidden, sizes.vocabulary)
+        adapted = [s for name, s in modules.items() if any(_is_target(name, one) for one in target_modules)]
+    return sum(r * (inputs + outputs) for inputs, outputs in adapted) or None
+
+
+def _is_target(module: str, target: str) -> bool:
+    return module == target or module.endswith(f".{target}")
+
+
+def _with_bias(sizes: _Sizes, config: Mapping[str, object]) -> list[str]:
+    family = sizes.family
+    groups = {
+        r"self_attn\.[qkv]_proj": family.query_bias,
+        r"self_attn\.o_proj": family.output_bias,
+        r"mlp\..*": family.mlp_bias,
+    }
+    return [
+        name
+        for pattern, bias in groups.items()
+        if (bool(config.get(bias, False)) if isinstance(bias, str) else bias)
+        for name in sizes.linears()
+        if re.fullmatch(pattern, name)
+    ]
+
+
+def _sizes(config: Mapping[str, object]) -> _Sizes | None:
+    family = _FAMILIES.get(str(config.get("model_type")))
+    keys = ("hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size", "num_attention_heads")
+    values = [_positive(config.get(key)) for key in (*keys, "num_key_value_heads")]
+    numbers = [value for value in values if value is not None]
+    if family is None or len(numbers) < len(values) or numbers[2] > _MOST_LAYERS:
+        return None
+    hidden, intermediate, layers, vocabulary, heads, key_value_heads = numbers
+    head_dim = _positive(config.get("head_dim")) or family.head_dim or hidden // heads
+    tied = config.get("tie_word_embeddings", False)
+    if not isinstance(tied, bool):
+        return None
+    return _Sizes(hidden, intermediate, layers, vocabulary, heads, key_value_heads, head_dim, tied, family)
+
+
+def _positive(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -1,0 +1,190 @@
+"""What a function of a reward file returns, as far as its source says it for certain."""
+
+import ast
+import builtins
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from grpo_recipes.user_files.local_files import source_tree
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_NUMBER, _NUMBERS, _TEXT = "one number", "a number for each", "text"
+_MAKE_NUMBERS = ("float", "int", "len")
+_OF_SEVERAL = ("max", "min", "sum")
+_OF_ONE = ("abs", "round")
+_COMPLETIONS = ("completion", "completions")
+
+
+def returns_no_list(path: str, name: str) -> str | None:
+    """What a function at the top level returns where it can be no list of numbers: "nothing", "one number", "text".
+
+    None where it may be one, for what is decorated, and for what cannot be read. Nothing is run.
+    """
+    try:
+        tree = source_tree(path)
+    except (OSError, SyntaxError, ValueError):
+        return None
+    for node in tree.body:
+        if isinstance(node, _Function) and node.name == name:
+            return None if node.decorator_list else _returned(node, _builtins(tree))
+    return None
+
+
+def _returned(function: _Function, known: frozenset[str]) -> str | None:
+    inside = list(_own_nodes(function))
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in inside):
+        return None
+    values = [node.value for node in inside if isinstance(node, ast.Return)]
+    given = [value for value in values if value is not None and not _is_none(value)]
+    if not given:
+        return None if any(isinstance(node, ast.Raise) for node in inside) and not values else "nothing"
+    reader = _Reader(known, _bindings(function, inside), inside)
+    kinds = {reader.kind(value) for value in given}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    return kind if kind in (_NUMBER, _TEXT) else None
+
+
+def _own_nodes(function: _Function) -> Iterator[ast.AST]:
+    """The nodes of a function, without those of functions and classes inside it."""
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, _Function | ast.Lambda | ast.ClassDef):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
+
+
+def _builtins(tree: ast.Module) -> frozenset[str]:
+    """The functions of Python that no line of the file gives another meaning."""
+    bound: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.alias):
+            if node.name == "*":
+                return frozenset()
+            bound.add(node.asname or node.name)
+        elif isinstance(node, _Function | ast.ClassDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            bound.add(node.id)
+    return frozenset(dir(builtins)) - bound
+
+
+def _bindings(function: _Function, inside: list[ast.AST]) -> dict[str, list[ast.expr | None]]:
+    """What each variable is given: the expressions, and None for what is not known, as an argument or a loop's."""
+    values: dict[str, list[ast.expr | None]] = {}
+    told: set[ast.AST] = set()
+    for node in inside:
+        targets: list[ast.expr] = (
+            node.targets
+            if isinstance(node, ast.Assign)
+            else [node.target]
+            if isinstance(node, ast.AugAssign | ast.AnnAssign)
+            else []
+        )
+        for target in targets:
+            if isinstance(target, ast.Name):
+                values.setdefault(target.id, []).append(node.value)  # type: ignore[attr-defined]
+                told.add(target)
+    for node in inside:
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and node not in told:
+            values.setdefault(node.id, []).append(None)
+    for argument in ast.walk(function.args):
+        if isinstance(argument, ast.arg):
+            values.setdefault(argument.arg, []).append(None)
+    return values
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Tells numbers and texts of a function's expressions from what may be a list or an array.
+
+    known: functions of Python by their own names. values: what each variable is given. nodes: of the function.
+    """
+
+    known: frozenset[str]
+    values: dict[str, list[ast.expr | None]]
+    nodes: list[ast.AST]
+    _open: set[str] = field(default_factory=set)
+
+    def kind(self, value: ast.expr | None) -> str | None:
+        """ "one number", "a number for each", "text", or None where it may be anything."""
+        match value:
+            case ast.JoinedStr() | ast.Constant(value=str()):
+                return _TEXT
+            case ast.Constant(value=int() | float()):
+                return _NUMBER
+            case ast.UnaryOp(op=ast.UAdd() | ast.USub()):
+                return _NUMBER if self.kind(value.operand) == _NUMBER else None
+            case ast.BinOp():
+                return _NUMBER if self.kind(value.left) == self.kind(value.right) == _NUMBER else None
+            case ast.IfExp():
+                one, other = self.kind(value.body), self.kind(value.orelse)
+                return one if one == other else None
+            case ast.Name():
+                return self._of_name(value.id)
+            case ast.ListComp() | ast.GeneratorExp():
+                is_one = self.kind(value.elt) == _NUMBER or any(map(_is_of_completions, value.generators))
+                return _NUMBERS if is_one and not isinstance(value.elt, ast.List | ast.ListComp) else None
+            case ast.List(elts=[_, *_]):
+                return _NUMBERS if all(self.kind(one) == _NUMBER for one in value.elts) else None
+            case ast.Call(func=ast.Name(id=name), keywords=[]) if name in self.known:
+                return self._of_call(name, value.args)
+        return None
+
+    def _of_call(self, name: str, given: list[ast.expr]) -> str | None:
+        if name in _MAKE_NUMBERS or name == "str":
+            return _TEXT if name == "str" else _NUMBER
+        kinds = [self.kind(one) for one in given]
+        if name in _OF_SEVERAL and kinds[:1] == [_NUMBERS]:
+            return _NUMBER if kinds[1:] in ([], [_NUMBER]) else None
+        if name in _OF_ONE or (name in _OF_SEVERAL and len(kinds) > 1):
+            return _NUMBER if kinds[:1] == [_NUMBER] and set(kinds) == {_NUMBER} else None
+        return None
+
+    def _of_name(self, name: str) -> str | None:
+        """What a variable holds; one that is given itself again is what it is given besides."""
+        if name in self._open:
+            return _NUMBER
+        given = self.values.get(name, [])
+        if given and all(isinstance(one, ast.List) and not one.elts for one in given):
+            return _NUMBERS if self._is_one_for_each(name) else None
+        self._open.add(name)
+        kinds = {self.kind(one) for one in given}
+        self._open.discard(name)
+        return kinds.pop() if len(kinds) == 1 else None
+
+    def _is_one_for_each(self, name: str) -> bool:
+        """Whether a list is only appended to, once in each round of a loop over the completions."""
+        loops = [node for node in self.nodes if isinstance(node, ast.For) and _is_of_completions(node)]
+        appended = [call for loop in loops for call in ast.walk(loop) if _is_append(call, name)]
+        used = [n for n in self.nodes if isinstance(n, ast.Attribute) and _is_name(n.value, name)]
+        return bool(appended) and len(used) == len(appended)
+
+
+def _is_of_completions(loop: ast.For | ast.comprehension) -> bool:
+    """Whether a loop goes through the completions, alone or beside other columns."""
+    over = loop.iter
+    if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id in ("zip", "enumerate"):
+        return any(_is_completions(one) for one in over.args)
+    return _is_completions(over)
+
+
+def _is_completions(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name) and value.id in _COMPLETIONS
+
+
+def _is_name(value: ast.expr, name: str) -> bool:
+    return isinstance(value, ast.Name) and value.id == name
+
+
+def _is_append(node: ast.AST, name: str) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="append"), args=[one]):
+            return _is_name(node.func.value, name) and not isinstance(one, ast.List | ast.ListComp)  # type: ignore[attr-defined]
+    return False

@@ -1,0 +1,59 @@
+"""The files beside a reward file that it imports, and that must travel with it. Nothing is run."""
+
+import ast
+import os
+import sys
+from collections.abc import Iterator
+
+from grpo_recipes.user_files.local_files import source_tree
+
+MOST_FILES = 32
+
+
+def imported_beside(path: str) -> dict[str, str]:
+    """File name -> absolute path of every module beside a reward file that it or one of them imports.
+
+    A module of Python's own library is never the file beside. Raises OSError, SyntaxError or ValueError, which name the
+    file, for what is no Python source and for what cannot travel: a package, a relative import, too many files.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    found: dict[str, str] = {}
+    waiting = [os.path.basename(path)]
+    while waiting:
+        file = waiting.pop()
+        for module in _modules(_tree(os.path.join(folder, file), file), file):
+            name = f"{module}.py"
+            beside = os.path.join(folder, name)
+            if os.path.isfile(os.path.join(folder, module, "__init__.py")):
+                raise ValueError(f"{file} imports the package {module} beside it, and only single files travel")
+            if name not in found and os.path.exists(beside):
+                found[name] = beside
+                waiting.append(name)
+        if len(found) > MOST_FILES:
+            raise ValueError(f"{os.path.basename(path)} imports more than {MOST_FILES} files beside it")
+    return dict(sorted(found.items()))
+
+
+def _tree(path: str, file: str) -> ast.Module:
+    try:
+        return source_tree(path)
+    except SyntaxError as error:
+        raise ValueError(f"{file}:{error.lineno}: {error.msg}") from None
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+
+
+def _modules(tree: ast.Module, file: str) -> Iterator[str]:
+    """The first parts of the modules that a file imports, wherever in it, in the order of the file."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                raise ValueError(f"{file}:{node.lineno}: a relative import, and a reward file is in no package")
+            names = [node.module or ""]
+        for name in names:
+            first = name.partition(".")[0]
+            if first not in sys.stdlib_module_names:
+                yield first

@@ -1,0 +1,91 @@
+"""The rewards of the plan as TRL takes them: functions with the plan's names, or model ids."""
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from grpo_recipes.contract.plan import Reward
+from grpo_recipes.worker.callbacks.answered import Answered
+from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker.user_code.contained import contained
+from grpo_recipes.worker.user_code.user_modules import checked_sources, user_module
+
+RewardFunction = Callable[..., Any]
+# Gets the name of a reward, its answer, and what it was called with; what it raises ends the call.
+Judge = Callable[[str, Any, Mapping[str, Any]], None]
+
+
+def check_reward_files(rewards: tuple[Reward, ...], user: Path) -> None:
+    """Raises Stopped if a user's reward file is missing or not the planned one; runs none of them."""
+    for reward in rewards:
+        if reward.kind == "python":
+            checked_sources(reward, user)
+
+
+def load_rewards(rewards: tuple[Reward, ...], user: Path, judge: Judge | None = None) -> list[RewardFunction | str]:
+    """The reward functions in the order of the plan; a reward model stays the string that TRL loads it by."""
+    answered = Answered([] if any(reward.kind == "model" for reward in rewards) else [each.name for each in rewards])
+    return [
+        reward.target if reward.kind == "model" else _bound(reward, _function(reward, user), answered, judge)
+        for reward in rewards
+    ]
+
+
+def _function(reward: Reward, user: Path) -> RewardFunction:
+    if reward.kind == "shipped":
+        return _member(importlib.import_module(f"grpo_recipes.rewards.{reward.target}"), reward.target, reward)
+    if reward.kind == "python":
+        with contained(reward.name):
+            module = user_module(checked_sources(reward, user))
+        return _member(module, reward.target.rpartition(":")[2], reward)
+    raise Stopped(f"reward {reward.name}: kind {reward.kind!r} is none of shipped, python, model")
+
+
+def _member(module: ModuleType, name: str, reward: Reward) -> RewardFunction:
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise Stopped(f"reward {reward.name}: {module.__file__} has no function {name}")
+    found: RewardFunction = function
+    return found
+
+
+def _bound(
+    reward: Reward,
+    function: RewardFunction,
+    answered: Answered,
+    judge: Judge | None,
+) -> RewardFunction:
+    """The function with the plan's keywords and name.
+
+    Not functools.partial: TRL names metrics by what is inside a partial, and a column of the data would win
+    over a bound keyword.
+    """
+
+    def looked_at(found: Any, given: Mapping[str, Any]) -> Any:
+        if judge is not None:
+            judge(reward.name, found, given)
+        answered.look(reward.name, found)
+        return found
+
+    if inspect.iscoroutinefunction(function):
+
+        async def asynchronous(**given: Any) -> Any:
+            with contained(reward.name):
+                found = await function(**{**given, **reward.kwargs})
+            return looked_at(found, given)
+
+        bound: RewardFunction = asynchronous
+    else:
+
+        def synchronous(**given: Any) -> Any:
+            with contained(reward.name):
+                found = function(**{**given, **reward.kwargs})
+            return looked_at(found, given)
+
+        bound = synchronous
+    bound.__name__ = reward.name
+    bound.answered = answered  # type: ignore[attr-defined]
+    return bound
