@@ -4,21 +4,26 @@ loss_type bnpo divides by the tokens of the micro-batch, and top_entropy_quantil
 tokens of the micro-batch. With accumulation, or with bnpo in several processes, the same recipe gives another gradient
 on another machine (measured: up to a fifth), and one that differs between releases, since they fill micro-batches in
 different orders. So both are refused beyond one process and one accumulation step, unless `training.cut` makes the
-cut a part of the experiment. With `per_device_train_batch_size: auto` one process takes all completions of a step at
-once, also where the target knows no dapo, which bnpo is then.
+cut a part of the experiment. From trl 0.23 on the threshold is taken over the micro-batches of all processes, so that
+any number of them gives the gradient of one, without accumulation; trl 0.21 and 0.22 gather entropies of different
+numbers, which hangs. With `per_device_train_batch_size: auto` all completions of a step are taken at once where that
+helps, in one process also where the target knows no dapo, which bnpo is then.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.cut import LOSS, MICRO_BATCH, WHOLE, depends_on_the_cut, has_cut
+from grpo_recipes.rules._shared.cut import LOSS, MICRO_BATCH, QUANTILE, WHOLE, depends_on_the_cut, has_cut
 from grpo_recipes.settings import Setting
 
 ID = "LOS001"
 OWNS = ("batch.in_one_piece",)
 ORDER = 6
 ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
+# Releases whose threshold of entropies is that of all processes.
+GATHERED = ">=0.23"
 
 
 def _knows_dapo(context: Context) -> bool:
@@ -29,10 +34,18 @@ def _knows_dapo(context: Context) -> bool:
     return known is None or "dapo" in known
 
 
+def _pieces_of(context: Context, key: str | None) -> int:
+    """Over how many processes a step is cut, each with a result of its own."""
+    version = context.stack.version("trl")
+    if key == QUANTILE and version is not None and is_within(version, GATHERED):
+        return 1
+    return context.whole("world.num_processes")
+
+
 def decide(context: Context) -> Iterator[Setting]:
-    if context.value("world.num_processes") != 1 or has_cut(context):
-        return
     key = depends_on_the_cut(context)
+    if _pieces_of(context, key) != 1 or has_cut(context):
+        return
     if key is not None:
         why = f"{key.partition('.')[2]} {context.value(key)} depends on the micro-batch, so it is the whole batch"
         yield decided(OWNS[0], True, ID, why, context.settings)
@@ -44,7 +57,7 @@ def decide(context: Context) -> Iterator[Setting]:
 def check(context: Context) -> Iterator[Finding]:
     key = depends_on_the_cut(context)
     processes, accumulation = context.whole("world.num_processes"), context.whole(ACCUMULATION)
-    if key is None or has_cut(context) or processes * accumulation == 1:
+    if key is None or has_cut(context) or _pieces_of(context, key) * accumulation == 1:
         return
     name, value, size = key.partition(".")[2], context.value(key), context.whole(MICRO_BATCH)
     cut = {"processes": processes, "per_device_train_batch_size": size}
