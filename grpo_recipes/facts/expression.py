@@ -16,7 +16,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from grpo_recipes.facts.classified import ClassifiedField, holds
+from grpo_recipes.facts.classified import ClassifiedField, classified_fields, holds, matters
 from grpo_recipes.facts.released.shipped import releases_with_facts, shipped_facts, table
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.facts.source.field import Field
@@ -166,9 +166,12 @@ def releases_that_express(
 ) -> tuple[str, list[str]]:
     """The package that decides, trl or transformers, and its releases that can express the value, oldest first.
 
-    The other package keeps its version.
+    The other package keeps its version. A release that a shim puts right for the field can express it; one that lacks
+    a field without which this one does nothing cannot.
     """
     package = _spans(field.name)[0]
+    repaired = {**values, "shims": (*(values.get("shims") or ()), *_shims(field))}  # type: ignore[misc]
+    meant = {field.name: (field, value), **_needed(field, values)}
     other = next(one for one in PACKAGES if one != package)
     kept = shipped_facts(other, target.versions.get(other) or "")
     kept_fields = {} if kept is None else kept.owners[PACKAGES[other]].fields
@@ -177,9 +180,24 @@ def releases_that_express(
         facts = shipped_facts(package, release)
         fields = {} if facts is None else facts.owners[PACKAGES[package]].fields
         candidate = Target({**target.versions, package: release}, {**kept_fields, **fields})
-        if not isinstance(expression(field, value, values, candidate), Refused):
+        said = (expression(one, written, repaired, candidate) for one, written in meant.values())
+        if not any(isinstance(one, Refused) for one in said):
             releases.append(release)
     return package, releases
+
+
+def _shims(field: ClassifiedField) -> list[str]:
+    """The shims that put the field right on some release."""
+    told = [str(row["shim"]) for row in field.expressed if "shim" in row]
+    conditions = [condition for row in field.expressed for condition in row.get("when", ())]
+    return told + [str(operand) for name, operator, operand in conditions if (name, operator) == ("shims", "contains")]
+
+
+def _needed(field: ClassifiedField, values: Mapping[str, object]) -> dict[str, tuple[ClassifiedField, object]]:
+    """The fields that this one belongs to, with their values; none where it changes nothing."""
+    known = classified_fields()
+    names = [name for name, _, _ in field.when if name in known] if matters(field, values) else []
+    return {name: (known[name], values[name]) for name in names if name != field.name and name in values}
 
 
 def spans_of(releases: Iterable[str], known: Iterable[str]) -> list[tuple[str, str]]:
