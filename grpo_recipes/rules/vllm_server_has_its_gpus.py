@@ -23,9 +23,11 @@ def check(context: Context) -> Iterator[Finding]:
     if not starts_server(context) or not gpus:
         return
     yield from _too_many(context, gpus) if has_server_node(context) else _none_left(context, gpus)
-    heads = (model_config(context) or {}).get("num_attention_heads")
+    config = model_config(context) or {}
+    heads, shared = config.get("num_attention_heads"), config.get("num_key_value_heads")
     if isinstance(heads, int) and heads > 0 and heads % gpus:
-        better = next(number for number in range(gpus, 0, -1) if heads % number == 0)
+        shared = shared if isinstance(shared, int) and shared > 0 else heads
+        better = next(number for number in range(gpus, 0, -1) if heads % number == 0 and _can_share(shared, number))
         yield context.finding(
             ID,
             f"the vLLM server's {gpus} GPUs cannot share {heads} attention heads",
@@ -34,6 +36,11 @@ def check(context: Context) -> Iterator[Finding]:
             fix=f"vllm_server.gpus: {better}",
             patch=[Patch(("vllm_server", "gpus"), better)],
         )
+
+
+def _can_share(heads: int, gpus: int) -> bool:
+    """Whether vLLM can spread so many heads of keys and values: several on each GPU, or one on several."""
+    return heads % gpus == 0 or gpus % heads == 0
 
 
 def _too_many(context: Context, gpus: int) -> Iterator[Finding]:
