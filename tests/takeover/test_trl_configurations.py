@@ -310,6 +310,14 @@ def test_the_device_of_vllm_stays_where_the_release_reads_it(
     assert row(one, "vllm_device").fate == ("mapped" if device else "emulated")
 
 
+def test_the_default_of_a_field_that_went_is_not_written(tmp_path: Path) -> None:
+    """Open-r1 says `vllm_device: auto` in its configurations, which trl 0.18 and later take for an unknown field."""
+    one = taken(tmp_path, as_yaml(use_vllm=True, vllm_device="auto", vllm_dtype="auto"), "trl==0.15.2")
+    assert recipe_of(one)["trl"].get("vllm_device") is None
+    assert recipe_of(one)["trl"]["vllm_dtype"] == "auto"
+    assert row(one, "vllm_device").fate == "mapped"
+
+
 def test_fields_that_the_release_lacks_are_not_written(tmp_path: Path) -> None:
     keys = as_yaml(use_vllm=True, vllm_mode="colocate", steps_per_generation=8)
     recipe = recipe_of(one := taken(tmp_path, keys, "trl==0.17.0"))

@@ -232,10 +232,15 @@ def _use_cpu(situation: Situation, name: str) -> None:
 
 
 def _of_the_first_vllm(situation: Situation, name: str) -> None:
-    """A field of the vLLM that trl before 0.16 runs in the first process; later ones do not read it."""
+    """A field of the vLLM that trl before 0.16 runs in the first process; later ones do not read it, and lose it.
+
+    So the value of its own default is not written, which every release would have to refuse from 0.18 on. The dtype is:
+    where nothing is said, grpo-run has vLLM compute as the trainer does.
+    """
     given = situation.given
     is_read = situation.release.is_in({"trl": "<0.16"}) and situation.value("use_vllm") in (True, "true")
-    if is_read and given.values[name] is not None:
+    is_default = given.values[name] in (None, *table_of("answers")["trl"][name]["unless"])
+    if is_read and given.values[name] is not None and (name == "vllm_dtype" or not is_default):
         given.mapped(name, f"trl.{name}", given.values[name])
     else:
         take_field(situation, name)
