@@ -35,6 +35,11 @@ class Release:
         return f"trl {self.trl} and transformers {self.transformers}"
 
     @property
+    def is_declared(self) -> bool:
+        """Whether the author's release was named, and not found by his keys."""
+        return self.how.startswith("--written-for")
+
+    @property
     def target(self) -> Target:
         """What values are expressed on."""
         return Target({"trl": self.trl, "transformers": self.transformers}, self.fields)

@@ -310,6 +310,18 @@ def test_the_device_of_vllm_stays_where_the_release_reads_it(
     assert row(one, "vllm_device").fate == ("mapped" if device else "emulated")
 
 
+@pytest.mark.parametrize(
+    ("release", "fate"),
+    [("trl==0.23.1", "mapped"), ("trl==0.25.1", "refused"), ("trl==0.27.2", "emulated"), (None, "refused")],
+    ids=["it cuts", "it cuts otherwise", "it reads it nowhere", "whichever it was"],
+)
+def test_a_length_that_cuts_no_prompt_is_no_length(release: str | None, fate: str, tmp_path: Path) -> None:
+    one = taken(tmp_path, as_yaml(max_prompt_length=256), release)
+    assert row(one, "max_prompt_length").fate == fate
+    if fate == "emulated":
+        assert one.is_complete and "max_prompt_length" not in recipe_of(one).get("generation", {})
+
+
 def test_the_default_of_a_field_that_went_is_not_written(tmp_path: Path) -> None:
     """Open-r1 says `vllm_device: auto` in its configurations, which trl 0.18 and later take for an unknown field."""
     one = taken(tmp_path, as_yaml(use_vllm=True, vllm_device="auto", vllm_dtype="auto"), "trl==0.15.2")

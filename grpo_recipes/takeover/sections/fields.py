@@ -246,6 +246,15 @@ def _of_the_first_vllm(situation: Situation, name: str) -> None:
         take_field(situation, name)
 
 
+def _max_prompt_length(situation: Situation, name: str) -> None:
+    """The length that trl 0.26 and 0.27 have in GRPOConfig alone: their trainer cuts no prompt."""
+    release, given = situation.release, situation.given
+    if release.is_declared and release.is_in({"trl": ">=0.26,<0.28"}) and given.values[name] is not None:
+        given.emulated(name, None, None, f"trl {release.trl} reads it nowhere: no prompt is cut, and none is here")
+    else:
+        take_field(situation, name)
+
+
 SPECIAL: dict[str, Callable[[Situation, str], None]] = {
     "max_steps": _max_steps,
     "warmup_ratio": _warmup_ratio,
@@ -260,6 +269,7 @@ SPECIAL: dict[str, Callable[[Situation, str], None]] = {
     "use_liger_loss": _liger,
     "vllm_max_model_len": _vllm_length,
     "vllm_mode": _vllm_mode,
+    "max_prompt_length": _max_prompt_length,
     "vllm_device": _of_the_first_vllm,
     "vllm_dtype": _of_the_first_vllm,
     "vllm_enable_prefix_caching": _of_the_first_vllm,
