@@ -20,6 +20,7 @@ class BrokenPair:
     packages: name -> specifier, or "absent"; all must hold. without_gpus: it holds only where there is no GPU.
     when: conditions on a recipe's settings, () where no recipe works; a key without a dot is a section, true or false.
     works: alternatives, each the packages to change, nearest first. write: recipe keys whose values avoid it.
+    instead: what the author can write that only he can choose, in words; "" where there is nothing.
     """
 
     packages: Mapping[str, str]
@@ -30,6 +31,7 @@ class BrokenPair:
     works: tuple[Mapping[str, str], ...]
     when: tuple[Condition, ...]
     write: Mapping[str, object]
+    instead: str = ""
 
     def holds(self, stack: Stack) -> bool:
         """Whether the stack is this combination; False where one of its versions is not known."""
@@ -52,7 +54,7 @@ class BrokenPair:
         """What to write, install or change, nearest first, as text to paste."""
         write = [f"{key.rpartition('.')[2]}: {str(value).lower()}" for key, value in self.write.items()]
         missing = [f"pip install {name}" for name, window in self.packages.items() if window == ABSENT]
-        return either([*write, *missing], self.works)
+        return either([*([self.instead] if self.instead else []), *write, *missing], self.works)
 
 
 @functools.cache
@@ -68,6 +70,7 @@ def broken_pairs() -> tuple[BrokenPair, ...]:
             works=tuple(row["works"]),
             when=tuple((key, operator, operand) for key, operator, operand in row.get("when", ())),
             write=row.get("write", {}),
+            instead=row.get("instead", ""),
         )
         for row in table(TABLE)["pairs"]
     )
