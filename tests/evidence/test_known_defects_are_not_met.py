@@ -2,6 +2,7 @@
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from library import Library
@@ -29,3 +30,17 @@ def test_deepspeed_has_not_the_method_that_the_oldest_trl_calls() -> None:
     source = Path(spec.origin).with_name("runtime") / "zero" / "parameter_offload.py"
     assert "_register_hooks_recursively" not in source.read_text()
     assert "def _register_deepspeed_module" in source.read_text()
+
+
+def test_tokenizers_have_not_the_attribute_that_older_vllm_asks_for() -> None:
+    from transformers import PreTrainedTokenizerFast
+
+    assert hasattr(PreTrainedTokenizerFast(tokenizer_object=_tokenizer()), "all_special_tokens")
+    with pytest.raises(AttributeError, match="all_special_tokens_extended"):
+        _ = PreTrainedTokenizerFast(tokenizer_object=_tokenizer()).all_special_tokens_extended
+
+
+def _tokenizer() -> Any:
+    from tokenizers import Tokenizer, models
+
+    return Tokenizer(models.WordLevel({"<unk>": 0}, unk_token="<unk>"))
