@@ -9,6 +9,7 @@ from grpo_recipes.facts.released.requirements import Conflict, declared_conflict
 from grpo_recipes.stack.stack import Stack
 
 DECLARED_CONFLICT = "STK012"
+WITH_VLLM = (("GRPOConfig.use_vllm", "==", True),)
 TESTED = "an environment of its own with grpo-recipes[train], whose releases were tested together"
 
 
@@ -44,7 +45,13 @@ def _conflict(conflict: Conflict, alone: Mapping[str, str | None], together: Map
 
 def _is_whole(stack: Stack) -> bool:
     """Whether nothing of the stack is known not to go together."""
-    return not declared_conflicts(stack) and not any(pair.holds(stack) for pair in broken_pairs() if not pair.when)
+    return not declared_conflicts(stack) and not _fails(stack)
+
+
+def _fails(stack: Stack) -> bool:
+    """Whether packages of the stack are known to fail together for every recipe that uses them."""
+    pairs = (pair for pair in broken_pairs() if not pair.when or ("vllm" in pair.packages and pair.when == WITH_VLLM))
+    return any(pair.holds(stack) for pair in pairs)
 
 
 def _alone(stack: Stack, package: str) -> str | None:
@@ -64,6 +71,7 @@ def _together(stack: Stack) -> Mapping[str, str]:
             for package in _packages(conflicts)
             if package not in changes
             for place, (version, other) in enumerate(_nearest_first(stack, package))
+            if not _fails(other)
         ]
         least = min(others, key=lambda one: one[:2], default=None)
         if least is None or least[0] >= len(conflicts):
