@@ -142,3 +142,20 @@ def test_validating_a_recipe_imports_nothing_heavy() -> None:
 
 def test_the_heavy_packages_are_looked_for_by_their_module_names() -> None:
     assert _heavy_after("import types; sys.modules['torch'] = types.ModuleType('torch')") == "torch"
+
+
+def test_the_contract_needs_nothing_but_the_standard_library() -> None:
+    foreign = {
+        f"{_module(path)} imports {name}"
+        for path in sorted((PACKAGE / "contract").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+        if name.partition(".")[0] not in sys.stdlib_module_names and not name.startswith("grpo_recipes.contract.")
+    }
+    assert foreign == set()

@@ -323,13 +323,3 @@ class Plan:
 def to_json(plan: Plan) -> str:
     """The text of plan.json: keys in the order of the classes, two spaces, a final newline."""
     return json.dumps(dataclasses.asdict(plan), indent=2, ensure_ascii=False) + "\n"
-
-
-def from_json(text: str) -> Plan:
-    """The plan that `to_json` wrote. Raises ValueError for anything else."""
-    from pydantic import TypeAdapter  # reading a plan is rare, writing one needs no pydantic
-
-    plan = TypeAdapter(Plan).validate_json(text)
-    if plan.plan != PLAN_FORMAT:
-        raise ValueError(f"plan format {plan.plan}, this grpo-run reads {PLAN_FORMAT}")
-    return plan

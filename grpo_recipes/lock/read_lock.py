@@ -4,7 +4,8 @@ import os
 from dataclasses import dataclass
 
 from grpo_recipes.contract.files.regular_file import read_text
-from grpo_recipes.contract.plan import Plan, from_json
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.read_plan import from_json
 from grpo_recipes.errors import Refusal
 from grpo_recipes.record.run_record import RunRecord, read_record
 from grpo_recipes.stack.stack import from_json_value
@@ -56,7 +57,7 @@ def read_lock(place: str) -> Lock:
         ) from None
     except (ValueError, RecursionError) as error:
         raise Refusal(
-            f"{path} is no plan of this release\n  = because: {_reason(error)}\n  = fix: {_fix(path)}"
+            f"{path} is no plan of this release\n  = because: {str(error).splitlines()[0]}\n  = fix: {_fix(path)}"
         ) from None
     folder = os.path.dirname(os.path.abspath(path))
     is_run_folder = os.path.isfile(os.path.join(folder, "launch.sh"))
@@ -68,16 +69,3 @@ def _fix(path: str) -> str:
     recipe = os.path.join(os.path.dirname(path), "recipe.yaml")
     anew = f", or plan again: grpo-run {recipe} --out FOLDER" if os.path.isfile(recipe) else ""
     return f"bring it back from a copy{anew}"
-
-
-def _reason(error: Exception) -> str:
-    """One line for what is wrong; of several mistakes the first."""
-    from pydantic import ValidationError
-
-    if not isinstance(error, ValidationError):
-        return str(error).splitlines()[0]
-    found = error.errors(include_input=False, include_context=False, include_url=False)
-    first, count = found[0], error.error_count()
-    more = f", and {count - 1} more of the kind" if count > 1 else ""
-    where = ".".join(map(str, first["loc"]))
-    return f"{where + ': ' if where else ''}{first['msg'][:1].lower()}{first['msg'][1:]}{more}"

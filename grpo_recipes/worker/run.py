@@ -8,6 +8,7 @@ from pathlib import Path
 
 from grpo_recipes.contract.files.folder_lock import TRAINING
 from grpo_recipes.contract.integrity.checkpoints import lost_checkpoint
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.processes import die_with_parent, launcher_is_gone
 from grpo_recipes.contract.secrets.redact import hide_secrets
 from grpo_recipes.contract.standard_streams import make_steady
@@ -15,7 +16,7 @@ from grpo_recipes.contract.surroundings import settle
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.checkpoints.checkpoint import remove_leftovers
 from grpo_recipes.worker.checkpoints.resuming import checkpoint_to_resume, why_unsigned
-from grpo_recipes.worker.planned import Plan, read_plan, stop_at_changed_plan
+from grpo_recipes.worker.planned import read_plan, stop_at_changed_plan
 from grpo_recipes.worker.quiet import quiet_libraries
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.serving.other_machine import loss_of_server, wait_for_server

@@ -8,6 +8,7 @@ from typing import Any
 from accelerate.utils import gather_object
 
 from grpo_recipes.contract.integrity.checkpoints import step_of
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.callbacks.evaluation_callback import EvaluationCallback
 from grpo_recipes.worker.callbacks.guard_callback import GuardCallback
 from grpo_recipes.worker.callbacks.metrics import MetricsLog
@@ -25,7 +26,7 @@ from grpo_recipes.worker.completions.ended import EndedShares
 from grpo_recipes.worker.completions.redacted_completions import redact_completions
 from grpo_recipes.worker.data.chat_template import stop_at_endless_template
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
-from grpo_recipes.worker.planned import Plan, extended_model_folder
+from grpo_recipes.worker.planned import extended_model_folder
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.serving.address import check_other_server
 from grpo_recipes.worker.shims.catalog import apply_before_trainer, apply_on_trainer

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.contract.plan import from_json
+from grpo_recipes.contract.read_plan import from_json
 
 RECIPE = str(Path(__file__).parents[2] / "recipes" / "quickstart.yaml")
 STACK = "python==3.11,torch==2.13.0,trl==1.16.0,transformers==5.17.0,peft==0.21.2,accelerate==1.15.0,datasets==5.2.0"

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from grpo_recipes.contract.plan import Slurm, World, from_json, to_json
+from grpo_recipes.contract.plan import Slurm, World, to_json
+from grpo_recipes.contract.read_plan import from_json
 
 RECIPE = str(Path(__file__).parents[2] / "recipes" / "quickstart.yaml")
 TWO = ["--set", "launch.num_nodes=2", "--set", "launch.gpus_per_node=0"]

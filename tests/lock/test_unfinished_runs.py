@@ -81,7 +81,7 @@ def test_resuming_asks_for_the_code_as_a_run_does(
     ("content", "because"),
     [
         (None, "No such file or directory"),
-        ("{}", "= because: plan: field required, and "),
+        ("{}", "= because: it has plan format None, "),
         ("[" * 100_000, "no plan of this release"),
         ('{"plan": 1', "no plan of this release"),
     ],

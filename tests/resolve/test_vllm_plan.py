@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from small_recipe import resolved
 
-from grpo_recipes.contract.plan import Evaluation, Plan, from_json, to_json
+from grpo_recipes.contract.plan import Evaluation, Plan, to_json
+from grpo_recipes.contract.read_plan import from_json
 from grpo_recipes.resolve.resolve import plan_of
 
 WITH_VLLM = "trl==1.16.0,transformers==5.17.0,peft==0.21.2,vllm==0.31.0,gpus=2xH100-80GB"

@@ -196,7 +196,8 @@ def test_an_experiment_that_was_changed_is_refused_and_named(
 
 
 def test_what_is_told_and_where_things_lie_may_change(run: Callable[..., Path]) -> None:
-    settings = [{"key": "GRPOConfig.logging_steps", "kind": "bookkeeping"}]
+    told = {"value": 1, "origin": "format 1", "why": "", "recipe_key": ""}
+    settings = [{"key": "GRPOConfig.logging_steps", "kind": "bookkeeping", **told}]
     folder = run(settings=settings)
     checkpoint(folder / "checkpoints", 6, values=json.loads(json.dumps(experiment(folder))))
     edited(folder, "arguments", "GRPOConfig", "logging_steps", value=10)

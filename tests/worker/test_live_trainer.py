@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from worker_runs import LORA, Changes, lora_numbers
 
-from grpo_recipes.worker.planned import Plan, read_plan
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker.planned import read_plan
 
 pytestmark = pytest.mark.stack
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from worker_runs import plan_of
 
-from grpo_recipes.contract.plan import Arguments, Data, Evaluation, Expect, Guards, Model, Tokenizer, World
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract import read_plan
+from grpo_recipes.contract.plan import Expect, Plan, World
 from grpo_recipes.worker.proofs import (
     catalog,
     devices_are_planned,
@@ -40,22 +40,11 @@ def planned(mode: str = "lora", device: str = "cpu", strategy: str = "single", *
     """A plan of one process."""
     content = plan_of(Path("/model"), Path("/rows"), mode, arguments=grpo)
     world = World("local", 1, 1, device, strategy)  # type: ignore[arg-type]
-    evaluation: Evaluation | None = None
-    return Plan(
+    return replace(
+        read_plan.plan_of(content),
         world=world,
-        arguments=Arguments(**content["arguments"]),
-        model=Model("folder", "/model"),
-        tokenizer=Tokenizer(),
-        data=Data(**content["data"]),
         rewards=(),
-        evaluation=evaluation,
-        guards=Guards(**content["guards"]),
-        shims={},
         expect=Expect(1, 0, "full" if mode == "full" else "lora", None, {}, adapter_dtype="float32"),
-        smoke=False,
-        vllm=None,
-        verified={},
-        accept_drift=False,
     )
 
 

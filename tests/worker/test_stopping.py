@@ -124,7 +124,7 @@ def test_a_plan_that_lacks_a_key_stops_the_worker(stub_plan: Changes, make_run: 
     exit_code, output = train(folder)
 
     assert exit_code == 3
-    assert "plan.json lacks expect.world_size, expect.trainable" in output
+    assert "  = because: it lacks expect.world_size, expect.trainable" in output
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", json.dumps({"plan": 2})], ids=["empty", "list", "torn", "format 2"])

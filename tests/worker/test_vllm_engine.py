@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from test_proof_statements import planned
 
-from grpo_recipes.contract.plan import Model, Vllm
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Model, Plan, Vllm
 
 pytestmark = pytest.mark.stack
 

@@ -16,9 +16,9 @@ from grpo_recipes.contract.integrity.digests import digests_of, sizes_in
 from grpo_recipes.contract.integrity.manifest import MANIFEST, as_json
 from grpo_recipes.contract.integrity.seal import opened, sealed
 from grpo_recipes.contract.integrity.user_key import Key
-from grpo_recipes.contract.plan import CODE_OF, Data
+from grpo_recipes.contract.plan import CODE_OF, Data, Plan
 from grpo_recipes.user_files.model_code import code_files
-from grpo_recipes.worker.planned import Plan, read_plan
+from grpo_recipes.worker.planned import read_plan
 from grpo_recipes.worker.stopped import Stopped
 
 pytestmark = pytest.mark.stack

@@ -11,11 +11,11 @@ from transformers import TrainerCallback
 
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import make_folder, read_bytes, write_whole
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact_value
 from grpo_recipes.worker.callbacks.metrics import MetricsLog
 from grpo_recipes.worker.callbacks.stop_callback import StopCallback
 from grpo_recipes.worker.completions.evaluation import Judged, changes, evaluate, summary
-from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.record import Record
 
 EVALUATION = "evaluation"

@@ -10,12 +10,12 @@ from typing import Any
 from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.callbacks.guard_lines import Lines, groups_per_step
 from grpo_recipes.worker.callbacks.metrics import MetricsLog
 from grpo_recipes.worker.guards import catalog, no_movement, no_progress, not_finite
 from grpo_recipes.worker.guards.alarm import Alarm, one_line, refusal
 from grpo_recipes.worker.guards.catalog import Training, of_lines
-from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.stopped import EXIT_STOPPED, Stopped
 from grpo_recipes.worker.survival.looked_on import LookedOn

@@ -5,8 +5,8 @@ from typing import Any
 from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.callbacks.witness import Witness, peak_memory
-from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.proofs import weights_move
 from grpo_recipes.worker.proofs.catalog import first_step
 from grpo_recipes.worker.proofs.gradient_reaches_every_tensor import without_graph

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from transformers.pytorch_utils import Conv1D
 
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.completions.ends import ends_of
 from grpo_recipes.worker.library import micro_batches_per_generation
-from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, completion
 from grpo_recipes.worker.trainer.trained_tensors import owners
 

@@ -7,9 +7,9 @@ from grpo_recipes.contract.integrity.manifest import WITHOUT_DIGESTS, Manifest
 from grpo_recipes.contract.integrity.pickled import strange_pickles
 from grpo_recipes.contract.integrity.seal import SOMEBODY_ELSE
 from grpo_recipes.contract.integrity.user_key import NoKey, allowed_digests, user_key
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.checkpoints.manifest import installed
 from grpo_recipes.worker.checkpoints.same_run import changed, experiment
-from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.stopped import Stopped
 
 _SHOWN = 6

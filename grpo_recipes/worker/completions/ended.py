@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.callbacks.inputs import watch_inputs
 from grpo_recipes.worker.completions.ends import Ends, end_tokens, ends_of
-from grpo_recipes.worker.planned import Plan
 
 STOP, EOS, LENGTH = "stop", "eos", "length"
 AFTER = "completions/with_tokens_after_end"

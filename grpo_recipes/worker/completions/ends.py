@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import StoppingCriteria, StoppingCriteriaList
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 
 # A window that begins inside a character of several bytes still has a whole stop text.
 MARGIN_TOKENS = 4

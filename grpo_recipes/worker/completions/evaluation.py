@@ -7,10 +7,10 @@ from typing import Any
 
 from accelerate.utils import gather_object
 
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.completions.ends import ends_of
 from grpo_recipes.worker.completions.generation import answers, undisturbed
 from grpo_recipes.worker.completions.judging import judge
-from grpo_recipes.worker.planned import Plan
 
 RIGHT = 1.0
 SHOWN_EXAMPLES = 3

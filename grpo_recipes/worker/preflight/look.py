@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.contract.plan import Data
+from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.worker.data.dataset import loaded_rows, rendered_rows
-from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.preflight.calling import tried
 from grpo_recipes.worker.preflight.checks import rows_can_be_used
 from grpo_recipes.worker.preflight.completions import Trials, trials

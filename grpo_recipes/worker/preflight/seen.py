@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.preflight.fault import Fault
 from grpo_recipes.worker.preflight.options import Options
 from grpo_recipes.worker.preflight.reward_seen import RewardSeen

@@ -5,8 +5,8 @@ from typing import Any
 
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.data.bounded import TooMuch, bounded
-from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.preflight.checks import tokenizer_loads
 from grpo_recipes.worker.preflight.seen import Ends, Seen, chat_template_kwargs, is_conversational
 from grpo_recipes.worker.preflight.vocabulary import token_id

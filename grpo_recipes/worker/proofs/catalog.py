@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs import (
     devices_are_planned,
     gradient_reaches_every_tensor,

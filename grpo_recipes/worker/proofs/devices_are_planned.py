@@ -7,7 +7,7 @@ under ZeRO-3 and FSDP are compared by the kind of device alone.
 Source: trl 1.16.0 grpo_trainer.py (device_map), accelerate 1.15.0 accelerator.py prepare_model.
 """
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, holds
 from grpo_recipes.worker.proofs.seen import Seen
 

@@ -11,7 +11,7 @@ Source: trl issue 3150; transformers 5.23.0 trainer.py (logging_nan_inf_filter).
 
 import math
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, holds
 from grpo_recipes.worker.proofs.seen import Gradient, Seen
 

@@ -9,7 +9,7 @@ many, (B, C, V).
 Source: trl 1.16.0 trainer/utils.py add_fused_lm_head; measured on trl 0.14.0 to 1.16.0.
 """
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, holds
 from grpo_recipes.worker.proofs.seen import Forward, Seen
 

@@ -8,7 +8,7 @@ PADs at the end of a completion of the full length may be the model's own and ar
 Source: trl 1.16.0 grpo_trainer.py; measured on trl 0.21.0 and 1.16.0.
 """
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, holds
 from grpo_recipes.worker.proofs.seen import Completion, Completions, Seen
 

@@ -5,7 +5,7 @@ the optimizer's state, made in the first step, can still raise it.
 Source: getrusage(2), torch.cuda.max_memory_allocated.
 """
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, holds
 from grpo_recipes.worker.proofs.seen import Seen
 

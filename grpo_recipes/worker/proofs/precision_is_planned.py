@@ -7,7 +7,7 @@ own bf16 and fp16 give all tensors that dtype and keep float32 masters; it is on
 Source: trl 1.16.0 grpo_trainer.py, peft 0.21.2 cast_adapter_dtype, deepspeed 0.19.8 engine.py.
 """
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, holds
 from grpo_recipes.worker.proofs.seen import Seen
 

@@ -8,7 +8,7 @@ not do without: trl 0.14 and 0.15 hold it also at beta 0, releases up to 0.18 be
 Source: trl 0.14.0 to 1.16.0 grpo_trainer.py (ref_model).
 """
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.precision_is_planned import planned_dtypes
 from grpo_recipes.worker.proofs.proof import Proof, holds
 from grpo_recipes.worker.proofs.seen import Reference, Seen

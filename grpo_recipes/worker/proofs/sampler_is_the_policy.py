@@ -13,7 +13,7 @@ On real models in bfloat16 about 1e-2 is reported. A dtype that was not planned 
 before the first step compare it by name. A quantized policy has no bound.
 """
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, holds
 from grpo_recipes.worker.proofs.seen import Sampled, Seen
 

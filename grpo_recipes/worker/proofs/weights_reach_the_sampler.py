@@ -8,7 +8,7 @@ eighth and so on. A difference of half that way is a sampler that stayed behind,
 learning rate long before it has a size that any bound could know.
 """
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs import sampler_is_the_policy as first
 from grpo_recipes.worker.proofs.proof import Proof, holds
 from grpo_recipes.worker.proofs.seen import Sampled

@@ -6,7 +6,7 @@ The checks before the first step compare the same numbers; here they are seen at
 Source: accelerate 1.15.0 state.py, where a process without a backend believes itself the only one.
 """
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, holds
 from grpo_recipes.worker.proofs.seen import Seen
 

@@ -7,7 +7,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.worker.planned import Plan, model_path
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker.planned import model_path
 from grpo_recipes.worker.serving import answers
 from grpo_recipes.worker.serving.port import free_port
 from grpo_recipes.worker.stopped import Stopped

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.serving import answers
 from grpo_recipes.worker.serving.address import URL
 from grpo_recipes.worker.serving.notice import NOTICE_FILE, Notice, notice_in

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from grpo_recipes.contract import processes
 from grpo_recipes.contract.files.folder_lock import SERVING
-from grpo_recipes.contract.plan import VllmServer
+from grpo_recipes.contract.plan import Plan, VllmServer
 from grpo_recipes.contract.standard_streams import make_steady
 from grpo_recipes.worker.begin import begin
-from grpo_recipes.worker.planned import Plan, model_path, model_revision, read_plan
+from grpo_recipes.worker.planned import model_path, model_revision, read_plan
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.run import stop_at_checkpoints
 from grpo_recipes.worker.serving import answers, server

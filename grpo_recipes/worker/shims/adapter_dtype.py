@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:

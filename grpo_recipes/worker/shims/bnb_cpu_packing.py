@@ -10,7 +10,7 @@ Remove when: a packed Linear4bit gives the gradients of an unpacked one.
 
 from typing import Any
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:

@@ -7,7 +7,7 @@ Seen: transformers 4.48.3 to 4.52.4 with bitsandbytes 0.50.2, which needs no ext
 Remove when: these releases are no longer supported.
 """
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 
 
 def before_trainer(value: object, plan: Plan) -> None:

@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 import grpo_recipes.worker.shims as package
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.stopped import Stopped
 
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.completions.ends import Ends, ends_of, tokenizer_of
 from grpo_recipes.worker.library import stop_vllm_at
-from grpo_recipes.worker.planned import Plan
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:

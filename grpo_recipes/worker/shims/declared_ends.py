@@ -9,8 +9,8 @@ Remove when: trl below 1.14.2 is gone.
 
 from typing import Any
 
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.completions.ends import ends_of
-from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.shims.completion_ends import end_completions
 
 

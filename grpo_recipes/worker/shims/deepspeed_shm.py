@@ -7,7 +7,7 @@ Seen: deepspeed 0.19.8. Without the op the same collectives go through gloo, wit
 Remove when: deepspeed does not build the op unasked, or its lock does not outlive its process.
 """
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 
 
 def before_trainer(value: object, plan: Plan) -> None:

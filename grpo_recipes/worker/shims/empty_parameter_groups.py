@@ -9,7 +9,7 @@ Remove when: these releases are no longer supported; newer ones make the schedul
 
 from typing import Any
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:

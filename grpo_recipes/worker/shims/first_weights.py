@@ -8,7 +8,7 @@ Remove when: TRL 0.16 is no longer supported.
 
 from typing import Any
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:

@@ -11,7 +11,7 @@ Remove when: TRL before 0.22 is no longer supported.
 import functools
 from typing import Any
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:

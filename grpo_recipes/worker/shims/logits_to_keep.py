@@ -13,7 +13,7 @@ import inspect
 from types import MethodType
 from typing import Any
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 
 NEW, OLD = "logits_to_keep", "num_logits_to_keep"
 

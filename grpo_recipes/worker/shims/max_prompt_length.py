@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.stopped import Stopped
 
 METRIC = "prompts/clipped_ratio"

@@ -9,7 +9,7 @@ Remove when: these releases are no longer supported.
 
 from typing import Any
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 
 
 def before_trainer(value: object, plan: Plan) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils.data import Sampler
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:

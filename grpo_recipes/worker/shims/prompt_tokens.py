@@ -9,8 +9,8 @@ Remove when: these releases are no longer supported.
 
 from typing import Any
 
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.completions.ends import tokenizer_of
-from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.stopped import Stopped
 
 

@@ -11,7 +11,7 @@ import transformers
 from transformers import AutoConfig
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.stopped import Stopped
 from grpo_recipes.worker.trainer.model import trust_remote_code
 

@@ -11,7 +11,7 @@ import inspect
 from types import MethodType
 from typing import Any
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 
 
 class _Scoring:

@@ -9,8 +9,8 @@ Remove when: TRL below 0.19 is no longer supported.
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.library import vllm_client, vllm_engine
-from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.stopped import Stopped
 
 SHOWN = 60

@@ -10,7 +10,7 @@ Remove when: no deepspeed before 0.19.8 is supported.
 
 from typing import Any
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 
 
 def before_trainer(value: object, plan: Plan) -> None:

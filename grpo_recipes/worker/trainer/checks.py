@@ -7,7 +7,7 @@ from typing import Any
 
 from accelerate.utils import gather_object
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.stopped import Stopped
 from grpo_recipes.worker.trainer.check import Check
 from grpo_recipes.worker.trainer.lora_names import expected_trainable

@@ -8,8 +8,9 @@ from peft import LoraConfig
 from transformers import AutoProcessor, BitsAndBytesConfig, PrinterCallback, ProgressCallback
 from trl import GRPOConfig, GRPOTrainer
 
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.library import awaited
-from grpo_recipes.worker.planned import Plan, model_path, model_revision
+from grpo_recipes.worker.planned import model_path, model_revision
 from grpo_recipes.worker.serving.address import server_arguments
 from grpo_recipes.worker.trainer.seeds import seeded_adapter
 from grpo_recipes.worker.vllm.engine import planned_engine, seed_generations

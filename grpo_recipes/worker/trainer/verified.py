@@ -10,9 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.contract.plan import Model
+from grpo_recipes.contract.plan import Model, Plan
 from grpo_recipes.worker.checkpoints.digest import sha256_of
-from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.stopped import Stopped
 

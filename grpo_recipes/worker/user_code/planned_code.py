@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.contract.plan import CODE_OF
+from grpo_recipes.contract.plan import CODE_OF, Plan
 from grpo_recipes.worker.checkpoints.digest import sha256_of
-from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.stopped import Stopped
 
 

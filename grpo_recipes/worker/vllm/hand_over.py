@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from grpo_recipes.worker.planned import Plan
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs import weights_reach_the_sampler as reach
 from grpo_recipes.worker.proofs.proof import Proof
 from grpo_recipes.worker.proofs.sampler_is_the_policy import together

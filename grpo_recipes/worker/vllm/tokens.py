@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.completions.ends import end_tokens, tokenizer_of
 from grpo_recipes.worker.library import sampling_of_vllm, vllm_client, vllm_engine
-from grpo_recipes.worker.planned import Plan
 from grpo_recipes.worker.trainer.check import Check
 from grpo_recipes.worker.vllm.sampled import engine_dtype
 

@@ -1,0 +1,94 @@
+"""Reads plan.json: every key of the plan's classes, each of its type; grpo-run and the worker read it alike."""
+
+import dataclasses
+import types
+import typing
+from functools import cache
+from typing import Any, Literal, TypeVar, Union
+
+from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.plan import PLAN_FORMAT, Plan
+
+Section = TypeVar("Section")
+
+
+class NotAPlan(ValueError):
+    """What is not as `to_json` writes a plan, with the key."""
+
+
+def from_json(text: str) -> Plan:
+    """The plan that `to_json` wrote, of this or of an older release of the same format. Raises ValueError."""
+    return plan_of(parsed(text.encode("utf-8", "surrogatepass")), complete=False)
+
+
+def plan_of(content: object, *, complete: bool = True) -> Plan:
+    """The plan that a JSON text holds; keys that this release does not know are left out.
+
+    complete: whether every key must be there. Otherwise one that an older release did not write has its default.
+    Raises NotAPlan.
+    """
+    if not isinstance(content, dict) or content.get("plan") != PLAN_FORMAT:
+        told = content.get("plan") if isinstance(content, dict) else None
+        raise NotAPlan(f"it has plan format {told}, this grpo-run reads {PLAN_FORMAT}")
+    return _section(Plan, content, "", complete)
+
+
+@cache
+def _types(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _section(kind: type[Section], content: object, where: str, complete: bool) -> Section:
+    if not isinstance(content, dict):
+        raise NotAPlan(f"{where} is not a mapping")
+    missing = [
+        f"{where}.{field.name}".lstrip(".")
+        for field in dataclasses.fields(kind)  # type: ignore[arg-type]
+        if field.name not in content and (complete or not _has_default(field))
+    ]
+    if missing:
+        raise NotAPlan(f"it lacks {', '.join(missing)}")
+    kinds = _types(kind)  # type: ignore[arg-type]
+    return kind(
+        **{
+            name: _value(kinds[name], content[name], f"{where}.{name}".lstrip("."), complete)
+            for name in kinds
+            if name in content
+        }
+    )
+
+
+def _has_default(field: "dataclasses.Field[Any]") -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
+def _value(kind: Any, content: Any, where: str, complete: bool) -> Any:
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if kind is object:
+        return content
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return _section(kind, content, where, complete)
+    if origin is Literal and isinstance(content, str) and content in inner:
+        return content
+    if origin in (Union, types.UnionType):
+        return None if content is None and type(None) in inner else _one_of(inner, content, where, complete)
+    if origin is tuple and isinstance(content, list):
+        return tuple(_value(inner[0], one, f"{where}[{place}]", complete) for place, one in enumerate(content))
+    if origin is dict and isinstance(content, dict):
+        return {str(key): _value(inner[1], one, f"{where}.{key}", complete) for key, one in content.items()}
+    if kind is float and type(content) is int:
+        return float(content)
+    if isinstance(kind, type) and type(content) is kind:
+        return content
+    raise NotAPlan(f"{where} is {content!r:.80}")
+
+
+def _one_of(kinds: tuple[Any, ...], content: Any, where: str, complete: bool) -> Any:
+    """The value as the one kind of several that it can be, with that kind's own complaint where there is but one."""
+    kinds = tuple(kind for kind in kinds if kind is not type(None))
+    for kind in kinds[:-1]:
+        try:
+            return _value(kind, content, where, complete)
+        except NotAPlan:
+            continue
+    return _value(kinds[-1], content, where, complete)
