@@ -8,6 +8,7 @@ from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.released.releases import removal
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.generation_kwargs import generation_kwargs_finding
+from grpo_recipes.resolve.other_names import DECIDED, NAMES_WITHIN, OTHER_NAMES, OTHER_SECTIONS
 from grpo_recipes.schemas.keys import keys_named, recipe_keys, sections
 from grpo_recipes.settings import Settings
 from grpo_recipes.yaml.compose import Source
@@ -43,45 +44,6 @@ def unknown_key(path: Path, value: object, facts: Facts, source: Source) -> Find
         )
     )
 
-
-# What other programs call a key of the format: TRL's command line, PEFT's articles, older transformers.
-OTHER_NAMES = {
-    "alpha": "lora.lora_alpha",
-    "dataset_config": "dataset.name",
-    "dataset_name": "dataset.path",
-    "dataset_train_split": "dataset.split",
-    "dropout": "lora.lora_dropout",
-    "kl_coef": "grpo.beta",
-    "lora_r": "lora.r",
-    "lora_target_modules": "lora.target_modules",
-    "lr": "training.learning_rate",
-    "max_new_tokens": "generation.max_completion_length",
-    "model_name": "model.model_name_or_path",
-    "num_epochs": "training.num_train_epochs",
-    "rank": "lora.r",
-    "stop_strings": "generation.stop",
-    "torch_dtype": "model.dtype",
-}
-
-# What libraries have and no recipe says: why, and what to write instead.
-DECIDED = {
-    "device_map": (
-        "grpo-run loads the model onto the device of each process; device_map would spread its layers over GPUs",
-        "; a model that one GPU does not hold: distributed: {strategy: zero3}, or fsdp2",
-    ),
-}
-
-# What other programs call a section.
-OTHER_SECTIONS = {
-    "bitsandbytes": "quantization",
-    "bnb": "quantization",
-    "data": "dataset",
-    "lora_config": "lora",
-    "peft": "lora",
-    "peft_config": "lora",
-    "quantization_config": "quantization",
-    "sampling": "generation",
-}
 
 PROMPTS: Path = ("training", "prompts_per_step")
 # What follows from the prompts of a step, and is written under `trl` only without them.
@@ -119,10 +81,11 @@ def _inside(section: str, value: object) -> str:
 
 def _under_another_name(path: Path, value: object, source: Source) -> Finding | None:
     section, name = dotted(path[:-1]), str(path[-1])
-    if name not in OTHER_NAMES:
+    target = NAMES_WITHIN.get((section, name)) or OTHER_NAMES.get(name)
+    if target is None:
         return None
     where = f"`{section}`" if section else "the top level of a recipe"
-    return _move(path, OTHER_NAMES[name], value, f"{where} has no key {name}", source)
+    return _move(path, target, value, f"{where} has no key {name}", source)
 
 
 def owned_key(path: Path, source: Source) -> Finding | None:
@@ -133,7 +96,9 @@ def owned_key(path: Path, source: Source) -> Finding | None:
     place = tuple((field.home or "").split("."))
     taken = bool(field.home) and _at(source, place) is not None
     home = f"write it as {field.home}" if field.home else field.owner
-    patch = (Patch(path, remove=True),)
+    patch: tuple[Patch, ...] = (Patch(path, remove=True),)
+    if field.owner and not taken:
+        patch = patch if _has_to_go(field.owner) else ()
     return Finding(
         OWNED_KEY,
         "error",
@@ -146,6 +111,11 @@ def owned_key(path: Path, source: Source) -> Finding | None:
         fix=f"remove {field.name}, since {field.home} is written" if taken else home,
         patch=patch if field.owner or taken else (*patch, Patch(place, _at(source, path))),
     )
+
+
+def _has_to_go(advice: str) -> bool:
+    """Whether nothing of a field is to be written elsewhere, so that removing it is all that is to be done."""
+    return not advice.startswith(("write ", "deprecated; write "))
 
 
 def _at(source: Source, path: Path) -> object:
@@ -171,10 +141,18 @@ def _removed(path: Path, facts: Facts, source: Source) -> Finding | None:
     fix = removed.instead or f"remove {name}"
     patch: tuple[Patch, ...] = (Patch(path, remove=True),)
     if today is not None and today.owner:
-        fix = today.owner
+        fix, patch = today.owner, patch if _has_to_go(today.owner) else ()
     elif today is not None:
         home = today.home or f"trl.{today.name}"
-        fix, patch = f"write it as {home}", (*patch, Patch(tuple(home.split(".")), _at(source, path)))
+        place, value = tuple(home.split(".")), _at(source, path)
+        if _at(source, place) is not None:
+            fix, patch = f"keep one of the two, as {home}", ()
+        elif name == "warmup_ratio" and not _is_share(value):
+            fix, patch = removed.instead, ()  # as a number of steps it would mean another thing
+        else:
+            fix, patch = f"write it as {home}", (*patch, Patch(place, value))
+    elif not fix.startswith(("nothing:", "remove ")):
+        patch = ()  # what is to be written instead is the user's to say
     went = f"{removed.package} {removed.removed_in} removed it from GRPOConfig"
     return Finding(
         REMOVED_KEY,
@@ -186,6 +164,10 @@ def _removed(path: Path, facts: Facts, source: Source) -> Finding | None:
         fix=fix,
         patch=patch,
     )
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1
 
 
 def _move(path: Path, target: str, value: object, message: str, source: Source) -> Finding:
@@ -227,7 +209,7 @@ def _elsewhere(path: Path, value: object, facts: Facts, source: Source) -> Findi
                 source.mark(path),
                 because=(f"{name} is a GRPOConfig field that a recipe does not set by itself",),
                 fix=field.owner,
-                patch=(Patch(path, remove=True),),
+                patch=(Patch(path, remove=True),) if _has_to_go(field.owner) else (),
             )
         return _move(path, f"trl.{name}", value, message, source)
     for open_section, owner in OPEN_SECTIONS.items():
@@ -276,6 +258,8 @@ def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding
         )
     everywhere = {key.rpartition(".")[2]: key for key in reversed(recipe_keys())}
     everywhere.update({f.name: f.home or f"trl.{f.name}" for f in classified_fields().values() if not f.owner})
+    if not isinstance(value, dict):
+        del everywhere["trl"]  # a word is no block of fields
     close = nearest_words(name, list(everywhere), cutoff=0.8)
     if not close or everywhere[close[0]].startswith("rewards."):
         return None

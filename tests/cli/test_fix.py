@@ -108,6 +108,12 @@ HARMS = [
         "grpo: {num_generation: 4, num_generations: 8}", "num_generations: 8", id="a key by its own misspelling"
     ),
     pytest.param("peft: {lora_r: 8}", "8", id="an adapter goes, and all weights are trained"),
+    pytest.param("grpo: {reward_weights: [0.5]}", "[0.5]", id="weights that belong beside their rewards"),
+    pytest.param("training: {prompts_per_step: 4, fsdp: full_shard}", "full_shard", id="the wish to shard a model"),
+    pytest.param("training: {prompts_per_step: 4, eval_steps: 50}", "50", id="how often a run is evaluated"),
+    pytest.param("training: {prompts_per_step: 4, warmup_ratio: 1.0}", "warmup_ratio: 1.0", id="all steps become one"),
+    pytest.param("grpo: {use_liger_loss: true}", "liger_loss: true", id="what has another name by now"),
+    pytest.param("grpo: {group_size: 16}", "16", id="the size of a group by its name in articles"),
     pytest.param("training: {prompts_per_step: 4, max_steps: -1}", "max_steps: -1", id="no limit becomes one step"),
 ]
 
