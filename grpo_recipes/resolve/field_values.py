@@ -76,11 +76,14 @@ def _not_allowed(field: Field, owner: str, setting: Setting, facts: Facts, sourc
         return None
     words = [str(choice) for choice in field.allowed if isinstance(choice, str)]
     longer = [word for word in words if word.startswith(str(value))]
-    close = _nearest(str(value), words)
+    article = OF_ARTICLES.get((field.name, _letters(str(value))))
+    close = [] if article else _nearest(str(value), words)
     known = field.allowed if len(field.allowed) <= MOST_WORDS or not longer else longer
     these = "" if known is field.allowed else f"of {len(field.allowed)} words "
     because = [f"{facts.source(owner)} knows {these}{', '.join(map(shown_word, known))}"]
-    if owner == "GRPOConfig":
+    if article:
+        because.append(article[0])
+    elif owner == "GRPOConfig":
         because.append("GRPOConfig may take it, and the run fails when the value is first used")
     return Finding(
         NOT_ALLOWED,
@@ -89,10 +92,18 @@ def _not_allowed(field: Field, owner: str, setting: Setting, facts: Facts, sourc
         dotted(setting.path or ()),
         source.mark(setting.path or ()),
         because=tuple(because),
-        fix=f"{field.name}: {close[0]}" if close else None,
+        fix=article[1] if article else f"{field.name}: {close[0]}" if close else None,
         patch=(Patch(setting.path, close[0]),) if close and setting.path else (),
     )
 
+
+# What an article's name asks for where it is no value: why, and what to write.
+OF_ARTICLES = {
+    ("loss_type", "gspo"): (
+        "GSPO is GRPO with the ratio of a whole completion, and no loss of its own",
+        "loss_type: grpo, and importance_sampling_level: sequence beside it",
+    ),
+}
 
 # What other libraries and papers call a value of a closed set.
 OTHER_WORDS = {
@@ -108,7 +119,7 @@ def _nearest(value: str, words: list[str]) -> list[str]:
 
     A word that is like several of them, or like none, is left to the reader.
     """
-    letters = value.lower().replace("-", "").replace("_", "").replace(" ", "")
+    letters = _letters(value)
     usual = OTHER_WORDS.get(letters)
     if usual in words:
         return [usual]
@@ -117,6 +128,10 @@ def _nearest(value: str, words: list[str]) -> list[str]:
     if same or len(longer) > 1:
         return same[:1]
     return longer or nearest_words(value.lower(), words, cutoff=0.75)
+
+
+def _letters(value: str) -> str:
+    return value.lower().replace("-", "").replace("_", "").replace(" ", "")
 
 
 PLAIN = {"int": int, "float": (int, float), "bool": bool, "str": str, "dict": dict, "list": list}

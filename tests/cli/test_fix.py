@@ -113,6 +113,7 @@ HARMS = [
     pytest.param("training: {prompts_per_step: 4, eval_steps: 50}", "50", id="how often a run is evaluated"),
     pytest.param("training: {prompts_per_step: 4, warmup_ratio: 1.0}", "warmup_ratio: 1.0", id="all steps become one"),
     pytest.param("grpo: {use_liger_loss: true}", "liger_loss: true", id="what has another name by now"),
+    pytest.param("grpo: {loss_type: gspo}", "gspo", id="another loss of a like name"),
     pytest.param("grpo: {group_size: 16}", "16", id="the size of a group by its name in articles"),
     pytest.param("training: {prompts_per_step: 4, max_steps: -1}", "max_steps: -1", id="no limit becomes one step"),
 ]
