@@ -61,6 +61,12 @@ def dotted(path: Path) -> str:
     return text
 
 
+def moved_to(findings: Iterable[Finding]) -> set[Path]:
+    """Where fixes put what stands under another name or in another place; what is there now is not what is meant."""
+    moves = [finding.patch for finding in findings if any(patch.remove for patch in finding.patch)]
+    return {patch.path for patches in moves for patch in patches if not patch.remove}
+
+
 def by_place(findings: Iterable[Finding]) -> list[Finding]:
     """Findings sorted by file, line and column; those without a place come last."""
     return sorted(

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from grpo_recipes.contract.finding import Finding, Mark, Path
+from grpo_recipes.contract.finding import Finding, Mark, Path, dotted, moved_to
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.resolve.schema_findings import newer_format, schema_findings
+from grpo_recipes.resolve.schema_findings import MISSING_KEY, newer_format, schema_findings
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.settings import FORMAT_ORIGIN, Setting, Settings
 from grpo_recipes.yaml.compose import Source
@@ -49,7 +49,9 @@ def check_recipe(source: Source, facts: Facts) -> Checked:
     refused: set[Path] = set()
     for _ in range(3):  # a value set aside can uncover one more mistake beneath it
         try:
-            return Checked(Recipe.model_validate(values), frozenset(refused), findings)
+            recipe = Recipe.model_validate(values)
+            places = moved_to(findings)
+            return Checked(recipe, frozenset(refused | places), _without_moved(findings, places))
         except ValidationError as error:
             current = replace(source, values=values)
             details: list[Any] = error.errors(include_url=False)
@@ -59,6 +61,12 @@ def check_recipe(source: Source, facts: Facts) -> Checked:
         refused |= set(found)
         values = _set_aside(values, sorted(found, key=str, reverse=True))
     return Checked(None, frozenset(refused), findings)
+
+
+def _without_moved(findings: list[Finding], places: set[Path]) -> list[Finding]:
+    """The findings but for those of a missing key that another one of them brings to its place."""
+    there = {dotted(place[:depth]) for place in places for depth in range(1, len(place) + 1)}
+    return [finding for finding in findings if finding.rule != MISSING_KEY or finding.key not in there]
 
 
 def _set_aside(values: dict[str, object], paths: list[Path]) -> dict[str, object]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from grpo_recipes.contract.finding import Finding, by_place, has_errors
+from grpo_recipes.contract.finding import Finding, by_place, dotted, has_errors, moved_to
 from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.resolve.engine import check, decide
 from grpo_recipes.resolve.field_values import ambiguous_words, value_findings, without_effect
@@ -97,6 +97,7 @@ def _phases(start: Context) -> tuple[Context, list[Finding]]:
 
 def _refusing(settings: Settings, findings: Sequence[Finding]) -> Settings:
     keys = {finding.key for finding in findings if finding.severity == "error"}
+    keys |= {dotted(place) for place in moved_to(findings)}
     return Settings(
         type(s)(
             s.key,

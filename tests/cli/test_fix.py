@@ -114,6 +114,7 @@ HARMS = [
     pytest.param("training: {prompts_per_step: 4, warmup_ratio: 1.0}", "warmup_ratio: 1.0", id="all steps become one"),
     pytest.param("grpo: {use_liger_loss: true}", "liger_loss: true", id="what has another name by now"),
     pytest.param("grpo: {loss_type: gspo}", "gspo", id="another loss of a like name"),
+    pytest.param("sampling: {max_new_tokens: 777}", "777", id="a length, by what its default would break"),
     pytest.param("grpo: {group_size: 16}", "16", id="the size of a group by its name in articles"),
     pytest.param("training: {prompts_per_step: 4, max_steps: -1}", "max_steps: -1", id="no limit becomes one step"),
 ]

@@ -16,6 +16,13 @@ MISTAKES = [
         "learning_rate: 1e-05",
     ),
     (
+        "training: {cut: {process: 2, per_device_train_batch_size: 4}}",
+        "FCT001",
+        "training.cut.process",
+        "`training.cut` has no key process",
+        "write it as processes",
+    ),
+    (
         "training: {cut: {processes: 8}}",
         "SCH001",
         "training.cut.per_device_train_batch_size",
