@@ -155,6 +155,30 @@ def test_certain_fixes_keep_every_value_and_the_rest_is_suggested(grpo_run: Call
     assert "2 fixed; 1 suggested, --fix=suggested or --fix=SCH003 takes them; 0 left; now 1 error" in answer.err
 
 
+def test_what_a_moved_section_holds_is_mended_in_the_same_call(grpo_run: Callable, recipe: Path) -> None:
+    text = RECIPE.replace("1   # too few", "2").replace("training: {prompts", "trainig: {lr: 2e-6, prompts")
+    recipe.write_text(text + "lora: {r: 4}\n")
+    answer = grpo_run("validate", str(recipe), "--fix", "--write", "--target", TARGET)
+    assert (answer.code, "2 fixed; 0 left; now no findings" in answer.err) == (0, True)
+    assert "training: {learning_rate: 2e-6, prompts_per_step: 4, max_steps: 10}" in recipe.read_text()
+
+
+def test_a_warning_that_goes_with_an_error_is_not_mended_too(grpo_run: Callable, recipe: Path) -> None:
+    text = RECIPE.replace("1   # too few", "2").replace("owner/model}", "owner/model, dtype: bfloat16}")
+    recipe.write_text(text)
+    answer = grpo_run("validate", str(recipe), "--fix=suggested", "--write", "--target", TARGET)
+    assert answer.code == 0
+    assert "dtype: bfloat16" in recipe.read_text()
+    assert "lora: {r: 16, lora_alpha: 32}" in recipe.read_text()
+
+
+def test_a_value_that_is_the_next_error_is_not_written(grpo_run: Callable, recipe: Path) -> None:
+    text = RECIPE.replace("1   # too few", "2") + "lora: {r: 4}\ngeneration: {min_p: 1.5}\n"
+    recipe.write_text(text)
+    answer = grpo_run("validate", str(recipe), "--fix=suggested", "--write", "--target", TARGET)
+    assert (answer.code, recipe.read_text()) == (2, text)
+
+
 def test_a_suggestion_is_taken_by_the_name_of_its_rule_alone(grpo_run: Callable, recipe: Path) -> None:
     assert "0 fixed" not in grpo_run("validate", str(recipe), "--fix=QNT001", "--target", TARGET).err
     answer = grpo_run("validate", str(recipe), "--fix=QNT001", "--write", "--target", TARGET)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from grpo_recipes.contract.finding import Finding, Patch, Path
+from grpo_recipes.contract.finding import Finding, Patch, Path, dotted
 from grpo_recipes.resolve.fixes.certain import is_certain, is_there
 from grpo_recipes.resolve.other_names import NAMES_WITHIN, OTHER_NAMES, OTHER_SECTIONS
 from grpo_recipes.resolve.placement import OWNED_KEY, REMOVED_KEY
@@ -13,6 +13,7 @@ from grpo_recipes.yaml.override import OVERRIDE_FILE
 from grpo_recipes.yaml.rewrite import NotRewritten, rewritten
 
 FIXED = ("error", "warning")
+MOST_PASSES = 5
 # Their fix writes a key as the format has it by now: the two names are known to mean one thing.
 KNOWN_NAMES = (REMOVED_KEY, OWNED_KEY)
 
@@ -39,16 +40,30 @@ class Fixes:
 def fixes(resolution: Resolution, text: str, again: Again, *, asked: Callable[[Finding], bool]) -> Fixes:
     """The certain fixes of a recipe whose file holds this text, and those that were asked for.
 
-    Each is tried: one after which there are more errors than before, or its own finding still, is left out.
+    Each is tried: one after which there are more errors than before, or its own finding still, is left out. What a fix
+    uncovers, as another program's key in a section that was moved, is mended too.
     """
+    made = _one_pass(resolution, text, again, asked)
+    is_over = not made.fixed
+    for _ in range(MOST_PASSES):
+        if is_over:
+            break
+        more = _one_pass(made.after, made.text, again, asked)
+        is_over = not more.fixed
+        made = Fixes(more.text, more.after, (*made.fixed, *more.fixed), more.suggested, more.left)
+    return made
+
+
+def _one_pass(resolution: Resolution, text: str, again: Again, asked: Callable[[Finding], bool]) -> Fixes:
+    """The fixes of what is known now, errors first: a warning that goes with an error needs no fix of its own."""
     fixed: list[Finding] = []
     suggested: list[Finding] = []
     left: list[Finding] = []
     taken: list[Patch] = []
     written_twice = _written_twice(resolution)
     now, after = text, resolution
-    for finding in resolution.findings:
-        if finding.severity not in FIXED:
+    for finding in sorted(resolution.findings, key=lambda one: one.severity != "error"):
+        if finding.severity not in FIXED or (fixed and not _is_known(finding, after)):
             continue
         own = patches_here(finding, resolution)
         if (
@@ -61,7 +76,7 @@ def fixes(resolution: Resolution, text: str, again: Again, *, asked: Callable[[F
             suggested.append(finding)
         else:
             tried = _tried(text, [*taken, *own], resolution, again)
-            if tried is None or not _is_better(after, tried[1], finding):
+            if tried is None or not _is_better(after, tried[1], finding) or _is_worse_there(own, finding, tried[1]):
                 left.append(finding)
                 continue
             taken += own
@@ -123,8 +138,18 @@ def _tried(text: str, patches: Iterable[Patch], resolution: Resolution, again: A
 
 def _is_better(before: Resolution, after: Resolution, finding: Finding) -> bool:
     """Whether a fix mended its finding and no more errors are known than before."""
-    is_there_still = any((one.rule, one.key) == (finding.rule, finding.key) for one in after.findings)
-    return not is_there_still and _errors(after) <= _errors(before)
+    return not _is_known(finding, after) and _errors(after) <= _errors(before)
+
+
+def _is_known(finding: Finding, resolution: Resolution) -> bool:
+    return any((one.rule, one.key) == (finding.rule, finding.key) for one in resolution.findings)
+
+
+def _is_worse_there(patches: Sequence[Patch], finding: Finding, after: Resolution) -> bool:
+    """Whether another value in the same place is the next error: then it is not what was meant."""
+    values = {dotted(patch.path) for patch in patches}
+    is_value = not any(patch.remove for patch in patches) and finding.key in values
+    return is_value and any(one.severity == "error" and one.key == finding.key for one in after.findings)
 
 
 def _errors(resolution: Resolution) -> int:
