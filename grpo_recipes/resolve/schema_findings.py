@@ -8,6 +8,7 @@ from grpo_recipes import __version__
 from grpo_recipes.contract.finding import Finding, Patch, Path, dotted
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.nearest import nearest_words
+from grpo_recipes.resolve.number_words import as_expected, plain_number, share_of, written_number
 from grpo_recipes.resolve.placement import unknown_key
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.merge import EXTEND
@@ -161,6 +162,9 @@ def _out_of_range(path: Path, error: Mapping[str, Any], source: Source) -> Findi
         bound = next(iter(context.values()))
         fix = entry(path, str(bound)) if kind.endswith("equal") else None
         patch = (Patch(path, bound),) if kind.endswith("equal") else ()
+        share = share_of(error["input"]) if bound == 1 and kind.startswith("less") else None
+        if share is not None:
+            fix, patch = entry(path, str(share)), (Patch(path, share),)
         if path == ("training", "max_steps") and error["input"] == -1:
             # TRL's word for no limit; the end is then that of the epochs.
             fix, patch = "remove max_steps, and write num_train_epochs: how often the data is read", ()
@@ -226,6 +230,8 @@ def _wrong_type(path: Path, group: Sequence[Mapping[str, Any]], source: Source) 
         because = ("extend adds to a list that a file named by extends has; it has none there",)
     elif path in source.words:
         because = (f"{value} is a word in YAML 1.2, not true or false",)
+    elif isinstance(value, str) and written_number(value) is not None and right == written_number(value):
+        because = ("a number is written with digits, a decimal point and an exponent alone",)
     elif isinstance(value, str) and right is not None and not isinstance(right, list | dict):
         because = ("in quotes it is text",)
     elif isinstance(value, float) and right is not None:
@@ -248,6 +254,8 @@ def _longhand(path: Path, value: object) -> object:
     """What a name, or true, stands for where a section or a list of rewards belongs."""
     if path == ("lora",) and value is True:
         return {"r": 16, "lora_alpha": 32}
+    if path == ("rewards",) and isinstance(value, dict) and {"name", "python", "model"} & value.keys():
+        return [value]
     if not isinstance(value, str):
         return None
     if path in (("model",), ("dataset",)):
@@ -283,16 +291,12 @@ def _converted(value: object, expected: Sequence[str]) -> object:
     if isinstance(value, float) and "a whole number" in expected and value.is_integer():
         return int(value)
     if isinstance(value, str) and ("a whole number" in expected or "a number" in expected):
-        return _number(value, whole="a number" not in expected)
+        number = plain_number(value, whole="a number" not in expected)
+        return number if number is not None else as_expected(written_number(value), expected)
+    if isinstance(value, int) and not isinstance(value, bool) and expected == ["true or false"] and value in (0, 1):
+        return value == 1
     if isinstance(value, str) and expected == ["a list"]:
         return [value]
     if isinstance(value, int | float) and not isinstance(value, bool) and expected == ["text"]:
         return str(value)
     return None
-
-
-def _number(text: str, *, whole: bool) -> int | float | None:
-    try:
-        return int(text.replace(",", "")) if whole else float(text)
-    except ValueError:
-        return None
