@@ -3,7 +3,8 @@
 import ast
 from pathlib import Path
 
-from grpo_recipes.resolve import field_values, not_expressed, placement, schema_findings, stack_findings
+from grpo_recipes.resolve import field_values, not_expressed, schema_findings, stack_findings
+from grpo_recipes.resolve.unknown_keys import placement
 from grpo_recipes.rules.registry import rules
 from grpo_recipes.stack import ids as stack_ids
 from grpo_recipes.yaml import ids as yaml_ids

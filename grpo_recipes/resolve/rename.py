@@ -4,8 +4,8 @@ from grpo_recipes.contract.finding import Finding
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.generation_kwargs import generation_kwargs_finding
-from grpo_recipes.resolve.placement import OPEN_SECTIONS, owned_key, unknown_key
 from grpo_recipes.resolve.recipe_phase import written_at
+from grpo_recipes.resolve.unknown_keys.placement import OPEN_SECTIONS, owned_key, unknown_key
 from grpo_recipes.schemas.keys import sections
 from grpo_recipes.settings import Setting, Settings
 from grpo_recipes.yaml.compose import Source

@@ -9,11 +9,11 @@ from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.resolve.engine import check, decide
 from grpo_recipes.resolve.field_values import ambiguous_words, value_findings, without_effect
 from grpo_recipes.resolve.not_expressed import not_expressed
-from grpo_recipes.resolve.other_programs import other_programs
 from grpo_recipes.resolve.pin import pin
 from grpo_recipes.resolve.recipe_phase import check_recipe, recipe_settings
 from grpo_recipes.resolve.rename import rename
 from grpo_recipes.resolve.stack_findings import stack_findings
+from grpo_recipes.resolve.unknown_keys.other_programs import other_programs
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.used_packages import OPTIONAL, unused
 from grpo_recipes.settings import Settings

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from grpo_recipes.contract.finding import Finding, Patch, Path, dotted
 from grpo_recipes.resolve.fixes.certain import is_certain, is_there
-from grpo_recipes.resolve.other_names import NAMES_WITHIN, OTHER_NAMES, OTHER_SECTIONS
-from grpo_recipes.resolve.placement import OWNED_KEY, REMOVED_KEY
 from grpo_recipes.resolve.resolve import Resolution
+from grpo_recipes.resolve.unknown_keys.other_names import NAMES_WITHIN, OTHER_NAMES, OTHER_SECTIONS
+from grpo_recipes.resolve.unknown_keys.placement import OWNED_KEY, REMOVED_KEY
 from grpo_recipes.yaml.override import OVERRIDE_FILE
 from grpo_recipes.yaml.rewrite import NotRewritten, rewritten
 

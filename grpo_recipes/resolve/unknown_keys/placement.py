@@ -8,7 +8,7 @@ from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.released.releases import removal
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.generation_kwargs import generation_kwargs_finding
-from grpo_recipes.resolve.other_names import DECIDED, NAMES_WITHIN, OTHER_NAMES, OTHER_SECTIONS
+from grpo_recipes.resolve.unknown_keys.other_names import DECIDED, NAMES_WITHIN, OTHER_NAMES, OTHER_SECTIONS
 from grpo_recipes.schemas.keys import keys_named, recipe_keys, sections
 from grpo_recipes.settings import Settings
 from grpo_recipes.yaml.compose import Source

@@ -1,0 +1,1 @@
+"""Keys that are not of the format: where they belong, whose they are, what was meant."""
