@@ -5,6 +5,8 @@ import re
 import tomllib
 from pathlib import Path
 
+from grpo_recipes.rules.registry import rules
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # https://www.apache.org/licenses/LICENSE-2.0.txt
@@ -21,3 +23,23 @@ def test_a_file_that_the_notice_names_is_there() -> None:
     named = re.findall(r"[\w/.]+\.json", (ROOT / "NOTICE").read_text(encoding="utf-8"))
     assert named
     assert all((ROOT / name).is_file() for name in named)
+
+
+def test_the_changelog_has_the_sections_of_its_form_and_rules_that_are() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    releases = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert releases[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", one) for one in releases[1:])
+    sections = set(re.findall(r"^### (.*)$", text, re.MULTILINE))
+    assert sections <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert set(re.findall(r"\b[A-Z]{3}\d{3}\b", text)) <= {rule.id for rule in rules()}
+
+
+def test_the_paths_that_contributing_names_are_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:\.ci|constraints|grpo_recipes|recipes|tests)/[\w/.]*)`", text)
+    assert named
+    assert all((ROOT / path).exists() for path in named)
+    targets = set(re.findall(r"`make ([\w-]+)", text))
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets), targets
