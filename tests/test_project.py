@@ -2,8 +2,13 @@
 
 import hashlib
 import re
+import stat
+import subprocess
 import tomllib
 from pathlib import Path
+
+import yaml
+from packaging.requirements import Requirement
 
 from grpo_recipes.rules.registry import rules
 
@@ -11,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # https://www.apache.org/licenses/LICENSE-2.0.txt
 APACHE = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 
 
 def test_the_licence_is_the_whole_of_what_the_metadata_says() -> None:
@@ -43,3 +49,50 @@ def test_the_paths_that_contributing_names_are_there() -> None:
     targets = set(re.findall(r"`make ([\w-]+)", text))
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets), targets
+
+
+def test_the_tools_of_the_hooks_are_those_that_make_setup_installs() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
+    assert [repository["repo"] for repository in hooks] == ["local"]
+    extras = PROJECT["optional-dependencies"]["dev"]
+    installed = {Requirement(one).name for one in extras} | set(PROJECT["scripts"])
+    entries = [hook["entry"].split()[0] for hook in hooks[0]["hooks"]]
+    assert {entry.removeprefix(".venv/bin/") for entry in entries} == {"ruff", "mypy", "grpo-run"} <= installed
+
+
+def test_the_hook_over_the_recipes_is_the_one_that_others_are_given() -> None:
+    own = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"][0]["hooks"]
+    given = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))[0]
+    validate = next(hook for hook in own if hook["id"] == given["id"])
+    assert all(validate[key] == given[key] for key in ("name", "args", "types", "files"))
+    assert validate["entry"] == f".venv/bin/{given['entry']}"
+
+
+def test_a_workflow_may_read_alone_and_ends_and_runs_what_its_commit_says() -> None:
+    assert WORKFLOWS
+    for path in WORKFLOWS:
+        text = path.read_text(encoding="utf-8")
+        workflow = yaml.safe_load(text)
+        assert workflow["permissions"] == {}, path
+        assert {"push", "pull_request"} <= set(workflow[True]), "`on` is a boolean of YAML 1.1"
+        for job in workflow["jobs"].values():
+            assert job["permissions"] == {"contents": "read"}, path
+            assert job["timeout-minutes"] <= 360, path
+            assert all("timeout-minutes" in step for step in job["steps"]), path
+            assert sum(step["timeout-minutes"] for step in job["steps"]) <= job["timeout-minutes"], path
+        actions = re.findall(r"uses: (.*)", text)
+        assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[\d.]+", action) for action in actions), actions
+        assert "secrets." not in text
+        assert not re.search(r"run:[^\n]*\$\{\{", text), "an expression in a command is the word of whoever opened it"
+
+
+def test_the_workflow_runs_ci_run_on_the_python_that_the_stack_is_pinned_for() -> None:
+    steps = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))["jobs"]["run"]["steps"]
+    assert [step["run"] for step in steps if "run" in step] == [".ci/run"]
+    assert (ROOT / ".ci/run").stat().st_mode & stat.S_IXUSR
+    subprocess.run(["bash", "-n", str(ROOT / ".ci/run")], check=True)
+    version = next(step["with"]["python-version"] for step in steps if "setup-python" in step.get("uses", ""))
+    pinned = (ROOT / "constraints/cpu.txt").read_text(encoding="utf-8").splitlines()[0]
+    assert f"Python {version}," in pinned
+    assert PROJECT["requires-python"] == f">={version}"
+    assert f"Programming Language :: Python :: {version}" in PROJECT["classifiers"]
