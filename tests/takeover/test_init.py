@@ -1,6 +1,7 @@
 """`grpo-run init`: what it writes, and that it overwrites nothing."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,6 +67,8 @@ def test_the_list_has_every_shipped_recipe(grpo_run: Callable) -> None:
 @pytest.mark.parametrize("name", [one.name for one in shipped_recipes()])
 def test_a_shipped_recipe_is_written_with_what_it_needs(name: str, grpo_run: Callable, folder: Path) -> None:
     assert grpo_run("init", name).code == 0
+    named = re.findall(r"schema=(.*)", "".join(path.read_text() for path in folder.glob("*.yaml")))
+    assert set(named) == {path.name for path in folder.glob("*.json")} == {"recipe.schema.json"}
     answer = grpo_run("validate", f"{name}.yaml", "--format", "json")
     rules = {finding["rule"] for finding in json.loads(answer.out)["findings"]}
     assert not {rule for rule in rules if rule.startswith(("YML", "SCH", "DAT", "MDL", "RWD"))}

@@ -108,7 +108,7 @@ def _write_starter(output: str | None) -> int:
 def _write_shipped(name: str, output: str | None) -> int:
     """The recipe and what it needs, which keeps its place beside it."""
     one = shipped_recipe(name)
-    text = one.file.read_text(encoding="utf-8").replace("../schemas/recipe.schema.json", SCHEMA)
+    text = _with_schema_beside(one.file)
     if output == STDOUT:
         click.echo(text, nl=False)
         return EXIT_DONE
@@ -117,6 +117,11 @@ def _write_shipped(name: str, output: str | None) -> int:
         _copy(one.folder / part, target.parent / part)
     _write({str(target): text})
     return EXIT_DONE
+
+
+def _with_schema_beside(recipe: Path) -> str:
+    """A shipped recipe whose line for editors names the schema that init writes beside it."""
+    return recipe.read_text(encoding="utf-8").replace("../schemas/recipe.schema.json", SCHEMA)
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -129,6 +134,8 @@ def _copy(source: Path, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
             shutil.copytree(source, building)
+        elif source.suffix == ".yaml":
+            building.write_text(_with_schema_beside(source), encoding="utf-8")
         else:
             shutil.copy2(source, building)
         os.rename(building, target)
