@@ -10,18 +10,22 @@ PREFIX = f"{DISTRIBUTION}:"
 
 
 def shipped_folder() -> Path | None:
-    """Their folder, None where they are not installed."""
-    checkout = Path(grpo_recipes.__file__).parents[1] / "recipes"
-    if (checkout / ANCHOR).is_file():
-        return checkout
+    """The folder of the shipped recipes, None where they are not installed.
+
+    `pip install --target` moves the package's data beside the package, and leaves in its RECORD where they were.
+    """
+    place = Path(grpo_recipes.__file__).parents[1]
+    for beside in (place / "recipes", place / "share" / DISTRIBUTION / "recipes"):
+        if (beside / ANCHOR).is_file():
+            return beside
     from importlib.metadata import PackageNotFoundError, files  # a checkout does not need it
 
     try:
         installed = files(DISTRIBUTION) or []
     except PackageNotFoundError:
         installed = []
-    found = [Path(str(one.locate())) for one in installed if one.parts[-2:] == ("recipes", ANCHOR)]
-    return found[0].resolve().parent if found else None
+    found = (Path(str(one.locate())) for one in installed if one.parts[-2:] == ("recipes", ANCHOR))
+    return next((path.resolve().parent for path in found if path.is_file()), None)
 
 
 def shipped_files() -> dict[str, Path]:
