@@ -1,51 +1,78 @@
 #!/usr/bin/env bash
-# Two environments beside the developer's: one with the base dependencies only, one with the training stack only.
+# The wheel, built from the sources that would be published, where somebody would install it: with the base dependencies
+# only, beside the training stack, and in a folder of its own; and the training stack without grpo-recipes.
 # Usage: run.sh PYTHON, where PYTHON is the interpreter of an environment that has the stack.
 set -euo pipefail
 python=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+here=$root/tests/environments
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-target=trl==1.16.0,transformers==5.23.0,peft==0.21.2,torch==2.13.0,accelerate==1.15.0,datasets==5.2.0,math-verify==0.9.0
+machine=tested,gpus=1xRTX-4090
 
 say() { printf '%s\n' "environments: $*"; }
 fail() { say "FAILED: $*"; exit 1; }
+new_environment() { "$python" -m venv "$work/$1"; }
+# One retry, for downloads that broke off.
+install() {
+  local pip=("$work/$1/bin/python" -m pip install --quiet --disable-pip-version-check "${@:2}")
+  "${pip[@]}" || { sleep 5; "${pip[@]}"; }
+}
 
-"$python" -m venv "$work/base"
+# A copy, since a build leaves folders beside what it builds, of which the next one would take what is gone by then.
+mkdir "$work/source"
+tar -C "$root" -c --exclude=__pycache__ --exclude='*.egg-info' --exclude=./build --exclude=./dist --exclude=./runs \
+  --exclude='./.venv*' --exclude=./.stacks --exclude=./.git --exclude='./.*_cache' --exclude=./.hypothesis . |
+  tar -C "$work/source" -x
+new_environment tools
+install tools 'build>=1.2,<2' 'twine>=6,<8'
+"$work/tools/bin/python" -m build --outdir "$work/dist" "$work/source" > "$work/build.log" 2>&1 ||
+  { cat "$work/build.log"; fail "build"; }
+"$work/tools/bin/twine" check --strict "$work"/dist/* || fail "twine check"
+wheel=$(echo "$work"/dist/*.whl)
+"$python" "$here/wheel_is_complete.py" "$root" "$wheel" || fail "wheel_is_complete.py"
+
+new_environment base
+install base -c "$root/constraints/cpu.txt" "$wheel"
 base=$work/base/bin
-"$base/python" -m pip install --quiet --disable-pip-version-check -c "$root/constraints/cpu.txt" "$root" ||
-  "$base/python" -m pip install --quiet --disable-pip-version-check -c "$root/constraints/cpu.txt" "$root"
-rm -rf "$root/build"
 "$base/python" -c 'import torch' 2>/dev/null && fail "the base environment has torch"
+"$base/python" -m pip check || fail "pip check"
+
+mkdir "$work/newcomer" && cd "$work/newcomer"
+"$base/python" "$here/newcomer.py" "$root" || fail "newcomer.py"
 
 cd "$work"
-recipe=$root/recipes/qwen2_lora.yaml
-"$base/grpo-run" "$recipe" --validate-only --target "$target,gpus=1xRTX-4090"
-plan=$("$base/grpo-run" plan "$recipe" --target "$target,gpus=1xRTX-4090")
+"$base/grpo-run" init qwen2_lora
+"$base/grpo-run" qwen2_lora.yaml --validate-only --target "$machine"
+plan=$("$base/grpo-run" plan qwen2_lora.yaml --target "$machine")
 [[ $plan == *"GRPOConfig.loss_type"* ]] || fail "plan"
-"$base/grpo-run" "$recipe" --dry-run --out dry --target "$target,gpus=1xRTX-4090"
+"$base/grpo-run" qwen2_lora.yaml --dry-run --out dry --target "$machine"
 for file in recipe.yaml plan.json accelerate.yaml launch.sh worker/train.py; do test -s "dry/$file" || fail "$file"; done
 say "base dependencies only: qwen2_lora validated, planned and rendered"
 
-[[ $("$base/grpo-run" init --list) == *qwen2_lora* ]] || fail "init --list where grpo-recipes is installed"
-"$base/grpo-run" init qwen2_lora
-printf '\ntrl: {weight_decy: 0.01}\n' >> qwen2_lora.yaml
-"$base/grpo-run" validate qwen2_lora.yaml --fix --write --target "$target,gpus=1xRTX-4090" || fail "validate --fix --write"
-printf 'extends: grpo-recipes:qwen2_lora\nname: mine\n' > mine.yaml
-mine=$("$base/grpo-run" plan mine.yaml --target "$target,gpus=1xRTX-4090")
-[[ $mine == *"grpo-recipes:qwen2_lora:"* ]] || fail "extends of a shipped recipe where grpo-recipes is installed"
-"$base/grpo-run" explain BAT001 | grep -q "Proved by" || fail "explain with its examples"
-say "base dependencies only: a shipped recipe written out, broken and mended"
-
-code=0; answer=$("$base/grpo-run" "$recipe" 2>&1) || code=$?
+code=0; answer=$("$base/grpo-run" qwen2_lora.yaml 2>&1) || code=$?
 [[ $code == 2 && $answer == *"trl, "*"are not installed"* ]] || fail "a run without the stack: exit $code"
 say "base dependencies only: a run is refused, trl is not installed"
 
-"$base/grpo-run" "$root/recipes/quickstart.yaml" --dry-run --out hand --target "$target,gpus=0" \
+printf '\ntrl: {weight_decy: 0.01}\n' >> qwen2_lora.yaml
+"$base/grpo-run" validate qwen2_lora.yaml --fix --write --target "$machine" || fail "validate --fix --write"
+"$base/grpo-run" explain BAT001 | grep -q "Proved by" || fail "explain with its examples"
+say "base dependencies only: a shipped recipe written out, broken and mended"
+
+# pip --target moves a wheel's data to where no record of it says.
+install base --no-deps --target "$work/folder" "$wheel"
+listed=$(PYTHONPATH=$work/folder "$python" -P -m grpo_recipes.cli.main init --list)
+[[ $listed == *quickstart* && $listed == *qwen2_lora* ]] || fail "init --list in a folder of its own"
+say "in a folder of its own: the shipped recipes are found"
+
+mkdir "$work/hand-written" && cd "$work/hand-written"
+"$base/grpo-run" init quickstart
+"$base/grpo-run" quickstart.yaml --dry-run --out "$work/hand" --target tested,gpus=0 \
   --set training.max_steps=10 --set 'launch.environment={OMP_NUM_THREADS: "1"}'
+cd "$work"
 
 # The stack without grpo-recipes: a new environment that sees the other's packages, but not its editable installs.
-"$python" -m venv "$work/stack"
+new_environment stack
 stack=$work/stack/bin/python
 "$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
   "$("$stack" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/stack.pth"
@@ -59,3 +86,14 @@ assert (record["status"], record["step"]) == ("completed", 10), record
 assert record["evaluation"]["after"]["reward"] > record["evaluation"]["before"]["reward"], record["evaluation"]
 print("environments: launch.sh by hand where only the stack is installed:", record["status"], "at step", record["step"])
 PYTHON
+
+# The wheel beside the stack, as `pip install 'grpo-recipes[train]'` leaves it.
+install stack --no-deps "$wheel"
+mkdir "$work/first-run" && cd "$work/first-run"
+"$work/stack/bin/grpo-run" init quickstart
+"$work/stack/bin/grpo-run" preflight quickstart.yaml > preflight.log 2>&1 || { cat preflight.log; fail "preflight"; }
+"$work/stack/bin/grpo-run" quickstart.yaml --out run --set training.max_steps=2 --set evaluation.max_rows=20 \
+  > run.log 2>&1 || { cat run.log; fail "the first run"; }
+grep -q "completed at step 2 of 2" run.log || fail "the first run did not come to its end"
+"$work/stack/bin/grpo-run" run --verify || fail "--verify of the first run"
+say "the wheel beside the stack: quickstart tried by preflight, trained for two steps and verified"
