@@ -113,7 +113,7 @@ class _Run:
 
 
 def _runs_of(recipe: str) -> list[_Run]:
-    """Those in runs/, the newest first."""
+    """The runs of a recipe in runs/, the newest first."""
     found: list[_Run] = []
     for plan in Path("runs").glob("*/plan.json"):
         with contextlib.suppress(Refusal, OSError):

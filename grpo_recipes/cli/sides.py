@@ -44,7 +44,7 @@ def sides_of(
 
 
 def is_written(place: str) -> bool:
-    """Whether it is a run folder or a plan, not a recipe."""
+    """Whether a place is a run folder or a plan, not a recipe."""
     return os.path.isdir(place) or place.endswith(".json")
 
 
