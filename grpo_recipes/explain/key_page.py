@@ -73,7 +73,7 @@ def _owners(key: str) -> list[str]:
 
 
 def field_page(name: str, facts: Facts) -> str | None:
-    """The same for a GRPOConfig field without a key of its own, None when there is no such field."""
+    """The page of a GRPOConfig field without a key of its own, None when there is no such field."""
     field = classified_fields().get(name)
     if field is None:
         return None
