@@ -55,7 +55,7 @@ def classified_fields() -> Mapping[str, ClassifiedField]:
 
 @cache
 def fields_by_home() -> Mapping[str, ClassifiedField]:
-    """The same by recipe key."""
+    """The fields that have a recipe key, by that key."""
     return {field.home: field for field in classified_fields().values() if field.home}
 
 

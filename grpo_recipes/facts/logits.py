@@ -43,7 +43,7 @@ def shipped_logits_keyword(version: str, model_class: str) -> LogitsKeyword | No
 
 
 def installed_logits_keyword(model_class: str) -> LogitsKeyword | None:
-    """The same, read from the transformers that is installed here."""
+    """What forward takes in the transformers that is installed here, None where the class is not found."""
     from grpo_recipes.facts.model_classes import model_module  # parsing source is for a release that was not read
     from grpo_recipes.facts.source.package_source import PackageSource
     from grpo_recipes.facts.source.read_logits import read_logits_keyword

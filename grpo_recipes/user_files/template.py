@@ -25,7 +25,7 @@ def template_variables(text: str) -> frozenset[str]:
 
 
 def _variables(text: str) -> frozenset[str]:
-    """The same as jinja2 says."""
+    """The variables that a template needs from outside, as jinja2 finds them. Raises TemplateProblem."""
     from jinja2 import TemplateSyntaxError, pass_context
     from jinja2.meta import TrackingCodeGenerator
     from jinja2.sandbox import ImmutableSandboxedEnvironment

@@ -48,5 +48,5 @@ def _starts_with(version: Version, release: tuple[int, ...]) -> bool:
 
 
 def _is_early(version: Version, bound: Version) -> bool:
-    """Whether it is a pre-release of the bound itself, which "<" leaves out."""
+    """Whether a version is a pre-release of the bound itself, which "<" leaves out."""
     return version.is_prerelease and Version(version.base_version) == Version(bound.base_version)
