@@ -4,7 +4,7 @@ from grpo_recipes.schemas.section import NonNegativeInt, PositiveInt, Section, W
 
 
 class Evaluation(Section):
-    """The same rewards on held-out rows. Training is bit for bit the same with and without it."""
+    """The run's rewards on held-out rows. Training is bit for bit the same with and without an evaluation."""
 
     path: Word | None = None
     """As dataset.path. null: the training data's path, with another split."""
