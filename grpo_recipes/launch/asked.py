@@ -9,7 +9,7 @@ from grpo_recipes.contract.terminal import Hangups
 
 
 class Asked:
-    """Their names in the order in which they came. The SIGHUP of a terminal that went away is none of them."""
+    """The signals that came, by name and in their order. The SIGHUP of a terminal that went away is none of them."""
 
     def __init__(self) -> None:
         self.names: list[str] = []

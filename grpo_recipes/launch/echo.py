@@ -34,11 +34,11 @@ class Echo(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """That of the stream."""
+        """The encoding of the stream behind."""
         return self._stream.encoding or "utf-8"
 
     def isatty(self) -> bool:
-        """Whether it was a terminal when this began."""
+        """Whether the stream behind was a terminal at the beginning."""
         return self._is_terminal
 
     def writable(self) -> bool:

@@ -64,7 +64,7 @@ class Seen:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it will do nothing any more."""
+        """Whether the job will do nothing any more."""
         return self.state in ("", *_ENDED)
 
 
@@ -130,7 +130,7 @@ def remember(folder: str, job: Job) -> None:
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """That of this process without what Slurm said of an outer job, which srun would take for options of this one."""
+    """The environment of this process without what Slurm said of an outer job, which srun would take for options."""
     kept = ("SLURM_CONF", "SLURM_CLUSTERS")
     inherited = absolute_places(os.environ)[0]  # Slurm starts the job in the run folder
     return {name: value for name, value in inherited.items() if name in kept or not name.startswith("SLURM_")} | more
