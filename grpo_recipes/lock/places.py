@@ -114,7 +114,7 @@ def _place(
 
 
 def _candidates(lock: Lock, path: str) -> Iterator[str]:
-    """Where it was; as far from the run folder, or from the recipe, as it was."""
+    """Where a file may be by now: where it was; as far from the run folder, or from the recipe, as it was."""
     yield path
     if lock.plan.folder is not None:
         yield os.path.normpath(os.path.join(lock.folder, os.path.relpath(path, lock.plan.folder)))

@@ -138,7 +138,7 @@ def _checkpoint(found: Verified, folder: Path, checkpoint: Path) -> None:
 
 
 def _checkpoints(found: Verified, folder: Path) -> None:
-    """Those that --resume would look at; what else has such a name, a link too, is one too many."""
+    """Judges the checkpoints that --resume would look at; what else has such a name, a link too, is one too many."""
     judged = {one.folder for one in judged_checkpoints(folder / "checkpoints")}
     for checkpoint in sorted(judged):
         _checkpoint(found, folder, checkpoint)

@@ -24,7 +24,7 @@ _FORCED = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 
 
 def unsafe_names(names: Iterable[str]) -> list[str]:
-    """Those of the files of a checkpoint that may run code when they are read, sorted.
+    """The files of a checkpoint that may run code when they are read, sorted.
 
     What is not known to be harmless is one of them: DeepSpeed's states, the parts and .metadata of FSDP.
     """
