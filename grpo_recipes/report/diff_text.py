@@ -75,7 +75,7 @@ def _cut(text: str, start: int) -> str:
 
 
 def diff_json(names: Names, found: Differences, measured: Both = (None, None)) -> str:
-    """The same in the form of schemas/diff.schema.json."""
+    """The differences of two sides in the form of schemas/diff.schema.json."""
     value: dict[str, object] = {"a": names[0], "b": names[1], "same_experiment": not found.experiment}
     sides = {side: one for side, one in zip("ab", measured, strict=True) if one is not None}
     return _document({**value, **dataclasses.asdict(found), "measured": sides})

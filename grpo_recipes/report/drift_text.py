@@ -43,7 +43,7 @@ def _short(value: object) -> str:
 
 
 def drift_json(path: str, lines: Sequence[Line]) -> str:
-    """The same for programs, values whole."""
+    """The lines of a drift as JSON, values whole. path: of the plan."""
     document = {
         "drift_format": DRIFT_FORMAT,
         "plan": path,

@@ -41,7 +41,7 @@ def _cells(row: Row) -> tuple[str, str, str]:
 
 
 def takeover_json(taken: Takeover, file: str | None, text: str) -> dict[str, Any]:
-    """The same for programs."""
+    """A takeover as JSON values. file: where the recipe was written, None where it was printed; text: the recipe."""
     return {
         "program": PROGRAMS[taken.dialect],
         "written_for": {"trl": taken.release.trl, "transformers": taken.release.transformers, "how": taken.release.how},
