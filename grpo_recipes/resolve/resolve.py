@@ -51,7 +51,7 @@ def resolve(file: str, stack: Stack, overrides: Sequence[str] = (), content: str
 
 
 def resolve_source(source: Source, stack: Stack, findings: Sequence[Finding] = ()) -> Resolution:
-    """The same for a recipe that was read already, with the findings of reading it."""
+    """The settings and findings of a recipe that was read already. findings: those of reading it."""
     foreign = other_programs(source)
     if foreign is not None:
         return Resolution(source.file, None, (foreign,))

@@ -187,7 +187,7 @@ def _move(path: Path, target: str, value: object, message: str, source: Source) 
 
 
 def _elsewhere(path: Path, value: object, facts: Facts, source: Source) -> Finding | None:
-    """The same name in another section, or a field that belongs into an open section."""
+    """The finding for a key that another section has, or for a field of an open section; None for any other."""
     section, name = dotted(path[:-1]), str(path[-1])
     named = [key for key in keys_named(name) if not key.startswith("rewards.")]
     where = f"`{section}`" if section else "the top level of a recipe"

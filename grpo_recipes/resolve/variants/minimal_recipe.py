@@ -158,7 +158,7 @@ def _of_the_format(written: Mapping[str, Any], values: Mapping[str, Any]) -> Ite
 
 
 def _of_rewards(value: Any, rewards: list[Reward]) -> Iterable[Path]:
-    """The same for the rewards that are written, which are the last ones."""
+    """The paths of written rewards at which stands what the format has. The written ones are the last of `rewards`."""
     prefix: Path = ("rewards", EXTEND) if isinstance(value, dict) else ("rewards",)
     items = value[EXTEND] if isinstance(value, dict) else value
     for index, (item, reward) in enumerate(zip(items, rewards[len(rewards) - len(items) :], strict=True)):
