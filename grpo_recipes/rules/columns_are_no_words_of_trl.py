@@ -36,7 +36,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def reads_text_alone(context: Context) -> bool:
-    """Whether it is known that the rows cannot hold pictures: plain prompts, or a model without a part for them."""
+    """Whether rows are known to hold no pictures: plain prompts, or a model without a part for them."""
     if is_conversational(context) is False:
         return True
     config = model_config(context)

@@ -27,7 +27,7 @@ _OF_TEXT: Mapping[str, str] = {
 
 
 def model_config(context: Context) -> Mapping[str, object] | None:
-    """Its config.json, of the folder, the local hub cache or the shipped table; None when it is not known."""
+    """The config.json of the model, from its folder, the local hub cache or the shipped table; None when not known."""
     value = context.text(MODEL)
     path = local_path(value, context.source.directory(("model", "model_name_or_path")))
     revision = context.value("model_init_kwargs.revision")

@@ -14,7 +14,7 @@ def place(context: Context) -> str:
 
 
 def vllms_gpu(context: Context) -> int | None:
-    """Its number: the one that is written, else the first behind those of the processes.
+    """The number of vLLM's own GPU: the one that is written, else the first behind those of the processes.
 
     The releases that have vllm_dtype take the only GPU of a machine, too. None for other releases, for a GPU that is
     not known, and for what is no number of one.
