@@ -26,7 +26,7 @@ class Shipped:
 
 
 def shipped_recipes() -> tuple[Shipped, ...]:
-    """All of them, by name. Raises Refusal where they are not installed."""
+    """All shipped recipes, by name. Raises Refusal where they are not installed."""
     found = shipped_files()
     if not found:
         raise Refusal("the shipped recipes are not installed\n  = fix: install the package grpo-recipes from its wheel")
@@ -34,7 +34,7 @@ def shipped_recipes() -> tuple[Shipped, ...]:
 
 
 def shipped_recipe(name: str) -> Shipped:
-    """One by its name. Raises Refusal for another."""
+    """The shipped recipe of a name. Raises Refusal where none has it."""
     known = {one.name: one for one in shipped_recipes()}
     wanted = name.removesuffix(".yaml")
     if wanted in known:

@@ -128,7 +128,7 @@ def _strategy(situation: Situation, file: Given, folder: str) -> None:
 
 
 def _plain_strategy(situation: Situation, file: Given, kind: str) -> None:
-    """One that is no stage of DeepSpeed. Of FSDP, the first version is another program than fsdp2."""
+    """Takes over a strategy other than DeepSpeed's. Of FSDP, the first version is another program than fsdp2."""
     is_first = kind == "FSDP" and _fsdp_version(file) == 1
     if is_first and situation.release.is_in(WITHOUT_FSDP):
         file.refused("distributed_type", NO_FSDP, STRATEGY)

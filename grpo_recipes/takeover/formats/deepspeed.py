@@ -29,7 +29,7 @@ def take_deepspeed(situation: Situation, path: str) -> None:
 
 
 def take_deepspeed_keys(situation: Situation, block: Mapping[str, object]) -> None:
-    """The same for its keys."""
+    """All keys of a DeepSpeed configuration that was read."""
     flat = dict(_flat(block))
     given = Given(flat, situation.draft, {name: f"deepspeed: {name}" for name in flat})
     _stage(given)
