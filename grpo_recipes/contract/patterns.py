@@ -73,7 +73,7 @@ def ask(patterns: tuple[str, ...], texts: tuple[str, ...]) -> tuple[Asked, ...]:
 
 
 def ask_once(patterns: Sequence[str], texts: Sequence[str], how: str, seconds: int = SECONDS) -> tuple[Asked, ...]:
-    """The same without remembering it. how: fullmatch or search; seconds: for all that is asked apart."""
+    """What each pattern matches, not remembered. how: fullmatch or search; seconds: for all that is asked apart."""
     longest = max(map(len, texts), default=0)
     answers: dict[int, Asked] = {}
     left = _MOST_STEPS
@@ -103,9 +103,10 @@ def _asked_here(pattern: str, texts: Sequence[str], how: str) -> Asked:
 
 
 def _asked_apart(patterns: Sequence[str], texts: Sequence[str], how: str, seconds: int) -> list[Asked]:
-    """The same in a process of its own. Where it was ended, the pattern at which it was is slow and no other was asked.
+    """What each pattern matches, asked in a process of its own.
 
-    Where no process can be started nothing is known of any.
+    Where that was ended, the pattern at which it was is slow and no later one was asked. Where no process can be
+    started nothing is known of any.
     """
     import signal
     import subprocess  # only a pattern that may be slow pays for it

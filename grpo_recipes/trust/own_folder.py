@@ -128,7 +128,7 @@ def _refuse_a_place_of_others(path: str, status: os.stat_result) -> None:
 
 
 def _is_a_run(folder: Path | int) -> bool:
-    """Whether it has what a run folder has; one that cannot be listed may be entered all the same."""
+    """Whether a folder has what a run folder has; one that cannot be listed may be entered all the same."""
     found = 0
     for name in _OF_A_RUN:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):

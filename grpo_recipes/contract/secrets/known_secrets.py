@@ -28,7 +28,7 @@ class KnownSecrets:
 
 
 def known_secrets() -> KnownSecrets:
-    """Those of the environment as it is now."""
+    """The secrets of the environment as it is now."""
     return _forms(frozenset(value for name, value in os.environ.items() if _is_secret(name) and _says_it(value)))
 
 
