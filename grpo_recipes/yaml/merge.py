@@ -69,7 +69,7 @@ def put(
 
 
 def _is_extension(value: object, old: object) -> bool:
-    """Whether it is `{extend: [...]}`; over a list also with another value than a list, which is then refused."""
+    """Whether a value is `{extend: [...]}`; over a list also with another value than a list, which is then refused."""
     return (
         isinstance(value, dict)
         and value.keys() == {EXTEND}
