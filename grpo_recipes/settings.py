@@ -48,11 +48,11 @@ class Settings(Mapping[str, Setting]):
         return len(self._by_key)
 
     def having(self, settings: Iterable[Setting]) -> "Settings":
-        """These settings and the given ones, which win."""
+        """Settings with the given ones, which win."""
         return Settings([*self._by_key.values(), *settings])
 
     def without(self, keys: Iterable[str]) -> "Settings":
-        """These settings less the given keys."""
+        """Settings without the given keys."""
         dropped = set(keys)
         return Settings(s for s in self._by_key.values() if s.key not in dropped)
 

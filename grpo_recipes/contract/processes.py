@@ -36,7 +36,7 @@ class Process:
 
     @property
     def is_zombie(self) -> bool:
-        """Whether it has ended and nobody has asked how."""
+        """Whether the process has ended and nobody has asked how."""
         return self.state == "Z"
 
 

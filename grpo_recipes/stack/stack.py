@@ -84,7 +84,7 @@ class Stack:
         return package in self.packages and self.packages[package] is None
 
     def is_known(self, package: str) -> bool:
-        """Whether it is known which version is installed, or that none is."""
+        """Whether the installed version of a package is known, or that it is not installed."""
         return package in self.packages
 
 
