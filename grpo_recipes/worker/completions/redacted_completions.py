@@ -39,6 +39,6 @@ def _redact_tables(kept: dict[str, Any]) -> None:
 
 
 def _redacted(values: Any) -> Any:
-    """The same kind of list with its texts redacted; numbers and pictures stay as they are."""
+    """A list or deque with its texts redacted; numbers and pictures stay as they are."""
     texts = [redact_value(value) for value in values]
     return deque(texts, maxlen=values.maxlen) if isinstance(values, deque) else texts

@@ -71,7 +71,7 @@ def _broken_json(path: Path) -> tuple[int, str, str] | None:
 
 
 def _broken_document(path: Path) -> tuple[int, str, str] | None:
-    """The same for a file that is one list of rows."""
+    """Number and text of the line at which one list of rows is no JSON, and why; None where it is, or is too large."""
     with open_regular(path) as file:
         text = file.read(_LARGEST_DOCUMENT + 1).decode("utf-8", errors="replace")
     if len(text) > _LARGEST_DOCUMENT:

@@ -20,7 +20,7 @@ _ACCEPTED_AT_ONCE = 32
 
 @dataclass(slots=True, eq=False)
 class Caller:
-    """One that called. number: drawn for this connection; said: its line so far."""
+    """A connection of somebody who called. number: drawn for this connection; said: its line so far."""
 
     connection: socket.socket
     address: str
@@ -30,7 +30,7 @@ class Caller:
 
 
 class Callers:
-    """Those that called and did not say yet who they are. first: what each is told, beside its number.
+    """Who called and did not say yet who it is. first: what each is told, beside its number.
 
     answer_s: seconds that one has for its line, all of it.
     """
@@ -43,7 +43,7 @@ class Callers:
         self._selector.register(server, selectors.EVENT_READ)
 
     def heard(self, wait_s: float) -> Iterator[tuple[Caller, dict[str, Any] | None]]:
-        """Those that said their line meanwhile, with it; None for what is no such line. The taker closes them."""
+        """The callers that said their line meanwhile, with it; None for what is no such line. The taker closes them."""
         for key, _ in self._selector.select(wait_s):
             if key.fileobj is self._server:
                 self._accept()

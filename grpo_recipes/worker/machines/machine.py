@@ -31,6 +31,6 @@ class Machine:
     port: int
 
     def introduction(self) -> dict[str, Any]:
-        """What it has, for machine 0 to compare."""
+        """What the machine has, for machine 0 to compare."""
         plan = hashlib.sha256(read_bytes(self.folder, "plan.json")).hexdigest()
         return {"node": self.node, "nodes": self.nodes, "plan": plan, "host": socket.gethostname(), "pid": os.getpid()}

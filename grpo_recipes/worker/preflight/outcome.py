@@ -116,7 +116,7 @@ def answer_taken(found: Any, count: int, importing: AbstractContextManager[Any])
 
 
 def _as_tensor(values: list[Any], what: str) -> dict[str, Any]:
-    """The same for what is no plain number: a tensor's numbers, NumPy's, or nothing that can be a reward."""
+    """Rewards that are no plain numbers: a tensor's, NumPy's, or nothing that can be a reward."""
     import torch
 
     try:

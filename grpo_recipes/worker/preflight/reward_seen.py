@@ -80,7 +80,7 @@ class RewardSeen:
 
     @property
     def key(self) -> tuple[str | int, ...]:
-        """Its path in the recipe."""
+        """The path of the reward in the recipe."""
         return ("rewards", self.index)
 
 

@@ -42,12 +42,12 @@ class _Cut(TrainerCallback):  # type: ignore[misc]
         self._trainer = trainer
 
     def rows(self, prompt_ids: list[list[int]]) -> list[list[int]]:
-        """The same prompts, none longer than `length`."""
+        """Prompts cut to their last `length` tokens."""
         self._note([len(ids) for ids in prompt_ids])
         return [list(ids[-self.length :]) for ids in prompt_ids]
 
     def padded(self, tokenized: Any) -> Any:
-        """The same for what a tokenizer gives, tensors (B, P) padded on the left, or lists."""
+        """What a tokenizer gives, tensors (B, P) padded on the left or lists, cut to the last `length` tokens."""
         mask = tokenized["attention_mask"]
         self._note([int(sum(row)) for row in mask])
         for name, values in tokenized.items():

@@ -1,4 +1,4 @@
-"""What it means when a file cannot be written: a full disk, one that is read-only or broken, a folder that is gone."""
+"""Why a file cannot be written: a full disk, one that is read-only or broken, a folder that is gone."""
 
 import contextlib
 import errno
@@ -135,7 +135,7 @@ def _is_inside(problem: BaseException, folder: Path) -> bool:
 
 
 def _places(problem: BaseException, folder: Path) -> list[Path]:
-    """Where it may have been written: the run folder, or what libraries write beside it."""
+    """The folders in which a write may have failed: the run folder, or what libraries write beside it."""
     named = _named(problem)
     return [folder, Path(tempfile.gettempdir()), Path("/dev/shm")] if named is None else [named]
 

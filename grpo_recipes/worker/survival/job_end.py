@@ -138,7 +138,7 @@ def after(folder: Path, job: str, word: str, code: int, max_requeues: int, **how
 
 
 def _tell(record: Record, found: Next) -> None:
-    """Says it in run.json where nobody has said how this start ended, and where that is not the end of the story."""
+    """Says in run.json how a start ended, where nobody has said it or that is not the end of the story."""
     if found.exit_code is None or found.exit_code == EXIT_INTERRUPTED:
         record.end("interrupted", EXIT_INTERRUPTED, found.because)
     elif found.exit_code == EXIT_FAILED:

@@ -1,4 +1,4 @@
-"""This process's side of its onlooker, see onlooker.py."""
+"""What a process tells its onlooker, see onlooker.py."""
 
 import faulthandler
 import os
@@ -46,7 +46,7 @@ class LookedOn:
         self._say(f"alive {'-' if left_s is None else format(left_s, '.3f')} {step} {what}")
 
     def asked(self) -> None:
-        """This process was asked to end: nobody shall wonder when it is killed."""
+        """Says that the process was asked to end: nobody shall wonder when it is killed."""
         self._say("asked")
 
     def look(self) -> None:
@@ -57,7 +57,7 @@ class LookedOn:
             self._program.stdout.readline()
 
     def bye(self) -> None:
-        """This process ends, and has said why."""
+        """Says that the process ends and has told why, and waits a moment for the onlooker."""
         self._say("bye")
         with suppress(subprocess.TimeoutExpired):
             self._program.wait(_BYE_S)

@@ -65,7 +65,7 @@ class Watchdog:
         self._watched = self._now(STEP, no_progress.longest(self._guards, self._durations))
 
     def end(self) -> None:
-        """It has ended: what follows it, logging and saving, has no median."""
+        """A step has ended: what follows it, logging and saving, has no median."""
         if self._watched.what == STEP:
             self._durations.append(time.monotonic() - self._watched.began)
         self.still("what follows a step")

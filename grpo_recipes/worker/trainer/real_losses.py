@@ -67,7 +67,7 @@ class RealLosses:
         return not_finite.in_step(what, value, strange, *broken_tensors(self._trainer.model))
 
     def _mean_reward(self) -> float | None:
-        """That of the last generation over all processes; NaN where no reward gave one. None without a generation."""
+        """The mean reward of the last generation over all processes; NaN where no reward gave one, None before it."""
         kept = self._trainer._metrics
         rewards = kept.get("train", kept).get("reward")
         return float(rewards[-1]) if rewards else None

@@ -1,4 +1,4 @@
-"""The same random numbers in every release, on which the same recipe depends.
+"""Random numbers of a recipe, the same in every release.
 
 Format 1 of the recipe says: the adapter's initial weights are drawn from `seed`, and before each optimizer step the
 generators of python, numpy and torch are set from `seed`, the number of the step (from 0) and the rank. Without it the

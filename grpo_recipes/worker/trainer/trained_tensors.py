@@ -62,7 +62,7 @@ def missing_in(optimizer: Any, model: Any) -> set[str]:
 
 
 def local(tensor: Any) -> Any:
-    """This process's part of a tensor that FSDP shards, any other as it is."""
+    """The part of a tensor that this process has where FSDP shards it, any other tensor as it is."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 

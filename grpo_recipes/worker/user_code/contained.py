@@ -122,7 +122,7 @@ def _put_right(before: _Before, what: str) -> None:
 
 
 def _say(what: str, changed: str) -> None:
-    """Says it the first time that this reward does it."""
+    """Says what a reward did to its process, once for each reward and kind of change."""
     if (what, changed) not in _said:
         _said.add((what, changed))
         print(f"reward {what} {changed}; that was undone", flush=True)
