@@ -7,7 +7,7 @@ import click
 
 from grpo_recipes.cli.launching import AnswerAlone, Changes, Ready
 from grpo_recipes.cli.resolving import judged
-from grpo_recipes.compare.drift import Line, changes_the_experiment, drift
+from grpo_recipes.compare.drift import DriftLine, changes_the_experiment, drift
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED, Refusal
@@ -30,7 +30,7 @@ class Again:
     lock: Lock
     plan: Plan | None
     recipe_text: str | None
-    lines: tuple[Line, ...]
+    lines: tuple[DriftLine, ...]
     resolution: Resolution
 
     @property

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from grpo_recipes.contract.integrity.manifest import Fault
+from grpo_recipes.contract.integrity.manifest import FileFault
 from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
 from grpo_recipes.contract.integrity.seal import NOBODY, SOMEBODY_ELSE, YOU
 from grpo_recipes.contract.secrets.redact import redact
@@ -53,7 +53,7 @@ def _text(place: str, found: Verified, seconds: float) -> str:
     return "\n".join(_printable(line) for line in [*lines, f"{place}: {verdict} ({read})"])
 
 
-def _line(fault: Fault) -> str:
+def _line(fault: FileFault) -> str:
     if fault.kind == "missing":
         return f"{fault.name}: missing{fault.because.removeprefix('is missing')}"
     return f"{fault.name}: {fault.kind}, {'' if fault.kind == 'changed' else 'it '}{fault.because}"

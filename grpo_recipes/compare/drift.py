@@ -19,7 +19,7 @@ WORLD = ("world.num_processes", "world.device", "distributed.strategy")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DriftLine:
     """One thing that is compared. old, new: what it was and is, None where it is not known. why: more about it."""
 
     what: str
@@ -30,12 +30,12 @@ class Line:
     why: str = ""
 
 
-def changes_the_experiment(lines: Iterable[Line]) -> bool:
+def changes_the_experiment(lines: Iterable[DriftLine]) -> bool:
     """Whether something of the experiment is another one."""
     return any(line.state == "differs" and line.kind == "experiment" for line in lines)
 
 
-def drift(lock: Lock, new: Plan | None, places: Places) -> list[Line]:
+def drift(lock: Lock, new: Plan | None, places: Places) -> list[DriftLine]:
     """All lines for the plan of a lock and the same recipe planned now.
 
     new: None where the recipe is refused on this stack, and nothing but the files can be compared.
@@ -90,7 +90,7 @@ def reread(plan: Plan, places: Places) -> Plan:
     return replace(plan, model=model, tokenizer=tokenizer, data=data, evaluation=evaluation, rewards=tuple(rewards))
 
 
-def _contents(old: Plan, new: Plan) -> Iterator[Line]:
+def _contents(old: Plan, new: Plan) -> Iterator[DriftLine]:
     """Model, chat template, data and rewards, by what is in them."""
     yield _model(old.model, new.model)
     template = (old.tokenizer.chat_template_sha256, new.tokenizer.chat_template_sha256)
@@ -105,31 +105,31 @@ def _contents(old: Plan, new: Plan) -> Iterator[Line]:
             yield _reward(was, now)
 
 
-def _line(what: str, old: object, new: object, kind: Kind, why: str = "") -> Line:
+def _line(what: str, old: object, new: object, kind: Kind, why: str = "") -> DriftLine:
     state: State = "cannot be verified" if old is None or new is None else "same" if old == new else "differs"
-    return Line(what, state, old, new, kind, why)
+    return DriftLine(what, state, old, new, kind, why)
 
 
-def _model(old: Model, new: Model) -> Line:
+def _model(old: Model, new: Model) -> DriftLine:
     if old.source != new.source or (old.source == "hub" and old.path != new.path):
-        return Line("model", "differs", old.path, new.path, "experiment")
+        return DriftLine("model", "differs", old.path, new.path, "experiment")
     if old.source == "hub":
-        return _hub(Line("model", "same", old.commit, new.commit, "experiment"), old.path, "models")
+        return _hub(DriftLine("model", "same", old.commit, new.commit, "experiment"), old.path, "models")
     both = dict.fromkeys([*old.files, *new.files]) if old.files and new.files else {}
     changed = [name for name in both if old.files.get(name) != new.files.get(name)]
     return _line("model", old.sha256, new.sha256, "experiment", f"in {', '.join(changed[:4])}" if changed else "")
 
 
-def _data(what: str, old: Data, new: Data, kind: Kind) -> Line:
+def _data(what: str, old: Data, new: Data, kind: Kind) -> DriftLine:
     if old.source != new.source or (old.source == "hub" and old.path != new.path):
-        return Line(what, "differs", old.path, new.path, kind)
+        return DriftLine(what, "differs", old.path, new.path, kind)
     if old.source == "hub":
-        return _hub(Line(what, "same", old.commit, new.commit, kind), old.path, "datasets")
+        return _hub(DriftLine(what, "same", old.commit, new.commit, kind), old.path, "datasets")
     both_counted = old.rows is not None and new.rows is not None and old.rows != new.rows
     return _line(what, old.sha256, new.sha256, kind, f"{old.rows} -> {new.rows} rows" if both_counted else "")
 
 
-def _reward(old: Reward, new: Reward) -> Line:
+def _reward(old: Reward, new: Reward) -> DriftLine:
     what = f"rewards.{old.name}"
     if old.kind == "model":
         why = "" if old.path else f"{old.target}: a reward model of the hub is loaded as it is by then"
@@ -138,7 +138,7 @@ def _reward(old: Reward, new: Reward) -> Line:
     changed = [name for name in dict.fromkeys([*was, *now]) if was.get(name) != now.get(name)]
     shown = changed[0] if changed else next(iter(was))
     why = f"in {', '.join(changed[:4])}" if changed else old.target
-    return Line(what, "differs" if changed else "same", was.get(shown), now.get(shown), "experiment", why)
+    return DriftLine(what, "differs" if changed else "same", was.get(shown), now.get(shown), "experiment", why)
 
 
 def _code(reward: Reward) -> dict[str, str | None]:
@@ -146,7 +146,7 @@ def _code(reward: Reward) -> dict[str, str | None]:
     return {reward.target.rpartition(":")[0]: reward.sha256, **reward.imports}
 
 
-def _hub(line: Line, name: str, kind: str) -> Line:
+def _hub(line: DriftLine, name: str, kind: str) -> DriftLine:
     """A commit that is pinned is loaded; whether it is to be had is known of the local cache alone."""
     if line.old is None:
         return replace(line, state="cannot be verified", why=f"the plan knows no commit of {name}")
@@ -157,7 +157,7 @@ def _hub(line: Line, name: str, kind: str) -> Line:
     return replace(line, state="cannot be verified", why="not in the local cache of the hub, which is asked for it")
 
 
-def _noting(line: Line, places: Places) -> Line:
+def _noting(line: DriftLine, places: Places) -> DriftLine:
     """The line with where a file is missing, or has another original than the copy that is taken."""
     if line.what in places.missing and line.new is None:
         return replace(line, state="differs", new=MISSING, why=f"it was {places.missing[line.what]}")
@@ -169,7 +169,7 @@ def _noting(line: Line, places: Places) -> Line:
 _OF_CONTENT = ("path", "source", "sha256", "commit", "format", "imports", "target")
 
 
-def _is_told(key: str, lines: Iterable[Line]) -> bool:
+def _is_told(key: str, lines: Iterable[DriftLine]) -> bool:
     """Whether the line of a part says a difference already."""
     if key == "tokenizer.chat_template":
         return True
@@ -180,7 +180,7 @@ def _is_told(key: str, lines: Iterable[Line]) -> bool:
     return False
 
 
-def _values(old: Plan, new: Plan, lines: Sequence[Line]) -> Iterator[Line]:
+def _values(old: Plan, new: Plan, lines: Sequence[DriftLine]) -> Iterator[DriftLine]:
     """The seed, and every other value of the experiment that differs."""
     found = differences(old, new).experiment
     seed = next((one for one in found if one.key == "seed"), None)
@@ -188,12 +188,12 @@ def _values(old: Plan, new: Plan, lines: Sequence[Line]) -> Iterator[Line]:
     yield _line("seed", was, was if seed is None else seed.b, "experiment")
     others = [one for one in found if one.key != "seed" and not _is_told(one.key, lines)]
     for one in others:
-        yield Line(one.key, "differs", one.a, one.b, "experiment", one.why)
+        yield DriftLine(one.key, "differs", one.a, one.b, "experiment", one.why)
     if not others:
-        yield Line("other values", "same", None, None, "experiment")
+        yield DriftLine("other values", "same", None, None, "experiment")
 
 
-def _machine(old: Plan, new: Plan) -> Iterator[Line]:
+def _machine(old: Plan, new: Plan) -> Iterator[DriftLine]:
     """The world, the packages, the GPUs and what follows from them; then grpo-recipes itself."""
     yield _line("world", _world(old), _world(new), "machine")
     found = [one for one in differences(old, new).machine if one.key not in WORLD]
@@ -203,9 +203,9 @@ def _machine(old: Plan, new: Plan) -> Iterator[Line]:
     known = from_json_value(new.stack)
     for one in found:
         is_unknown = one.b is None and one.key in PACKAGES and not known.is_known(one.key)
-        yield Line(one.key, "cannot be verified" if is_unknown else "differs", one.a, one.b, "machine", one.why)
+        yield DriftLine(one.key, "cannot be verified" if is_unknown else "differs", one.a, one.b, "machine", one.why)
     if not found:
-        yield Line("packages and GPUs", "same", None, None, "machine")
+        yield DriftLine("packages and GPUs", "same", None, None, "machine")
     for part, what in (("rules", "rules and facts"), ("worker", "what trains")):
         yield _line(what, old.made_by.get(part), new.made_by.get(part), "machine", _versions(old, new))
 

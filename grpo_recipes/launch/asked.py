@@ -8,7 +8,7 @@ from grpo_recipes.contract.processes import ASKING
 from grpo_recipes.contract.terminal import Hangups
 
 
-class Asked:
+class AskedSignals:
     """The signals that came, by name and in their order. The SIGHUP of a terminal that went away is none of them."""
 
     def __init__(self) -> None:
@@ -34,9 +34,9 @@ class Asked:
 
 
 @contextlib.contextmanager
-def signals_noted() -> Iterator[Asked]:
+def signals_noted() -> Iterator[AskedSignals]:
     """Notes signals instead of dying of them; ignored ones stay ignored."""
-    asked = Asked()
+    asked = AskedSignals()
     before = {each: signal.getsignal(each) for each in ASKING}
     watched = [each for each in ASKING if before[each] != signal.SIG_IGN]
     for each in watched:

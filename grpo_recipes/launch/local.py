@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TextIO, cast
 
 from grpo_recipes.contract.files.folder_files import open_to_append, open_to_read, status
-from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, Lock, held, holder
+from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, FolderLock, held, holder
 from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, told
 from grpo_recipes.contract.metrics import METRICS_FILE, number, read_new
@@ -25,7 +25,7 @@ from grpo_recipes.contract.surroundings import absolute_places
 from grpo_recipes.contract.surroundings import told as told_of_places
 from grpo_recipes.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_TRAINER_FAILED, Refusal
 from grpo_recipes.launch import supervisor
-from grpo_recipes.launch.asked import Asked, never_stopped_by_talk, signals_noted
+from grpo_recipes.launch.asked import AskedSignals, never_stopped_by_talk, signals_noted
 from grpo_recipes.launch.echo import Echo
 from grpo_recipes.launch.progress import Progress, progress
 from grpo_recipes.launch.redacted_log import redacted_log
@@ -91,7 +91,7 @@ def is_running(folder: str) -> bool:
 
 
 @contextlib.contextmanager
-def taken(folder: str) -> Iterator[Lock]:
+def taken(folder: str) -> Iterator[FolderLock]:
     """Holds the folder for one training, whose worker holds it too. Raises Refusal where another one has it."""
     place = Path(folder)
     with contextlib.ExitStack() as stack:
@@ -166,7 +166,7 @@ def _run(
                 _end(child, launch_id)
 
 
-def _told(asked: Asked, screen: Echo, log: int) -> bool:
+def _told(asked: AskedSignals, screen: Echo, log: int) -> bool:
     """Whether the log says that nobody sees any more what is shown; it does so once, as soon as it can."""
     if screen.problem is None and not asked.terminal_is_gone:
         return False
@@ -212,7 +212,7 @@ def _fingerprint(folder: str) -> tuple[int, int] | None:
     return None if found is None else (found.st_ino, found.st_mtime_ns)
 
 
-def _stop_if_gone(folder: str, lock: Lock) -> None:
+def _stop_if_gone(folder: str, lock: FolderLock) -> None:
     if not lock.is_in_place():
         raise Refusal(
             f"{folder}: the run folder is gone or another one\n"

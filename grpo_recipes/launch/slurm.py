@@ -26,8 +26,8 @@ from grpo_recipes.launch.local import LOG_FILE
 from grpo_recipes.launch.progress import Progress, progress
 from grpo_recipes.launch.slurm_job import (
     JOB_FILE,
-    Job,
-    Seen,
+    JobState,
+    SubmittedJob,
     clean_environment,
     is_queued,
     look_at,
@@ -69,7 +69,7 @@ def launch_job(
     except NotRegular as problem:
         raise Refusal(told(problem)) from None
 
-    def submitted(shown: Progress) -> Job:
+    def submitted(shown: Progress) -> SubmittedJob:
         with _submitting(folder):
             for line in prepare():
                 shown.say(line)
@@ -82,7 +82,7 @@ def follow_job(folder: str, *, echo: TextIO = sys.stderr, poll_s: float = POLL_S
     """Follows the job of a run folder, as launch_job does; nothing is submitted, whatever becomes of it."""
     folder = os.path.abspath(folder)
 
-    def found(shown: Progress) -> Job:
+    def found(shown: Progress) -> SubmittedJob:
         job = submitted_job(folder)
         if job is None:
             raise Refusal(f"{folder}: its job is gone from {JOB_FILE}\n  = fix: --resume once more")
@@ -92,7 +92,7 @@ def follow_job(folder: str, *, echo: TextIO = sys.stderr, poll_s: float = POLL_S
     return _to_its_end(folder, found, echo, poll_s)
 
 
-def _to_its_end(folder: str, find: Callable[[Progress], Job], echo: TextIO, poll_s: float) -> int:
+def _to_its_end(folder: str, find: Callable[[Progress], SubmittedJob], echo: TextIO, poll_s: float) -> int:
     with progress(echo) as shown, _noted() as signals:
         seen_log = status(Path(folder), LOG_FILE)
         log_start = 0 if seen_log is None else seen_log.st_size
@@ -140,7 +140,7 @@ def _submitting(folder: str) -> Iterator[None]:
         yield
 
 
-def _submitted(folder: str, shown: Progress, arguments: list[str]) -> Job:
+def _submitted(folder: str, shown: Progress, arguments: list[str]) -> SubmittedJob:
     done = subprocess.run(
         ["sbatch", "--parsable", "--export=ALL", JOB_SCRIPT, *arguments],
         cwd=folder,
@@ -156,13 +156,15 @@ def _submitted(folder: str, shown: Progress, arguments: list[str]) -> Job:
             f"  = fix: the recipe's slurm section; sinfo lists the partitions"
         )
     number_, _, cluster = done.stdout.strip().splitlines()[-1].partition(";")
-    job = Job(number_, cluster or None)
+    job = SubmittedJob(number_, cluster or None)
     shown.say(f"submitted job {job.id} from {folder}; the whole output is in {LOG_FILE} there")
     remember(folder, job)
     return job
 
 
-def _followed(folder: str, job: Job, began: float, shown: Progress, signals: list[str], poll_s: float) -> Seen | None:
+def _followed(
+    folder: str, job: SubmittedJob, began: float, shown: Progress, signals: list[str], poll_s: float
+) -> JobState | None:
     """Shows how the job goes on until it has ended, and returns how; None where the following was left."""
     metrics, offset, newest = os.path.join(folder, METRICS_FILE), 0, began
     said, next_question, ends = "", 0.0, _ends_of(folder, job)
@@ -189,7 +191,7 @@ def _followed(folder: str, job: Job, began: float, shown: Progress, signals: lis
     return None
 
 
-def _words(job: Job, seen: Seen | None) -> str:
+def _words(job: SubmittedJob, seen: JobState | None) -> str:
     """How the job stands, on one line; "" for what passes in a moment."""
     if seen is None:
         return "Slurm does not answer; the job goes on without it"
@@ -204,7 +206,7 @@ def _words(job: Job, seen: Seen | None) -> str:
     return "" if seen.state in ("COMPLETING", "CONFIGURING") else f"job {job.id}{start}: {seen.state.lower()}"
 
 
-def _conclude(folder: str, job: Job, seen: Seen) -> int:
+def _conclude(folder: str, job: SubmittedJob, seen: JobState) -> int:
     """The exit code of the run, after run.json was corrected where nobody could write how it ended."""
     code = next((end for end in _ends_of(folder, job)[-1:] if isinstance(end, int)), None)
     if code is None and seen.state != "CANCELLED" and seen.exit_code:
@@ -224,7 +226,7 @@ def _conclude(folder: str, job: Job, seen: Seen) -> int:
     return code
 
 
-def _ends_of(folder: str, job: Job) -> list[object]:
+def _ends_of(folder: str, job: SubmittedJob) -> list[object]:
     """What the job's script chose to do next at the end of each start: "requeue" or an exit code."""
     try:
         lines = map(parsed, read_bytes(Path(folder), _ENDS_FILE).splitlines())

@@ -36,7 +36,7 @@ _ANSWER_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SubmittedJob:
     """A submitted job. cluster: of several that one Slurm knows, None for the only one."""
 
     id: str
@@ -48,7 +48,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class JobState:
     """How a job stands. state: Slurm's word, "" for a job that it has forgotten. starts: 1 for the first one.
 
     user: the number of who submitted it, folder: where; None where Slurm does not say.
@@ -68,7 +68,7 @@ class Seen:
         return self.state in ("", *_ENDED)
 
 
-def look_at(job: Job) -> Seen | None:
+def look_at(job: SubmittedJob) -> JobState | None:
     """How a job stands now; None where Slurm does not answer."""
     try:
         done = subprocess.run(
@@ -81,12 +81,12 @@ def look_at(job: Job) -> Seen | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     if done.returncode != 0:
-        return Seen("") if "Invalid job id" in done.stdout + done.stderr else None
+        return JobState("") if "Invalid job id" in done.stdout + done.stderr else None
     found = dict(_FIELD.findall(done.stdout))
     code = found.get("ExitCode", "").partition(":")[0]
     user = re.search(r"\(([0-9]+)\)$", found.get("UserId", ""))
     work_dir = _WORK_DIR.search(done.stdout)
-    return Seen(
+    return JobState(
         state=found.get("JobState", ""),
         reason=found.get("Reason", ""),
         nodes=found.get("NodeList", "").replace("(null)", ""),
@@ -97,7 +97,7 @@ def look_at(job: Job) -> Seen | None:
     )
 
 
-def submitted_job(folder: str) -> Job | None:
+def submitted_job(folder: str) -> SubmittedJob | None:
     """The job that a run folder was last submitted as, None where there is none or the file is not of grpo-run."""
     try:
         content = cast("dict[str, Any]", read_json(Path(folder), JOB_FILE))
@@ -106,7 +106,7 @@ def submitted_job(folder: str) -> Job | None:
         return None
     # Both become words of a command line.
     is_plain = _ID.fullmatch(job) and (cluster is None or (isinstance(cluster, str) and _CLUSTER.fullmatch(cluster)))
-    return Job(job, cluster) if is_plain else None
+    return SubmittedJob(job, cluster) if is_plain else None
 
 
 def is_queued(folder: str) -> bool:
@@ -116,13 +116,13 @@ def is_queued(folder: str) -> bool:
     return job is not None and (seen is None or (not seen.has_ended and _is_of(seen, folder)))
 
 
-def _is_of(seen: Seen, folder: str) -> bool:
+def _is_of(seen: JobState, folder: str) -> bool:
     """Whether a job is this user's and was of this folder; another cluster has a job of the same number."""
     is_users = seen.user in (None, os.getuid())
     return is_users and (seen.folder is None or os.path.realpath(seen.folder) == os.path.realpath(folder))
 
 
-def remember(folder: str, job: Job) -> None:
+def remember(folder: str, job: SubmittedJob) -> None:
     """Writes job.json. Raises OSError."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     content = {"engine": "slurm", "job": job.id, "cluster": job.cluster, "submitted": now}

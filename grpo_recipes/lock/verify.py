@@ -9,7 +9,7 @@ from grpo_recipes.contract.integrity.digests import Digest, sizes_in
 from grpo_recipes.contract.integrity.manifest import (
     MANIFEST,
     WITHOUT_DIGESTS,
-    Fault,
+    FileFault,
     NotWhole,
     fault_of,
     faults,
@@ -42,14 +42,14 @@ class Verified:
     files: int = 0
     bytes: int = 0
     signers: dict[str, str] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[FileFault] = field(default_factory=list)
     not_verified: dict[str, str] = field(default_factory=dict)
 
     def add(self, folder: Path, where: str, files: Mapping[str, Digest], *, is_closed: bool) -> None:
         """Compares the files below a part of the run folder. is_closed: nothing else may lie there."""
         found = faults(folder / where, files, contents=True) if is_closed else list(_only_named(folder, files))
         prefix = f"{where}/" if where else ""
-        self.faults += [Fault(f"{prefix}{one.name}", one.kind, one.because) for one in found]
+        self.faults += [FileFault(f"{prefix}{one.name}", one.kind, one.because) for one in found]
         self.files += len(files)
         self.bytes += sum(digest.size for digest in files.values())
 
@@ -74,11 +74,11 @@ def _what_was_planned(found: Verified, folder: Path) -> None:
     try:
         written = read_integrity(folder)
     except Damaged as problem:
-        found.faults.append(Fault(INTEGRITY_FILE, "changed", str(problem)))
+        found.faults.append(FileFault(INTEGRITY_FILE, "changed", str(problem)))
         return
     if written is None:
         if is_lost(folder):
-            found.faults.append(Fault(INTEGRITY_FILE, "missing", "is missing, which has the digests of the rest"))
+            found.faults.append(FileFault(INTEGRITY_FILE, "missing", "is missing, which has the digests of the rest"))
         else:
             found.not_verified["plan.json and worker/"] = "an older grpo-run wrote no digests of them"
         return
@@ -90,11 +90,11 @@ def _what_was_planned(found: Verified, folder: Path) -> None:
         except FileNotFoundError:
             continue
         except OSError as problem:
-            found.faults.append(Fault(part, "changed", f"cannot be read: {problem.strerror or problem}"))
+            found.faults.append(FileFault(part, "changed", f"cannot be read: {problem.strerror or problem}"))
             continue
         more = there - {name.removeprefix(f"{part}/") for name in written.files}
         kept = sorted(name for name in more if "__pycache__" not in name.split("/"))
-        found.faults += [Fault(f"{part}/{name}", "one too many", "was not written with it") for name in kept]
+        found.faults += [FileFault(f"{part}/{name}", "one too many", "was not written with it") for name in kept]
 
 
 def _record(found: Verified, folder: Path) -> None:
@@ -105,10 +105,10 @@ def _record(found: Verified, folder: Path) -> None:
         _what_it_names(found, folder, record.content)
     except FileNotFoundError:
         if (folder / "checkpoints").exists() or (folder / "final").exists():
-            found.faults.append(Fault(RECORD_FILE, "missing", "is missing, and a run that began has one"))
+            found.faults.append(FileFault(RECORD_FILE, "missing", "is missing, and a run that began has one"))
     except Damaged as problem:
         if (folder / INTEGRITY_FILE).exists():
-            found.faults.append(Fault(RECORD_FILE, "changed", str(problem)))
+            found.faults.append(FileFault(RECORD_FILE, "changed", str(problem)))
         else:
             found.not_verified[RECORD_FILE] = "an older grpo-run wrote no digest of it"
 
@@ -116,12 +116,12 @@ def _record(found: Verified, folder: Path) -> None:
 def _what_it_names(found: Verified, folder: Path, record: Mapping[str, object]) -> None:
     """The newest checkpoint and the trained model. Of a run that was completed, checkpoints may have been removed."""
     if record.get("final") is not None and not (folder / "final").exists():
-        found.faults.append(Fault("final", "missing", f"is missing, and {RECORD_FILE} names it"))
+        found.faults.append(FileFault("final", "missing", f"is missing, and {RECORD_FILE} names it"))
     lost = lost_checkpoint(folder, record.get("checkpoint"))
     if lost is not None and record.get("status") == "completed":
         found.not_verified[f"checkpoints/{lost}"] = f"{RECORD_FILE} names it, and it is not there any more"
     elif lost is not None:
-        found.faults.append(Fault(f"checkpoints/{lost}", "missing", f"is missing, and {RECORD_FILE} names it"))
+        found.faults.append(FileFault(f"checkpoints/{lost}", "missing", f"is missing, and {RECORD_FILE} names it"))
 
 
 def _checkpoint(found: Verified, folder: Path, checkpoint: Path) -> None:
@@ -129,7 +129,7 @@ def _checkpoint(found: Verified, folder: Path, checkpoint: Path) -> None:
     try:
         manifest = stated(checkpoint)
     except NotWhole as problem:
-        found.faults.append(Fault(where, "changed", str(problem)))
+        found.faults.append(FileFault(where, "changed", str(problem)))
         return
     found.signers[where] = manifest.signer
     found.add(folder, where, manifest.files, is_closed=True)
@@ -143,7 +143,7 @@ def _checkpoints(found: Verified, folder: Path) -> None:
     for checkpoint in sorted(judged):
         _checkpoint(found, folder, checkpoint)
     for path in set((folder / "checkpoints").glob("checkpoint-*")) - judged:
-        found.faults.append(Fault(path.relative_to(folder).as_posix(), "one too many", "is no checkpoint"))
+        found.faults.append(FileFault(path.relative_to(folder).as_posix(), "one too many", "is no checkpoint"))
 
 
 def _model(found: Verified, folder: Path, where: str) -> None:
@@ -152,19 +152,19 @@ def _model(found: Verified, folder: Path, where: str) -> None:
     except FileNotFoundError:
         if is_lost(folder) or (folder / INTEGRITY_FILE).exists():
             found.faults.append(
-                Fault(f"{where}/{MANIFEST}", "missing", "is missing, which has the digests of the rest")
+                FileFault(f"{where}/{MANIFEST}", "missing", "is missing, which has the digests of the rest")
             )
         else:
             found.not_verified[where] = "an older grpo-run wrote no digests of it"
         return
     except NotWhole as problem:
-        found.faults.append(Fault(where, "changed", str(problem)))
+        found.faults.append(FileFault(where, "changed", str(problem)))
         return
     found.signers[where] = signer
     found.add(folder, where, files, is_closed=True)
 
 
-def _only_named(folder: Path, files: Mapping[str, Digest]) -> Iterator[Fault]:
+def _only_named(folder: Path, files: Mapping[str, Digest]) -> Iterator[FileFault]:
     for name, written in files.items():
         fault = fault_of(folder, name, written)
         if fault is not None:

@@ -4,7 +4,7 @@ import dataclasses
 import json
 from collections.abc import Sequence
 
-from grpo_recipes.compare.drift import Line, changes_the_experiment
+from grpo_recipes.compare.drift import DriftLine, changes_the_experiment
 from grpo_recipes.contract.secrets.redact import redact
 
 DRIFT_FORMAT = 1
@@ -12,7 +12,7 @@ WIDEST = 44
 """A longer value is cut to this many characters."""
 
 
-def drift_text(path: str, lines: Sequence[Line]) -> str:
+def drift_text(path: str, lines: Sequence[DriftLine]) -> str:
     """One line for each thing that was compared, without a final newline. path: of the plan."""
     cells = [(_state(line), line.what, _values(line)) for line in lines]
     widths = [max((len(cell[column]) for cell in cells), default=0) for column in range(2)]
@@ -20,11 +20,11 @@ def drift_text(path: str, lines: Sequence[Line]) -> str:
     return redact("\n".join([f"since {path} was written", *rows]))
 
 
-def _state(line: Line) -> str:
+def _state(line: DriftLine) -> str:
     return f"differs ({line.kind})" if line.state == "differs" else line.state
 
 
-def _values(line: Line) -> str:
+def _values(line: DriftLine) -> str:
     values = ""
     if line.state == "differs":
         values = f"{_short(line.old)} -> {_short(line.new)}"
@@ -42,7 +42,7 @@ def _short(value: object) -> str:
     return text if len(text) <= WIDEST else text[: WIDEST - 3] + "..."
 
 
-def drift_json(path: str, lines: Sequence[Line]) -> str:
+def drift_json(path: str, lines: Sequence[DriftLine]) -> str:
     """The lines of a drift as JSON, values whole. path: of the plan."""
     document = {
         "drift_format": DRIFT_FORMAT,

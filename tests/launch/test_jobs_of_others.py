@@ -10,7 +10,7 @@ import pytest
 
 from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.slurm import follow_job, launch_job
-from grpo_recipes.launch.slurm_job import Job, is_queued, submitted_job
+from grpo_recipes.launch.slurm_job import SubmittedJob, is_queued, submitted_job
 
 SCONTROL = """#!/bin/sh
 echo "$@" >> {calls}
@@ -83,7 +83,7 @@ def test_nor_is_what_is_no_cluster(cluster: object, folder: Path) -> None:
 
 def test_a_number_and_a_cluster_are_read(folder: Path) -> None:
     named(folder, 12, "north-1")
-    assert submitted_job(str(folder)) == Job("12", "north-1")
+    assert submitted_job(str(folder)) == SubmittedJob("12", "north-1")
 
 
 def test_a_job_that_ends_while_it_is_followed_is_not_submitted_again(folder: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.slurm import launch_job
-from grpo_recipes.launch.slurm_job import Job, clean_environment, is_queued, remember, submitted_job
+from grpo_recipes.launch.slurm_job import SubmittedJob, clean_environment, is_queued, remember, submitted_job
 
 
 def test_a_machine_that_submits_no_jobs_is_told_where_to_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,15 +19,15 @@ def test_a_machine_that_submits_no_jobs_is_told_where_to_go(tmp_path: Path, monk
 def test_a_job_is_known_again(tmp_path: Path) -> None:
     assert submitted_job(str(tmp_path)) is None
     assert not is_queued(str(tmp_path))
-    remember(str(tmp_path), Job("7", "big"))
-    assert submitted_job(str(tmp_path)) == Job("7", "big")
-    assert Job("7", "big").words("scancel", "7") == ["scancel", "--clusters=big", "7"]
+    remember(str(tmp_path), SubmittedJob("7", "big"))
+    assert submitted_job(str(tmp_path)) == SubmittedJob("7", "big")
+    assert SubmittedJob("7", "big").words("scancel", "7") == ["scancel", "--clusters=big", "7"]
 
 
 def test_a_job_that_slurm_cannot_be_asked_about_counts_as_queued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remember(str(tmp_path), Job("7"))
+    remember(str(tmp_path), SubmittedJob("7"))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert is_queued(str(tmp_path))
 

@@ -67,7 +67,7 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class Lock:
+class FolderLock:
     """A lock that this process has. file: its descriptor, which nothing else of this process may open or close."""
 
     path: Path
@@ -86,7 +86,7 @@ class Lock:
         return is_same_file or (there.st_mtime_ns, there.st_size) == (mine.st_mtime_ns, mine.st_size)
 
 
-def hold(folder: Path, name: str) -> Lock:
+def hold(folder: Path, name: str) -> FolderLock:
     """Takes a lock of a run folder, for the rest of this process if not released, and writes into it who that is.
 
     Raises Busy where another process has it, and OSError for a folder that cannot be written. A file system without
@@ -105,7 +105,7 @@ def hold(folder: Path, name: str) -> Lock:
     with contextlib.suppress(OSError):  # a full disk says so when the run begins
         os.ftruncate(file, 0)
         os.pwrite(file, f"{json.dumps(own)}\n".encode(), 0)
-    return Lock(path, file)
+    return FolderLock(path, file)
 
 
 def _locked(path: Path) -> int:
@@ -123,7 +123,7 @@ def _locked(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def held(folder: Path, name: str) -> Iterator[Lock]:
+def held(folder: Path, name: str) -> Iterator[FolderLock]:
     """Holds a lock for a while; raises as hold."""
     lock = hold(folder, name)
     try:

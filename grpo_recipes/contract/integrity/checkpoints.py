@@ -13,7 +13,7 @@ _MOST_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedCheckpoint:
     """A folder named as a checkpoint. reason: why it is not whole, None for one that is, which has a manifest."""
 
     folder: Path
@@ -21,7 +21,7 @@ class Judged:
     reason: str | None
 
 
-def judged_checkpoints(checkpoints: Path, *, contents: bool = False) -> Iterator[Judged]:
+def judged_checkpoints(checkpoints: Path, *, contents: bool = False) -> Iterator[JudgedCheckpoint]:
     """All folders named as checkpoints, those of the highest steps first.
 
     contents: every file is read and its digest compared; else names and sizes alone, which costs no reading.
@@ -33,9 +33,9 @@ def judged_checkpoints(checkpoints: Path, *, contents: bool = False) -> Iterator
             if contents:
                 _refuse_odd_states(checkpoint, manifest)
         except NotWhole as problem:
-            yield Judged(checkpoint, None, str(problem))
+            yield JudgedCheckpoint(checkpoint, None, str(problem))
         else:
-            yield Judged(checkpoint, manifest, None)
+            yield JudgedCheckpoint(checkpoint, manifest, None)
 
 
 def step_of(checkpoint: Path) -> int:

@@ -43,7 +43,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class FileFault:
     """A file that is not as it was written. kind: "missing", "changed" or "one too many"."""
 
     name: str
@@ -115,53 +115,53 @@ def stated_of_model(folder: Path) -> tuple[dict[str, Digest], str]:
         raise NotWhole(f"its {MANIFEST} cannot be read ({type(problem).__name__})") from problem
 
 
-def faults(folder: Path, files: Mapping[str, Digest], *, contents: bool = False) -> list[Fault]:
+def faults(folder: Path, files: Mapping[str, Digest], *, contents: bool = False) -> list[FileFault]:
     """What of a folder is not as its manifest says: names and sizes, with contents the digests too."""
     try:
         there = sizes_in(folder)
     except OSError as problem:
-        return [Fault(".", "changed", f"cannot be read: {problem.strerror or problem}")]
+        return [FileFault(".", "changed", f"cannot be read: {problem.strerror or problem}")]
     more = set(there) - set(files) - {MANIFEST}
-    found = {name: Fault(name, "one too many", "was not written with it") for name in more}
+    found = {name: FileFault(name, "one too many", "was not written with it") for name in more}
     with ThreadPoolExecutor(most_threads(len(files))) as pool:
         judged = pool.map(lambda name: _fault(folder, name, files[name], there, contents=contents), files)
         found |= {fault.name: fault for fault in judged if fault is not None}
     return sorted(found.values(), key=lambda fault: fault.name)
 
 
-def fault_of(folder: Path, name: str, written: Digest) -> Fault | None:
+def fault_of(folder: Path, name: str, written: Digest) -> FileFault | None:
     """What is wrong with one file that a manifest names."""
     try:
         found = status(folder, name)
     except OSError as problem:
-        return Fault(name, "changed", f"cannot be read: {problem.strerror or problem}")
+        return FileFault(name, "changed", f"cannot be read: {problem.strerror or problem}")
     sizes = {} if found is None else {name: found.st_size if stat.S_ISREG(found.st_mode) else None}
     return _fault(folder, name, written, sizes, contents=True)
 
 
 def _fault(
     folder: Path, name: str, written: Digest, there: Mapping[str, int | None], *, contents: bool
-) -> Fault | None:
+) -> FileFault | None:
     """there: sizes of what lies in the folder, None for what is no regular file."""
     if name not in there:
-        return Fault(name, "missing", "is missing")
+        return FileFault(name, "missing", "is missing")
     size = there[name]
     if size is None:
-        return Fault(name, "changed", "is no regular file")
+        return FileFault(name, "changed", "is no regular file")
     if size != written.size:
-        return Fault(name, "changed", f"has {size} bytes, {written.size} were written")
+        return FileFault(name, "changed", f"has {size} bytes, {written.size} were written")
     if not contents or written.sha256 is None:
         return None
     try:
         found = str(digest_of(folder, name).sha256)
     except OSError as problem:
-        return Fault(name, "changed", f"cannot be read: {problem.strerror or problem}")
+        return FileFault(name, "changed", f"cannot be read: {problem.strerror or problem}")
     if found == written.sha256:
         return None
-    return Fault(name, "changed", f"has the sha256 {found[:12]}, {written.sha256[:12]} was written")
+    return FileFault(name, "changed", f"has the sha256 {found[:12]}, {written.sha256[:12]} was written")
 
 
-def refuse(found: list[Fault]) -> None:
+def refuse(found: list[FileFault]) -> None:
     """Raises NotWhole for the first of the faults, with how many more there are."""
     if found:
         more = f", and {len(found) - 1} more of its files are not as written" if len(found) > 1 else ""
