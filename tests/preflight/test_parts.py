@@ -26,7 +26,7 @@ from grpo_recipes.worker.preflight.checks.rows_can_be_used import of_stopped_row
 from grpo_recipes.worker.preflight.completions import trials
 from grpo_recipes.worker.preflight.options import OPTIONS_FILE, Options, read_options
 from grpo_recipes.worker.preflight.outcome import called
-from grpo_recipes.worker.preflight.reward_seen import Call, Entry, RewardSeen
+from grpo_recipes.worker.preflight.reward_seen import Call, CalledCompletion, RewardSeen
 from grpo_recipes.worker.preflight.seen import Rows, Seen
 from grpo_recipes.worker.preflight.spread import spread
 
@@ -170,7 +170,7 @@ def _seen(*rewards: RewardSeen, **more: Any) -> Seen:
 
 
 def _gave(values: list[float | None], seconds: float = 0.0, weight: float = 1.0) -> RewardSeen:
-    entries = tuple(Entry(place // 2, ("gold", "empty")[place % 2]) for place in range(len(values)))
+    entries = tuple(CalledCompletion(place // 2, ("gold", "empty")[place % 2]) for place in range(len(values)))
     calls = (Call("all", "own", "values", entries, tuple(values), seconds),)
     return RewardSeen(0, "mine", "python", weight, calls)
 

@@ -23,12 +23,12 @@ from grpo_recipes.worker.proofs import (
 from grpo_recipes.worker.proofs.proof import WIDTH, Proof, block, holds
 from grpo_recipes.worker.proofs.seen import (
     Completions,
+    FirstStep,
     Forward,
     Gradient,
     Precision,
     Reference,
     Sampled,
-    Seen,
     completion,
 )
 
@@ -48,7 +48,7 @@ def planned(mode: str = "lora", device: str = "cpu", strategy: str = "single", *
     )
 
 
-def seen(**changes: Any) -> Seen:
+def seen(**changes: Any) -> FirstStep:
     """What one process sees of a LoRA run as planned."""
     values: dict[str, Any] = {
         "rank": 0,
@@ -68,7 +68,7 @@ def seen(**changes: Any) -> Seen:
         "memory_gib": 0.25,
         "gpu_gib": None,
     }
-    return Seen(**{**values, **changes})
+    return FirstStep(**{**values, **changes})
 
 
 def no_stop(_: Sequence[int]) -> int | None:

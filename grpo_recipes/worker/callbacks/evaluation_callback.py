@@ -15,7 +15,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact_value
 from grpo_recipes.worker.callbacks.metrics import MetricsLog
 from grpo_recipes.worker.callbacks.stop_callback import StopCallback
-from grpo_recipes.worker.completions.evaluation import Judged, changes, evaluate, summary
+from grpo_recipes.worker.completions.evaluation import JudgedRow, changes, evaluate, summary
 from grpo_recipes.worker.record import Record
 
 EVALUATION = "evaluation"
@@ -91,7 +91,7 @@ def _print(figures: dict[str, Any]) -> None:
     )
 
 
-def _write_rows(folder: Path, step: int, judged: list[Judged]) -> None:
+def _write_rows(folder: Path, step: int, judged: list[JudgedRow]) -> None:
     lines = ((json.dumps(redact_value(asdict(row)), ensure_ascii=False) + "\n").encode() for row in judged)
     write_whole(folder, _file(step), lines)
 
@@ -100,10 +100,10 @@ def _file(step: int) -> str:
     return f"{EVALUATION}/step-{step}.jsonl"
 
 
-def _read_rows(folder: Path, step: int) -> list[Judged] | None:
+def _read_rows(folder: Path, step: int) -> list[JudgedRow] | None:
     """The rows of an evaluation, None where there was none or somebody removed or damaged them."""
     try:
         lines = read_bytes(folder, _file(step), _LARGEST).splitlines()
-        return [Judged(**cast("dict[str, Any]", parsed(line))) for line in lines]
+        return [JudgedRow(**cast("dict[str, Any]", parsed(line))) for line in lines]
     except (OSError, ValueError, TypeError):
         return None

@@ -15,7 +15,7 @@ from grpo_recipes.worker.callbacks.guard_lines import Lines, groups_per_step
 from grpo_recipes.worker.callbacks.metrics import MetricsLog
 from grpo_recipes.worker.guards import catalog, no_movement, no_progress, not_finite
 from grpo_recipes.worker.guards.alarm import Alarm, one_line, refusal
-from grpo_recipes.worker.guards.catalog import Training, of_lines
+from grpo_recipes.worker.guards.catalog import WatchedTraining, of_lines
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.stopped import EXIT_STOPPED, Stopped
 from grpo_recipes.worker.survival.looked_on import LookedOn
@@ -144,9 +144,9 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         if self._losses is not None:
             self._losses.stop()
 
-    def _training(self) -> Training:
+    def _training(self) -> WatchedTraining:
         arguments = self._trainer.args
-        return Training(
+        return WatchedTraining(
             groups_per_step=groups_per_step(self._trainer),
             limit=arguments.max_completion_length,
             has_reference=arguments.beta > 0,

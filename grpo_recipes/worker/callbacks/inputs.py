@@ -13,13 +13,13 @@ def watch_inputs(trainer: Any, listener: Listener) -> Callable[[], None]:
     trainer as it was. Nothing is seen of trl 0.14, which makes its completions inside the loss.
     """
     watched = trainer.__dict__.get("_prepare_inputs")
-    if not isinstance(watched, _Watched):
-        watched = _Watched(trainer)
+    if not isinstance(watched, _WatchedInputs):
+        watched = _WatchedInputs(trainer)
     watched.listeners.append(listener)
     return lambda: watched.forget(listener)
 
 
-class _Watched:
+class _WatchedInputs:
     """Stands in for `trainer._prepare_inputs` as long as somebody listens."""
 
     def __init__(self, trainer: Any) -> None:

@@ -11,7 +11,7 @@ from grpo_recipes.worker.proofs import weights_move
 from grpo_recipes.worker.proofs.catalog import first_step
 from grpo_recipes.worker.proofs.gradient_reaches_every_tensor import without_graph
 from grpo_recipes.worker.proofs.proof import Proof, as_records, block, refusal
-from grpo_recipes.worker.proofs.seen import Gradient, Seen
+from grpo_recipes.worker.proofs.seen import FirstStep, Gradient
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.stopped import Stopped
 from grpo_recipes.worker.trainer.live_model import (
@@ -140,10 +140,10 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
         self._leave()
         self._keep_or_stop(self._steps + 1)
 
-    def _seen(self, witness: Witness, gradients: list[Gradient]) -> Seen:
+    def _seen(self, witness: Witness, gradients: list[Gradient]) -> FirstStep:
         trainer = self._trainer
         resident, gpu = peak_memory()
-        return Seen(
+        return FirstStep(
             rank=trainer.accelerator.process_index,
             processes=trainer.accelerator.num_processes,
             reached=processes_reached(trainer),

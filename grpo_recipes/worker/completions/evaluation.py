@@ -17,7 +17,7 @@ SHOWN_EXAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedRow:
     """One row with its answer. row: counted from 0; rewards: by name, None where a function gave none."""
 
     row: int
@@ -27,7 +27,7 @@ class Judged:
     columns: dict[str, str]
 
 
-def evaluate(trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None]) -> list[Judged]:
+def evaluate(trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None]) -> list[JudgedRow]:
     """All held-out rows judged, in their order, on every rank. All ranks call it; each answers its share.
 
     Nothing that the training depends on changes: modes of modules and all random states are restored.
@@ -48,7 +48,7 @@ def evaluate(trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None]) 
         names = [reward.name for reward in plan.rewards]
         columns = judge(trainer, given, completions, tokens)
     judged = [
-        Judged(
+        JudgedRow(
             place,
             prompt_text(row["prompt"]),
             prompt_text(completion),
@@ -62,7 +62,7 @@ def evaluate(trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None]) 
     return [row for _, row in sorted({row.row: row for row in judged}.items())]
 
 
-def summary(judged: list[Judged], plan: Plan) -> dict[str, Any]:
+def summary(judged: list[JudgedRow], plan: Plan) -> dict[str, Any]:
     """Means over the rows: each reward (None if it never gave one), their weighted total, the count.
 
     The total of a row leaves out rewards that gave none, as TRL does; a row without any reward is not counted
@@ -82,7 +82,7 @@ def summary(judged: list[Judged], plan: Plan) -> dict[str, Any]:
     }
 
 
-def changes(before: list[Judged], after: list[Judged], plan: Plan) -> dict[str, Any]:
+def changes(before: list[JudgedRow], after: list[JudgedRow], plan: Plan) -> dict[str, Any]:
     """How many rows the first reward calls right (1.0 or more) before and after; some that became so."""
     first = plan.rewards[0].name
     pairs = [(old, new, _is_right(old, first), _is_right(new, first)) for old, new in zip(before, after, strict=True)]
@@ -107,7 +107,7 @@ def prompt_text(prompt: Any) -> str:
     return prompt if isinstance(prompt, str) else str(prompt[-1].get("content") or "")
 
 
-def _is_right(row: Judged, reward: str) -> bool:
+def _is_right(row: JudgedRow, reward: str) -> bool:
     value = row.rewards[reward]
     return value is not None and value >= RIGHT
 

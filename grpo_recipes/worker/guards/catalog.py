@@ -34,7 +34,7 @@ ALL: tuple[ModuleType, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class WatchedTraining:
     """What guards ask of a training.
 
     groups_per_step: prompts of an optimizer step over all processes. limit: max_completion_length. has_reference:
@@ -48,7 +48,7 @@ class Training:
     everyone: Callable[[memory_growth.InUse], list[memory_growth.InUse]]
 
 
-def of_lines(guards: Guards, training: Training) -> Iterator[tuple[ModuleType, Guard]]:
+def of_lines(guards: Guards, training: WatchedTraining) -> Iterator[tuple[ModuleType, Guard]]:
     """The guards that are on, each with its module."""
     made: dict[ModuleType, Callable[[], Guard]] = {
         zero_variance: lambda: zero_variance.ZeroVariance(guards, training.groups_per_step),

@@ -14,7 +14,7 @@ from typing import Any
 
 from grpo_recipes.worker.preflight.host import Request
 from grpo_recipes.worker.preflight.outcome import is_reward_file
-from grpo_recipes.worker.preflight.reward_seen import Call, Entry, RewardSeen
+from grpo_recipes.worker.preflight.reward_seen import Call, CalledCompletion, RewardSeen
 
 PART = Path(__file__).parents[1] / "part.py"
 POLL_S = 0.03
@@ -120,7 +120,7 @@ def _seen(request: Request, index: int, events: list[dict[str, Any]], end: str, 
 def _call(event: dict[str, Any]) -> Call:
     names = ("name", "shape", "kind", "seconds", "error", "place", "unexpected", "by")
     return Call(
-        entries=tuple(Entry(row, case) for row, case in event["entries"]),
+        entries=tuple(CalledCompletion(row, case) for row, case in event["entries"]),
         values=tuple(event.get("values", ())),
         missing=tuple(event.get("missing", ())),
         **{name: event[name] for name in names if name in event},

@@ -14,7 +14,7 @@ GARBAGE = (EMPTY, WORDS, NOISE, OTHER)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CalledCompletion:
     """One completion of a call: the place of its row in the sample, and what kind of completion it is."""
 
     row: int
@@ -34,7 +34,7 @@ class Call:
     name: str
     shape: str
     kind: str
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[CalledCompletion, ...] = ()
     values: tuple[float | None, ...] = ()
     seconds: float = 0.0
     error: str = ""

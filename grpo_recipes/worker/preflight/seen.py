@@ -29,7 +29,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class DeclaredEnds:
     """What ends a completion. tokens: ids, the tokenizer's own and those the model declares; stops: texts."""
 
     tokens: tuple[int, ...]
@@ -56,7 +56,7 @@ class Seen:
     sample: list[int] = field(default_factory=list)
     tokenizer: Any = None
     config: Any = None
-    ends: Ends | None = None
+    ends: DeclaredEnds | None = None
     texts: list[str] = field(default_factory=list)
     template_problem: str = ""
     known_before: int = 0

@@ -8,7 +8,7 @@ from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.data.bounded import TooMuch, bounded
 from grpo_recipes.worker.preflight.checks import tokenizer_loads
-from grpo_recipes.worker.preflight.seen import Ends, Seen, chat_template_kwargs, is_conversational
+from grpo_recipes.worker.preflight.seen import DeclaredEnds, Seen, chat_template_kwargs, is_conversational
 from grpo_recipes.worker.preflight.vocabulary import token_id
 
 # Tokenizers without a limit have a very large number in its place.
@@ -35,7 +35,9 @@ def look_at_tokenizer(seen: Seen) -> None:
         tokenizer.add_tokens(list(plan.tokenizer.add_tokens), special_tokens=False)
     seen.tokenizer = tokenizer
     seen.config = _config(plan, origin)
-    seen.ends = Ends(_end_tokens(plan, tokenizer, seen.config, origin), plan.expect.stop_token_ids, plan.expect.stop)
+    seen.ends = DeclaredEnds(
+        _end_tokens(plan, tokenizer, seen.config, origin), plan.expect.stop_token_ids, plan.expect.stop
+    )
     seen.context = _context(seen.config, tokenizer)
 
 

@@ -15,9 +15,9 @@ from grpo_recipes.worker.proofs import (
     world_is_whole,
 )
 from grpo_recipes.worker.proofs.proof import Proof
-from grpo_recipes.worker.proofs.seen import Seen
+from grpo_recipes.worker.proofs.seen import FirstStep
 
-Prove = Callable[[Plan, tuple[Seen, ...]], Proof]
+Prove = Callable[[Plan, tuple[FirstStep, ...]], Proof]
 
 FIRST_STEP: tuple[Prove, ...] = (
     world_is_whole.prove,

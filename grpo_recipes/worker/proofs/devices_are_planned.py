@@ -9,14 +9,14 @@ Source: trl 1.16.0 grpo_trainer.py (device_map), accelerate 1.15.0 accelerator.p
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, holds
-from grpo_recipes.worker.proofs.seen import Seen
+from grpo_recipes.worker.proofs.seen import FirstStep
 
 ID = "PRF002"
 NAME = "devices"
 WHOLE_MODEL = ("single", "ddp", "zero1", "zero2")
 
 
-def prove(plan: Plan, seen: tuple[Seen, ...]) -> Proof:
+def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """The devices of the processes and of their weights."""
     own = [one.device for one in seen]
     shown = f"devices {', '.join(sorted(set(own)))}"

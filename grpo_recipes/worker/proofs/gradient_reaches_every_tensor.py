@@ -13,7 +13,7 @@ import math
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, holds
-from grpo_recipes.worker.proofs.seen import Gradient, Seen
+from grpo_recipes.worker.proofs.seen import FirstStep, Gradient
 
 ID = "PRF004"
 NAME = "gradient"
@@ -21,7 +21,7 @@ SHOWN_NAMES = 3
 PLANNED = "a finite loss, and a gradient, of zeros at least, for every trainable tensor in it"
 
 
-def prove(plan: Plan, seen: tuple[Seen, ...]) -> Proof:
+def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """The loss and the gradients of the first step; a tensor needs its gradient on one process."""
     losses = [loss for one in seen for loss in one.losses]
     strange = [loss for loss in losses if not math.isfinite(loss)]
@@ -48,7 +48,7 @@ def prove(plan: Plan, seen: tuple[Seen, ...]) -> Proof:
     return holds(ID, NAME, shown + (f", {idle} in modules that took no part" if idle else ""))
 
 
-def merged(seen: tuple[Seen, ...]) -> list[Gradient]:
+def merged(seen: tuple[FirstStep, ...]) -> list[Gradient]:
     """The tensors with what any process saw of each."""
     found: dict[str, Gradient] = {}
     for one in seen:

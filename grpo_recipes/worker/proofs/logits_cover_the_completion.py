@@ -11,13 +11,13 @@ Source: trl 1.16.0 trainer/utils.py add_fused_lm_head; measured on trl 0.14.0 to
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, holds
-from grpo_recipes.worker.proofs.seen import Forward, Seen
+from grpo_recipes.worker.proofs.seen import FirstStep, Forward
 
 ID = "PRF003"
 NAME = "logits"
 
 
-def prove(plan: Plan, seen: tuple[Seen, ...]) -> Proof:
+def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """The shapes of what the model's forward returned for the loss."""
     forwards = [forward for one in seen for forward in one.forwards]
     wrong = [forward for forward in forwards if not _fits(forward)]

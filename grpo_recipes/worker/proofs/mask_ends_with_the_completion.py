@@ -10,7 +10,7 @@ Source: trl 1.16.0 grpo_trainer.py; measured on trl 0.21.0 and 1.16.0.
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, holds
-from grpo_recipes.worker.proofs.seen import Completion, Completions, Seen
+from grpo_recipes.worker.proofs.seen import Completion, Completions, FirstStep
 
 ID = "PRF008"
 NAME = "completions"
@@ -18,7 +18,7 @@ OWN_PADDING = 2
 PLANNED = "masks of ones that end with the completion: at eos, at a stop, or at the longest length"
 
 
-def prove(plan: Plan, seen: tuple[Seen, ...]) -> Proof:
+def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """The masks of all completions of the first step."""
     if not any(one.completions.rows for one in seen):
         return Proof(ID, NAME, None, "masks not seen: this trl makes the completions inside its loss")
@@ -67,7 +67,7 @@ def _failed(found: str, because: str) -> Proof:
     )
 
 
-def _shown(seen: tuple[Seen, ...], end: str) -> str:
+def _shown(seen: tuple[FirstStep, ...], end: str) -> str:
     rows = [row for one in seen for row in one.completions.rows]
     ended = sum(row.end is not None for row in rows)
     unmasked = [row for row in rows if row.tokens]

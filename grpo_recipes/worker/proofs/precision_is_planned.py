@@ -9,13 +9,13 @@ Source: trl 1.16.0 grpo_trainer.py, peft 0.21.2 cast_adapter_dtype, deepspeed 0.
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, holds
-from grpo_recipes.worker.proofs.seen import Seen
+from grpo_recipes.worker.proofs.seen import FirstStep
 
 ID = "PRF006"
 NAME = "dtypes"
 
 
-def prove(plan: Plan, seen: tuple[Seen, ...]) -> Proof:
+def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """The dtypes on all processes."""
     planned, found = planned_dtypes(plan), _found(seen)
     wrong = [name for name, dtype in planned.items() if dtype is not None and found.get(name, dtype) != dtype]
@@ -51,7 +51,7 @@ def planned_dtypes(plan: Plan) -> dict[str, str | None]:
     }
 
 
-def _found(seen: tuple[Seen, ...]) -> dict[str, str]:
+def _found(seen: tuple[FirstStep, ...]) -> dict[str, str]:
     by_name: dict[str, set[str]] = {
         "weights": {dtype for one in seen for dtype in one.precision.weights},
         "adapter": {dtype for one in seen for dtype in one.precision.adapter},

@@ -11,13 +11,13 @@ Source: trl 0.14.0 to 1.16.0 grpo_trainer.py (ref_model).
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.precision_is_planned import planned_dtypes
 from grpo_recipes.worker.proofs.proof import Proof, holds
-from grpo_recipes.worker.proofs.seen import Reference, Seen
+from grpo_recipes.worker.proofs.seen import FirstStep, Reference
 
 ID = "PRF007"
 NAME = "reference"
 
 
-def prove(plan: Plan, seen: tuple[Seen, ...]) -> Proof:
+def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """The reference models of all processes."""
     beta = float(str(plan.arguments.GRPOConfig.get("beta", plan.expect.arguments.get("beta", 0.0))))
     is_needed = beta != 0.0 and plan.expect.trainable == "full"

@@ -15,7 +15,7 @@ before the first step compare it by name. A quantized policy has no bound.
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, holds
-from grpo_recipes.worker.proofs.seen import Sampled, Seen
+from grpo_recipes.worker.proofs.seen import FirstStep, Sampled
 
 ID = "PRF010"
 NAME = "sampler"
@@ -25,7 +25,7 @@ OF_PRECISION = 5e-2
 MOST_CUT = 0.05
 
 
-def prove(plan: Plan, seen: tuple[Seen, ...]) -> Proof:
+def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """The difference over all processes in the first generation."""
     every = [one.sampled for one in seen if one.sampled is not None]
     found = together(every)

@@ -105,7 +105,7 @@ class Sampled:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FirstStep:
     """The first step of one process.
 
     processes: as accelerate says; reached: how many answered in a sum over all. memory_gib: resident peak;

@@ -8,13 +8,13 @@ Source: accelerate 1.15.0 state.py, where a process without a backend believes i
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, holds
-from grpo_recipes.worker.proofs.seen import Seen
+from grpo_recipes.worker.proofs.seen import FirstStep
 
 ID = "PRF001"
 NAME = "world"
 
 
-def prove(plan: Plan, seen: tuple[Seen, ...]) -> Proof:
+def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """The number of processes and the ZeRO stage."""
     size, stage = plan.expect.world_size, plan.expect.deepspeed_stage
     answered = {one.reached for one in seen} | {one.processes for one in seen} | {len(seen)}

@@ -7,7 +7,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs import weights_reach_the_sampler as reach
 from grpo_recipes.worker.proofs.proof import Proof
 from grpo_recipes.worker.proofs.sampler_is_the_policy import together
-from grpo_recipes.worker.proofs.seen import Sampled, Seen
+from grpo_recipes.worker.proofs.seen import FirstStep, Sampled
 from grpo_recipes.worker.vllm.sampled import SamplerWitness
 
 
@@ -30,7 +30,7 @@ class HandOver:
         """What the last generation that was looked at showed on this process, None where it was taken before."""
         return self._witness.take()
 
-    def begin(self, seen: tuple[Seen, ...]) -> None:
+    def begin(self, seen: tuple[FirstStep, ...]) -> None:
         """Keeps what all processes saw of the first generation, from which the policy moves."""
         every = [one.sampled for one in seen if one.sampled is not None]
         self._compute, self._at_first = seen[0].precision.compute, together(every)

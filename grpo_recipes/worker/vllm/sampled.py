@@ -17,7 +17,7 @@ NO_LOG_PROBS = "this trl keeps no log-probabilities of what vLLM sampled"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SampledCompletion:
     """One completion as vLLM sampled it. said: vLLM's log-probabilities; counts: which of them are to be compared."""
 
     prompt: list[int]
@@ -38,7 +38,7 @@ class SamplerWitness:
         self._generation: int | None = None
         self._generations = 0
         self._found: Sampled | None = None
-        self._first: list[tuple[Row, Any]] = []
+        self._first: list[tuple[SampledCompletion, Any]] = []
         self.stop = watch_inputs(trainer, self._look)
 
     def take(self) -> Sampled | None:
@@ -82,10 +82,10 @@ class SamplerWitness:
             return f"{', '.join(self._sampling.other)} changes the probabilities"
         return ""
 
-    def _scores(self, row: Row, sampling: Sampling | None) -> Any:
+    def _scores(self, row: SampledCompletion, sampling: Sampling | None) -> Any:
         return log_probs(self._trainer, row.prompt, row.completion, sampling)
 
-    def _difference(self, rows: list[Row], scores: list[Any]) -> Sampled:
+    def _difference(self, rows: list[SampledCompletion], scores: list[Any]) -> Sampled:
         pairs = [
             (said, policy)
             for row, score in zip(rows, scores, strict=True)
@@ -97,7 +97,7 @@ class SamplerWitness:
         return Sampled(len(differences), sum(differences), max(differences, default=0.0), cut=cut)
 
 
-def some_rows(inputs: Any, min_tokens: int) -> list[Row]:
+def some_rows(inputs: Any, min_tokens: int) -> list[SampledCompletion]:
     """The first completions of a micro-batch that are trained, without padding, and no more than their first tokens.
 
     As many on every process: others fill up where too few are trained. Tokens of tools are in them, not compared.
@@ -113,7 +113,7 @@ def some_rows(inputs: Any, min_tokens: int) -> list[Row]:
         said = inputs[SAMPLED][place][:length].tolist()
         # A token that could not have been an end has another probability than the model gives it.
         counts = [bool(one) and at >= min_tokens for at, one in enumerate(ours[place][:length])]
-        found.append(Row(prompt, completion, said, counts))
+        found.append(SampledCompletion(prompt, completion, said, counts))
     return found
 
 

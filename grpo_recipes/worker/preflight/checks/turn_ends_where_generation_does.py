@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from grpo_recipes.worker.preflight.fault import Fault, cut
-from grpo_recipes.worker.preflight.seen import Ends, Seen, is_conversational
+from grpo_recipes.worker.preflight.seen import DeclaredEnds, Seen, is_conversational
 from grpo_recipes.worker.preflight.tokens import rendered_text
 from grpo_recipes.worker.preflight.vocabulary import special_tokens, word
 
@@ -47,7 +47,7 @@ def _tail(seen: Seen, prompt: Any) -> str | None:
     return tail if found and before else None
 
 
-def _fault(tokenizer: Any, ends: Ends, tail: str, ids: list[int]) -> Fault:
+def _fault(tokenizer: Any, ends: DeclaredEnds, tail: str, ids: list[int]) -> Fault:
     words = ", ".join(word(tokenizer, token) for token in (*ends.tokens, *ends.stop_token_ids)) or "nothing"
     special = [token for token in ids if token in special_tokens(tokenizer)]
     if not tail.strip():
