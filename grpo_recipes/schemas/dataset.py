@@ -5,7 +5,7 @@ from typing import Literal
 from grpo_recipes.schemas.section import PositiveInt, Section, Word
 
 
-class Dataset(Section):
+class DatasetSection(Section):
     """The rows, and how a row becomes a prompt."""
 
     path: Word

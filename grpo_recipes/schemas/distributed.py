@@ -7,7 +7,7 @@ from grpo_recipes.schemas.section import Section
 Device = Literal["none", "cpu", "nvme"]
 
 
-class Distributed(Section):
+class DistributedSection(Section):
     """How several processes share the work."""
 
     strategy: Literal["auto", "single", "ddp", "zero1", "zero2", "zero3", "fsdp2"] = "auto"

@@ -3,7 +3,7 @@
 from grpo_recipes.schemas.section import NonNegativeInt, PositiveInt, Section, Word
 
 
-class Evaluation(Section):
+class EvaluationSection(Section):
     """The run's rewards on held-out rows. Training is bit for bit the same with and without an evaluation."""
 
     path: Word | None = None

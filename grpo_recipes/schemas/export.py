@@ -42,7 +42,7 @@ def recipe_schema() -> dict[str, Any]:
         for name, field in target["properties"].items():
             described = _described(_closed(field, f"{section}.{name}"), docs.get(name))
             target["properties"][name] = _extendable(described)
-    schema["$defs"]["Reward"]["properties"]["name"] |= _shipped_names()
+    schema["$defs"]["RewardSection"]["properties"]["name"] |= _shipped_names()
     fields = {name: _extendable(field) for name, field in trl_properties().items()}
     schema["properties"]["trl"]["properties"] = fields
     return {"$schema": DIALECT, **_required_unless_extended(schema)}

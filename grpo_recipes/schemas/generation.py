@@ -15,7 +15,7 @@ from grpo_recipes.schemas.section import (
 )
 
 
-class Generation(Section):
+class GenerationSection(Section):
     """How completions are sampled."""
 
     use_vllm: bool | Auto = False

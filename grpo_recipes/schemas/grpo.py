@@ -13,7 +13,7 @@ from grpo_recipes.schemas.section import (
 )
 
 
-class Grpo(Section):
+class GrpoSection(Section):
     """The algorithm. Values that are TRL's own words are checked against the target's source."""
 
     num_generations: Annotated[int, Field(ge=2)] = 8

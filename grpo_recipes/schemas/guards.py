@@ -7,7 +7,7 @@ from grpo_recipes.schemas.section import PositiveFraction, PositiveInt, Section
 Action = Literal["off", "note", "warn", "stop"]
 
 
-class Guards(Section):
+class GuardsSection(Section):
     """What is watched while the run trains. off: not at all; note, warn: a line; stop: the run ends with exit 3.
 
     No guard changes what is trained. `grpo-run explain GRD001` has its page, as for the others up to GRD010.

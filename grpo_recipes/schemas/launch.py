@@ -9,7 +9,7 @@ from grpo_recipes.schemas.section import Auto, NonNegativeInt, PositiveInt, Sect
 Address = Annotated[str, Field(pattern=r"^[A-Za-z0-9:][A-Za-z0-9.:_-]{0,252}$")]
 
 
-class Launch(Section):
+class LaunchSection(Section):
     """Where the processes run."""
 
     engine: Literal["local", "slurm"] = "local"

@@ -3,7 +3,7 @@
 from grpo_recipes.schemas.section import PositiveInt, Section, Word
 
 
-class Logging(Section):
+class LoggingSection(Section):
     """What is reported, and where. metrics.jsonl is always written."""
 
     report_to: list[Word] = []

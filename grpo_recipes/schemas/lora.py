@@ -7,7 +7,7 @@ from pydantic import Field
 from grpo_recipes.schemas.section import OpenSection, PositiveInt, Word
 
 
-class Lora(OpenSection):
+class LoraSection(OpenSection):
     """A low-rank adapter on a frozen base; any LoraConfig field. Absent: every weight is trained."""
 
     r: PositiveInt = 8

@@ -5,7 +5,7 @@ from typing import Literal
 from grpo_recipes.schemas.section import Section, Word
 
 
-class Model(Section):
+class ModelSection(Section):
     """The policy that is trained."""
 
     model_name_or_path: Word

@@ -5,7 +5,7 @@ from typing import Literal
 from grpo_recipes.schemas.section import OpenSection
 
 
-class Quantization(OpenSection):
+class QuantizationSection(OpenSection):
     """How the frozen base model is quantized; any BitsAndBytesConfig field. Absent: not quantized."""
 
     load_in_4bit: bool = False

@@ -4,23 +4,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from grpo_recipes.schemas.dataset import Dataset
-from grpo_recipes.schemas.distributed import Distributed
-from grpo_recipes.schemas.evaluation import Evaluation
-from grpo_recipes.schemas.generation import Generation
-from grpo_recipes.schemas.grpo import Grpo
-from grpo_recipes.schemas.guards import Guards
-from grpo_recipes.schemas.launch import Launch
-from grpo_recipes.schemas.logging import Logging
-from grpo_recipes.schemas.lora import Lora
-from grpo_recipes.schemas.model import Model
-from grpo_recipes.schemas.quantization import Quantization
-from grpo_recipes.schemas.reward import Reward
+from grpo_recipes.schemas.dataset import DatasetSection
+from grpo_recipes.schemas.distributed import DistributedSection
+from grpo_recipes.schemas.evaluation import EvaluationSection
+from grpo_recipes.schemas.generation import GenerationSection
+from grpo_recipes.schemas.grpo import GrpoSection
+from grpo_recipes.schemas.guards import GuardsSection
+from grpo_recipes.schemas.launch import LaunchSection
+from grpo_recipes.schemas.logging import LoggingSection
+from grpo_recipes.schemas.lora import LoraSection
+from grpo_recipes.schemas.model import ModelSection
+from grpo_recipes.schemas.quantization import QuantizationSection
+from grpo_recipes.schemas.reward import RewardSection
 from grpo_recipes.schemas.section import NonNegativeInt, Section, Word
-from grpo_recipes.schemas.slurm import Slurm
-from grpo_recipes.schemas.tokenizer import Tokenizer
-from grpo_recipes.schemas.training import Training
-from grpo_recipes.schemas.vllm_server import VllmServer
+from grpo_recipes.schemas.slurm import SlurmSection
+from grpo_recipes.schemas.tokenizer import TokenizerSection
+from grpo_recipes.schemas.training import TrainingSection
+from grpo_recipes.schemas.vllm_server import VllmServerSection
 
 
 class Recipe(Section):
@@ -41,22 +41,22 @@ class Recipe(Section):
 
     This file's keys win: maps merge, null removes, lists replace, and `{extend: [...]}` adds to a parent's list.
     """
-    model: Model
-    tokenizer: Tokenizer = Tokenizer()
-    quantization: Quantization | None = None
-    lora: Lora | None = None
-    dataset: Dataset
-    rewards: Annotated[list[Reward], Field(min_length=1)]
+    model: ModelSection
+    tokenizer: TokenizerSection = TokenizerSection()
+    quantization: QuantizationSection | None = None
+    lora: LoraSection | None = None
+    dataset: DatasetSection
+    rewards: Annotated[list[RewardSection], Field(min_length=1)]
     """What a completion is worth: the weighted sum of these."""
-    evaluation: Evaluation | None = None
-    generation: Generation = Generation()
-    vllm_server: VllmServer = VllmServer()
-    grpo: Grpo = Grpo()
-    training: Training
-    distributed: Distributed = Distributed()
-    launch: Launch = Launch()
-    slurm: Slurm = Slurm()
-    logging: Logging = Logging()
-    guards: Guards = Guards()
+    evaluation: EvaluationSection | None = None
+    generation: GenerationSection = GenerationSection()
+    vllm_server: VllmServerSection = VllmServerSection()
+    grpo: GrpoSection = GrpoSection()
+    training: TrainingSection
+    distributed: DistributedSection = DistributedSection()
+    launch: LaunchSection = LaunchSection()
+    slurm: SlurmSection = SlurmSection()
+    logging: LoggingSection = LoggingSection()
+    guards: GuardsSection = GuardsSection()
     trl: dict[str, Any] = {}
     """Any other GRPOConfig field, checked against the target."""

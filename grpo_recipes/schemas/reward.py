@@ -9,7 +9,7 @@ from grpo_recipes.schemas.section import Section, Word
 FUNCTION = r"^[^:]+\.py:[A-Za-z_][A-Za-z0-9_]*$"
 
 
-class Reward(Section):
+class RewardSection(Section):
     """One reward: exactly one of name, python and model says which."""
 
     name: Word | None = None

@@ -24,6 +24,7 @@ class Section(BaseModel):
         allow_inf_nan=False,
         defer_build=True,
         protected_namespaces=(),
+        model_title_generator=lambda model: model.__name__.removesuffix("Section"),  # what an editor shows
     )
 
 

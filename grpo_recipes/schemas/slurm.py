@@ -13,7 +13,7 @@ Time = Annotated[
 ]
 
 
-class Slurm(Section):
+class SlurmSection(Section):
     """What the job asks the cluster for; read with launch.engine: slurm alone."""
 
     partition: SbatchWord | None = None

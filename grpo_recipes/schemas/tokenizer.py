@@ -3,7 +3,7 @@
 from grpo_recipes.schemas.section import Section, Word
 
 
-class Tokenizer(Section):
+class TokenizerSection(Section):
     """What is changed of the model's own tokenizer."""
 
     chat_template_path: Word | None = None

@@ -16,7 +16,7 @@ from grpo_recipes.schemas.section import (
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
-class Cut(Section):
+class CutSection(Section):
     """How the batch is cut, as a part of the experiment.
 
     Each process computes the loss of one micro-batch after the other. loss_type bnpo and top_entropy_quantile give
@@ -29,7 +29,7 @@ class Cut(Section):
     """Completions per micro-batch and process."""
 
 
-class Training(Section):
+class TrainingSection(Section):
     """The optimizer and its steps."""
 
     prompts_per_step: PositiveInt | None = None
@@ -38,7 +38,7 @@ class Training(Section):
     per_device_train_batch_size: PositiveInt | Auto = "auto"
     """Completions per micro-batch and process. The machine's: accumulation is derived from it. auto: that of `cut`,
     else the largest within 16384 completion tokens."""
-    cut: Cut | None = None
+    cut: CutSection | None = None
     """Processes and micro-batch where they are part of the experiment: it runs on so many processes and on no others.
     null: the machine's, and nothing that depends on them is taken."""
     max_steps: PositiveInt | None = None

@@ -7,7 +7,7 @@ from pydantic import Field
 from grpo_recipes.schemas.section import Auto, NonNegativeInt, PositiveFraction, PositiveInt, Section
 
 
-class VllmServer(Section):
+class VllmServerSection(Section):
     """The vLLM server that the run starts, watches and stops with vllm_mode: server, unless an address is written."""
 
     gpus: PositiveInt = 1

@@ -16,7 +16,7 @@ from grpo_recipes.contract.plan import (
     VllmServer,
     World,
 )
-from grpo_recipes.schemas.guards import Guards as GuardsSection
+from grpo_recipes.schemas.guards import GuardsSection
 
 ZERO2 = {"zero_stage": 2, "offload_optimizer_device": "none", "offload_param_device": "none", "extra": {}}
 ZERO3_OFFLOAD = {

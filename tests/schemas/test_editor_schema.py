@@ -100,7 +100,7 @@ def test_a_field_that_no_release_has_is_not_marked() -> None:
 def _words(name: str) -> list[object]:
     """What an editor offers for a field."""
     section = next(section for section, names in CLOSED.items() if name in names)
-    branches = SCHEMA["$defs"][section.capitalize()]["properties"][name]["anyOf"]
+    branches = SCHEMA["$defs"][f"{section.capitalize()}Section"]["properties"][name]["anyOf"]
     return list(branches[0]["enum"])
 
 
@@ -142,14 +142,14 @@ def test_every_field_under_trl_has_a_meaning_and_a_default() -> None:
 
 
 def test_the_default_of_a_key_is_in_its_hover() -> None:
-    grpo = SCHEMA["$defs"]["Grpo"]["properties"]
+    grpo = SCHEMA["$defs"]["GrpoSection"]["properties"]
     assert grpo["beta"]["description"].endswith("Default: 0.0.")
     assert grpo["loss_type"]["description"].endswith('Default: "dapo".')
     assert grpo["loss_type"]["default"] == "dapo"
 
 
 def test_shipped_rewards_are_offered_with_what_they_do() -> None:
-    offered = SCHEMA["$defs"]["Reward"]["properties"]["name"]["anyOf"][0]
+    offered = SCHEMA["$defs"]["RewardSection"]["properties"]["name"]["anyOf"][0]
     assert offered["enum"] == list(shipped_rewards())
     assert offered["enumDescriptions"] == [reward.doc for reward in shipped_rewards().values()]
 

@@ -25,7 +25,7 @@ from grpo_recipes.contract.plan import (
 )
 from grpo_recipes.contract.processes import all_processes
 from grpo_recipes.render.run_folder import write_run_folder
-from grpo_recipes.schemas.guards import Guards as GuardsSection
+from grpo_recipes.schemas.guards import GuardsSection
 from grpo_recipes.worker import train
 
 MARK = "GRPO_RECIPES_TEST"

@@ -25,7 +25,7 @@ from grpo_recipes.contract.plan import (
     World,
 )
 from grpo_recipes.errors import Refusal
-from grpo_recipes.schemas.guards import Guards as GuardsSection
+from grpo_recipes.schemas.guards import GuardsSection
 from grpo_recipes.trust.allowed import allow, allowed_file, is_allowed
 from grpo_recipes.trust.code import CodePart, code_parts, not_allowed, refusal, resolve_allowed
 

@@ -9,7 +9,7 @@ import pytest
 import grpo_recipes
 from grpo_recipes.contract.plan import Guards
 from grpo_recipes.explain.pages import worker_pages
-from grpo_recipes.schemas.guards import Guards as GuardsSection
+from grpo_recipes.schemas.guards import GuardsSection
 from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line
 from grpo_recipes.worker.guards.entropy_collapse import EntropyCollapse
 from grpo_recipes.worker.guards.far_from_sampler import FarFromSampler

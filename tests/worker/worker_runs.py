@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.plan import Guards, World
-from grpo_recipes.schemas.guards import Guards as GuardsSection
+from grpo_recipes.schemas.guards import GuardsSection
 
 LORA = {
     "r": 4,

@@ -16,7 +16,7 @@ from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.resolve import Resolution, plan_of, resolve_source
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe, recipe_yaml
 from grpo_recipes.schemas.recipe import Recipe
-from grpo_recipes.schemas.reward import Reward
+from grpo_recipes.schemas.reward import RewardSection
 from grpo_recipes.yaml.compose import Source, compose, parent_of
 from grpo_recipes.yaml.merge import EXTEND
 
@@ -157,7 +157,7 @@ def _of_the_format(written: Mapping[str, Any], values: Mapping[str, Any]) -> Ite
             yield (name,)
 
 
-def _of_rewards(value: Any, rewards: list[Reward]) -> Iterable[Path]:
+def _of_rewards(value: Any, rewards: list[RewardSection]) -> Iterable[Path]:
     """The paths of written rewards at which stands what the format has. The written ones are the last of `rewards`."""
     prefix: Path = ("rewards", EXTEND) if isinstance(value, dict) else ("rewards",)
     items = value[EXTEND] if isinstance(value, dict) else value
