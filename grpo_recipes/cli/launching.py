@@ -138,7 +138,7 @@ def launched(
 def _launch(folder: str, engine: str, *, resume: bool, follow: bool, prepare: Prepare) -> int:
     """Launches a run folder through the engine that it was written for."""
     if engine == "slurm":
-        from grpo_recipes.launch.slurm import follow_job, launch_job
+        from grpo_recipes.engines.slurm import follow_job, launch_job
 
         if follow:
             return follow_job(folder, echo=sys.stderr)

@@ -15,8 +15,8 @@ from grpo_recipes.cli.launching import Changes, ask_trust, launched, names_a_pla
 from grpo_recipes.cli.node_commands import is_by_hand, print_commands
 from grpo_recipes.contract.plan import Plan, to_json
 from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.engines.slurm_job import is_queued
 from grpo_recipes.errors import EXIT_DONE, Refusal
-from grpo_recipes.launch.slurm_job import is_queued
 from grpo_recipes.launch.summary import status_line
 from grpo_recipes.lock.read_lock import Lock, read_lock
 from grpo_recipes.render.written_again import write_again

@@ -12,11 +12,11 @@ from pathlib import Path
 from grpo_recipes.contract.integrity.run_folder import write_integrity
 from grpo_recipes.contract.plan import Plan, to_json
 from grpo_recipes.contract.travels import TRAVELS
+from grpo_recipes.engines.slurm_script import job_sbatch
 from grpo_recipes.errors import Refusal
 from grpo_recipes.render.accelerate import accelerate_yaml
 from grpo_recipes.render.deepspeed import deepspeed_json
 from grpo_recipes.render.launch_script import launch_sh, train_sh
-from grpo_recipes.render.slurm import job_sbatch
 
 _FIX: dict[int | None, str] = {
     errno.ENOSPC: "make room",

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from grpo_recipes.engines.slurm import follow_job, launch_job
+from grpo_recipes.engines.slurm_job import SubmittedJob, is_queued, submitted_job
 from grpo_recipes.errors import Refusal
-from grpo_recipes.launch.slurm import follow_job, launch_job
-from grpo_recipes.launch.slurm_job import SubmittedJob, is_queued, submitted_job
 
 SCONTROL = """#!/bin/sh
 echo "$@" >> {calls}

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from grpo_recipes.engines.slurm import launch_job
+from grpo_recipes.engines.slurm_job import SubmittedJob, clean_environment, is_queued, remember, submitted_job
 from grpo_recipes.errors import Refusal
-from grpo_recipes.launch.slurm import launch_job
-from grpo_recipes.launch.slurm_job import SubmittedJob, clean_environment, is_queued, remember, submitted_job
 
 
 def test_a_machine_that_submits_no_jobs_is_told_where_to_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

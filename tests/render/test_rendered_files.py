@@ -15,11 +15,11 @@ import yaml
 from render_cases import CASES
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.engines.slurm_script import job_sbatch
 from grpo_recipes.errors import Refusal
 from grpo_recipes.render.accelerate import accelerate_yaml
 from grpo_recipes.render.deepspeed import deepspeed_json, merged
 from grpo_recipes.render.launch_script import launch_sh, train_sh
-from grpo_recipes.render.slurm import job_sbatch
 
 GOLDEN = Path(__file__).parent / "golden"
 RENDERERS = {

@@ -6,8 +6,8 @@ import pytest
 from render_cases import CASES
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.engines.slurm_script import job_sbatch
 from grpo_recipes.errors import Refusal
-from grpo_recipes.render.slurm import job_sbatch
 
 PLAN = CASES["slurm_nodes_2_cpu"]
 

@@ -12,7 +12,7 @@ from throw_away_cluster import Cluster
 
 from grpo_recipes.contract.plan import Vllm, VllmServer
 from grpo_recipes.contract.read_plan import from_json
-from grpo_recipes.render.slurm import job_sbatch
+from grpo_recipes.engines.slurm_script import job_sbatch
 
 pytestmark = pytest.mark.slurm
 

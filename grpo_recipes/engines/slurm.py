@@ -21,10 +21,7 @@ from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, told
 from grpo_recipes.contract.metrics import METRICS_FILE, number, read_new
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_TRAINER_FAILED, Refusal
-from grpo_recipes.launch.local import LOG_FILE
-from grpo_recipes.launch.progress import Progress, progress
-from grpo_recipes.launch.slurm_job import (
+from grpo_recipes.engines.slurm_job import (
     JOB_FILE,
     JobState,
     SubmittedJob,
@@ -34,6 +31,9 @@ from grpo_recipes.launch.slurm_job import (
     remember,
     submitted_job,
 )
+from grpo_recipes.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_TRAINER_FAILED, Refusal
+from grpo_recipes.launch.local import LOG_FILE
+from grpo_recipes.launch.progress import Progress, progress
 from grpo_recipes.record.run_record import amend_record, read_record
 
 JOB_SCRIPT = "job.sbatch"

@@ -1,0 +1,39 @@
+"""The contract of an engine: a module of this folder with these functions, and its line in contract/engines.py."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TextIO
+
+from grpo_recipes.contract.plan import Plan
+
+Prepare = Callable[[], Sequence[str]]
+
+
+class Engine(Protocol):
+    """Starts the processes of a run folder. A run folder is always absolute."""
+
+    def files(self, plan: Plan) -> Mapping[str, str]:
+        """Texts of the files that the run folder has for this engine, by name: those of EngineKind.scripts.
+
+        Raises Refusal for what the engine cannot be asked for.
+        """
+        ...
+
+    def start(self, plan: Plan, folder: str, *, resume: bool, echo: TextIO, prepare: Prepare) -> int:
+        """Starts the run and returns its exit code when it has ended, or 0 where a person starts it.
+
+        prepare: called when nobody else may use the folder and nothing was started; returns lines to say.
+        Raises Refusal where nothing can be started.
+        """
+        ...
+
+    def follow(self, folder: str, *, echo: TextIO) -> int:
+        """Shows how the active run goes on and returns its exit code; nothing is started. Raises Refusal."""
+        ...
+
+    def is_active(self, folder: str) -> bool:
+        """Whether a run of this folder waits or goes on somewhere and can be followed from here."""
+        ...
+
+    def commands(self, plan: Plan, folder: str, *, resume: bool) -> list[str]:
+        """What a person types to start the run, one line for each machine; none where the engine starts it."""
+        ...
