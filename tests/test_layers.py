@@ -31,6 +31,7 @@ LAYERS = (
     "lock",
     "compare",
     "launch",
+    "engines",
     "explain",
     "takeover",
     "report",

@@ -15,6 +15,7 @@ LOOKED_AT = (
     "contract/files/run_entries.py",
     "contract/processes.py",
     "record",
+    "engines",
     "launch",
     "lock",
     "render",

@@ -10,6 +10,7 @@ from typing import Literal
 
 import click
 
+from grpo_recipes.cli.node_commands import print_commands
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.contract.standard_streams import left_out
@@ -100,52 +101,51 @@ def refuse_strange_entries(folder: str) -> None:
 
 
 def launched(
+    plan: Plan,
     folder: str,
-    engine: str,
     *,
     as_json: bool,
     resume: bool = False,
-    smoke: bool = False,
     follow: bool = False,
     prepare: Prepare = list,
 ) -> int:
-    """Trains what lies in a run folder, prints how it ended, and returns the exit code.
+    """Starts what lies in a run folder through the engine of its plan, says what came of it, returns the exit code.
 
-    engine: of its plan; what lies in the folder chooses none. follow: nothing is started, its job is followed.
-    smoke: the run is a trial, and it is said whether it passed.
+    What lies in the folder chooses no engine. follow: nothing is started, its active run is followed. Of a trial
+    (--smoke) it is said whether it passed.
     prepare: called when nobody else may use the folder and nothing was started; returns lines to say.
     """
-    from grpo_recipes.contract.files.folder_files import read_text
+    from grpo_recipes.engines.registry import engine_of
     from grpo_recipes.launch.asked import never_stopped_by_talk
-    from grpo_recipes.launch.summary import summary
-    from grpo_recipes.record.run_record import read_record
 
     gc.enable()
     never_stopped_by_talk()
+    engine = engine_of(plan)
     click.echo(redact(f"run folder {folder}"), err=True)
-    code = _launch(folder, engine, resume=resume, follow=follow, prepare=prepare)
+    if follow:
+        code = engine.follow(folder, echo=sys.stderr)
+    else:
+        code = engine.start(plan, folder, resume=resume, echo=sys.stderr, prepare=prepare)
+        if commands := engine.commands(plan, folder, resume=resume):
+            print_commands(plan, folder, commands, as_json=as_json)
+            return code
+    return _ended(plan, folder, code, as_json=as_json)
+
+
+def _ended(plan: Plan, folder: str, code: int, *, as_json: bool) -> int:
+    from grpo_recipes.contract.files.folder_files import read_text
+    from grpo_recipes.launch.summary import summary
+    from grpo_recipes.record.run_record import read_record
+
     record = read_record(folder)
     if record is not None:
         text = read_text(Path(folder), "run.json") if as_json else summary(record, folder)
         click.echo(redact(text), nl=False)
-    if smoke:
+    if plan.smoke:
         click.echo(redact(_verdict(code, None if record is None else record.proofs)), err=as_json)
     if (problem := left_out("stdout")) is not None:  # the exit is that of the run
         click.echo(redact(f"how it ended could not be printed, run.json has it: {problem.strerror}"), err=True)
     return code
-
-
-def _launch(folder: str, engine: str, *, resume: bool, follow: bool, prepare: Prepare) -> int:
-    """Launches a run folder through the engine that it was written for."""
-    if engine == "slurm":
-        from grpo_recipes.engines.slurm import follow_job, launch_job
-
-        if follow:
-            return follow_job(folder, echo=sys.stderr)
-        return launch_job(folder, resume=resume, echo=sys.stderr, prepare=prepare)
-    from grpo_recipes.launch.local import launch
-
-    return launch(folder, resume=resume, echo=sys.stderr, prepare=prepare)
 
 
 def _verdict(code: int, proofs: object) -> str:

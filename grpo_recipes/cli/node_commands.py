@@ -7,19 +7,12 @@ import click
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.render.job import job_of, machine_commands
+from grpo_recipes.render.job import job_of
 
 
-def is_by_hand(plan: Plan) -> bool:
-    """Whether nothing here can start the run: several machines, and no engine that shares them out."""
-    return plan.world.engine == "local" and job_of(plan).all_nodes > 1
-
-
-def print_commands(plan: Plan, folder: str, *, as_json: bool, resume: bool = False) -> None:
+def print_commands(plan: Plan, folder: str, commands: list[str], *, as_json: bool) -> None:
     """Prints the command of each machine, and on stderr what is to be known of them."""
     job = job_of(plan)
-    commands = machine_commands(job, folder, sys.executable, resume=resume)
-    click.echo(redact(f"run folder {folder}"), err=True)
     if job.address is None:
         click.echo("ADDRESS is the name or address of the first machine, as the others reach it", err=True)
         click.echo("  (launch.main_process_ip writes it into the commands)", err=True)

@@ -8,15 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import click
-
 from grpo_recipes.cli.again import allowed_plan, planned_again, say
 from grpo_recipes.cli.launching import Changes, ask_trust, launched, names_a_plan, refuse_strange_entries
-from grpo_recipes.cli.node_commands import is_by_hand, print_commands
 from grpo_recipes.contract.plan import Plan, to_json
-from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.engines.slurm_job import is_queued
-from grpo_recipes.errors import EXIT_DONE, Refusal
+from grpo_recipes.engines.registry import engine_of
+from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.summary import status_line
 from grpo_recipes.lock.read_lock import Lock, read_lock
 from grpo_recipes.render.written_again import write_again
@@ -36,8 +32,8 @@ def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json
     refuse_strange_entries(lock.folder)
     if lock.record is not None and lock.record.status == "completed":
         raise Refusal(f"{folder} is finished\n  = fix: grpo-run {folder} trains the same plan again")
-    if lock.plan.slurm is not None and is_queued(lock.folder):
-        return launched(lock.folder, "slurm", as_json=as_json, follow=True)
+    if engine_of(lock.plan).is_active(lock.folder):
+        return launched(lock.plan, lock.folder, as_json=as_json, follow=True)
     changes = Changes(accept_drift=accept_drift)
     again = planned_again(lock, probe(), changes)
     say(again)
@@ -48,17 +44,10 @@ def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json
 
     def prepare() -> list[str]:
         """Runs when nobody else may use the folder."""
-        return write_again(plan, lock.folder, as_written=as_written, told=list(_told(lock.plan, as_written)))
+        told = list(_told(lock.plan, as_written))
+        return write_again(plan, lock.folder, as_written=as_written, told=told, scripts=engine_of(plan).files(plan))
 
-    if not is_by_hand(plan):
-        return launched(lock.folder, plan.world.engine, as_json=as_json, resume=True, prepare=prepare)
-    from grpo_recipes.launch.local import taken
-
-    with taken(lock.folder):
-        for line in prepare():
-            click.echo(redact(line), err=True)
-    print_commands(plan, lock.folder, as_json=as_json, resume=True)
-    return EXIT_DONE
+    return launched(plan, lock.folder, as_json=as_json, resume=True, prepare=prepare)
 
 
 def _as_written(plan: Plan, lock: Lock) -> Plan:

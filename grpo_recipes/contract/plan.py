@@ -33,12 +33,13 @@ class PlannedSetting:
 class World:
     """The processes of the run.
 
-    engine: what starts them. num_nodes: machines that train; num_processes counts those of all of them.
+    engine: what starts them, see contract/engines.py. num_nodes: machines that train; num_processes counts those of
+    all of them.
     main_process_ip: name or address of the first machine where the recipe says it; an engine that shares machines out
     knows it by itself. main_process_port: where its processes find each other.
     """
 
-    engine: Literal["local", "slurm"]
+    engine: str
     num_nodes: int
     num_processes: int
     device: Literal["cpu", "cuda"]
@@ -249,29 +250,6 @@ class Vllm:
 
 
 @dataclass(frozen=True, slots=True)
-class Slurm:
-    """How the run is submitted to Slurm, in the words of sbatch.
-
-    gpus_per_node: of each machine; 0 asks for none. gpu_type: of them, None takes any.
-    cpus_per_task: processors of each machine's task, None leaves it to the cluster. time: the limit as sbatch takes
-    it, None the partition's. signal_seconds: so long before the limit the run saves and stops.
-    max_requeues: how often the job puts itself back into the queue. options: more of sbatch's long options, without
-    their dashes; true for one that takes no value.
-    """
-
-    partition: str | None
-    account: str | None
-    qos: str | None
-    time: str | None
-    gpus_per_node: int
-    gpu_type: str | None
-    cpus_per_task: int | None
-    signal_seconds: int
-    max_requeues: int
-    options: dict[str, str | bool] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """A resolved recipe.
 
@@ -281,7 +259,7 @@ class Plan:
     smoke: a trial of two steps for the proofs; the worker leaves no model.
     expressible: the releases of TRL that can express the recipe, where it was asked; see compare/expressible.py.
     vllm: None where transformers generates.
-    slurm: None where the engine is another one.
+    job: the section of the recipe that is the engine's own, with GPUs per machine; {} where it has none.
     accepted: the rules whose errors the user took for warnings, with `--accept`.
     made_by: sha256 of what decides ("rules": rules, facts and their resolver) and of what trains ("worker").
     recipe_file, folder: where the recipe was, and the run folder, None for a plan without one; absolute.
@@ -317,7 +295,7 @@ class Plan:
     folder: str | None = None
     verified: dict[str, object] = field(default_factory=dict)
     accept_drift: bool = False
-    slurm: Slurm | None = None
+    job: dict[str, object] = field(default_factory=dict)
 
 
 def to_json(plan: Plan) -> str:

@@ -6,6 +6,7 @@ import typing
 from functools import cache
 from typing import Any, Literal, TypeVar, Union
 
+from grpo_recipes.contract.engines import ENGINES, engine_for
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.plan import PLAN_FORMAT, Plan
 
@@ -18,7 +19,8 @@ class NotAPlan(ValueError):
 
 def from_json(text: str) -> Plan:
     """The plan that `to_json` wrote, of this or of an older release of the same format. Raises ValueError."""
-    return plan_of(parsed(text.encode("utf-8", "surrogatepass")), complete=False)
+    content = parsed(text.encode("utf-8", "surrogatepass"))
+    return plan_of(_as_now(content) if isinstance(content, dict) else content, complete=False)
 
 
 def plan_of(content: object, *, complete: bool = True) -> Plan:
@@ -31,6 +33,24 @@ def plan_of(content: object, *, complete: bool = True) -> Plan:
         told = content.get("plan") if isinstance(content, dict) else None
         raise NotAPlan(f"it has plan format {told}, this grpo-run reads {PLAN_FORMAT}")
     return _section(Plan, content, "", complete)
+
+
+def section_of(kind: type[Section], content: object, where: str) -> Section:
+    """A part of a plan that is free there and not for whom it is made, such as an engine. Raises NotAPlan."""
+    return _section(kind, content, where, complete=False)
+
+
+def _as_now(content: dict[Any, Any]) -> dict[Any, Any]:
+    """A plan of an older release in the words of this one: it had `slurm` for `job`, and no engine for by hand."""
+    world, vllm = content.get("world"), content.get("vllm")
+    if "job" in content or not isinstance(world, dict):
+        return content
+    server = vllm.get("server") if isinstance(vllm, dict) else None
+    machines = world.get("num_nodes", 1) + bool(isinstance(server, dict) and server.get("own_node"))
+    engine = world.get("engine")
+    if engine in ENGINES:
+        world = world | {"engine": engine_for(engine, machines)}
+    return content | {"job": content.get("slurm") or {}, "world": world}
 
 
 @cache

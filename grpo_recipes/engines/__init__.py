@@ -1,1 +1,1 @@
-"""What starts the processes of a run: one module an engine, chosen by `plan.world.engine` and known by name nowhere else."""
+"""What starts the processes of a run: a module for each name in contract/engines.py, which nobody else knows."""

@@ -1,263 +1,39 @@
-"""Submits a run folder to Slurm, follows its job, and returns how it ended."""
+"""The run is a job of Slurm, which shares out the machines and starts it again where it was interrupted."""
 
-import contextlib
-import fcntl
-import os
-import shlex
-import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import TextIO
 
-from grpo_recipes.contract.files.bounded_json import parsed
-from grpo_recipes.contract.files.folder_files import open_to_append, open_to_read, read_bytes, status
-from grpo_recipes.contract.files.folder_lock import holder
-from grpo_recipes.contract.files.regular_file import NotRegular
-from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, told
-from grpo_recipes.contract.metrics import METRICS_FILE, number, read_new
-from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.engines.slurm_job import (
-    JOB_FILE,
-    JobState,
-    SubmittedJob,
-    clean_environment,
-    is_queued,
-    look_at,
-    remember,
-    submitted_job,
-)
-from grpo_recipes.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_TRAINER_FAILED, Refusal
-from grpo_recipes.launch.local import LOG_FILE
-from grpo_recipes.launch.progress import Progress, progress
-from grpo_recipes.record.run_record import amend_record, read_record
-
-JOB_SCRIPT = "job.sbatch"
-POLL_S = 10.0  # a controller has many jobs to answer for
-_SOON_S = 1.0
-_LOOK_S = 0.5
-SLURM_LOG_FILE = "slurm.log"
-_ENDS_FILE = "job_ends.jsonl"
-_SUBMIT_LOCK = ".submit.lock"
-_SHOWN_LINES = 30
-_LONGEST_END = 1 << 20
-_LEAVING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.read_plan import NotAPlan
+from grpo_recipes.engines import slurm_job
+from grpo_recipes.engines.base import Prepare
+from grpo_recipes.engines.slurm_following import JOB_SCRIPT, follow_job, launch_job
+from grpo_recipes.engines.slurm_script import job_sbatch
+from grpo_recipes.errors import Refusal
 
 
-def launch_job(
-    folder: str,
-    *,
-    resume: bool = False,
-    echo: TextIO = sys.stderr,
-    poll_s: float = POLL_S,
-    prepare: Callable[[], Sequence[str]] = list,
-) -> int:
-    """Submits a run folder, follows its job, and returns the exit code.
-
-    A first SIGINT, SIGTERM or SIGHUP ends the following and not the job; the exit code is that of an interrupted run.
-    poll_s: seconds between two questions to Slurm. prepare: called when nobody else submits the folder or trains in it;
-    returns lines to say. Call from the main thread. Raises Refusal where there is no sbatch, sbatch refuses the job,
-    somebody else submits the folder now, or a job of it is queued.
-    """
-    folder = os.path.abspath(folder)
+def files(plan: Plan) -> dict[str, str]:
+    """The script of the job. Raises Refusal for what Slurm cannot be asked for."""
     try:
-        refuse_foreign_entries(Path(folder))
-    except NotRegular as problem:
-        raise Refusal(told(problem)) from None
-
-    def submitted(shown: Progress) -> SubmittedJob:
-        with _submitting(folder):
-            for line in prepare():
-                shown.say(line)
-            return _submitted(folder, shown, ["--resume"] if resume else [])
-
-    return _to_its_end(folder, submitted, echo, poll_s)
+        return {JOB_SCRIPT: job_sbatch(plan)}
+    except NotAPlan as problem:
+        raise Refusal(f"the plan asks Slurm for nothing that a recipe can\n  = because: {problem}") from None
 
 
-def follow_job(folder: str, *, echo: TextIO = sys.stderr, poll_s: float = POLL_S) -> int:
-    """Follows the job of a run folder, as launch_job does; nothing is submitted, whatever becomes of it."""
-    folder = os.path.abspath(folder)
-
-    def found(shown: Progress) -> SubmittedJob:
-        job = submitted_job(folder)
-        if job is None:
-            raise Refusal(f"{folder}: its job is gone from {JOB_FILE}\n  = fix: --resume once more")
-        shown.say(f"following job {job.id} in {folder}; the whole output is in {LOG_FILE} there")
-        return job
-
-    return _to_its_end(folder, found, echo, poll_s)
+def start(plan: Plan, folder: str, *, resume: bool, echo: TextIO, prepare: Prepare) -> int:
+    """Submits the job and follows it to its end."""
+    return launch_job(folder, resume=resume, echo=echo, prepare=prepare)
 
 
-def _to_its_end(folder: str, find: Callable[[Progress], SubmittedJob], echo: TextIO, poll_s: float) -> int:
-    with progress(echo) as shown, _noted() as signals:
-        seen_log = status(Path(folder), LOG_FILE)
-        log_start = 0 if seen_log is None else seen_log.st_size
-        began = time.time()
-        job = find(shown)
-        stopping = f"to save and stop it: {' '.join(job.words('scancel', '--batch', '--signal=TERM', job.id))}"
-        shown.say(stopping)
-        seen = _followed(folder, job, began, shown, signals, poll_s)
-        if seen is None:
-            shown.say(f"{signals[0]}: job {job.id} goes on without being followed")
-            shown.say(f"to follow it again: grpo-run {shlex.quote(folder)} --resume\n{stopping}")
-            return EXIT_INTERRUPTED
-        code = _conclude(folder, job, seen)
-        if code not in (EXIT_DONE, EXIT_INTERRUPTED):
-            _show_end(folder, log_start, shown)
-    return code
+def follow(folder: str, *, echo: TextIO) -> int:
+    """Follows the job that the folder was submitted as."""
+    return follow_job(folder, echo=echo)
 
 
-@contextlib.contextmanager
-def _submitting(folder: str) -> Iterator[None]:
-    """Lets nobody else submit the folder meanwhile. Raises Refusal as launch_job."""
-    if shutil.which("sbatch") is None:
-        raise Refusal(
-            f"{folder}: there is no sbatch here\n"
-            f"  = because: launch.engine is slurm, and its commands are not in PATH\n"
-            f"  = fix: start it on a machine of the cluster that submits jobs; --dry-run only writes job.sbatch"
-        )
-    with open(open_to_append(Path(folder), _SUBMIT_LOCK), "a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two at once would not see each other's job
-        except BlockingIOError:
-            raise Refusal(
-                f"{folder}: it is being submitted now\n  = because: another grpo-run holds {_SUBMIT_LOCK}\n"
-                f"  = fix: --resume in a moment follows the job of that one"
-            ) from None
-        job = submitted_job(folder)
-        if job is not None and is_queued(folder):
-            raise Refusal(
-                f"{folder}: its job {job.id} is still in the queue\n"
-                f"  = because: two jobs cannot train in one folder\n"
-                f"  = fix: --resume follows it, scancel {job.id} ends it"
-            )
-        if (other := holder(Path(folder))) is not None:
-            raise Refusal(str(other))
-        yield
+def is_active(folder: str) -> bool:
+    """Whether the job waits or runs, or Slurm cannot say."""
+    return slurm_job.is_queued(folder)
 
 
-def _submitted(folder: str, shown: Progress, arguments: list[str]) -> SubmittedJob:
-    done = subprocess.run(
-        ["sbatch", "--parsable", "--export=ALL", JOB_SCRIPT, *arguments],
-        cwd=folder,
-        env=clean_environment(PYTHON=sys.executable),
-        capture_output=True,
-        text=True,
-        start_new_session=True,  # a Ctrl-C must not leave a job that nobody knows of
-    )
-    if done.returncode != 0:
-        words = " ".join(redact(done.stderr).replace("sbatch: error: ", "").split())
-        raise Refusal(
-            f"{folder}: Slurm does not take the job\n  = because: {words}\n"
-            f"  = fix: the recipe's slurm section; sinfo lists the partitions"
-        )
-    number_, _, cluster = done.stdout.strip().splitlines()[-1].partition(";")
-    job = SubmittedJob(number_, cluster or None)
-    shown.say(f"submitted job {job.id} from {folder}; the whole output is in {LOG_FILE} there")
-    remember(folder, job)
-    return job
-
-
-def _followed(
-    folder: str, job: SubmittedJob, began: float, shown: Progress, signals: list[str], poll_s: float
-) -> JobState | None:
-    """Shows how the job goes on until it has ended, and returns how; None where the following was left."""
-    metrics, offset, newest = os.path.join(folder, METRICS_FILE), 0, began
-    said, next_question, ends = "", 0.0, _ends_of(folder, job)
-    while not signals:
-        if (now := time.monotonic()) >= next_question:
-            seen = look_at(job)
-            if seen is not None and seen.has_ended:
-                return seen
-            words = _words(job, seen)
-            if words not in ("", said):
-                shown.say(words)
-                said = words
-            next_question = now + (poll_s if words else _SOON_S)
-        events, offset = read_new(metrics, offset)
-        for event in events:
-            # A start that goes on writes the file anew, with what was shown before.
-            when = number(event, "time") or newest
-            if when >= newest:
-                newest = when
-                shown.show(event)
-        if ends != (ends := _ends_of(folder, job)):
-            next_question = now + _SOON_S  # Slurm has something new to say in a moment
-        time.sleep(_LOOK_S)
-    return None
-
-
-def _words(job: SubmittedJob, seen: JobState | None) -> str:
-    """How the job stands, on one line; "" for what passes in a moment."""
-    if seen is None:
-        return "Slurm does not answer; the job goes on without it"
-    start = f", start {seen.starts}" if seen.starts > 1 else ""
-    if seen.state == "RUNNING":
-        return f"job {job.id} runs on {seen.nodes}{start}"
-    if seen.state == "PENDING" and seen.reason == "BeginTime" and seen.starts > 1:
-        return f"job {job.id} is back in the queue{start}; Slurm waits two minutes before it starts a job again"
-    if seen.state == "PENDING":
-        reason = "" if seen.reason in ("", "None") else f": {seen.reason}"
-        return f"job {job.id} waits in the queue{start}{reason}"
-    return "" if seen.state in ("COMPLETING", "CONFIGURING") else f"job {job.id}{start}: {seen.state.lower()}"
-
-
-def _conclude(folder: str, job: SubmittedJob, seen: JobState) -> int:
-    """The exit code of the run, after run.json was corrected where nobody could write how it ended."""
-    code = next((end for end in _ends_of(folder, job)[-1:] if isinstance(end, int)), None)
-    if code is None and seen.state != "CANCELLED" and seen.exit_code:
-        code = seen.exit_code
-    record = read_record(folder)
-    is_told = record is not None and record.status != "running" and record.exit_code is not None
-    if code is None and is_told and record is not None:
-        code = record.exit_code
-    if code is None:
-        code = EXIT_INTERRUPTED if seen.state in ("CANCELLED", "TIMEOUT", "PREEMPTED") else EXIT_TRAINER_FAILED
-    if not is_told:
-        how = f"Slurm says {seen.state.lower()}" if seen.state else "Slurm has forgotten it"
-        status = "interrupted" if code == EXIT_INTERRUPTED else "failed"
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        message = f"job {job.id} ended without a word of the worker: {how}"
-        amend_record(folder, {"status": status, "exit_code": code, "message": message, "ended": now})
-    return code
-
-
-def _ends_of(folder: str, job: SubmittedJob) -> list[object]:
-    """What the job's script chose to do next at the end of each start: "requeue" or an exit code."""
-    try:
-        lines = map(parsed, read_bytes(Path(folder), _ENDS_FILE).splitlines())
-        return [line["next"] for line in lines if isinstance(line, dict) and line["job"] == job.id]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-
-
-@contextlib.contextmanager
-def _noted() -> Iterator[list[str]]:
-    """Collects the names of signals that end the following; ignored ones stay ignored."""
-    signals: list[str] = []
-    before = {each: signal.getsignal(each) for each in _LEAVING}
-    watched = [each for each, handler in before.items() if handler != signal.SIG_IGN]
-    for each in watched:
-        signal.signal(each, lambda which, _: signals.append(signal.Signals(which).name))
-    try:
-        yield signals
-    finally:
-        for each in watched:
-            signal.signal(each, before[each])
-
-
-def _show_end(folder: str, log_start: int, shown: Progress) -> None:
-    """The last lines of what the job printed, or else of what Slurm said about it."""
-    for name, start in ((LOG_FILE, log_start), (SLURM_LOG_FILE, 0)):
-        with contextlib.suppress(OSError), open_to_read(Path(folder), name) as file:
-            file.seek(max(start, file.seek(0, os.SEEK_END) - _LONGEST_END))
-            lines = redact(file.read().decode(errors="replace")).splitlines()[-_SHOWN_LINES:]
-            if lines:
-                shown.say(f"the last {len(lines)} lines of {os.path.join(folder, name)}:")
-                for line in lines:
-                    shown.say(f"  {line}")
-                return
+def commands(plan: Plan, folder: str, *, resume: bool) -> list[str]:
+    """None: sbatch is called."""
+    return []

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from grpo_recipes.contract.engines import ENGINES
 from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints, lost_checkpoint
 from grpo_recipes.contract.integrity.digests import Digest, sizes_in
 from grpo_recipes.contract.integrity.manifest import (
@@ -29,7 +30,8 @@ MODELS = ("final", "extended_model")
 # Written before the run began, with all that lies in it; nothing may be added.
 _CLOSED = ("worker",)
 # Grow while the run goes on, or are made anew where they are needed.
-_GROWING = ("metrics.jsonl", "train.log", "cache", "completions", "evaluation", "job.json", "job_ends.jsonl", "slurm")
+_TRACES = tuple(name for kind in ENGINES.values() for name in kind.traces if not name.startswith("."))
+_GROWING = ("metrics.jsonl", "train.log", "cache", "completions", "evaluation", *_TRACES)
 
 
 @dataclass

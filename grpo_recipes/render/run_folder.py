@@ -6,18 +6,21 @@ import os
 import re
 import shutil
 import uuid
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 
+from grpo_recipes.contract.engines import ENGINES
 from grpo_recipes.contract.integrity.run_folder import write_integrity
 from grpo_recipes.contract.plan import Plan, to_json
 from grpo_recipes.contract.travels import TRAVELS
-from grpo_recipes.engines.slurm_script import job_sbatch
 from grpo_recipes.errors import Refusal
 from grpo_recipes.render.accelerate import accelerate_yaml
 from grpo_recipes.render.deepspeed import deepspeed_json
 from grpo_recipes.render.launch_script import launch_sh, train_sh
 
+NO_SCRIPTS: Mapping[str, str] = MappingProxyType({})
 _FIX: dict[int | None, str] = {
     errno.ENOSPC: "make room",
     errno.EDQUOT: "remove files or raise the quota",
@@ -25,11 +28,11 @@ _FIX: dict[int | None, str] = {
 }
 
 
-def write_run_folder(plan: Plan, folder: str, recipe_text: str) -> str:
+def write_run_folder(plan: Plan, folder: str, recipe_text: str, scripts: Mapping[str, str] = NO_SCRIPTS) -> str:
     """Writes all files of a run into `folder` and returns its absolute path.
 
     The folder must not exist or be empty. It is built beside its place and then renamed, so of two
-    runs that want the same folder one gets it, and a failure leaves nothing behind.
+    runs that want the same folder one gets it, and a failure leaves nothing behind. scripts: of the engine, by name.
     Raises Refusal if the folder is taken or cannot be written, or a reward file is not the planned one.
     """
     target = Path(os.path.abspath(folder))
@@ -39,7 +42,7 @@ def write_run_folder(plan: Plan, folder: str, recipe_text: str) -> str:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         building.mkdir()
-        _write_files(plan, building, recipe_text)
+        _write_files(plan, building, recipe_text, scripts)
         copy_worker(plan, building / "worker")
         write_integrity(building)
         _put_in_place(building, target)
@@ -80,7 +83,7 @@ def _taken(target: Path) -> Refusal:
     )
 
 
-def written_texts(plan: Plan, recipe_text: str) -> dict[str, str | None]:
+def written_texts(plan: Plan, recipe_text: str, scripts: Mapping[str, str]) -> dict[str, str | None]:
     """The files of a run folder that are made of its plan, by name; None for one that this plan does not need."""
     return {
         "recipe.yaml": recipe_text,
@@ -89,12 +92,12 @@ def written_texts(plan: Plan, recipe_text: str) -> dict[str, str | None]:
         "deepspeed.json": deepspeed_json(plan),
         "launch.sh": launch_sh(plan),
         "train.sh": train_sh(plan),
-        "job.sbatch": job_sbatch(plan),
+        **{name: scripts.get(name) for kind in ENGINES.values() for name in kind.scripts},
     }
 
 
-def _write_files(plan: Plan, folder: Path, recipe_text: str) -> None:
-    for name, text in written_texts(plan, recipe_text).items():
+def _write_files(plan: Plan, folder: Path, recipe_text: str, scripts: Mapping[str, str]) -> None:
+    for name, text in written_texts(plan, recipe_text, scripts).items():
         if text is not None:
             (folder / name).write_text(text, encoding="utf-8", newline="\n")
     (folder / "launch.sh").chmod(0o755)

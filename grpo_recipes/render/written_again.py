@@ -5,15 +5,16 @@ import shutil
 import stat
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from grpo_recipes.contract.engines import ENGINES
 from grpo_recipes.contract.files.folder_files import remove
 from grpo_recipes.contract.integrity.run_folder import INTEGRITY_FILE, write_integrity
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.errors import Refusal
-from grpo_recipes.render.run_folder import copy_worker, written_texts
+from grpo_recipes.render.run_folder import NO_SCRIPTS, copy_worker, written_texts
 
 _USER = os.path.join("worker", "user")
 _COMPILED = "__pycache__"
@@ -30,14 +31,17 @@ class _Writing:
     replaced: list[str] = field(default_factory=list)
 
 
-def write_again(plan: Plan, folder: str, *, as_written: Plan, told: Sequence[str]) -> list[str]:
+def write_again(
+    plan: Plan, folder: str, *, as_written: Plan, told: Sequence[str], scripts: Mapping[str, str] = NO_SCRIPTS
+) -> list[str]:
     """Writes plan.json, the scripts, the configuration and worker/ of a run folder again, and returns lines to say.
 
     Nobody else may use the folder meanwhile. What was different is kept in a folder replaced-<time>; reward files
     stay, which the plan has the digests of. No link is followed. Each part is replaced by itself, so a process that
     is killed in between leaves a folder that this can be called for again.
     as_written: the plan for plan.json, in which reward files are where they were before they were copied here.
-    told: values in which plan.json was another one; without any it is replaced without a word.
+    told: values in which plan.json was another one; without any it is replaced without a word. scripts: of the engine,
+    by name.
     Raises Refusal where the folder cannot be written, or a reward file is not the planned one.
     """
     place = Path(folder)
@@ -45,7 +49,7 @@ def write_again(plan: Plan, folder: str, *, as_written: Plan, told: Sequence[str
     try:
         _remove_unfinished(place)
         writing.new.mkdir()
-        texts = written_texts(as_written, "")
+        texts = written_texts(as_written, "", scripts)
         del texts["recipe.yaml"]
         for name, text in texts.items():
             if text is not None:
@@ -161,8 +165,7 @@ def _lines(writing: _Writing, told: Sequence[str]) -> list[str]:
         f"written again, since this grpo-run writes it otherwise: {names}{f' and {more} more' if more else ''}\n"
         f"  what was there is in {writing.kept}"
     )
-    scripts = {"launch.sh", "train.sh", "job.sbatch"} & set(writing.replaced)
-    if scripts:
+    if {"launch.sh", "train.sh", *(name for kind in ENGINES.values() for name in kind.scripts)} & set(writing.replaced):
         text += "; a script of your own is started by hand: bash SCRIPT --resume"
     return [text]
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from grpo_recipes.contract.engines import ENGINES
 from grpo_recipes.contract.finding import Finding, by_place, dotted, has_errors, moved_to
 from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.resolve.engine import check, decide
@@ -72,7 +73,8 @@ def resolve_source(source: Source, stack: Stack, findings: Sequence[Finding] = (
 def _of_the_nodes(stack: Stack, source: Source) -> Stack:
     """The stack where the run trains: of this machine, the hardware says nothing about the nodes of a cluster."""
     launch = source.values.get("launch")
-    if stack.declared or not isinstance(launch, dict) or launch.get("engine") != "slurm":
+    kind = ENGINES.get(str(launch.get("engine"))) if isinstance(launch, dict) else None
+    if stack.declared or kind is None or not kind.trains_elsewhere:
         return stack
     return replace(stack, gpus=None, avx512_bf16=None, origin="the cluster")
 

@@ -1,9 +1,10 @@
 """`launch`: where the processes run."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
+from grpo_recipes.contract.engines import Asked
 from grpo_recipes.schemas.section import Auto, NonNegativeInt, PositiveInt, Section
 
 Address = Annotated[str, Field(pattern=r"^[A-Za-z0-9:][A-Za-z0-9.:_-]{0,252}$")]
@@ -12,7 +13,7 @@ Address = Annotated[str, Field(pattern=r"^[A-Za-z0-9:][A-Za-z0-9.:_-]{0,252}$")]
 class LaunchSection(Section):
     """Where the processes run."""
 
-    engine: Literal["local", "slurm"] = "local"
+    engine: Asked = "local"
     """local starts them on this machine, and of several machines prints the command for each. slurm submits a job."""
     num_nodes: PositiveInt = 1
     """Machines in all. With more than one, a vLLM server of the run takes the last one, and the others train."""

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from grpo_recipes.contract.plan import Slurm, World, to_json
+from grpo_recipes.contract.plan import World, to_json
 from grpo_recipes.contract.read_plan import from_json
+from grpo_recipes.engines.slurm_script import SlurmJob, slurm_job
 
 RECIPE = str(Path(__file__).parents[2] / "recipes" / "quickstart.yaml")
 TWO = ["--set", "launch.num_nodes=2", "--set", "launch.gpus_per_node=0"]
@@ -56,7 +57,7 @@ def test_a_job_asks_for_what_the_recipe_says(grpo_run: Callable) -> None:
         "launch.gpus_per_node=0",
         'slurm={partition: cpu, time: "1:00:00", cpus_per_task: 4, options: {mem: 8G, nice: 10, exclusive: true}}',
     )
-    slurm = Slurm(
+    slurm = SlurmJob(
         partition="cpu",
         account=None,
         qos=None,
@@ -69,7 +70,7 @@ def test_a_job_asks_for_what_the_recipe_says(grpo_run: Callable) -> None:
         options={"mem": "8G", "nice": "10", "exclusive": True},
     )
     plan = from_json(json.dumps(said))
-    assert plan.slurm == slurm
+    assert slurm_job(plan) == slurm
     assert plan.world == World("slurm", 2, 2, "cpu", "ddp")
     assert plan.stack["gpus"] is None, "those of this machine are not the cluster's"
 
@@ -85,11 +86,11 @@ def test_the_global_batch_is_that_of_one_machine(grpo_run: Callable) -> None:
 
 def test_a_plan_without_machines_is_read_as_one_of_this_machine(grpo_run: Callable) -> None:
     said = _plan(grpo_run, "launch.num_processes=2")
-    assert said.pop("slurm") is None
+    assert said.pop("job") == {}
     for name in ("main_process_ip", "main_process_port"):
         del said["world"][name]
     plan = from_json(json.dumps(said))
-    assert (plan.slurm, plan.world.num_nodes, plan.world.main_process_port) == (None, 1, 29500)
+    assert (plan.job, plan.world.num_nodes, plan.world.main_process_port) == ({}, 1, 29500)
     assert from_json(to_json(plan)) == plan
 
 

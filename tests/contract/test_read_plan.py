@@ -16,8 +16,8 @@ from grpo_recipes.contract.plan import to_json
 from grpo_recipes.contract.read_plan import NotAPlan, from_json, plan_of
 
 # What is free in them is said by the recipe, the stack or a library.
-FREE = ("recipe", "stack", "shims", "verified", "arguments", "deepspeed", "expressible")
-FREE_MAPS = {"kwargs", "engine", "arguments", "environment", "imports", "files", "columns"}
+FREE = ("job", "recipe", "stack", "shims", "verified", "arguments", "deepspeed", "expressible")
+FREE_MAPS = {"kwargs", "engine", "arguments", "environment", "imports", "files", "columns", "job"}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -85,8 +85,17 @@ def test_true_is_no_number_and_a_number_is_no_word() -> None:
 
 def test_a_plan_of_an_older_release_has_defaults_for_what_came_later() -> None:
     content = json.loads(to_json(CASES["single_cpu"]))
-    for key in ("slurm", "vllm", "made_by", "accepted", "verified"):
+    for key in ("job", "vllm", "made_by", "accepted", "verified"):
         del content[key]
     assert from_json(json.dumps(content)) == CASES["single_cpu"]
-    with pytest.raises(NotAPlan, match="it lacks vllm, accepted, made_by, verified, slurm"):
+    with pytest.raises(NotAPlan, match="it lacks vllm, accepted, made_by, verified, job"):
         plan_of(content)
+
+
+def test_a_plan_of_an_older_release_says_its_engine_in_the_words_of_this_one() -> None:
+    of_slurm, by_hand = (json.loads(to_json(CASES[name])) for name in ("slurm_nodes_2_cpu", "nodes_2_ddp_cpu"))
+    of_slurm["slurm"] = of_slurm.pop("job")
+    assert from_json(json.dumps(of_slurm)) == CASES["slurm_nodes_2_cpu"]
+    by_hand["slurm"], by_hand["world"]["engine"] = None, "local"
+    del by_hand["job"]
+    assert from_json(json.dumps(by_hand)).world.engine == "by_hand"

@@ -10,12 +10,12 @@ from grpo_recipes.contract.plan import (
     Model,
     Plan,
     Reward,
-    Slurm,
     Tokenizer,
     Vllm,
     VllmServer,
     World,
 )
+from grpo_recipes.engines.slurm_script import SlurmJob
 from grpo_recipes.schemas.guards import GuardsSection
 
 ZERO2 = {"zero_stage": 2, "offload_optimizer_device": "none", "offload_param_device": "none", "extra": {}}
@@ -67,9 +67,11 @@ def beside_a_server_node(plan: Plan, *gpus: int) -> Plan:
     return dataclasses.replace(plan, vllm=dataclasses.replace(plan.vllm, server=server))
 
 
-def with_slurm(plan: Plan, slurm: Slurm) -> Plan:
+def with_slurm(plan: Plan, slurm: SlurmJob) -> Plan:
     """The plan as a job of Slurm."""
-    return dataclasses.replace(plan, world=dataclasses.replace(plan.world, engine="slurm"), slurm=slurm)
+    return dataclasses.replace(
+        plan, world=dataclasses.replace(plan.world, engine="slurm"), job=dataclasses.asdict(slurm)
+    )
 
 
 CASES: dict[str, Plan] = {
@@ -81,21 +83,21 @@ CASES: dict[str, Plan] = {
     "zero2_autocast_cuda_8": plan_for(World("local", 1, 8, "cuda", "zero2"), deepspeed=ZERO2_AUTOCAST, bf16=True),
     "zero3_offload_cuda_8": plan_for(World("local", 1, 8, "cuda", "zero3"), deepspeed=ZERO3_OFFLOAD, bf16=True),
     "fsdp2_cuda_8": plan_for(World("local", 1, 8, "cuda", "fsdp2"), bf16=True),
-    "nodes_2_ddp_cuda_8": plan_for(World("local", 2, 16, "cuda", "ddp"), bf16=True),
-    "nodes_2_zero3_cuda_8": plan_for(World("local", 2, 16, "cuda", "zero3"), deepspeed=ZERO3_OFFLOAD, bf16=True),
-    "nodes_2_ddp_cpu": plan_for(World("local", 2, 2, "cpu", "ddp")),
-    "nodes_2_zero2_cpu": plan_for(World("local", 2, 2, "cpu", "zero2"), deepspeed=ZERO2),
-    "nodes_2_and_server_node": beside_a_server_node(plan_for(World("local", 2, 16, "cuda", "ddp"), bf16=True), 0, 1),
+    "nodes_2_ddp_cuda_8": plan_for(World("by_hand", 2, 16, "cuda", "ddp"), bf16=True),
+    "nodes_2_zero3_cuda_8": plan_for(World("by_hand", 2, 16, "cuda", "zero3"), deepspeed=ZERO3_OFFLOAD, bf16=True),
+    "nodes_2_ddp_cpu": plan_for(World("by_hand", 2, 2, "cpu", "ddp")),
+    "nodes_2_zero2_cpu": plan_for(World("by_hand", 2, 2, "cpu", "zero2"), deepspeed=ZERO2),
+    "nodes_2_and_server_node": beside_a_server_node(plan_for(World("by_hand", 2, 16, "cuda", "ddp"), bf16=True), 0, 1),
     "node_and_server_node": beside_a_server_node(plan_for(World("local", 1, 8, "cuda", "ddp"), bf16=True), 0, 1),
     "server_cpu": beside_a_server(plan_for(World("local", 1, 1, "cpu", "single"))),
     "server_cuda_1_of_4": beside_a_server(plan_for(World("local", 1, 3, "cuda", "ddp"), bf16=True), 3),
     "server_cuda_1_of_2": beside_a_server(plan_for(World("local", 1, 1, "cuda", "single"), bf16=True), 1),
     "slurm_nodes_2_cpu": with_slurm(
-        plan_for(World("local", 2, 2, "cpu", "ddp")), Slurm(None, None, None, None, 0, None, None, 60, 10)
+        plan_for(World("by_hand", 2, 2, "cpu", "ddp")), SlurmJob(None, None, None, None, 0, None, None, 60, 10)
     ),
     "slurm_nodes_2_cuda_8": with_slurm(
-        plan_for(World("local", 2, 16, "cuda", "ddp"), bf16=True),
-        Slurm(
+        plan_for(World("by_hand", 2, 16, "cuda", "ddp"), bf16=True),
+        SlurmJob(
             "low,high",
             "team",
             "long",
@@ -110,10 +112,10 @@ CASES: dict[str, Plan] = {
     ),
     "slurm_node_1_cuda_1": with_slurm(
         plan_for(World("local", 1, 1, "cuda", "single"), bf16=True),
-        Slurm("low", None, None, "60", 1, None, 8, 600, 0),
+        SlurmJob("low", None, None, "60", 1, None, 8, 600, 0),
     ),
     "slurm_nodes_2_and_server_node": with_slurm(
-        beside_a_server_node(plan_for(World("local", 2, 16, "cuda", "ddp"), bf16=True), *range(8)),
-        Slurm("low", None, None, "240", 8, None, 64, 600, 10),
+        beside_a_server_node(plan_for(World("by_hand", 2, 16, "cuda", "ddp"), bf16=True), *range(8)),
+        SlurmJob("low", None, None, "240", 8, None, 64, 600, 10),
     ),
 }

@@ -15,7 +15,7 @@ import yaml
 from render_cases import CASES
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.engines.slurm_script import job_sbatch
+from grpo_recipes.engines.registry import engine_of
 from grpo_recipes.errors import Refusal
 from grpo_recipes.render.accelerate import accelerate_yaml
 from grpo_recipes.render.deepspeed import deepspeed_json, merged
@@ -27,7 +27,7 @@ RENDERERS = {
     "deepspeed.json": deepspeed_json,
     "launch.sh": launch_sh,
     "train.sh": train_sh,
-    "job.sbatch": job_sbatch,
+    "job.sbatch": lambda plan: engine_of(plan).files(plan).get("job.sbatch"),
 }
 
 
@@ -81,7 +81,7 @@ def test_merging_leaves_both_sides_as_they_were() -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_bash_can_read_the_scripts(case: str) -> None:
-    for script in filter(None, (launch_sh(CASES[case]), train_sh(CASES[case]), job_sbatch(CASES[case]))):
+    for script in filter(None, (RENDERERS[name](CASES[case]) for name in ("launch.sh", "train.sh", "job.sbatch"))):
         done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True)
         assert (done.returncode, done.stderr) == (0, "")
 

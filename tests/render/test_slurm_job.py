@@ -13,12 +13,7 @@ PLAN = CASES["slurm_nodes_2_cpu"]
 
 
 def with_options(**options: str | bool) -> Plan:
-    assert PLAN.slurm is not None
-    return dataclasses.replace(PLAN, slurm=dataclasses.replace(PLAN.slurm, options=options))
-
-
-def test_another_engine_has_no_job() -> None:
-    assert job_sbatch(CASES["nodes_2_ddp_cpu"]) is None
+    return dataclasses.replace(PLAN, job=PLAN.job | {"options": options})
 
 
 @pytest.mark.parametrize(
@@ -57,7 +52,6 @@ def test_what_no_recipe_may_ask_for_is_not_rendered(name: str, value: str | bool
 @pytest.mark.parametrize("field", ["partition", "account", "qos", "time", "gpu_type"])
 @pytest.mark.parametrize("text", ["a\nreboot", "a\rb", "a\x1b[2J", "a\u2028b"])
 def test_no_field_of_a_plan_leaves_its_line(field: str, text: str) -> None:
-    assert PLAN.slurm is not None
-    slurm = dataclasses.replace(PLAN.slurm, **{field: text}, gpus_per_node=1)
+    job = PLAN.job | {field: text, "gpus_per_node": 1}
     with pytest.raises(Refusal, match="has a character"):
-        job_sbatch(dataclasses.replace(PLAN, slurm=slurm))
+        job_sbatch(dataclasses.replace(PLAN, job=job))

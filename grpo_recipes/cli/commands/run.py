@@ -19,7 +19,6 @@ from grpo_recipes.cli.launching import (
     names_a_plan,
     recipe_files,
 )
-from grpo_recipes.cli.node_commands import is_by_hand, print_commands
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
 from grpo_recipes.contract.finding import has_errors
@@ -104,10 +103,7 @@ def run(
     if dry_run:
         click.echo(redact(json.dumps({"folder": folder}) if as_json else folder))
         return EXIT_DONE
-    if is_by_hand(plan):
-        print_commands(plan, folder, as_json=as_json)
-        return EXIT_DONE
-    return launched(folder, plan.world.engine, as_json=as_json, smoke=plan.smoke)
+    return launched(plan, folder, as_json=as_json)
 
 
 def _ready(
@@ -147,6 +143,7 @@ def _talk(resolution: Resolution) -> None:
 
 
 def _write(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool) -> str:
+    from grpo_recipes.engines.registry import engine_of
     from grpo_recipes.lock.completed import completed
     from grpo_recipes.render.run_folder import write_run_folder
 
@@ -156,4 +153,4 @@ def _write(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool) -
     whole = replace(
         completed(plan, is_pinned=ready.is_pinned, is_code_pinned=is_code_pinned), folder=os.path.abspath(out)
     )
-    return write_run_folder(whole, out, ready.recipe_text)
+    return write_run_folder(whole, out, ready.recipe_text, engine_of(whole).files(whole))

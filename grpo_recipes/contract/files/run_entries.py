@@ -9,6 +9,7 @@ import os
 import stat
 from pathlib import Path
 
+from grpo_recipes.contract.engines import ENGINES
 from grpo_recipes.contract.files.folder_files import names, status, walk
 from grpo_recipes.contract.files.regular_file import NotRegular, kind
 
@@ -18,23 +19,19 @@ FILES = (
     "recipe.yaml",
     "launch.sh",
     "train.sh",
-    "job.sbatch",
     "accelerate.yaml",
     "deepspeed.json",
     "run.json",
     "run.json.damaged",
     "metrics.jsonl",
     "train.log",
-    "slurm.log",
-    "job.json",
-    "job_ends.jsonl",
     "vllm_server.json",
     "vllm_server.log",
     ".reserve",
     ".lock",
     ".training.lock",
     ".serving.lock",
-    ".submit.lock",
+    *(name for kind in ENGINES.values() for name in (*kind.scripts, *kind.traces)),
 )
 FOLDERS = ("worker", "checkpoints", "final", "cache", "completions", "extended_model", "evaluation", "stalled")
 # For a moment: a file or folder that is written or removed, the mark of a machine or of a job.

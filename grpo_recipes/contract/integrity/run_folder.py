@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.contract.engines import ENGINES
 from grpo_recipes.contract.files.folder_files import read_text, write_whole
 from grpo_recipes.contract.integrity.digests import Digest, digests_of, sizes_in
 from grpo_recipes.contract.integrity.manifest import as_digests, as_json, fault_of
@@ -14,7 +15,8 @@ from grpo_recipes.contract.integrity.seal import Damaged, Opened, Unsealed, open
 INTEGRITY_FILE = "integrity.json"
 INTEGRITY_FORMAT = 1
 PLAN_FILE, RECORD_FILE = "plan.json", "run.json"
-PLANNED = ("recipe.yaml", PLAN_FILE, "accelerate.yaml", "deepspeed.json", "launch.sh", "train.sh", "job.sbatch")
+_SCRIPTS = tuple(name for kind in ENGINES.values() for name in kind.scripts)
+PLANNED = ("recipe.yaml", PLAN_FILE, "accelerate.yaml", "deepspeed.json", "launch.sh", "train.sh", *_SCRIPTS)
 _PURPOSE, _RECORD = "run folder", "run record"
 # A part of the worker that only copies have whose folder has digests, here and where it was at first.
 _THIS_PARTS = tuple(Path("worker", "grpo_recipes", *place) for place in (("contract", "integrity"), ("integrity",)))

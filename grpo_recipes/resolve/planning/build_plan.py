@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 
 from grpo_recipes import __version__
+from grpo_recipes.contract.engines import ENGINES, SECTIONS, engine_for
 from grpo_recipes.contract.plan import (
     PLAN_FORMAT,
     Evaluation,
@@ -11,7 +12,6 @@ from grpo_recipes.contract.plan import (
     Model,
     Plan,
     PlannedSetting,
-    Slurm,
     World,
 )
 from grpo_recipes.facts.classified import classified_fields
@@ -23,13 +23,13 @@ from grpo_recipes.resolve.planning.planned_files import planned_data, planned_mo
 from grpo_recipes.resolve.planning.vllm_plan import vllm
 from grpo_recipes.resolve.schema_findings import flow
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.machines import is_slurm
+from grpo_recipes.rules._shared.machines import machines
 from grpo_recipes.rules._shared.own_server import starts_server
 from grpo_recipes.settings import Setting
 from grpo_recipes.stack.stack import to_json_value
 from grpo_recipes.user_files.model_config import lora_parameter_count, parameter_count, read_model_config
 
-MACHINE = ("batch", "world", "launch", "slurm", "distributed", "shims", "vllm", "vllm_server")
+MACHINE = ("batch", "world", "launch", "distributed", "shims", "vllm", "vllm_server", *SECTIONS)
 OF_THE_MACHINE = ("model_init_kwargs.attn_implementation", "model_init_kwargs.device_map", "generation.vllm_engine")
 # world.gpus says it in its reason.
 UNSAID = ("world.num_nodes", "world.server_gpus", "world.all_gpus")
@@ -67,7 +67,7 @@ def build_plan(context: Context, notes: tuple[str, ...]) -> Plan:
         vllm=vllm(context),
         made_by=made_by(),
         recipe_file=os.path.abspath(context.source.file),
-        slurm=_slurm(context),
+        job=_job(context),
     )
 
 
@@ -96,7 +96,7 @@ def planned_settings(context: Context, passed: Mapping[str, object]) -> tuple[Pl
             continue  # plan.json has them all in a section of its own
         if key in UNSAID or (owner == "vllm_server" and not starts_server(context)):
             continue
-        if (owner == "slurm" and not is_slurm(context)) or (key in _ADDRESS and not setting.given):
+        if (owner in SECTIONS and SECTIONS[owner] != _engine(context)) or (key in _ADDRESS and not setting.given):
             continue
         if setting.value is None or (not setting.given and setting.value in ([], {}, "", "auto")):
             continue
@@ -134,7 +134,7 @@ def _row(key: str, setting: Setting, said: Expression | None) -> PlannedSetting:
 
 def _world(context: Context) -> World:
     return World(
-        engine=context.text("launch.engine"),  # type: ignore[arg-type]
+        engine=_engine(context),
         num_nodes=context.whole("world.num_nodes"),
         num_processes=context.whole("world.num_processes"),
         device=context.text("world.device"),  # type: ignore[arg-type]
@@ -144,20 +144,15 @@ def _world(context: Context) -> World:
     )
 
 
-def _slurm(context: Context) -> Slurm | None:
-    if not is_slurm(context):
-        return None
-    said = context.settings.under("slurm")
-    options = context.mapping("slurm.options")
-    time = said["time"]
-    return Slurm(
-        **{name: said[name] for name in ("partition", "account", "qos", "gpu_type", "cpus_per_task")},  # type: ignore[arg-type]
-        time=None if time is None else str(time),
-        gpus_per_node=context.whole("world.all_gpus"),
-        signal_seconds=context.whole("slurm.signal_seconds"),
-        max_requeues=context.whole("slurm.max_requeues"),
-        options={name: True if value is True else str(value) for name, value in options.items()},
-    )
+def _engine(context: Context) -> str:
+    return engine_for(context.text("launch.engine"), machines(context))
+
+
+def _job(context: Context) -> dict[str, object]:
+    section = ENGINES[_engine(context)].section
+    if section is None:
+        return {}
+    return {**context.settings.under(section), "gpus_per_node": context.whole("world.all_gpus")}
 
 
 def _trainable_parameters(context: Context, model: Model) -> int | None:
