@@ -1,6 +1,5 @@
 """What one optimizer step trains on, whichever fields a plan passes for it."""
 
-from grpo_recipes.contract.generation_shape import generation_shape
 from grpo_recipes.contract.plan import Plan
 
 # What is said here instead of one by one.
@@ -20,13 +19,13 @@ def effective_batch(plan: Plan) -> dict[str, object]:
 
     A share of a prompt group, which TRL's own fields can make, is a number with a decimal point.
     """
-    shape = generation_shape(plan)
-    steps = shape.micro_batches / shape.accumulation
-    prompts = shape.prompts / steps
+    batch = plan.batch
+    steps = batch.steps_per_generation / batch.accumulation
+    prompts = batch.prompts / steps
     return {
         "prompts per optimizer step": _whole(prompts),
-        "completions per optimizer step": _whole(prompts * shape.num_generations),
-        "completions per prompt": shape.num_generations,
+        "completions per optimizer step": _whole(prompts * batch.num_generations),
+        "completions per prompt": batch.num_generations,
         "optimizer steps per generation": _whole(steps),
     }
 

@@ -49,6 +49,23 @@ class World:
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """How prompts become optimizer steps, whichever fields of GRPOConfig say it.
+
+    micro_batch: completions of one forward in each process. accumulation: micro-batches of an optimizer step in each
+    process. steps_per_generation: micro-batches of a generation in each process, as TRL counts them.
+    num_generations: completions of a prompt. prompts: of a generation, all processes together; at least 1, also where
+    TRL's own fields make shares of a prompt's group.
+    """
+
+    micro_batch: int
+    accumulation: int
+    steps_per_generation: int
+    num_generations: int
+    prompts: int
+
+
+@dataclass(frozen=True, slots=True)
 class Arguments:
     """Keyword arguments, by the object that takes them; None where the object is not built.
 
@@ -273,6 +290,7 @@ class Plan:
     recipe: dict[str, object]
     stack: dict[str, object]
     world: World
+    batch: Batch
     settings: tuple[PlannedSetting, ...]
     arguments: Arguments
     model: Model

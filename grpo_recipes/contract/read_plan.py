@@ -6,8 +6,8 @@ import typing
 from functools import cache
 from typing import Any, Literal, TypeVar, Union
 
-from grpo_recipes.contract.engines import ENGINES, engine_for
 from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.older_plan import as_now
 from grpo_recipes.contract.plan import PLAN_FORMAT, Plan
 
 Section = TypeVar("Section")
@@ -20,7 +20,7 @@ class NotAPlan(ValueError):
 def from_json(text: str) -> Plan:
     """The plan that `to_json` wrote, of this or of an older release of the same format. Raises ValueError."""
     content = parsed(text.encode("utf-8", "surrogatepass"))
-    return plan_of(_as_now(content) if isinstance(content, dict) else content, complete=False)
+    return plan_of(as_now(content) if isinstance(content, dict) else content, complete=False)
 
 
 def plan_of(content: object, *, complete: bool = True) -> Plan:
@@ -38,19 +38,6 @@ def plan_of(content: object, *, complete: bool = True) -> Plan:
 def section_of(kind: type[Section], content: object, where: str) -> Section:
     """A part of a plan that is free there and not for whom it is made, such as an engine. Raises NotAPlan."""
     return _section(kind, content, where, complete=False)
-
-
-def _as_now(content: dict[Any, Any]) -> dict[Any, Any]:
-    """A plan of an older release in the words of this one: it had `slurm` for `job`, and no engine for by hand."""
-    world, vllm = content.get("world"), content.get("vllm")
-    if "job" in content or not isinstance(world, dict):
-        return content
-    server = vllm.get("server") if isinstance(vllm, dict) else None
-    machines = world.get("num_nodes", 1) + bool(isinstance(server, dict) and server.get("own_node"))
-    engine = world.get("engine")
-    if engine in ENGINES:
-        world = world | {"engine": engine_for(engine, machines)}
-    return content | {"job": content.get("slurm") or {}, "world": world}
 
 
 @cache

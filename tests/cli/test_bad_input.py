@@ -93,7 +93,7 @@ def test_five_mistakes_give_five_findings_with_place_reason_and_fix(tmp_path: Pa
         "  - {name: exactmatch}\n"
         "grpo:\n"
         "  loss_type: dapoo\n"
-        "  num_generation: 8\n"
+        "  epsilon_hig: 0.28\n"
         "training:\n"
         "  prompts_per_step: 16\n"
         "  per_device_train_batch_size: 3\n"

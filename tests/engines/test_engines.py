@@ -30,7 +30,7 @@ RECIPE = "recipes/quickstart.yaml"
 # may ask sbatch for, the end of a job inside the run, and the key of plans of older releases.
 KNOWING = (
     "contract/engines.py",
-    "contract/read_plan.py",
+    "contract/older_plan.py",
     "engines/",
     "schemas/",
     "rules/",

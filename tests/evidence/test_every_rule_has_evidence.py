@@ -14,7 +14,7 @@ ID_LINE = re.compile(r'^[A-Z_]+ = "([A-Z]{3}\d{3})"$', re.MULTILINE)
 
 
 def _ids_of_the_resolver() -> set[str]:
-    files = Path(grpo_recipes.resolve.__file__).parent.glob("*.py")
+    files = Path(grpo_recipes.resolve.__file__).parent.rglob("*.py")
     return {rule for file in files for rule in ID_LINE.findall(file.read_text(encoding="utf-8"))}
 
 

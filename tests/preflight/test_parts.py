@@ -5,6 +5,7 @@ import contextlib
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from grpo_recipes.cli.main import main
-from grpo_recipes.contract.plan import Reward
+from grpo_recipes.contract.plan import Batch, Reward
 from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.report.preflight_text import preflight_text
 from grpo_recipes.worker.preflight.checks import (
@@ -39,13 +40,10 @@ OPTIONS: dict[str, Any] = {
     "seed": 1,
     "max_steps": None,
     "epochs": 3.0,
-    "num_generations": 8,
     "num_iterations": 1,
-    "prompts_per_generation": 16,
-    "micro_batches": 4,
-    "accumulation": 4,
     "shuffled": True,
 }
+BATCH = Batch(micro_batch=32, accumulation=4, steps_per_generation=4, num_generations=8, prompts=16)
 
 
 def _called(function: Callable[..., Any], count: int = 2, **given: Any) -> dict[str, Any]:
@@ -62,11 +60,11 @@ def test_rows_are_drawn_from_all_parts_of_the_data_and_the_same_ones_each_time()
 
 def test_steps_of_an_epoch_leave_out_the_generation_that_is_not_full(tmp_path: Path) -> None:
     (tmp_path / OPTIONS_FILE).write_text(json.dumps(OPTIONS))
-    assert read_options(tmp_path).steps_per_epoch(7126) == 445
-    assert Options(**OPTIONS).steps_per_epoch(15) == 0
-    halves = Options(**{**OPTIONS, "accumulation": 2, "prompts_per_generation": 32})
+    assert read_options(tmp_path, BATCH).steps_per_epoch(7126) == 445
+    assert Options(batch=BATCH, **OPTIONS).steps_per_epoch(15) == 0
+    halves = Options(batch=replace(BATCH, accumulation=2, prompts=32), **OPTIONS)
     assert (halves.steps_per_epoch(64), halves.calls_per_step) == (4, 0.5), "two steps share a generation"
-    again = Options(**{**OPTIONS, "num_iterations": 3})
+    again = Options(batch=BATCH, **{**OPTIONS, "num_iterations": 3})
     assert (again.steps_per_epoch(64), again.calls_per_step) == (12, pytest.approx(1 / 3))
 
 
@@ -166,7 +164,7 @@ def test_what_is_shown_moves_no_cursor() -> None:
 
 def _seen(*rewards: RewardSeen, **more: Any) -> Seen:
     plan: Any = SimpleNamespace(expect=SimpleNamespace(world_size=2), model=SimpleNamespace(path="./model"))
-    return Seen(plan, Options(**{**OPTIONS, "max_steps": 100}), rewards=list(rewards), **more)
+    return Seen(plan, Options(batch=BATCH, **{**OPTIONS, "max_steps": 100}), rewards=list(rewards), **more)
 
 
 def _gave(values: list[float | None], seconds: float = 0.0, weight: float = 1.0) -> RewardSeen:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from grpo_recipes.contract.plan import Batch
 from grpo_recipes.worker.preflight.options import Options
 from grpo_recipes.worker.preflight.outcome import called
 from grpo_recipes.worker.preflight.trl_source import drops_incomplete_generations, passed_names
@@ -64,12 +65,9 @@ def _options(prompts: int, micro_batches: int, accumulation: int, iterations: in
         seed=0,
         max_steps=None,
         epochs=1.0,
-        num_generations=4,
         num_iterations=iterations,
-        prompts_per_generation=prompts,
-        micro_batches=micro_batches,
-        accumulation=accumulation,
         shuffled=True,
+        batch=Batch(prompts * 4 // micro_batches, accumulation, micro_batches, num_generations=4, prompts=prompts),
     )
 
 

@@ -4,6 +4,7 @@ import dataclasses
 
 from grpo_recipes.contract.plan import (
     Arguments,
+    Batch,
     Data,
     Expect,
     Guards,
@@ -38,6 +39,7 @@ def plan_for(world: World, *, deepspeed: dict[str, object] | None = None, **grpo
         recipe={},
         stack={},
         world=world,
+        batch=Batch(8, 1, 1, 8, 1),
         settings=(),
         arguments=Arguments(GRPOConfig={"max_steps": 2, **grpo_config}, model_init_kwargs={"dtype": "float32"}),
         model=Model("folder", "/models/small"),

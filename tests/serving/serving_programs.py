@@ -12,6 +12,7 @@ from pathlib import Path
 
 from grpo_recipes.contract.plan import (
     Arguments,
+    Batch,
     Data,
     Expect,
     Guards,
@@ -97,6 +98,7 @@ def plan_with_server(world: World, server: VllmServer, **changes: object) -> Pla
         recipe={},
         stack={},
         world=world,
+        batch=Batch(8, 1, 1, 8, 1),
         settings=(),
         arguments=Arguments(GRPOConfig={"max_steps": 2}, model_init_kwargs={"dtype": "float32"}),
         model=Model("folder", MODEL),

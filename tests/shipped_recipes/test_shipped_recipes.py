@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from grpo_recipes.compare.differences import differences
 from kept_recipes import FOLDER, FORMAT, ROOT, defaults, experiment, laid_out, shipped, target
 
+from grpo_recipes.compare.differences import differences
 from grpo_recipes.resolve.resolve import plan_of, resolve
 from grpo_recipes.takeover.starter import STARTER
 

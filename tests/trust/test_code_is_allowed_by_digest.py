@@ -13,6 +13,7 @@ import small_disks
 from grpo_recipes.contract.plan import (
     CODE_OF,
     Arguments,
+    Batch,
     Data,
     Expect,
     Guards,
@@ -47,6 +48,7 @@ def plan_with(*rewards: Reward, model: Model, **model_init: object) -> Plan:
         recipe={},
         stack={},
         world=World("local", 1, 1, "cpu", "single"),
+        batch=Batch(8, 1, 1, 8, 1),
         settings=(),
         arguments=Arguments(GRPOConfig={}, model_init_kwargs=dict(model_init)),
         model=model,

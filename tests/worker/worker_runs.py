@@ -124,6 +124,13 @@ def plan_of(
     return {
         "plan": 1,
         "world": planned_world(),
+        "batch": {
+            "micro_batch": 16,
+            "accumulation": 1,
+            "steps_per_generation": 1,
+            "num_generations": 8,
+            "prompts": 2,
+        },
         "arguments": {
             "GRPOConfig": grpo_arguments(**(arguments or {})),
             "model_init_kwargs": {

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import click
 
@@ -91,28 +90,23 @@ def _found(plan: Plan, source: Source, limits: dict[str, object], *, strict: boo
 
     with temporary_folder() as temporary:
         folder = write_preflight_folder(
-            plan, os.path.join(temporary, "run"), merged_recipe_text(source), {**_shape(plan), **limits}
+            plan, os.path.join(temporary, "run"), merged_recipe_text(source), {**_length(plan), **limits}
         )
         answer = answer_of(folder)
     return [_finding(fault, source, strict=strict) for fault in answer["faults"]], preflight_text(answer["shown"])
 
 
-def _shape(plan: Plan) -> dict[str, object]:
+def _length(plan: Plan) -> dict[str, object]:
     """What the worker is told of the run beside the plan."""
-    from grpo_recipes.contract.generation_shape import generation_shape
-
     given = {**plan.arguments.GRPOConfig}
     of_the_recipe = {setting.key: setting.value for setting in plan.settings}
     max_steps = given.get("max_steps")
-    shape = asdict(generation_shape(plan))
     return {
         "seed": given.get("seed", 42),
         "max_steps": max_steps if isinstance(max_steps, int) and max_steps > 0 else None,
         "epochs": given.get("num_train_epochs", 3.0),
         "num_iterations": given.get("num_iterations", 1),
         "shuffled": of_the_recipe.get("GRPOConfig.shuffle_dataset", given.get("shuffle_dataset", True)) is not False,
-        "prompts_per_generation": shape.pop("prompts"),
-        **shape,
     }
 
 

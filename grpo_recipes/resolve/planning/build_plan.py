@@ -7,6 +7,7 @@ from grpo_recipes import __version__
 from grpo_recipes.contract.engines import ENGINES, SECTIONS, engine_for
 from grpo_recipes.contract.plan import (
     PLAN_FORMAT,
+    Batch,
     Evaluation,
     Guards,
     Model,
@@ -34,6 +35,7 @@ OF_THE_MACHINE = ("model_init_kwargs.attn_implementation", "model_init_kwargs.de
 # world.gpus says it in its reason.
 UNSAID = ("world.num_nodes", "world.server_gpus", "world.all_gpus")
 _ADDRESS = ("launch.main_process_ip", "launch.main_process_port")
+BATCH = ("GRPOConfig.per_device_train_batch_size", "GRPOConfig.gradient_accumulation_steps")
 BOOKKEEPING = ("logging", "guards", "evaluation", "name", "description", "recipe", "extends")
 
 # Names that GRPOConfig and transformers' GenerationConfig share.
@@ -51,6 +53,7 @@ def build_plan(context: Context, notes: tuple[str, ...]) -> Plan:
         recipe=context.source.values,
         stack=to_json_value(context.stack),
         world=_world(context),
+        batch=_batch(context),
         settings=planned_settings(context, passed.GRPOConfig),
         arguments=passed,
         model=model,
@@ -142,6 +145,16 @@ def _world(context: Context) -> World:
         main_process_ip=context.value("launch.main_process_ip"),  # type: ignore[arg-type]
         main_process_port=context.whole("launch.main_process_port"),
     )
+
+
+def _batch(context: Context) -> Batch:
+    processes, micro_batch = context.whole("world.num_processes"), context.whole(BATCH[0])
+    accumulation, num_generations = context.whole(BATCH[1]), context.whole("GRPOConfig.num_generations")
+    at_once, generation = micro_batch * processes, context.value("GRPOConfig.generation_batch_size")
+    said = context.value("GRPOConfig.steps_per_generation")
+    of_generation = generation // at_once if isinstance(generation, int) else 0
+    feeds = said if isinstance(said, int) else of_generation or accumulation
+    return Batch(micro_batch, accumulation, feeds, num_generations, max(1, feeds * at_once // num_generations))
 
 
 def _engine(context: Context) -> str:

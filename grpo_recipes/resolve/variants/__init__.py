@@ -1,1 +1,1 @@
-"""The same recipe or plan in another form: merged, minimal, or two steps long."""
+"""A recipe or a plan in another form: merged, minimal, or two steps long."""

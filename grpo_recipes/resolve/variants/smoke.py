@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from grpo_recipes.contract.generation_shape import generation_shape
 from grpo_recipes.contract.plan import Plan, PlannedSetting
 
 ORIGIN = "--smoke"
@@ -29,9 +28,8 @@ def smoke_plan(plan: Plan) -> Plan:
 
 def prompts_needed(plan: Plan) -> int:
     """The prompts of two optimizer steps, whole generations; each prompt of TRL's batch stands for its group."""
-    shape = generation_shape(plan)
-    generations = -(-STEPS * shape.accumulation // shape.micro_batches)
-    return generations * shape.prompts
+    generations = -(-STEPS * plan.batch.accumulation // plan.batch.steps_per_generation)
+    return generations * plan.batch.prompts
 
 
 def _settings(settings: tuple[PlannedSetting, ...], rows: int) -> tuple[PlannedSetting, ...]:

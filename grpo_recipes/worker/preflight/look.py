@@ -101,7 +101,7 @@ def _requests(
                 texts=made.texts,
                 ids=ids,
                 conversational=any(is_conversational(row["prompt"]) for row in rows),
-                group=seen.options.num_generations,
+                group=seen.options.batch.num_generations,
                 passed=passed_names(),
                 kept=KEPT_COLUMNS,
                 time_limit=seen.options.time_limit,

@@ -31,7 +31,7 @@ def _data(seen: Seen) -> list[tuple[str, str]]:
         steps = options.max_steps
         all_steps = f"{steps} steps are {_short(steps / per_epoch)} epochs" if steps else f"{options.epochs:g} epochs"
         lines.append(
-            ("steps", f"{per_epoch} in an epoch, {options.prompts_per_generation} prompts in a generation; {all_steps}")
+            ("steps", f"{per_epoch} in an epoch, {options.batch.prompts} prompts in a generation; {all_steps}")
         )
     return lines
 

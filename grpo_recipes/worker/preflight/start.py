@@ -14,7 +14,8 @@ from grpo_recipes.worker.user_code.reward_functions import check_reward_files
 def main(arguments: Sequence[str]) -> int:
     """Looks, checks, and writes the answer; 0 whatever it found, since only the caller knows what that means."""
     folder = Path(arguments[0])
-    plan, options = read_plan(folder), read_options(folder)
+    plan = read_plan(folder)
+    options = read_options(folder, plan.batch)
     check_reward_files(plan.rewards, folder / "worker" / "user")
     quiet_libraries()
 

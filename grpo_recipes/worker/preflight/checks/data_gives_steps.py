@@ -24,7 +24,7 @@ def check(seen: Seen) -> Iterator[Fault]:
     if seen.data is None or not drops_incomplete_generations():
         return
     options, total = seen.options, seen.data.total
-    size = options.prompts_per_generation
+    size = options.batch.prompts
     if total < size:
         ends = "the run would end as completed after 0 steps" if options.max_steps else "the trainer raises ValueError"
         yield Fault(
