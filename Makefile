@@ -25,11 +25,12 @@ CONSTRAINTS := constraints/cpu.txt
 PIP := $(if $(TORCH_INDEX),PIP_EXTRA_INDEX_URL=$(TORCH_INDEX) )$(BIN)/python -m pip install --quiet --disable-pip-version-check
 TRAIN := -e '.[train]'
 AUDIT_TOOLS := $(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check "pip-audit>=2.10,<3" "cyclonedx-bom>=7,<8"
+SITE_TOOLS := $(VENV)-site/bin/python -m pip install --quiet --disable-pip-version-check "sphinx>=9,<10" "myst-parser>=5,<6" "furo>=2025.12,<2027"
 DEVELOPMENT := -e '.[train,quantization,deepspeed,dev]'
 # One retry, for downloads that broke off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup quickstart test test-fast test-hostile test-stack test-distributed test-stacks test-vllm test-fuzz test-survival test-slurm test-quickstart test-environments lint audit sbom coverage docs schemas tested facts benchmark clean
+.PHONY: setup quickstart test test-fast test-hostile test-stack test-distributed test-stacks test-vllm test-fuzz test-survival test-slurm test-quickstart test-environments lint audit sbom coverage docs site schemas tested facts benchmark clean
 
 setup: $(VENV)/dev.stamp
 
@@ -128,6 +129,17 @@ coverage: setup
 docs: setup
 	$(BIN)/python tests/docs/make_examples.py
 
+# docs/ as pages in build/site. A link that leads nowhere ends it, and a page that asks another host for anything.
+site: $(VENV)-site/stamp
+	$(VENV)-site/bin/sphinx-build --quiet --fail-on-warning --keep-going --jobs 2 docs build/site
+	! grep -rE '<(script|link|img|iframe)[^>]+(src|href)="(https?:)?//' build/site --include='*.html'
+	@echo "build/site/index.html"
+
+$(VENV)-site/stamp: Makefile
+	$(PYTHON) -m venv $(VENV)-site
+	$(SITE_TOOLS) || { sleep 5; $(SITE_TOOLS); }
+	touch $@
+
 schemas: setup
 	for name in recipe plan findings diff doctor; do $(BIN)/grpo-run schema $$name > schemas/$$name.schema.json; done
 
@@ -144,4 +156,4 @@ benchmark: setup
 	$(BIN)/python benchmarks/validate_time.py --check
 
 clean:
-	rm -rf $(VENV) $(VENV)-audit build *.egg-info
+	rm -rf $(VENV) $(VENV)-audit $(VENV)-site build *.egg-info

@@ -1,0 +1,25 @@
+"""How `make site` builds these pages: Markdown, read by MyST, built by Sphinx into build/site.
+
+The pages are plain Markdown, which an editor or a code host shows as well; only index.md has a list of pages in it.
+What is built asks no other host for anything: the theme brings its style sheets and scripts along.
+"""
+
+project = "grpo-run"
+copyright = "the authors of grpo-run"
+extensions = ["myst_parser"]
+source_suffix = {".md": "markdown"}
+
+# A link to a page, a file or a heading that is not there is a warning, and -W ends the build with it.
+nitpicky = True
+myst_heading_anchors = 3
+myst_links_external_new_tab = False
+
+html_theme = "furo"
+html_title = "grpo-run"
+html_show_copyright = False
+html_show_sphinx = False
+html_copy_source = False
+html_show_sourcelink = False
+html_static_path: list[str] = []
+pygments_style = "friendly"
+highlight_language = "text"
