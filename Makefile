@@ -125,9 +125,10 @@ $(VENV)-audit/stamp: Makefile
 coverage: setup
 	$(BIN)/python tests/evidence/coverage.py
 
-# Examples of the rules with what is really said, and grpo_recipes/rules/README.md.
+# Examples of the rules with what is really said, and the pages of docs/ that are made: the recipe's keys, the rules.
 docs: setup
 	$(BIN)/python tests/docs/make_examples.py
+	$(BIN)/python tests/docs/make_pages.py
 
 # docs/ as pages in build/site. A link that leads nowhere ends it, and a page that asks another host for anything.
 site: $(VENV)-site/stamp

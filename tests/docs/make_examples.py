@@ -1,4 +1,4 @@
-"""Writes the examples of the explained rules and grpo_recipes/rules/README.md from the rules' cases: `make docs`."""
+"""Writes grpo_recipes/docs/examples.json from the cases of the rules: `make docs`."""
 
 import dataclasses
 import json
@@ -23,7 +23,6 @@ from grpo_recipes.resolve.resolve import Resolution, resolve  # noqa: E402
 from grpo_recipes.rules.registry import Rule, rules  # noqa: E402
 from grpo_recipes.yaml.patch import patched  # noqa: E402
 
-README = ROOT / "grpo_recipes" / "rules" / "README.md"
 OTHERS = Path(__file__).with_name("examples.yaml")
 NAME = "recipe.yaml"
 
@@ -120,41 +119,6 @@ def _named(finding: Finding, folder: str) -> Finding:
     return dataclasses.replace(finding, message=short(finding.message), mark=mark, because=because, fix=fix)
 
 
-def readme(made: dict[str, Example]) -> str:
-    """The page of all rules, in the order of their ids."""
-    lines = [
-        "# Rules",
-        "",
-        "Made by `make docs` from the rules and their cases. Each is a file of this folder; `grpo-run explain ID`",
-    ]
-    lines += ["prints the same page.", "", "| id | what it defends | file |", "|---|---|---|"]
-    lines += [f"| [{rule.id}](#{rule.id.lower()}) | {rule.title} | `{rule.name}.py` |" for rule in rules()]
-    for rule in rules():
-        lines += ["", f"## {rule.id}", "", rule.page]
-        example = made[rule.id]
-        if example.said:
-            where = f" (on {example.stack})" if example.stack else ""
-            lines += [
-                "",
-                f"Example{where}:",
-                "",
-                *_block("yaml", example.recipe or "# any recipe"),
-                "",
-                *_block("text", example.said),
-            ]
-        if example.fixed:
-            lines += ["", "Fixed:", "", *_block("yaml", example.fixed)]
-        if rule.applies_to:
-            lines += ["", "For " + ", ".join(f"{name} {window}" for name, window in rule.applies_to.items()) + "."]
-        if example.proved_by:
-            lines += ["", f"Proved by: {example.proved_by}"]
-    return "\n".join(lines) + "\n"
-
-
-def _block(language: str, text: str) -> list[str]:
-    return [f"```{language}", *text.rstrip("\n").split("\n"), "```"]
-
-
 def texts() -> dict[Path, str]:
     """What the files should hold."""
     made = made_examples()
@@ -164,7 +128,7 @@ def texts() -> dict[Path, str]:
         rule_id: {key: value for key, value in dataclasses.asdict(example).items() if value}
         for rule_id, example in made.items()
     }
-    return {EXAMPLES: json.dumps(rows, indent=1, ensure_ascii=False) + "\n", README: readme(made)}
+    return {EXAMPLES: json.dumps(rows, indent=1, ensure_ascii=False) + "\n"}
 
 
 if __name__ == "__main__":

@@ -6,11 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import make_examples
+import make_pages
 import pytest
+import recipe_reference
+import rule_pages
 
 from grpo_recipes.explain.examples import examples
 from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.facts.released.history import history
+from grpo_recipes.schemas.keys import recipe_keys, sections
 
 # What a recipe file cannot show: files of a machine, command lines, and what the worker says.
 WITHOUT_EXAMPLE = {"STK001", "STK002", "STK003", "STK004", "STK005", "TRU001", "TRU002", "TRU003"}
@@ -26,6 +30,28 @@ def made() -> dict:
 def test_the_generated_files_are_what_the_rules_and_cases_give(made: dict) -> None:
     old = [place.name for place, text in made.items() if place.read_text(encoding="utf-8") != text]
     assert old == [], "make docs writes them"
+
+
+def test_the_made_pages_of_docs_are_what_the_recipe_and_the_rules_give() -> None:
+    texts = make_pages.texts()
+    old = [place.name for place, text in texts.items() if not place.exists() or place.read_text("utf-8") != text]
+    assert old == [], "make docs writes them"
+    assert set(rule_pages.FOLDER.iterdir()) <= set(texts), "a page of a family that is no more"
+
+
+def test_the_reference_has_every_key_with_what_it_is() -> None:
+    entries = dict(re.findall(r"(?m)^### `(.+)`\n\n((?:- .*\n)+)", recipe_reference.page()))
+    of_sections = set(sections()) - {"training.cut"}
+    assert set(entries) == set(recipe_keys()) - of_sections - {"trl"}
+    for key, facts in entries.items():
+        assert re.findall(r"(?m)^- (\w+):", facts)[:3] == ["Type", "Default", "Becomes"], key
+
+
+def test_every_id_is_in_the_index_and_on_the_page_of_its_family() -> None:
+    texts = rule_pages.texts()
+    for rule_id in known_ids():
+        assert f"({rule_id[:3]}.md#{rule_id.lower()})" in texts[rule_pages.FOLDER / "index.md"]
+        assert f"\n## {rule_id}\n" in texts[rule_pages.FOLDER / f"{rule_id[:3]}.md"]
 
 
 def test_every_id_has_an_example_with_what_is_said() -> None:

@@ -1,0 +1,17 @@
+"""Writes the generated pages of docs/: `make docs`, after make_examples.py."""
+
+from pathlib import Path
+
+import recipe_reference
+import rule_pages
+
+
+def texts() -> dict[Path, str]:
+    """What the pages should hold."""
+    return {**recipe_reference.texts(), **rule_pages.texts()}
+
+
+if __name__ == "__main__":
+    for place, text in texts().items():
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(text, encoding="utf-8")

@@ -1,0 +1,201 @@
+"""docs/recipe-reference.md, made from the models of the recipe and the tables of what its keys become."""
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+from grpo_recipes.facts.classified import classified_fields, fields_by_home
+from grpo_recipes.resolve.rename import target_key
+from grpo_recipes.rules.registry import rules
+from grpo_recipes.schemas.export import field_docs, recipe_schema
+from grpo_recipes.schemas.keys import section_model, sections
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "recipe-reference.md"
+GUARDS = ROOT / "grpo_recipes" / "worker" / "guards"
+
+# What a key becomes that is no field of a library's class: of each section, and of keys that are not like the others.
+BECOMES = {
+    "": "what grpo-run itself reads",
+    "name": "the name of the run folder, `runs/NAME-TIME`",
+    "description": "a line of the plan and of the model card",
+    "extends": "nothing: a recipe is merged with its parents first; `recipe.yaml` of the run folder is the merged one",
+    "model": "what the model is loaded with",
+    "tokenizer": "the tokenizer, and the rows of the model's embedding for new tokens, before the trainer is made",
+    "dataset": "the rows that GRPOTrainer is given as `train_dataset`",
+    "rewards": "one of GRPOTrainer's `reward_funcs`",
+    "rewards.weight": "`GRPOConfig.reward_weights`",
+    "evaluation": "an evaluation of grpo-run's own, beside the training; TRL's is switched off",
+    "generation": "what generates",
+    "generation.vllm_engine": "arguments of vLLM's engine, or of the server that the run starts",
+    "generation.min_tokens": "`min_tokens` of vLLM, `min_new_tokens` of transformers",
+    "generation.stop": "what ends a completion in the generator, and the mask, lengths and counts that TRL takes of it",
+    "generation.stop_token_ids": "the same as `generation.stop`",
+    "generation.include_stop_str_in_output": "the same as `generation.stop`",
+    "generation.generation_kwargs": "arguments of vLLM's SamplingParams or transformers' GenerationConfig",
+    "vllm_server": "the vLLM server that the run starts",
+    "grpo.optimizer_steps_per_generation": "`GRPOConfig.steps_per_generation`, with the accumulation",
+    "training.prompts_per_step": "with num_generations and the number of processes"
+    " `GRPOConfig.gradient_accumulation_steps` and `GRPOConfig.steps_per_generation`, or the fields of older releases",
+    "training.cut": "the number of processes and `GRPOConfig.per_device_train_batch_size`",
+    "distributed": "`accelerate.yaml` and `deepspeed.json` of the run folder",
+    "launch": "`launch.sh` of the run folder, which calls `accelerate launch`",
+    "launch.engine": "what starts `launch.sh`",
+    "launch.environment": "variables that `launch.sh` sets",
+    "slurm": "the head of `job.sbatch` in the run folder",
+    "guards": "what a guard of the worker does, and when",
+}
+
+OPENING = """\
+# Recipe reference
+
+Every key of `recipe: 1`, made by `make docs` from the same models that check a recipe. `grpo-run explain KEY` prints a
+key with its values in every release, and what set it in a recipe; an editor shows the same texts, see
+[In an editor](recipes.md#in-an-editor).
+
+- **Default** is the value of the format: what a recipe means that does not say the key, on every stack. *Required* keys
+  have none.
+- **Becomes**: a name such as `GRPOConfig.beta` is that of the library's class and field, and the one under which
+  `grpo-run plan` lists the value; anything else is made of it by grpo-run.
+- **Kind**: an *experiment* value defines what is trained and is never chosen by a machine; a *machine* value may be
+  decided where the recipe says `auto` or nothing; *bookkeeping* changes nothing that is learned.
+- **Decided by** names the rules that fill the value in where the recipe leaves it open.
+
+Numbers are written as in YAML, `1e-5` too. Any list may be written as `{extend: [...]}`, which adds to the parent's
+list, see [Sharing recipes](sharing.md).
+"""
+
+TRL = """\
+Any other field of GRPOConfig, by its own name, checked against the target: its type, its values, and whether it has a
+home of its own above or is set by grpo-run, which is an error that names the place. These can stand here, with the
+value that the format means where nobody says it; where there is none, the value is that of the installed release.
+`grpo-run explain NAME` has the page of each.
+"""
+
+
+def texts() -> dict[Path, str]:
+    """What the file should hold."""
+    return {PAGE: page()}
+
+
+def page() -> str:
+    """The whole page, in the order of the recipe."""
+    properties = recipe_schema()["properties"]
+    lines = [OPENING, "## The top level", ""]
+    recipe = sections()[""]
+    plain = [name for name, field in recipe.model_fields.items() if not _is_section(name) and name != "trl"]
+    for name in plain:
+        lines += _key(name, properties[name])
+    for name in recipe.model_fields:
+        if _is_section(name):
+            lines += [f"## {name}", "", *_section_lines(name)]
+    lines += ["## trl", "", TRL, *_trl_rows()]
+    return "\n".join(lines)
+
+
+def _is_section(name: str) -> bool:
+    return name in sections() and bool(name)
+
+
+def _section_lines(section: str) -> list[str]:
+    model = sections()[section]
+    properties = recipe_schema()["$defs"][model.__name__]["properties"]
+    said = field_docs(sections()[""]).get(section, "") if "." not in section else ""
+    lines = [" ".join(f"{said} {model.__doc__ or ''}".split()), ""]
+    for name, field in model.model_fields.items():
+        inner = f"{section}.{name}"
+        if section_model(field.annotation) is None:
+            lines += _key(inner, properties[name])
+        else:
+            lines += [f"### `{inner}`", "", *_facts_of(inner, "a section, or `null`", "`null`"), ""]
+            lines += [field_docs(model)[name], ""]
+            lines += _section_lines(inner)
+    return lines
+
+
+def _key(key: str, schema: dict[str, Any]) -> list[str]:
+    section, _, name = key.rpartition(".")
+    model = sections()[section]
+    field = model.model_fields[name]
+    default = "*required*" if field.is_required() else f"`{_yaml(field.get_default(call_default_factory=True))}`"
+    text = field_docs(model).get(name) or model.__doc__ or ""
+    return [f"### `{key}`", "", *_facts_of(key, type_words(schema), default), "", text, ""]
+
+
+def _facts_of(key: str, kind: str, default: str) -> list[str]:
+    """The lines between a key and its meaning."""
+    lines = [f"- Type: {kind}", f"- Default: {default}"]
+    target = target_key(key)
+    lines.append(f"- Becomes: {_becomes(key) if target is None else f'`{target}`'}")
+    classified = fields_by_home().get(key)
+    if classified is not None:
+        lines.append(f"- Kind: {classified.kind}")
+    owners = [_link(rule.id) for rule in rules() if (target or key) in rule.owns]
+    if owners:
+        lines.append(f"- Decided by: {', '.join(owners)}")
+    return lines
+
+
+def _becomes(key: str) -> str:
+    """What grpo-run makes of a key that is no field of a library's class."""
+    section, _, name = key.rpartition(".")
+    guard = GUARDS / f"{name}.py"
+    if section == "guards" and guard.exists():
+        body = ast.parse(guard.read_text(encoding="utf-8")).body
+        ids = [node.value for node in body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ID"]
+        return f"what is done by the guard {_link(ast.literal_eval(ids[0]))}"
+    return BECOMES[key] if key in BECOMES else BECOMES[section]
+
+
+def _link(rule_id: str) -> str:
+    return f"[{rule_id}](rules/{rule_id[:3]}.md#{rule_id.lower()})"
+
+
+def type_words(schema: dict[str, Any]) -> str:
+    """The type of a value in words: "a whole number, at least 1, or `auto`"."""
+    if "anyOf" in schema:
+        return ", or ".join(dict.fromkeys(type_words(one) for one in schema["anyOf"] if not _is_extension(one)))
+    if "enum" in schema:
+        return "one of " + ", ".join(f"`{_yaml(value)}`" for value in schema["enum"])
+    if "const" in schema:
+        return f"`{_yaml(schema['const'])}`"
+    if schema.get("type") == "array":
+        items = schema.get("items", {})
+        return "a list of rewards" if "$ref" in items else f"a list; each {type_words(items)}"
+    return _plain_words(schema)
+
+
+def _plain_words(schema: dict[str, Any]) -> str:
+    words = {
+        "string": "a text",
+        "integer": "a whole number",
+        "number": "a number",
+        "boolean": "`true` or `false`",
+        "null": "`null`",
+        "object": "a map",
+    }[schema.get("type", "object")]
+    bounds = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
+    limits = [f"{said} {_yaml(schema[name])}" for name, said in bounds.items() if name in schema]
+    if "pattern" in schema:
+        limits.append(f"matching `{schema['pattern']}`".replace("|", "\\|"))
+    return ", ".join([words, *limits])
+
+
+def _is_extension(schema: dict[str, Any]) -> bool:
+    return list(schema.get("properties", {})) == ["extend"]
+
+
+def _trl_rows() -> list[str]:
+    """The fields without a home of their own that a recipe may write."""
+    rows = ["| field | kind | value of the format |", "|---|---|---|"]
+    for field in classified_fields().values():
+        if field.home is None and field.owner is None:
+            value = f"`{_yaml(field.value)}`" if field.has_value else "the release's"
+            rows.append(f"| `{field.name}` | {field.kind} | {value} |")
+    return [*rows, ""]
+
+
+def _yaml(value: object) -> str:
+    """The value as it is written in a recipe."""
+    return json.dumps(value, ensure_ascii=False, default=str)
