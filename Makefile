@@ -2,7 +2,7 @@
 # make test         sets everything up and runs the tests
 #
 # PYTHON        the interpreter that .venv is made with, 3.11 or newer
-# TORCH_INDEX   address of a package index with CPU builds of torch; see README.md, "Without a GPU"
+# TORCH_INDEX   address of a package index with CPU builds of torch; see docs/start.md, "Without a GPU"
 PYTHON ?= python3
 TORCH_INDEX ?=
 PYTEST_ARGS ?=

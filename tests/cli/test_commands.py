@@ -142,11 +142,11 @@ def test_a_value_that_does_not_matter_is_not_passed(planned: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help_and_stands_in_the_readme(name: str) -> None:
+def test_every_command_has_help_and_stands_on_the_page_of_commands(name: str) -> None:
     result = CliRunner().invoke(command, [name, "--help"])
     assert result.exit_code == 0
     assert COMMANDS[name].split(";")[0].split("(")[0][:12].strip(". ")
-    assert f"grpo-run {name}" in (ROOT / "README.md").read_text()
+    assert f"grpo-run {name}" in (ROOT / "docs" / "commands.md").read_text()
 
 
 def test_a_rule_and_a_key_have_a_page(grpo_run: Callable) -> None:

@@ -1,4 +1,4 @@
-"""README, "Sharing recipes": its files are written and its commands are run as they stand there."""
+"""docs/sharing.md: its files are written and its commands are run as they stand there."""
 
 import glob
 import re
@@ -6,52 +6,18 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from shown import Shown, commands_of, files_of, pages
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
-SECTION = re.search(r"(?ms)^## Sharing recipes$(.*?)(?=^## )", README)[1]  # type: ignore[index]
-FILES = dict(re.findall(r"(?ms)`(team/[^`\n]+)`:\n\n```\w+\n(.*?)^```$", SECTION))
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A command with what README shows of its answer; a line of dots stands for any lines, dots in a line for text."""
-
-    command: str
-    answer: str
-
-    @property
-    def code(self) -> int:
-        """How it ends, as the answer tells."""
-        return 2 if self.answer.startswith("error:") else 1 if "another experiment" in self.answer else 0
-
-    @property
-    def trains(self) -> bool:
-        return not re.match(r"grpo-run (validate|plan|explain|diff team)", self.command)
-
-    def fits(self, text: str) -> bool:
-        lines = [r"(?s:.*\n)?" if line == "..." else _with_dots(line) + r"\n" for line in _plain(self.answer)]
-        return re.fullmatch("".join(lines), "".join(f"{line}\n" for line in _plain(text))) is not None
+PAGE = pages()["docs/sharing.md"]
+FILES = files_of(PAGE)
+COMMANDS = commands_of(PAGE)
 
 
-def _plain(text: str) -> list[str]:
-    """The lines without what a machine decides: measured figures, and the widths of columns."""
-    lines = [re.sub(r"(?<= )[\d.]+", "N", line) if "held out" in line else line for line in text.rstrip().splitlines()]
-    return [re.sub(r"(?<=\S) {2,}", "  ", line.rstrip()) for line in lines]
-
-
-def _with_dots(line: str) -> str:
-    return ".*".join(re.escape(part) for part in line.split("..."))
-
-
-COMMANDS = [
-    Shown(command, answer)
-    for block in re.findall(r"(?ms)^```console\n(.*?)^```$", SECTION)
-    for command, answer in re.findall(r"(?m)^\$ (.*)\n((?:(?!\$ ).*\n)*)", block)
-]
+def _trains(shown: Shown) -> bool:
+    return not re.match(r"grpo-run (validate|plan|explain|diff team)", shown.command)
 
 
 @pytest.fixture
@@ -65,15 +31,15 @@ def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_section_shows_a_base_three_children_a_shared_reward_and_every_command() -> None:
+def test_the_page_shows_a_base_three_children_a_shared_reward_and_every_command() -> None:
     assert {"team/presets/base.yaml", "team/rewards.py", "team/hard_sums.jsonl"} < FILES.keys()
     assert sum(name.startswith("team/") and name.count("/") == 1 and name.endswith(".yaml") for name in FILES) == 3
     assert {shown.command.split()[1] for shown in COMMANDS} >= {"validate", "plan", "explain", "diff", "team/kl.yaml"}
-    assert sum(shown.trains for shown in COMMANDS) == 3
+    assert sum(_trains(shown) for shown in COMMANDS) == 3
 
 
 @pytest.mark.parametrize(
-    "shown", [one for one in COMMANDS if not one.trains], ids=lambda one: " ".join(one.command.split()[1:3])
+    "shown", [one for one in COMMANDS if not _trains(one)], ids=lambda one: " ".join(one.command.split()[1:3])
 )
 def test_a_command_that_trains_nothing_answers_as_shown(shown: Shown, team: Path, grpo_run: Callable) -> None:
     words = [found for word in shlex.split(shown.command)[1:] for found in sorted(glob.glob(word)) or [word]]
