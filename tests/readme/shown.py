@@ -31,7 +31,7 @@ class Shown:
     @property
     def code(self) -> int:
         """How it ends, as the answer tells."""
-        refused = re.match(r"(\S+: )?error: ", self.answer)
+        refused = re.search(r"(?m)^(\S+ )?error: ", self.answer)
         return 2 if refused else 1 if "another experiment" in self.answer else 0
 
     def fits(self, text: str) -> bool:
