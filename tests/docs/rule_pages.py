@@ -2,7 +2,7 @@
 
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 
@@ -58,41 +58,39 @@ A rule is a file of `grpo_recipes/rules/`, named by the truth that it defends; s
 
 def texts() -> dict[Path, str]:
     """What the files should hold."""
-    ids = sorted(known_ids())
-    families = {name: list(members) for name, members in groupby(ids, key=lambda rule_id: rule_id[:3])}
-    pages = {FOLDER / f"{name}.md": _page(name, members) for name, members in families.items()}
-    return {FOLDER / "index.md": _index(families.items()), **pages}
+    pages = dict(sorted(known_ids().items()))
+    families = {name: list(members) for name, members in groupby(pages, key=lambda rule_id: rule_id[:3])}
+    made = {FOLDER / f"{name}.md": _page(name, members, pages) for name, members in families.items()}
+    return {FOLDER / "index.md": _index(families, pages), **made}
 
 
-def _index(families: Iterable[tuple[str, list[str]]]) -> str:
+def _index(families: Mapping[str, list[str]], pages: Mapping[str, str]) -> str:
     lines = [OPENING]
-    names = []
-    for name, members in families:
-        names.append(name)
+    for name, members in families.items():
         lines += [f"## [{FAMILIES[name]}]({name}.md)", "", "| id | |", "|---|---|"]
-        lines += [f"| [{rule_id}]({name}.md#{rule_id.lower()}) | {_title(rule_id)} |" for rule_id in members]
+        lines += [f"| [{rule_id}]({name}.md#{rule_id.lower()}) | {_title(pages[rule_id])} |" for rule_id in members]
         lines.append("")
-    return "\n".join([*lines, "```{toctree}", ":hidden:", "", *names, "```", ""])
+    return "\n".join([*lines, "```{toctree}", ":hidden:", "", *families, "```", ""])
 
 
-def _title(rule_id: str) -> str:
+def _title(page: str) -> str:
     """The first paragraph of a page, for a table."""
-    return _prose(" ".join(known_ids()[rule_id].partition("\n\n")[0].split())).replace("|", "\\|")
+    return _prose(" ".join(page.partition("\n\n")[0].split())).replace("|", "\\|")
 
 
-def _page(name: str, members: list[str]) -> str:
+def _page(name: str, members: list[str], pages: Mapping[str, str]) -> str:
     lines = [f"# {name}: {FAMILIES[name]}", "", "What `grpo-run explain` prints; [all rules](index.md).", ""]
     for rule_id in members:
-        lines += [f"## {rule_id}", "", _body(rule_id), ""]
+        lines += [f"## {rule_id}", "", _body(id_page(rule_id, pages[rule_id]).removeprefix(f"{rule_id}\n\n")), ""]
     return "\n".join(lines)
 
 
-def _body(rule_id: str) -> str:
-    """The page as Markdown, without its id, which is the heading: what is indented is shown as it is."""
-    text = id_page(rule_id, known_ids()[rule_id]).removeprefix(f"{rule_id}\n\n").strip("\n")
+def _body(page: str) -> str:
+    """A page as Markdown, without its id, which is the heading: what is indented is shown as it is."""
     parts = []
-    for is_shown, blocks in groupby(text.split("\n\n"), key=lambda block: block.startswith("    ")):
-        joined = "\n\n".join(blocks)
+    blocks = page.strip("\n").split("\n\n")
+    for is_shown, members in groupby(blocks, key=lambda block: block.startswith("    ")):
+        joined = "\n\n".join(members)
         parts.append(f"```text\n{textwrap.dedent(joined)}\n```" if is_shown else _prose(joined))
     return "\n\n".join(parts)
 
