@@ -21,5 +21,6 @@ html_show_sphinx = False
 html_copy_source = False
 html_show_sourcelink = False
 html_static_path: list[str] = []
+smartquotes = False  # a quote is one to paste
 pygments_style = "friendly"
 highlight_language = "text"

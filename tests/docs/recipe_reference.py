@@ -5,7 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.facts.classified import classified_fields, fields_by_home
+from grpo_recipes.facts.classified import classified_fields
+from grpo_recipes.resolve.build_plan import kind_of
 from grpo_recipes.resolve.rename import target_key
 from grpo_recipes.rules.registry import rules
 from grpo_recipes.schemas.export import field_docs, recipe_schema
@@ -22,7 +23,8 @@ BECOMES = {
     "description": "a line of the plan and of the model card",
     "extends": "nothing: a recipe is merged with its parents first; `recipe.yaml` of the run folder is the merged one",
     "model": "what the model is loaded with",
-    "tokenizer": "the tokenizer, and the rows of the model's embedding for new tokens, before the trainer is made",
+    "tokenizer.chat_template_path": "the chat template of the tokenizer that GRPOTrainer is given",
+    "tokenizer.add_tokens": "tokens of that tokenizer, and rows of the model's embedding, before the trainer is made",
     "dataset": "the rows that GRPOTrainer is given as `train_dataset`",
     "rewards": "one of GRPOTrainer's `reward_funcs`",
     "rewards.weight": "`GRPOConfig.reward_weights`",
@@ -128,9 +130,7 @@ def _facts_of(key: str, kind: str, default: str) -> list[str]:
     lines = [f"- Type: {kind}", f"- Default: {default}"]
     target = target_key(key)
     lines.append(f"- Becomes: {_becomes(key) if target is None else f'`{target}`'}")
-    classified = fields_by_home().get(key)
-    if classified is not None:
-        lines.append(f"- Kind: {classified.kind}")
+    lines.append(f"- Kind: {kind_of(target or key)}")
     owners = [_link(rule.id) for rule in rules() if (target or key) in rule.owns]
     if owners:
         lines.append(f"- Decided by: {', '.join(owners)}")

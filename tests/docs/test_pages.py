@@ -44,7 +44,7 @@ def test_the_reference_has_every_key_with_what_it_is() -> None:
     of_sections = set(sections()) - {"training.cut"}
     assert set(entries) == set(recipe_keys()) - of_sections - {"trl"}
     for key, facts in entries.items():
-        assert re.findall(r"(?m)^- (\w+):", facts)[:3] == ["Type", "Default", "Becomes"], key
+        assert re.findall(r"(?m)^- (\w+):", facts)[:4] == ["Type", "Default", "Becomes", "Kind"], key
 
 
 def test_every_id_is_in_the_index_and_on_the_page_of_its_family() -> None:
