@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 
-from grpo_recipes.docs.explain import id_page
-from grpo_recipes.docs.pages import known_ids
+from grpo_recipes.explain.explain import id_page
+from grpo_recipes.explain.pages import known_ids
 
 FOLDER = Path(__file__).parents[2] / "docs" / "rules"
 
