@@ -142,7 +142,7 @@ $(VENV)-site/stamp: Makefile
 	touch $@
 
 schemas: setup
-	for name in recipe plan findings diff doctor; do $(BIN)/grpo-run schema $$name > schemas/$$name.schema.json; done
+	for name in recipe plan run findings diff doctor; do $(BIN)/grpo-run schema $$name > schemas/$$name.schema.json; done
 
 # What `--target tested` means, from constraints/cpu.txt.
 tested: setup

@@ -1,18 +1,12 @@
-"""The exits of grpo-run, and the one exception that ends it with a message instead of a traceback."""
+"""The one exception that ends grpo-run with a message instead of a traceback."""
 
-EXIT_DONE = 0
-EXIT_TRAINER_FAILED = 1
-EXIT_DIFFERENT = 1
-EXIT_NOT_STARTED = 2
-EXIT_STOPPED = 3
-EXIT_INTERNAL = 70
-EXIT_INTERRUPTED = 75
+from grpo_recipes.contract.exits import EXIT_NOT_STARTED
 
 
 class Refusal(Exception):
     """One clear message that ends the command: where, what, because, fix.
 
-    text: what is printed to stderr, without the leading "error: "; exit_code: one of the exits above.
+    text: what is printed to stderr, without the leading "error: "; exit_code: one of contract/exits.py.
     """
 
     def __init__(self, text: str, *, exit_code: int = EXIT_NOT_STARTED) -> None:

@@ -14,7 +14,7 @@ LOOKED_AT = (
     "contract/files/bounded_json.py",
     "contract/files/run_entries.py",
     "contract/processes.py",
-    "record",
+    "contract/run_record.py",
     "engines",
     "launch",
     "lock",

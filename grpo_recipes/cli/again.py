@@ -8,9 +8,10 @@ import click
 from grpo_recipes.cli.launching import AnswerAlone, Changes, Ready
 from grpo_recipes.cli.resolving import judged
 from grpo_recipes.compare.drift import DriftLine, changes_the_experiment, drift
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.errors import EXIT_DONE, EXIT_NOT_STARTED, Refusal
+from grpo_recipes.errors import Refusal
 from grpo_recipes.lock.places import found_places
 from grpo_recipes.lock.read_lock import Lock, read_lock
 from grpo_recipes.lock.resolved_again import resolved_again, same_but_now

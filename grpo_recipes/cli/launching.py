@@ -11,10 +11,11 @@ from typing import Literal
 import click
 
 from grpo_recipes.cli.node_commands import print_commands
+from grpo_recipes.contract.exits import EXIT_DONE
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.contract.standard_streams import left_out
-from grpo_recipes.errors import EXIT_DONE, Refusal
+from grpo_recipes.errors import Refusal
 from grpo_recipes.yaml.compose import Source
 
 allow_code_option = click.option(
@@ -134,8 +135,8 @@ def launched(
 
 def _ended(plan: Plan, folder: str, code: int, *, as_json: bool) -> int:
     from grpo_recipes.contract.files.folder_files import read_text
+    from grpo_recipes.contract.run_record import read_record
     from grpo_recipes.launch.summary import summary
-    from grpo_recipes.record.run_record import read_record
 
     record = read_record(folder)
     if record is not None:

@@ -13,8 +13,9 @@ gc.disable()
 import click
 
 from grpo_recipes import __version__
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_NOT_STARTED
 from grpo_recipes.contract.standard_streams import left_out, make_steady
-from grpo_recipes.errors import EXIT_DONE, EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_NOT_STARTED, Refusal
+from grpo_recipes.errors import Refusal
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

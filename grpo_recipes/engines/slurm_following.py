@@ -14,12 +14,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import open_to_append, open_to_read, read_bytes, status
 from grpo_recipes.contract.files.folder_lock import holder
 from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, told
 from grpo_recipes.contract.metrics import METRICS_FILE, number, read_new
+from grpo_recipes.contract.run_record import amend_record, read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.engines.slurm_job import (
     JOB_FILE,
@@ -31,10 +33,9 @@ from grpo_recipes.engines.slurm_job import (
     remember,
     submitted_job,
 )
-from grpo_recipes.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_TRAINER_FAILED, Refusal
+from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.local import LOG_FILE
 from grpo_recipes.launch.progress import Progress, progress
-from grpo_recipes.record.run_record import amend_record, read_record
 
 JOB_SCRIPT = "job.sbatch"
 POLL_S = 10.0  # a controller has many jobs to answer for
@@ -216,7 +217,7 @@ def _conclude(folder: str, job: SubmittedJob, seen: JobState) -> int:
     if code is None and is_told and record is not None:
         code = record.exit_code
     if code is None:
-        code = EXIT_INTERRUPTED if seen.state in ("CANCELLED", "TIMEOUT", "PREEMPTED") else EXIT_TRAINER_FAILED
+        code = EXIT_INTERRUPTED if seen.state in ("CANCELLED", "TIMEOUT", "PREEMPTED") else EXIT_FAILED
     if not is_told:
         how = f"Slurm says {seen.state.lower()}" if seen.state else "Slurm has forgotten it"
         status = "interrupted" if code == EXIT_INTERRUPTED else "failed"

@@ -14,22 +14,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO, cast
 
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from grpo_recipes.contract.files.folder_files import open_to_append, open_to_read, status
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, FolderLock, held, holder
 from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, told
 from grpo_recipes.contract.metrics import METRICS_FILE, number, read_new
+from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, amend_record, read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.contract.secrets.redacted_file import RedactedFile
 from grpo_recipes.contract.surroundings import absolute_places
 from grpo_recipes.contract.surroundings import told as told_of_places
-from grpo_recipes.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_TRAINER_FAILED, Refusal
+from grpo_recipes.errors import Refusal
 from grpo_recipes.launch import supervisor
 from grpo_recipes.launch.asked import AskedSignals, never_stopped_by_talk, signals_noted
 from grpo_recipes.launch.echo import Echo
 from grpo_recipes.launch.progress import Progress, progress
 from grpo_recipes.launch.redacted_log import redacted_log
-from grpo_recipes.record.run_record import RECORD_FILE, RunRecord, amend_record, read_record
 
 LOG_FILE = "train.log"
 _LAUNCH_ID = "GRPO_RUN_LAUNCH"
@@ -74,13 +75,13 @@ def launch(
             shown.say(f"{LOG_FILE} lacks {copied.lost} bytes of the output: {copied.problem.strerror}")
         if code != EXIT_DONE and lock.is_in_place() and (other := holder(Path(folder))) is not None:
             raise Refusal(str(other))  # it came before the worker of this launch, and run.json is its own
-        exit_code = EXIT_TRAINER_FAILED
+        exit_code = EXIT_FAILED
         try:
             _stop_if_gone(folder, lock)
             record = read_record(folder) if _fingerprint(folder) != before else None
             exit_code = _conclude(folder, record, code, asked, output)
         finally:
-            if exit_code == EXIT_TRAINER_FAILED:
+            if exit_code == EXIT_FAILED:
                 _show_end(output, log, shown)
     return exit_code
 
@@ -218,7 +219,7 @@ def _stop_if_gone(folder: str, lock: FolderLock) -> None:
             f"{folder}: the run folder is gone or another one\n"
             f"  = because: it was removed, renamed or replaced while the run was going on\n"
             f"  = fix: start the run again; a renamed folder can be resumed where it is now",
-            exit_code=EXIT_TRAINER_FAILED,
+            exit_code=EXIT_FAILED,
         )
 
 
@@ -237,7 +238,7 @@ def _conclude(folder: str, record: RunRecord | None, code: int, asked: list[str]
         status, exit_code = "interrupted", EXIT_INTERRUPTED
         message = f"ended by {' and '.join(asked)} before the worker had saved"
     else:
-        status, exit_code = "failed", EXIT_TRAINER_FAILED
+        status, exit_code = "failed", EXIT_FAILED
         how = f"rank {rank_failure[2]} {_death(int(rank_failure[1]))}" if rank_failure else f"it {_death(code)}"
         message = f"the worker ended without a word: {how}"
     now = datetime.now(UTC).isoformat(timespec="seconds")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.metrics import METRICS_FILE, evaluation_text, number, read_all
+from grpo_recipes.contract.run_record import RunRecord
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.launch.live_line import clock
-from grpo_recipes.record.run_record import RunRecord
 
 _SHOWN_EXAMPLES = 3
 _LONGEST_TEXT = 72

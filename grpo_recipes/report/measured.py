@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from grpo_recipes.record.run_record import RunRecord
+from grpo_recipes.contract.run_record import RunRecord
 
 
 class Measured(TypedDict):

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.run_record import RunRecord
 from grpo_recipes.facts.classified import fields_by_home
 from grpo_recipes.facts.experiment_groups import GROUPS
 from grpo_recipes.rewards.catalog import shipped_rewards
@@ -109,6 +110,13 @@ def plan_schema() -> dict[str, Any]:
     return {"$schema": DIALECT, **TypeAdapter(Plan).json_schema(mode="serialization")}
 
 
+def run_schema() -> dict[str, Any]:
+    """The schema of run.json; `seal` is the digest of the rest."""
+    schema = TypeAdapter(RunRecord).json_schema(mode="serialization")
+    schema["properties"]["seal"] = {"type": "object"}
+    return {"$schema": DIALECT, **schema, "additionalProperties": False}
+
+
 def _finding_schema() -> dict[str, Any]:
     """One finding, as report.findings_json writes it."""
     nullable_int = {"type": ["integer", "null"]}
@@ -205,6 +213,7 @@ def doctor_schema() -> dict[str, Any]:
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "recipe": recipe_schema,
     "plan": plan_schema,
+    "run": run_schema,
     "findings": findings_schema,
     "diff": diff_schema,
     "doctor": doctor_schema,

@@ -3,12 +3,12 @@
 import sys
 from pathlib import Path
 
+from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_NOT_STARTED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_lock import Busy, hold
 from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, told
 from grpo_recipes.contract.secrets.redact import hide_secrets
 from grpo_recipes.worker.record import Record
-from grpo_recipes.worker.stopped import EXIT_FAILED, EXIT_NOT_STARTED, EXIT_STOPPED
 from grpo_recipes.worker.survival.folder_faults import explained
 
 

@@ -12,10 +12,10 @@ from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.files.folder_files import remove, remove_unfinished, rename, write_whole
 from grpo_recipes.contract.files.folder_lock import holder, this_launch
 from grpo_recipes.contract.integrity.run_folder import record_fault, record_text
+from grpo_recipes.contract.run_record import KEYS, RECORD_FILE, RECORD_FORMAT
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
 from grpo_recipes.worker.checkpoints.same_folder import FolderGone, SameFolder
 
-RECORD_FORMAT = 1
 DAMAGED_FILE = "run.json.damaged"
 # Room on the disk that is given back when a full one leaves none for saying how the run ended.
 RESERVE_FILE = ".reserve"
@@ -34,7 +34,7 @@ class Record:
 
     def __init__(self, folder: Path, rank: int) -> None:
         self.same = SameFolder(folder)
-        self._path = folder / "run.json"
+        self._path = folder / RECORD_FILE
         self._rank = rank
 
     def start(self, *, resumed: bool) -> None:
@@ -73,7 +73,12 @@ class Record:
         self._reserve()
 
     def update(self, **values: Any) -> None:
-        """Sets keys while the run is running; does nothing on other ranks than 0 and after the end."""
+        """Sets keys while the run is running; does nothing on other ranks than 0 and after the end.
+
+        Raises KeyError for a key that run.json does not have.
+        """
+        if undeclared := values.keys() - KEYS:
+            raise KeyError(f"run.json has no {', '.join(sorted(undeclared))}")
         if self._rank != 0:
             return
         self.same.check()  # without its folder there is no run.json that could say that the run is running

@@ -6,6 +6,7 @@ import time
 import traceback
 from pathlib import Path
 
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_lock import TRAINING
 from grpo_recipes.contract.integrity.checkpoints import lost_checkpoint
 from grpo_recipes.contract.plan import Plan
@@ -21,13 +22,7 @@ from grpo_recipes.worker.quiet import quiet_libraries
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.serving.other_machine import loss_of_server, wait_for_server
 from grpo_recipes.worker.serving.problem import ServerProblem
-from grpo_recipes.worker.stopped import (
-    EXIT_DONE,
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    EXIT_STOPPED,
-    Stopped,
-)
+from grpo_recipes.worker.stopped import Stopped
 from grpo_recipes.worker.survival.folder_faults import explained, make_room
 from grpo_recipes.worker.survival.leaving import leave_soon
 from grpo_recipes.worker.survival.looked_on import LookedOn

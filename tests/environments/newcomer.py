@@ -16,7 +16,7 @@ from pathlib import Path
 
 COMMAND = next(one for one in metadata.entry_points(group="console_scripts") if one.name == "grpo-run")
 MACHINE = "tested,gpus=16xH100-80GB"
-SCHEMAS = ("recipe", "plan", "findings", "diff", "doctor")
+SCHEMAS = ("recipe", "plan", "run", "findings", "diff", "doctor")
 CONFIGURATION = """\
 model_name_or_path: Qwen/Qwen2.5-0.5B-Instruct
 dataset_name: owner/data

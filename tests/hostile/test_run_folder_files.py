@@ -20,11 +20,11 @@ from grpo_recipes.contract.files import run_entries
 from grpo_recipes.contract.files.folder_files import make_folder
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, SERVING, TRAINING, Busy, held, holder
 from grpo_recipes.contract.metrics import read_all, read_new
+from grpo_recipes.contract.run_record import RunRecord, amend_record, read_record, write_record
 from grpo_recipes.contract.secrets.redacted_file import RedactedFile
 from grpo_recipes.engines.slurm_job import submitted_job
 from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.local import launch
-from grpo_recipes.record.run_record import RunRecord, amend_record, read_record, write_record
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.callbacks.metrics import MetricsLog
 from grpo_recipes.worker.checkpoints.checkpoint import put_in_place, remove_leftovers, remove_old

@@ -14,10 +14,10 @@ import pytest
 import small_disks
 from launched_programs import LAUNCH_SH, PRELUDE, wait_until
 
+from grpo_recipes.contract.run_record import RunRecord, amend_record, read_record
 from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.local import launch
 from grpo_recipes.launch.summary import summary
-from grpo_recipes.record.run_record import RunRecord, amend_record, read_record
 
 Disk = Callable[[int], Path]
 ROOT = Path(__file__).parents[2]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from launched_programs import wait_until
 
+from grpo_recipes.contract.run_record import RunRecord, read_record, write_record
 from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.local import is_running, launch
-from grpo_recipes.record.run_record import RunRecord, read_record, write_record
 
 MakeFolder = Callable[..., Path]
 GrpoRun = Callable[[Path], "subprocess.Popen[str]"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from launched_programs import PRELUDE, marked, wait_until
 
-from grpo_recipes.record.run_record import read_record
+from grpo_recipes.contract.run_record import read_record
 
 pytestmark = pytest.mark.stack
 

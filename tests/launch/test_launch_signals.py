@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from launched_programs import marked, wait_until
 
-from grpo_recipes.record.run_record import read_record
+from grpo_recipes.contract.run_record import read_record
 
 MakeFolder = Callable[..., Path]
 GrpoRun = Callable[[Path], "subprocess.Popen[str]"]

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from grpo_recipes.contract.metrics import read_new
+from grpo_recipes.contract.run_record import RunRecord, amend_record, read_record, write_record
 from grpo_recipes.launch.live_line import clock, live_line, step_parts, step_text
 from grpo_recipes.launch.progress import Estimate, PlainProgress, TerminalProgress, progress
 from grpo_recipes.launch.summary import summary
-from grpo_recipes.record.run_record import RunRecord, amend_record, read_record, write_record
 
 
 class Terminal(io.StringIO):

@@ -13,7 +13,7 @@ from launched_programs import marked, wait_until
 from terminals import ROOT, Terminal, by_shell, launching
 
 from grpo_recipes.contract.processes import descendants, send
-from grpo_recipes.record.run_record import read_record
+from grpo_recipes.contract.run_record import read_record
 
 MakeFolder = Callable[..., Path]
 Open = Callable[..., Terminal]

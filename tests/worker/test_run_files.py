@@ -8,6 +8,8 @@ import pytest
 import small_disks
 
 from grpo_recipes.contract.files.folder_files import write_whole
+from grpo_recipes.contract.run_record import amend_record
+from grpo_recipes.schemas.export import run_schema
 from grpo_recipes.worker.callbacks.metrics import MetricsLog
 from grpo_recipes.worker.checkpoints.same_folder import FolderGone
 from grpo_recipes.worker.record import RESERVE_FILE, Record
@@ -42,13 +44,24 @@ def test_a_resumed_run_keeps_its_first_evaluation_and_foreign_keys(tmp_path: Pat
     record = Record(tmp_path, 0)
     record.start(resumed=False)
     record.update_evaluation(before={"reward": 0.1})
-    record.update(checkpoint="checkpoint-5", written_by_the_launcher=True)
+    record.update(checkpoint="checkpoint-5")
+    amend_record(str(tmp_path), {"of_a_later_release": True})
     record.end("interrupted", 75, "signal")
     record.start(resumed=True)
     content = read(tmp_path)
     assert (content["status"], content["exit_code"], content["ended"]) == ("running", None, None)
     assert content["evaluation"] == {"before": {"reward": 0.1}}
-    assert (content["checkpoint"], content["written_by_the_launcher"]) == ("checkpoint-5", True)
+    assert (content["checkpoint"], content["of_a_later_release"]) == ("checkpoint-5", True)
+
+
+def test_a_key_that_run_json_does_not_declare_is_not_written(tmp_path: Path) -> None:
+    record = Record(tmp_path, 0)
+    record.start(resumed=False)
+    with pytest.raises(KeyError, match=r"run\.json has no reward_total"):
+        record.update(step=1, reward_total=2.0)
+    declared = run_schema()["properties"]
+    assert set(read(tmp_path)) <= set(declared)
+    assert read(tmp_path)["step"] == 0
 
 
 def test_every_line_of_the_metrics_is_json_at_once(tmp_path: Path) -> None:

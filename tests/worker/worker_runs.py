@@ -174,7 +174,7 @@ def plan_of(
         "made_by": {},
         "recipe_file": None,
         "folder": None,
-        "slurm": None,
+        "job": {},
         "verified": {},
         "accept_drift": False,
         **sections,

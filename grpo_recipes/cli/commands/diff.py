@@ -9,8 +9,9 @@ from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.sides import Side, is_written, sides_of
 from grpo_recipes.cli.stack_option import set_option
 from grpo_recipes.compare.differences import differences
+from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.errors import EXIT_DIFFERENT, EXIT_DONE, EXIT_NOT_STARTED, Refusal
+from grpo_recipes.errors import Refusal
 from grpo_recipes.report.diff_text import diff_json, diff_text, refused_json
 from grpo_recipes.report.findings_text import count_text, findings_text
 

@@ -6,9 +6,9 @@ import json
 import click
 
 from grpo_recipes.cli.stack_option import chosen_stack, target_option
+from grpo_recipes.contract.exits import EXIT_DONE
 from grpo_recipes.contract.finding import Finding
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.errors import EXIT_DONE
 from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.report.findings_json import finding_value
 from grpo_recipes.report.findings_text import findings_text

@@ -2,11 +2,11 @@
 
 import click
 
-from grpo_recipes.errors import EXIT_DONE
+from grpo_recipes.contract.exits import EXIT_DONE
 
 
 @click.command()
-@click.argument("name", type=click.Choice(["recipe", "plan", "findings", "diff", "doctor"]), default="recipe")
+@click.argument("name", type=click.Choice(["recipe", "plan", "run", "findings", "diff", "doctor"]), default="recipe")
 def schema(name: str) -> int:
     """Print the JSON Schema of a recipe, or of what the other commands print."""
     from grpo_recipes.schemas.export import schema_text

@@ -10,6 +10,7 @@ from typing import Any
 from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
+from grpo_recipes.contract.exits import EXIT_STOPPED
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.callbacks.guard_lines import Lines, groups_per_step
 from grpo_recipes.worker.callbacks.metrics import MetricsLog
@@ -17,7 +18,7 @@ from grpo_recipes.worker.guards import catalog, no_movement, no_progress, not_fi
 from grpo_recipes.worker.guards.alarm import Alarm, one_line, refusal
 from grpo_recipes.worker.guards.catalog import WatchedTraining, of_lines
 from grpo_recipes.worker.record import Record
-from grpo_recipes.worker.stopped import EXIT_STOPPED, Stopped
+from grpo_recipes.worker.stopped import Stopped
 from grpo_recipes.worker.survival.looked_on import LookedOn
 from grpo_recipes.worker.survival.watchdog import Watchdog
 from grpo_recipes.worker.trainer.real_losses import RealLosses

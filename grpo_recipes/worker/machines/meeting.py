@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_INTERRUPTED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_files import remove
 from grpo_recipes.contract.files.folder_lock import holder
 from grpo_recipes.contract.secrets.redact import hide_secrets
@@ -29,7 +30,7 @@ from grpo_recipes.worker.machines.machine import ANSWER_S, MARK, POLL_S, SAID_EV
 from grpo_recipes.worker.machines.network import send_line, tell_gloo
 from grpo_recipes.worker.machines.seal import is_sealed, sealed, write_secret
 from grpo_recipes.worker.record import Record
-from grpo_recipes.worker.stopped import EXIT_DONE, EXIT_INTERRUPTED, EXIT_STOPPED, Stopped
+from grpo_recipes.worker.stopped import Stopped
 
 _PATIENCE_S = 600.0
 _BACKLOG = 128

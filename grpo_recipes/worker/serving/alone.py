@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grpo_recipes.contract import processes
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_STARTED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_lock import SERVING, Busy, hold
 from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, told
@@ -23,14 +24,7 @@ from grpo_recipes.worker.serving.notice import Notice, put_up
 from grpo_recipes.worker.serving.port import address_towards
 from grpo_recipes.worker.serving.problem import ServerProblem
 from grpo_recipes.worker.serving.stopping import Wishes
-from grpo_recipes.worker.stopped import (
-    EXIT_DONE,
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    EXIT_NOT_STARTED,
-    EXIT_STOPPED,
-    Stopped,
-)
+from grpo_recipes.worker.stopped import Stopped
 
 _POLL_S = 0.5
 _LOOK_S = 1.0
@@ -85,7 +79,10 @@ def serve_alone(folder: Path, *, address: str) -> int:
         notice, code = replace(notice, state="failed", reason=str(problem)), EXIT_FAILED
     except BaseException as problem:
         print(hide_secrets(traceback.format_exc()), file=sys.stderr, end="", flush=True)
-        notice, code = replace(notice, state="failed", reason=f"{type(problem).__name__}: {problem}"), EXIT_FAILED
+        notice, code = (
+            replace(notice, state="failed", reason=f"{type(problem).__name__}: {problem}"),
+            EXIT_FAILED,
+        )
     finally:
         processes.kill_all_below()
     _say_the_end(folder, notice)

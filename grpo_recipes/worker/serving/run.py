@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grpo_recipes.contract import processes
+from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_lock import SERVING
 from grpo_recipes.contract.plan import Plan, VllmServer
 from grpo_recipes.contract.standard_streams import make_steady
@@ -24,7 +25,7 @@ from grpo_recipes.worker.serving.extended import extended
 from grpo_recipes.worker.serving.problem import ServerProblem
 from grpo_recipes.worker.serving.stopping import Wishes
 from grpo_recipes.worker.serving.story import Story
-from grpo_recipes.worker.stopped import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_STOPPED, Stopped
+from grpo_recipes.worker.stopped import Stopped
 from grpo_recipes.worker.survival.folder_faults import explained
 
 _POLL_S = 0.5

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_STARTED
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import open_to_append, read_bytes, status
 from grpo_recipes.contract.integrity.checkpoints import step_of
 from grpo_recipes.worker.checkpoints.checkpoint import latest_checkpoint
 from grpo_recipes.worker.record import Record
-from grpo_recipes.worker.stopped import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_STARTED
 
 ENDS_FILE = "job_ends.jsonl"
 REQUEUE = "requeue"

@@ -25,12 +25,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_STOPPED
 from grpo_recipes.contract.processes import ASKING, process
 from grpo_recipes.contract.secrets.redact import hide_secrets
 from grpo_recipes.worker.guards import no_progress
 from grpo_recipes.worker.guards.alarm import refusal
 from grpo_recipes.worker.record import Record
-from grpo_recipes.worker.stopped import EXIT_FAILED, EXIT_STOPPED
 from grpo_recipes.worker.survival.stacks import stacks_file
 
 POLL_S = 0.5

@@ -8,9 +8,9 @@ import threading
 import time
 from collections.abc import Callable
 
+from grpo_recipes.contract.exits import EXIT_INTERRUPTED
 from grpo_recipes.contract.processes import ASKING
 from grpo_recipes.contract.terminal import Hangups
-from grpo_recipes.worker.stopped import EXIT_INTERRUPTED
 
 _POLL_S = 0.05
 

@@ -1,4 +1,4 @@
-"""run.json: how far a run came, how it ended and what it measured. The worker writes the same keys."""
+"""run.json: how far a run came, how it ended and what it measured. Every key that anybody writes is here."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -25,6 +25,9 @@ class RunRecord:
     vllm_server: {"restarts"}: each with time, step and how the server of the run died; None without one.
     metrics: figures of the whole run. final, checkpoint: folders, relative to the run folder or absolute.
     verified: what the worker found of data, model and template before the launch; see worker/trainer/verified.py.
+    resumed: what was said when it went on from a checkpoint. shims: the patches that were applied, with what they did.
+    generation_config_ignored: what the model's own generation_config.json says and the recipe does not.
+    slurm_job: the id of the job that the run is, None outside of Slurm.
     train_cpu_s: CPU seconds of all training threads of this process; train_wall_s: seconds by the clock.
     """
 
@@ -36,18 +39,25 @@ class RunRecord:
     ended: str | None = None
     exit_code: int | None = None
     message: str | None = None
-    checks: object = None
-    proofs: object = None
-    guards: object = None
-    guards_not_seen: object = None
-    vllm_server: object = None
+    checks: list[object] | None = None
+    proofs: list[object] | None = None
+    guards: list[object] | None = None
+    guards_not_seen: list[object] | None = None
+    vllm_server: dict[str, object] | None = None
     evaluation: dict[str, object] = field(default_factory=dict)
     metrics: dict[str, object] = field(default_factory=dict)
     final: str | None = None
     checkpoint: str | None = None
     train_cpu_s: float | None = None
     train_wall_s: float | None = None
-    verified: object = None
+    verified: dict[str, object] | None = None
+    resumed: list[object] | None = None
+    shims: dict[str, object] | None = None
+    generation_config_ignored: list[object] | None = None
+    slurm_job: str | None = None
+
+
+KEYS = frozenset(RunRecord.__dataclass_fields__)
 
 
 def read_record(folder: str) -> RunRecord | None:
@@ -78,11 +88,11 @@ def amend_record(folder: str, changes: Mapping[str, object]) -> RunRecord:
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("run", "step", "max_steps", "exit_code"), int),
-    **dict.fromkeys(("status", "started", "ended", "message", "final", "checkpoint"), str),
+    **dict.fromkeys(("status", "started", "ended", "message", "final", "checkpoint", "slurm_job"), str),
     **dict.fromkeys(("evaluation", "metrics"), dict),
     **dict.fromkeys(("train_cpu_s", "train_wall_s"), (int, float)),
-    **dict.fromkeys(("checks", "proofs", "guards", "guards_not_seen"), list),
-    **dict.fromkeys(("vllm_server", "verified"), dict),
+    **dict.fromkeys(("checks", "proofs", "guards", "guards_not_seen", "resumed", "generation_config_ignored"), list),
+    **dict.fromkeys(("vllm_server", "verified", "shims"), dict),
 }
 
 

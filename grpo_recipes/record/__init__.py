@@ -1,1 +1,0 @@
-"""What is known of a run after it began: its run.json."""
