@@ -1,8 +1,9 @@
 """Local data exists, can be read, and has the columns that templates and rewards ask for.
 
-Of a .jsonl file the first 64 rows are read, of a .csv the header; other files and hub data sets are left to preflight
-and the run. A missing column otherwise shows up after the model was loaded, as a KeyError or an undefined template
-variable; and one line that is no JSON ends the run with a DatasetGenerationError that does not name it.
+Of a .jsonl file the first 64 rows are read, of a .csv the header; other files, a .jsonl that is one array of rows, and
+hub data sets are left to preflight and the run. A missing column otherwise shows up after the model was loaded, as a
+KeyError or an undefined template variable; and one line that is no JSON ends the run with a DatasetGenerationError that
+does not name it.
 """
 
 import os

@@ -4,6 +4,7 @@ A kept digest counts while path, inode, size and both times of the file are the 
 status cannot be set back by a program that sets the other one back.
 """
 
+import codecs
 import contextlib
 import hashlib
 import json
@@ -121,15 +122,16 @@ def _read(path: str, count_rows: bool) -> FileContent:
     with open_regular(path) as file:
         if not count_rows:
             return FileContent(hashlib.file_digest(file, "sha256").hexdigest())  # type: ignore[arg-type]
-        digest, rows, is_row = hashlib.sha256(), 0, False
+        digest, rows, is_row, is_array = hashlib.sha256(), 0, False, False
         while content := file.read(_READ_AT_ONCE):  # a line may be as long as the file
+            is_array = is_array or (not (rows or is_row) and content.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"[")
             digest.update(content)
             first, *others = content.split(b"\n")
             is_row = is_row or bool(first.strip())
             for line in others:
                 rows += is_row
                 is_row = bool(line.strip())
-        return FileContent(digest.hexdigest(), rows + is_row)
+        return FileContent(digest.hexdigest(), None if is_array else rows + is_row)
 
 
 def _cache_file() -> Path | None:

@@ -4,6 +4,7 @@ import ast
 import csv
 import json
 import os
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,8 +70,15 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(some) + (f" and {len(names) - _MOST_LISTED:,} more" if len(names) > _MOST_LISTED else "")
 
 
-def _jsonl_columns(path: str) -> tuple[str, ...]:
+def is_one_array(first_line: str) -> bool:
+    """Whether a .jsonl file is one JSON array of rows, which `datasets` reads, too; its rows are not looked at here."""
+    return re.match(r"\s*\[\s*(\{|$)", first_line) is not None
+
+
+def _jsonl_columns(path: str) -> tuple[str, ...] | None:
     line = _first_line(path)
+    if is_one_array(line):
+        return None
     if not line.strip():
         raise ValueError("it is empty" if not line else "its first line is blank")
     try:
@@ -85,7 +93,7 @@ def _jsonl_columns(path: str) -> tuple[str, ...]:
 
 
 def _first_line(path: str) -> str:
-    with TextIOWrapper(open_regular(path), encoding="utf-8", newline="", errors="replace") as file:
+    with TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="", errors="replace") as file:
         return file.readline(LARGEST_ROW)
 
 

@@ -8,7 +8,7 @@ from io import TextIOWrapper
 from itertools import islice
 
 from grpo_recipes.contract.files.regular_file import open_regular
-from grpo_recipes.user_files.local_files import LARGEST_ROW
+from grpo_recipes.user_files.local_files import LARGEST_ROW, is_one_array
 
 MOST_COUNTED = 10_000
 """Rows of a file that are looked at, so that a large file costs no more than a small one."""
@@ -24,7 +24,7 @@ def first_row(path: str) -> Mapping[str, object] | None:
     if os.path.splitext(path)[1].lower() != ".jsonl":
         return None
     try:
-        with TextIOWrapper(open_regular(path), encoding="utf-8", errors="replace") as file:
+        with TextIOWrapper(open_regular(path), encoding="utf-8-sig", errors="replace") as file:
             row = json.loads(file.readline(LARGEST_ROW))
     except (OSError, ValueError, RecursionError):
         return None
@@ -34,17 +34,19 @@ def first_row(path: str) -> Mapping[str, object] | None:
 def first_rows(path: str) -> list[tuple[int, Mapping[str, object] | str]]:
     """The first rows of a .jsonl file by line, at most 64 in 128 KiB; a text for one that is none, which is the last.
 
-    Nothing of other files, of a link to one, and of what cannot be read.
+    Nothing of other files, of a link to one, of one that is a single array, and of what cannot be read.
     """
     if not (path.lower().endswith(".jsonl") and os.path.realpath(path).lower().endswith(".jsonl")):
         return []
     rows: list[tuple[int, Mapping[str, object] | str]] = []
     try:
-        with TextIOWrapper(open_regular(path), encoding="utf-8", errors="replace") as file:
+        with TextIOWrapper(open_regular(path), encoding="utf-8-sig", errors="replace") as file:
             read = 0
             for line, text in enumerate(islice(_lines(file), MOST_ROWS), 1):
                 read += len(text)
                 if read > _MOST_CHARACTERS:
+                    break
+                if not rows and is_one_array(text):
                     break
                 if text.strip():
                     rows.append((line, row_of(text)))
@@ -73,10 +75,12 @@ def rows_up_to(path: str, most: int) -> int | None:
     kind = os.path.splitext(path)[1].lower()
     try:
         with TextIOWrapper(
-            open_regular(path), encoding="utf-8", newline="" if kind == ".csv" else None, errors="replace"
+            open_regular(path), encoding="utf-8-sig", newline="" if kind == ".csv" else None, errors="replace"
         ) as file:
             if kind == ".jsonl":
-                return sum(1 for _ in islice((line for line in _lines(file) if line.strip()), most))
+                rows = (line for line in _lines(file) if line.strip())
+                first = next(rows, "")
+                return None if is_one_array(first) else bool(first) + sum(1 for _ in islice(rows, most - 1))
             if kind == ".csv":
                 return max(0, sum(1 for _ in islice((row for row in csv.reader(_lines(file)) if row), most + 1)) - 1)
     except (OSError, ValueError, csv.Error):
