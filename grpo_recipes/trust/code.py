@@ -127,7 +127,7 @@ def resolve_allowed(given: Iterable[str], parts: Sequence[CodePart]) -> list[str
         if len(wanted) < SHORTEST_PREFIX:
             raise Refusal(
                 f"--allow-code {text}: at least {SHORTEST_PREFIX} digits of the sha256 are needed\n"
-                f"  = fix: paste the whole of what was printed"
+                f"  = fix: paste the whole of what was printed, or write here for the folder that the recipe lies in"
             )
         if not fits:
             raise Refusal(
