@@ -66,6 +66,13 @@ MISTAKES = [
         "rewards: [{name: exact_match, weight: 2.0}]",
     ),
     (
+        "rewards: [{name: exact_match, optons: {ignore_case: true}}]",
+        "FCT001",
+        "rewards[0].optons",
+        "`rewards[0]` has no key optons",
+        "write it as options",
+    ),
+    (
         "training: {cut: {process: 2, per_device_train_batch_size: 4}}",
         "FCT001",
         "training.cut.process",

@@ -10,7 +10,6 @@ from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.generation_kwargs import generation_kwargs_finding
 from grpo_recipes.resolve.unknown_keys.other_names import DECIDED, NAMES_WITHIN, OTHER_NAMES, OTHER_SECTIONS
 from grpo_recipes.schemas.keys import keys_named, recipe_keys, sections
-from grpo_recipes.settings import Settings
 from grpo_recipes.yaml.compose import Source
 
 UNKNOWN_KEY = "FCT001"
@@ -280,7 +279,7 @@ def _two_of_one(path: Path, right: Path, where: str, source: Source) -> Finding:
 
 
 def _section_keys(path: Path, facts: Facts) -> list[str]:
-    top = dotted(path[:-1])
+    top = ".".join(part for part in path[:-1] if isinstance(part, str))  # a reward of the list is one of "rewards"
     model = sections().get(top)
     keys = list(model.model_fields) if model is not None else []
     keys.extend(facts.fields(OPEN_SECTIONS[top]) or ()) if top in OPEN_SECTIONS else None
@@ -292,8 +291,3 @@ def _known(path: Path, facts: Facts) -> tuple[str, ...]:
     if len(keys) > 20:
         return ()
     return (f"it has {', '.join(keys)}",)
-
-
-def given_keys(settings: Settings, owner: str) -> list[str]:
-    """The bare names that the user wrote for one owner."""
-    return [k.rpartition(".")[2] for k, s in settings.items() if k.startswith(owner + ".") and s.given]
