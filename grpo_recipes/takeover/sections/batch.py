@@ -18,7 +18,7 @@ BOTH = "GRPOConfig raises ValueError for it beside steps_per_generation, which i
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class WrittenBatch:
     """micro_batch: completions of one process. steps, generation: as TRL has them, None where nothing is said."""
 
     micro_batch: int
@@ -63,7 +63,7 @@ def take_batch(situation: Situation) -> None:
     _own_fields(situation, batch)
 
 
-def _as_the_release_takes_it(situation: Situation, batch: Batch) -> Batch:
+def _as_the_release_takes_it(situation: Situation, batch: WrittenBatch) -> WrittenBatch:
     """The batch without what the release does not know, and with one of two words for the same: it raises for both."""
     given, where = situation.given, "grpo.optimizer_steps_per_generation"
     for name, said in ((STEPS, batch.steps), (GENERATION, batch.generation)):
@@ -76,10 +76,10 @@ def _as_the_release_takes_it(situation: Situation, batch: Batch) -> Batch:
     return batch
 
 
-def _batch(situation: Situation) -> Batch:
+def _batch(situation: Situation) -> WrittenBatch:
     generations = _number(situation, "num_generations") or 8
     micro_batch = _number(situation, MICRO_BATCH) or 8
-    return Batch(
+    return WrittenBatch(
         micro_batch * _completions_of_one(situation, generations),
         _number(situation, ACCUMULATION) or 1,
         _number(situation, STEPS),
@@ -107,7 +107,7 @@ def _completions_of_one(situation: Situation, generations: int) -> int:
     return generations // counted
 
 
-def _global(situation: Situation, batch: Batch, processes: int, prompts: int, steps: int) -> None:
+def _global(situation: Situation, batch: WrittenBatch, processes: int, prompts: int, steps: int) -> None:
     given, draft = situation.given, situation.draft
     sizes = f"{batch.micro_batch} completions x {batch.accumulation} accumulation steps x {processes} processes"
     draft.put(PER_STEP, prompts, f"{sizes} / {batch.generations} generations")
@@ -124,7 +124,7 @@ def _global(situation: Situation, batch: Batch, processes: int, prompts: int, st
             given.told(name, "emulated", "grpo.optimizer_steps_per_generation", because)
 
 
-def _own_fields(situation: Situation, batch: Batch) -> None:
+def _own_fields(situation: Situation, batch: WrittenBatch) -> None:
     """TRL's own fields, which mean the same on as many processes as the user starts."""
     given, draft = situation.given, situation.draft
     draft.put(
@@ -142,6 +142,6 @@ def _own_fields(situation: Situation, batch: Batch) -> None:
             given.mapped(name, f"trl.{name}" if value is not None else None, value)
 
 
-def _counted(situation: Situation, batch: Batch) -> str:
+def _counted(situation: Situation, batch: WrittenBatch) -> str:
     said = situation.given.values.get(MICRO_BATCH)
     return "" if said == batch.micro_batch else f"the release counts prompts, of {batch.generations} completions each"
