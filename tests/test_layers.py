@@ -43,6 +43,10 @@ ALLOWED = {
     ("rules", "rewards.catalog"): "reads the sources of the shipped rewards, which it does not import",
     ("schemas.export", "rewards.catalog"): "reads the sources of the shipped rewards, which it does not import",
 }
+MOST_LINES = 300
+MOST_MODULES = 15
+# Folders with one unit of a kind in each file, however many there are.
+ONE_UNIT_A_FILE = ("rules", "schemas", "worker.preflight.checks", "worker.shims")
 HEAVY = (
     "torch",
     "transformers",
@@ -110,6 +114,37 @@ def test_imports_point_downwards() -> None:
         if _module(path) and not _is_allowed(_module(path), imported)
     ]
     assert wrong == []
+
+
+def _below(module: str) -> set[str]:
+    """What a module imports, with the modules of a package that it names as `from package import module`."""
+    path = PACKAGE.joinpath(*module.split("."))
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("grpo_recipes"):
+            base = (node.module or "").removeprefix("grpo_recipes").removeprefix(".")
+            found |= {f"{base}.{alias.name}".removeprefix(".") for alias in node.names} | {base}
+    return found
+
+
+def test_no_module_is_longer_than_a_person_reads_at_once() -> None:
+    lines = {_module(path): path.read_text(encoding="utf-8").count("\n") for path in PACKAGE.rglob("*.py")}
+    assert {module: count for module, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_no_folder_holds_more_than_can_be_seen_at_once() -> None:
+    folders = {path.parent for path in PACKAGE.rglob("*.py")}
+    count = {".".join(folder.relative_to(PACKAGE).parts): len([*folder.glob("[!_]*.py")]) for folder in folders}
+    assert sorted(folder for folder, many in count.items() if many > MOST_MODULES) == sorted(ONE_UNIT_A_FILE)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    modules = {_module(path) for path in PACKAGE.rglob("*.py")} - {""}
+    below = {module: _below(module) & (modules - {module}) for module in modules}
+    while free := {module for module, imported in below.items() if not imported & below.keys()}:
+        below = {module: imported for module, imported in below.items() if module not in free}
+    assert sorted(below) == []
 
 
 def test_every_exception_to_the_layers_is_used() -> None:

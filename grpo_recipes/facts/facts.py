@@ -16,7 +16,7 @@ from grpo_recipes.stack.installed import installed_packages
 from grpo_recipes.stack.stack import Stack
 
 if TYPE_CHECKING:
-    from grpo_recipes.facts.logits import LogitsKeyword
+    from grpo_recipes.facts.source.logits_keyword import LogitsKeyword
 
 ReleaseStatus = Literal["known", "released", "newer", "never", "unknown"]
 Origin = Literal["installed", "released", "near"]

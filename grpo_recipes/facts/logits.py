@@ -1,35 +1,16 @@
 """Which logits keyword a model class takes in a release of transformers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from grpo_recipes.facts.released.folded import nearest_release, value_at
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.facts.released.windows import is_within
+from grpo_recipes.facts.source.logits_keyword import LogitsKeyword
 from grpo_recipes.facts.source.package_folder import package_folder
 
 TABLE = "logits_keyword"
 PASSED_TABLE = "passed_logits_keyword"
-NEW, OLD = "logits_to_keep", "num_logits_to_keep"
-
-
-@dataclass(frozen=True, slots=True)
-class LogitsKeyword:
-    """How a model class can be asked for the logits of the last positions alone.
-
-    name: the keyword that forward declares, None when it has none. translated: a decorator still turns
-    num_logits_to_keep into logits_to_keep. swallows: forward takes any keyword, so that a wrong name is ignored
-    in silence instead of being a TypeError.
-    """
-
-    name: str | None
-    translated: bool
-    swallows: bool
-
-    def takes(self, word: str) -> bool:
-        """Whether forward builds the last logits alone when asked by this word."""
-        return word == self.name or (self.translated and word == OLD)
 
 
 def shipped_logits_keyword(version: str, model_class: str) -> LogitsKeyword | None:

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from grpo_recipes.resolve.schema_findings import shown
+from grpo_recipes.resolve.shown_values import shown
 from grpo_recipes.takeover.draft import Row
 from grpo_recipes.takeover.takeover import PROGRAMS, Takeover
 

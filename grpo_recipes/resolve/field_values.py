@@ -11,7 +11,7 @@ from grpo_recipes.facts.source.field import Field
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.not_expressed import expressions
 from grpo_recipes.resolve.pin import field_values
-from grpo_recipes.resolve.schema_findings import entry, shown
+from grpo_recipes.resolve.shown_values import entry, shown
 from grpo_recipes.settings import Setting, Settings
 from grpo_recipes.yaml.compose import Source
 

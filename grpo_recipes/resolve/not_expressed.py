@@ -15,7 +15,7 @@ from grpo_recipes.facts.expression import (
 )
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.pin import field_values
-from grpo_recipes.resolve.schema_findings import flow, shown
+from grpo_recipes.resolve.shown_values import flow, shown
 from grpo_recipes.settings import Setting, Settings
 from grpo_recipes.yaml.compose import Source
 

@@ -1,6 +1,5 @@
 """Pydantic's errors as findings: one for each place, in the recipe's words."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +8,7 @@ from grpo_recipes.contract.finding import Finding, Patch, Path, dotted
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.number_words import as_expected, plain_number, share_of, written_number
+from grpo_recipes.resolve.shown_values import entry, flow, shown
 from grpo_recipes.resolve.unknown_keys.placement import unknown_key
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.merge import EXTEND
@@ -135,26 +135,6 @@ def _missing(path: Path, source: Source) -> Finding:
     )
 
 
-def shown(value: object, limit: int = 60) -> str:
-    """A value as it stands in a message: YAML-like, short, without control characters."""
-    text = (
-        "null"
-        if value is None
-        else str(value).lower()
-        if isinstance(value, bool)
-        else repr(value)
-        if isinstance(value, str)
-        else str(value)
-    )
-    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-    return text if len(text) <= limit else text[: limit - 3] + "..."
-
-
-def entry(path: Path, text: str) -> str:
-    """How the value at a path is written: "key: text", "- text" in a list."""
-    return f"- {text}" if isinstance(path[-1], int) else f"{path[-1]}: {text}"
-
-
 def _out_of_range(path: Path, error: Mapping[str, Any], source: Source) -> Finding:
     kind, context = error["type"], error.get("ctx", {})
     if kind in RANGES:
@@ -264,16 +244,6 @@ def _longhand(path: Path, value: object) -> object:
     if path == ("rewards",):
         return [reward]
     return reward if path[:1] == ("rewards",) and len(path) == 2 else None
-
-
-def flow(value: object) -> str:
-    """A value in YAML's flow style, as a fix shows it."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {flow(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(flow(item) for item in value) + "]"
-    plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./-]*(:\w+)?", value)
-    return str(value) if plain else shown(value)
 
 
 def _words(expected: str) -> str:

@@ -92,7 +92,7 @@ def test_a_recipe_that_is_a_link_to_a_recipe_is_one(tmp_path: Path) -> None:
 def test_a_compiled_copy_is_not_run_in_place_of_its_file(is_found: bool, tmp_path: Path) -> None:
     place = made_place(tmp_path)
     folder = planned(place)
-    source = folder / "worker" / "grpo_recipes" / "plan.py"
+    source = folder / "worker" / "grpo_recipes" / "contract" / "plan.py"
     before, times = source.read_bytes(), source.stat()
     source.write_text(f"open({str(place.canary)!r}, 'w').close()\n".ljust(len(before) - 1, "#") + "\n")
     os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))

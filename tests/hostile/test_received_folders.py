@@ -91,7 +91,7 @@ def test_the_parts_of_a_job_import_nothing_of_the_folder(place: Place) -> None:
     template = fill("absolute_places.sh.j2")
     source = (Path(sys.modules["grpo_recipes"].__file__ or "").parent / "render/templates/job.sbatch.j2").read_text()
     part = next(line for line in source.splitlines() if line.startswith("part()"))
-    program = f"{template}\n{part}\necho one | part redacted train.log\npart job_end . before\n"
+    program = f"{template}\n{part}\necho one | part survival.redacted train.log\npart survival.job_end . before\n"
     for paths in PATHS.values():
         given = {name: value for name, value in paths.items() if name != "BASH_ENV"}
         done = started(place, ["/bin/bash", "-c", program], folder, **given)

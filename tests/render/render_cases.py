@@ -2,20 +2,8 @@
 
 import dataclasses
 
-from grpo_recipes.contract.plan import (
-    Arguments,
-    Batch,
-    Data,
-    Expect,
-    Guards,
-    Model,
-    Plan,
-    Reward,
-    Tokenizer,
-    Vllm,
-    VllmServer,
-    World,
-)
+from grpo_recipes.contract.plan import Arguments, Batch, Data, Expect, Guards, Model, Plan, Reward, Tokenizer, World
+from grpo_recipes.contract.planned_vllm import Vllm, VllmServer
 from grpo_recipes.engines.slurm_script import SlurmJob
 from grpo_recipes.schemas.guards import GuardsSection
 

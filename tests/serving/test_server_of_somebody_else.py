@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 from serving_programs import plan_with_server, planned_server
 
-from grpo_recipes.contract.plan import Model, Plan, Vllm, World
+from grpo_recipes.contract.plan import Model, Plan, World
+from grpo_recipes.contract.planned_vllm import Vllm
 from grpo_recipes.worker.serving.address import URL, check_other_server, server_arguments
 from grpo_recipes.worker.stopped import Stopped
 

@@ -21,10 +21,9 @@ from grpo_recipes.contract.plan import (
     Plan,
     Reward,
     Tokenizer,
-    Vllm,
-    VllmServer,
     World,
 )
+from grpo_recipes.contract.planned_vllm import Vllm, VllmServer
 from grpo_recipes.errors import Refusal
 from grpo_recipes.schemas.guards import GuardsSection
 from grpo_recipes.trust.allowed import allow, allowed_file, is_allowed

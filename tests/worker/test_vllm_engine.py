@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from test_proof_statements import planned
 
-from grpo_recipes.contract.plan import Model, Plan, Vllm
+from grpo_recipes.contract.plan import Model, Plan
+from grpo_recipes.contract.planned_vllm import Vllm
 
 pytestmark = pytest.mark.stack
 

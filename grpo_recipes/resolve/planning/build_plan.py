@@ -22,7 +22,7 @@ from grpo_recipes.resolve.planning.arguments import arguments, expect
 from grpo_recipes.resolve.planning.made_by import made_by
 from grpo_recipes.resolve.planning.planned_files import planned_data, planned_model, planned_rewards, planned_tokenizer
 from grpo_recipes.resolve.planning.vllm_plan import vllm
-from grpo_recipes.resolve.schema_findings import flow
+from grpo_recipes.resolve.shown_values import flow
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import machines
 from grpo_recipes.rules._shared.own_server import starts_server

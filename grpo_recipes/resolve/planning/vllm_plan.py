@@ -1,6 +1,6 @@
 """Phase 6: how vLLM generates, for the plan."""
 
-from grpo_recipes.contract.plan import Vllm
+from grpo_recipes.contract.planned_vllm import Vllm
 from grpo_recipes.resolve.planning.vllm_server_plan import server
 from grpo_recipes.rules._shared.context import Context
 

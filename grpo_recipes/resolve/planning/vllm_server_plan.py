@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from grpo_recipes.contract.plan import VllmServer
+from grpo_recipes.contract.planned_vllm import VllmServer
 from grpo_recipes.facts.vllm_server import server_program
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import has_server_node

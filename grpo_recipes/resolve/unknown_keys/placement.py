@@ -8,6 +8,7 @@ from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.released.releases import removal
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.generation_kwargs import generation_kwargs_finding
+from grpo_recipes.resolve.shown_values import flow
 from grpo_recipes.resolve.unknown_keys.other_names import DECIDED, NAMES_WITHIN, OTHER_NAMES, OTHER_SECTIONS
 from grpo_recipes.schemas.keys import keys_named, recipe_keys, sections
 from grpo_recipes.yaml.compose import Source
@@ -66,8 +67,6 @@ def _inside(section: str, value: object) -> str:
 
     "" where it holds nothing, one thing twice, or more than a line shows.
     """
-    from grpo_recipes.resolve.schema_findings import flow  # which imports this module
-
     if not isinstance(value, dict):
         return ""
     names = {key: OTHER_NAMES.get(str(key), "") for key in value}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grpo_recipes.contract.files.folder_files import open_to_append, open_to_read
-from grpo_recipes.contract.plan import VllmServer
+from grpo_recipes.contract.planned_vllm import VllmServer
 from grpo_recipes.contract.processes import die_with_parent, kill
 from grpo_recipes.worker.serving import answers, keep
 from grpo_recipes.worker.serving.devices import visible
