@@ -13,7 +13,7 @@ LOOKED_AT = (
     "contract/files/folder_lock.py",
     "contract/files/bounded_json.py",
     "contract/files/run_entries.py",
-    "contract/processes.py",
+    "contract/host/processes.py",
     "contract/run_record.py",
     "engines",
     "launch",
@@ -69,7 +69,7 @@ OF_MODULES = {
 BOUNDED = ("grpo_recipes.contract.files.folder_files", "grpo_recipes.contract.files.regular_file")
 # Place -> why it may. Prefixes of "module.py:function".
 ALLOWED = {
-    "contract/processes.py": "/proc alone",
+    "contract/host/processes.py": "/proc alone",
     "render/": "writes a new folder under a name that nobody knows, then renames it",
     "worker/preflight/": "a temporary folder of this user's own, removed afterwards",
     "launch/preflight.py": "a temporary folder of this user's own, removed afterwards",

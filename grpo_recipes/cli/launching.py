@@ -12,9 +12,9 @@ import click
 
 from grpo_recipes.cli.node_commands import print_commands
 from grpo_recipes.contract.exits import EXIT_DONE
+from grpo_recipes.contract.host.standard_streams import left_out
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.contract.standard_streams import left_out
 from grpo_recipes.errors import Refusal
 from grpo_recipes.yaml.compose import Source
 

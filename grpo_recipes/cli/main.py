@@ -14,7 +14,7 @@ import click
 
 from grpo_recipes import __version__
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_NOT_STARTED
-from grpo_recipes.contract.standard_streams import left_out, make_steady
+from grpo_recipes.contract.host.standard_streams import left_out, make_steady
 from grpo_recipes.errors import Refusal
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.files.folder_files import write_whole
-from grpo_recipes.contract.surroundings import absolute_places
+from grpo_recipes.contract.host.surroundings import absolute_places
 
 JOB_FILE = "job.json"
 # Nothing follows on these; a job that is requeued is PENDING again.

@@ -4,8 +4,8 @@ import contextlib
 import signal
 from collections.abc import Iterator
 
-from grpo_recipes.contract.processes import ASKING
-from grpo_recipes.contract.terminal import Hangups
+from grpo_recipes.contract.host.processes import ASKING
+from grpo_recipes.contract.host.terminal import Hangups
 
 
 class AskedSignals:

@@ -19,12 +19,12 @@ from grpo_recipes.contract.files.folder_files import open_to_append, open_to_rea
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, FolderLock, held, holder
 from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, told
+from grpo_recipes.contract.host.surroundings import absolute_places
+from grpo_recipes.contract.host.surroundings import told as told_of_places
 from grpo_recipes.contract.metrics import METRICS_FILE, number, read_new
 from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, amend_record, read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.contract.secrets.redacted_file import RedactedFile
-from grpo_recipes.contract.surroundings import absolute_places
-from grpo_recipes.contract.surroundings import told as told_of_places
 from grpo_recipes.errors import Refusal
 from grpo_recipes.launch import supervisor
 from grpo_recipes.launch.asked import AskedSignals, never_stopped_by_talk, signals_noted

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.exits import EXIT_INTERNAL
+from grpo_recipes.contract.host.surroundings import absolute_places
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.contract.surroundings import absolute_places
 from grpo_recipes.errors import Refusal
 from grpo_recipes.launch import supervisor
 from grpo_recipes.launch.redacted_log import redacted_log

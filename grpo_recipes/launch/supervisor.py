@@ -21,7 +21,7 @@ import sys
 import time
 from pathlib import Path
 
-from grpo_recipes.contract.processes import (
+from grpo_recipes.contract.host.processes import (
     ASKING,
     adopt_orphans,
     be_launcher,
@@ -32,7 +32,7 @@ from grpo_recipes.contract.processes import (
     reap,
     send,
 )
-from grpo_recipes.contract.surroundings import remove_unused
+from grpo_recipes.contract.host.surroundings import remove_unused
 
 # Without site-packages and without the folder it is started in, where a file could have the name of a module.
 _START = (

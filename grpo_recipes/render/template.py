@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grpo_recipes.contract.surroundings import LISTS_OF_PLACES, OF_THE_LAUNCH
+from grpo_recipes.contract.host.surroundings import LISTS_OF_PLACES, OF_THE_LAUNCH
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_lock import TRAINING
+from grpo_recipes.contract.host.processes import die_with_parent, launcher_is_gone
+from grpo_recipes.contract.host.standard_streams import make_steady
+from grpo_recipes.contract.host.surroundings import settle
 from grpo_recipes.contract.integrity.checkpoints import lost_checkpoint
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.processes import die_with_parent, launcher_is_gone
 from grpo_recipes.contract.secrets.redact import hide_secrets
-from grpo_recipes.contract.standard_streams import make_steady
-from grpo_recipes.contract.surroundings import settle
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.checkpoints.checkpoint import remove_leftovers
 from grpo_recipes.worker.checkpoints.resuming import checkpoint_to_resume, why_unsigned

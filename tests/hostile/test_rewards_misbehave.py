@@ -16,7 +16,7 @@ from hostile_recipes import Attempt
 from test_hostile_recipes import placed
 from test_hostile_runs import TRAINS, run
 
-from grpo_recipes.contract.processes import all_processes
+from grpo_recipes.contract.host.processes import all_processes
 from grpo_recipes.worker.callbacks.answered import FEWEST_CALLS, Answered
 from grpo_recipes.worker.stopped import Stopped
 from grpo_recipes.worker.user_code import contained as containing

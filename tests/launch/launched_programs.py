@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from grpo_recipes.contract.processes import all_processes
+from grpo_recipes.contract.host.processes import all_processes
 
 MARK = "GRPO_RECIPES_TEST"
 LAUNCH_SH = """#!/usr/bin/env bash

@@ -12,7 +12,7 @@ import pytest
 from launched_programs import marked, wait_until
 from terminals import ROOT, Terminal, by_shell, launching
 
-from grpo_recipes.contract.processes import descendants, send
+from grpo_recipes.contract.host.processes import descendants, send
 from grpo_recipes.contract.run_record import read_record
 
 MakeFolder = Callable[..., Path]
@@ -215,7 +215,7 @@ def test_a_reader_that_leaves_ends_no_run(reader: str, folder: Path) -> None:
 def test_nowhere_to_be_shown(place: str, folder: Path) -> None:
     redirected = "2>&-" if place == "closed" else f"2> {place}"
     program = (
-        "import sys; from grpo_recipes.contract.standard_streams import make_steady; make_steady();"
+        "import sys; from grpo_recipes.contract.host.standard_streams import make_steady; make_steady();"
         " from grpo_recipes.launch.local import launch; sys.exit(launch(sys.argv[1], echo=sys.stderr))"
     )
     line = f"{sys.executable} -c '{program}' {folder}"

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from grpo_recipes.contract.host.processes import all_processes
 from grpo_recipes.contract.plan import Arguments, Batch, Data, Expect, Guards, Model, Plan, Reward, Tokenizer, World
 from grpo_recipes.contract.planned_vllm import Vllm, VllmServer
-from grpo_recipes.contract.processes import all_processes
 from grpo_recipes.render.run_folder import write_run_folder
 from grpo_recipes.schemas.guards import GuardsSection
 from grpo_recipes.worker import train

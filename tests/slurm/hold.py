@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 
-from grpo_recipes.contract import processes
+from grpo_recipes.contract.host import processes
 
 
 def main(command: list[str]) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from resumed_runs import trained_lines, weights
 
-from grpo_recipes.contract.processes import descendants, send
+from grpo_recipes.contract.host.processes import descendants, send
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "quickstart.yaml"
 KILLER = Path(__file__).parent / "killer"

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.contract.processes import all_processes
+from grpo_recipes.contract.host.processes import all_processes
 
 ROOT = Path(__file__).parents[2]
 MARK = "GRPO_RECIPES_TEST"

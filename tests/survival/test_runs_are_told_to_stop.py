@@ -21,7 +21,7 @@ from signalled_runs import (
     wait_for_step,
 )
 
-from grpo_recipes.contract.processes import descendants, ranks
+from grpo_recipes.contract.host.processes import descendants, ranks
 
 pytestmark = pytest.mark.survival
 CTRL_C = b"\x03"

@@ -16,7 +16,7 @@ import yaml
 from small_models import write_chains
 from vllm_servers import environment, serving
 
-from grpo_recipes.contract.processes import Process, descendants
+from grpo_recipes.contract.host.processes import Process, descendants
 
 pytestmark = pytest.mark.vllm
 

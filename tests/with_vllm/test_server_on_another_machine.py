@@ -18,7 +18,7 @@ import yaml
 from two_networks import Network, two_networks
 from vllm_servers import environment
 
-from grpo_recipes.contract.processes import descendants
+from grpo_recipes.contract.host.processes import descendants
 
 pytestmark = [pytest.mark.vllm, pytest.mark.long]
 

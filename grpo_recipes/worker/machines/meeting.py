@@ -22,8 +22,8 @@ from typing import Any
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_INTERRUPTED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_files import remove
 from grpo_recipes.contract.files.folder_lock import holder
+from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.contract.secrets.redact import hide_secrets
-from grpo_recipes.contract.standard_streams import make_steady
 from grpo_recipes.worker.machines.callers import Callers
 from grpo_recipes.worker.machines.joining import call
 from grpo_recipes.worker.machines.machine import ANSWER_S, MARK, POLL_S, SAID_EVERY_S, Machine, Missing

@@ -8,15 +8,15 @@ import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grpo_recipes.contract import processes
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_STARTED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_lock import SERVING, Busy, hold
 from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, told
+from grpo_recipes.contract.host import processes
+from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.planned_vllm import VllmServer
 from grpo_recipes.contract.secrets.redact import hide_secrets
-from grpo_recipes.contract.standard_streams import make_steady
 from grpo_recipes.worker.planned import model_path, model_revision, read_plan
 from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.serving import answers, server

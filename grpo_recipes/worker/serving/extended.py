@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from grpo_recipes.contract import processes
+from grpo_recipes.contract.host import processes
 from grpo_recipes.worker.serving.problem import ServerProblem
 from grpo_recipes.worker.serving.stopping import Wishes
 

@@ -9,12 +9,12 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from grpo_recipes.contract import processes
 from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_lock import SERVING
+from grpo_recipes.contract.host import processes
+from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.planned_vllm import VllmServer
-from grpo_recipes.contract.standard_streams import make_steady
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.planned import model_path, model_revision, read_plan
 from grpo_recipes.worker.record import Record

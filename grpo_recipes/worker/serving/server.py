@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grpo_recipes.contract.files.folder_files import open_to_append, open_to_read
+from grpo_recipes.contract.host.processes import die_with_parent, kill
 from grpo_recipes.contract.planned_vllm import VllmServer
-from grpo_recipes.contract.processes import die_with_parent, kill
 from grpo_recipes.worker.serving import answers, keep
 from grpo_recipes.worker.serving.devices import visible
 from grpo_recipes.worker.serving.port import HOST, free_port, holder, is_free

@@ -5,7 +5,7 @@ import os
 import select
 import signal
 
-from grpo_recipes.contract.processes import ASKING
+from grpo_recipes.contract.host.processes import ASKING
 
 
 class Wishes:

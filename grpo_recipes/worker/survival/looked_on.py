@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from grpo_recipes.contract.processes import prctl
+from grpo_recipes.contract.host.processes import prctl
 
 _PR_SET_PTRACER = 0x59616D61
 # The package alone is found in that folder, no other module.

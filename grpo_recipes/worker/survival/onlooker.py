@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_STOPPED
-from grpo_recipes.contract.processes import ASKING, process
+from grpo_recipes.contract.host.processes import ASKING, process
 from grpo_recipes.contract.secrets.redact import hide_secrets
 from grpo_recipes.worker.guards import no_progress
 from grpo_recipes.worker.guards.alarm import refusal

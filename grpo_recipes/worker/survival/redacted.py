@@ -8,7 +8,7 @@ Signals that ask a job to stop reach every process of it: this one ends when the
 import signal
 from collections.abc import Sequence
 
-from grpo_recipes.contract.processes import ASKING
+from grpo_recipes.contract.host.processes import ASKING
 from grpo_recipes.contract.secrets.redacted_file import RedactedFile
 
 

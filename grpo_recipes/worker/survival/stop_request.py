@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 
 from grpo_recipes.contract.exits import EXIT_INTERRUPTED
-from grpo_recipes.contract.processes import ASKING
-from grpo_recipes.contract.terminal import Hangups
+from grpo_recipes.contract.host.processes import ASKING
+from grpo_recipes.contract.host.terminal import Hangups
 
 _POLL_S = 0.05
 

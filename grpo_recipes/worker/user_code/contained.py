@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from grpo_recipes.contract.processes import ASKING
+from grpo_recipes.contract.host.processes import ASKING
 
 RAISED_IN = "raised in reward "
 _OF_THE_RUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
