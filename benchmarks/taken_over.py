@@ -1,14 +1,16 @@
 """Takes over public configurations: `python benchmarks/taken_over.py FOLDER [--write benchmarks/taken_over.md]`.
 
-FOLDER holds files as OWNER+NAME/PATH of their repositories, and sources.json, which says of each repository what its
-files are launched with; the first part that a path contains counts:
+FOLDER holds files as OWNER+NAME/PATH of their repositories, each with the sha256 that taken_over_sources.json beside
+this file has of it. That one says of each repository, too, what its files are launched with, as its README, its launch
+lines or a key of the file itself say; the first part that a path contains counts:
     {"owner/name": {"written_for": "trl==0.18.0", "accelerate": {"part of a path": "PATH"}, "leave_out": ["part"],
-                    "processes": {"part of a path": 7}}}
+                    "processes": {"part of a path": 7}, "sha256": {"PATH": "..."}}}
 Every .yaml and .yml in it is taken over that is not left out and not named as an accelerate file. A recipe is then
 validated on the release that it was written for, with as many GPUs as it asks for, and on the newest.
 """
 
 import argparse
+import hashlib
 import json
 import sys
 import tempfile
@@ -26,6 +28,7 @@ from grpo_recipes.stack.target import parse_target
 from grpo_recipes.takeover.takeover import PROGRAMS, Takeover, take_over
 from grpo_recipes.takeover.write import one_line
 
+SOURCES = Path(__file__).with_name("taken_over_sources.json")
 COLUMNS = ("repository", "path", "program", "trl", "mapped", "emulated", "refused")
 COLUMNS += ("refused keys", "to fill in", "exit", "validates", "newest")
 FATES = ("mapped", "emulated", "refused")
@@ -75,10 +78,13 @@ class Tried:
 
 def configurations(folder: Path) -> Iterator[tuple[str, str, Path, Mapping[str, Any]]]:
     """Repository, path in it, file, and what the sources say of its repository."""
-    sources = json.loads((folder / "sources.json").read_text(encoding="utf-8"))
+    sources = json.loads(SOURCES.read_text(encoding="utf-8"))
     for repository, source in sorted(sources.items()):
         root = folder / repository.replace("/", "+")
         left_out = [*source.get("leave_out", ()), *source.get("accelerate", {}).values()]
+        for path, sha256 in source["sha256"].items():
+            if hashlib.sha256((root / path).read_bytes()).hexdigest() != sha256:
+                raise SystemExit(f"{root / path} is not the file that the table is of")
         for file in sorted([*root.rglob("*.yaml"), *root.rglob("*.yml")]):
             path = file.relative_to(root).as_posix()
             if not any(part in path for part in left_out):
