@@ -42,21 +42,21 @@ class Recipe(Section):
     This file's keys win: maps merge, null removes, lists replace, and `{extend: [...]}` adds to a parent's list.
     """
     model: ModelSection
-    tokenizer: TokenizerSection = TokenizerSection()
+    tokenizer: TokenizerSection = TokenizerSection.model_construct()
     quantization: QuantizationSection | None = None
     lora: LoraSection | None = None
     dataset: DatasetSection
     rewards: Annotated[list[RewardSection], Field(min_length=1)]
     """What a completion is worth: the weighted sum of these."""
     evaluation: EvaluationSection | None = None
-    generation: GenerationSection = GenerationSection()
-    vllm_server: VllmServerSection = VllmServerSection()
-    grpo: GrpoSection = GrpoSection()
+    generation: GenerationSection = GenerationSection.model_construct()
+    vllm_server: VllmServerSection = VllmServerSection.model_construct()
+    grpo: GrpoSection = GrpoSection.model_construct()
     training: TrainingSection
-    distributed: DistributedSection = DistributedSection()
-    launch: LaunchSection = LaunchSection()
-    slurm: SlurmSection = SlurmSection()
-    logging: LoggingSection = LoggingSection()
-    guards: GuardsSection = GuardsSection()
+    distributed: DistributedSection = DistributedSection.model_construct()
+    launch: LaunchSection = LaunchSection.model_construct()
+    slurm: SlurmSection = SlurmSection.model_construct()
+    logging: LoggingSection = LoggingSection.model_construct()
+    guards: GuardsSection = GuardsSection.model_construct()
     trl: dict[str, Any] = {}
     """Any other GRPOConfig field, checked against the target."""
