@@ -65,6 +65,13 @@ def test_a_finding_without_a_fix_is_named(grpo_run: Callable, recipe: Path) -> N
     assert "1 left" in answer.err
 
 
+def test_a_batch_size_of_another_program_is_never_removed(grpo_run: Callable, recipe: Path) -> None:
+    recipe.write_text(RECIPE.replace("prompts_per_step: 4", "batch_size: 32"))
+    answer = grpo_run("validate", str(recipe), "--fix=suggested", "--write", "--target", TARGET)
+    assert (answer.code, "batch_size: 32" in recipe.read_text()) == (2, True)
+    assert "all GPUs together; or per_device_train_batch_size: completions of" in answer.err
+
+
 def test_what_a_parent_says_is_overridden_here(grpo_run: Callable, recipe: Path) -> None:
     child = recipe.with_name("child.yaml")
     child.write_text("extends: case.yaml\nname: child\n")

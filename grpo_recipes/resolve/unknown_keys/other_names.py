@@ -1,5 +1,8 @@
 """What other programs call the keys and sections of the format."""
 
+from grpo_recipes.contract.finding import Finding, Path, dotted
+from grpo_recipes.yaml.compose import Source
+
 # What other programs call a key of the format: TRL's command line, PEFT's articles, older transformers, verl, axolotl,
 # OpenRLHF, LLaMA-Factory.
 OTHER_NAMES = {
@@ -48,6 +51,13 @@ DECIDED = {
     ),
 }
 
+# What means one thing in one program and another in the next: nobody but the user knows which number it is.
+SEVERAL_MEANINGS = dict.fromkeys(
+    ("batch_size", "train_batch_size", "global_batch_size", "mini_batch_size", "rollout_batch_size"),
+    "prompts_per_step: prompts of an optimizer step, all GPUs together; or per_device_train_batch_size: completions of "
+    "one forward pass on each of them",
+)
+
 # What other programs call a section.
 OTHER_SECTIONS = {
     "bitsandbytes": "quantization",
@@ -59,3 +69,14 @@ OTHER_SECTIONS = {
     "quantization_config": "quantization",
     "sampling": "generation",
 }
+
+
+def several_meanings(path: Path, where: str, rule: str, source: Source) -> Finding | None:
+    """The finding for a key whose number only the user can place; nothing is written for it."""
+    name = str(path[-1])
+    if name not in SEVERAL_MEANINGS:
+        return None
+    because = ("programs that have it count prompts with it, or completions, on all GPUs or on each",)
+    message = f"{where} has no key {name}"
+    fix = SEVERAL_MEANINGS[name]
+    return Finding(rule, "error", message, dotted(path), source.mark(path), because=because, fix=fix)

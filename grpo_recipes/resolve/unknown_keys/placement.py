@@ -9,7 +9,13 @@ from grpo_recipes.facts.released.releases import removal
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.generation_kwargs import generation_kwargs_finding
 from grpo_recipes.resolve.shown_values import flow
-from grpo_recipes.resolve.unknown_keys.other_names import DECIDED, NAMES_WITHIN, OTHER_NAMES, OTHER_SECTIONS
+from grpo_recipes.resolve.unknown_keys.other_names import (
+    DECIDED,
+    NAMES_WITHIN,
+    OTHER_NAMES,
+    OTHER_SECTIONS,
+    several_meanings,
+)
 from grpo_recipes.schemas.keys import keys_named, recipe_keys, sections
 from grpo_recipes.yaml.compose import Source
 
@@ -27,6 +33,7 @@ def unknown_key(path: Path, value: object, facts: Facts, source: Source) -> Find
     where = f"`{section}`" if section else "a recipe"
     return (
         generation_kwargs_finding(path, value, facts, source)
+        or several_meanings(path, where, UNKNOWN_KEY, source)
         or _under_another_name(path, value, source)
         or _section_of_another_name(path, value, source)
         or _removed(path, facts, source)
