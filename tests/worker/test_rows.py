@@ -75,7 +75,7 @@ def test_every_source_gives_the_same_rows(
 
 
 def test_large_data_goes_through_a_file_of_the_run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from grpo_recipes.worker.data.dataset import dataset as data
+    from grpo_recipes.worker.data import dataset as data
 
     monkeypatch.setattr(data, "IN_MEMORY_BYTES", 0)
     rows = data.prepared_rows(json_file(tmp_path), "dataset", tmp_path / "cache", rank=1)
