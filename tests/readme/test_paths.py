@@ -2,17 +2,10 @@
 
 import re
 
-import pytest
 from shown import MADE, ROOT, pages
 
 FOLDERS = "benchmarks|constraints|docs|grpo_recipes|recipes|schemas|tests"
 NAMED = re.compile(rf"(?<![\w/.-])((?:{FOLDERS})/[\w./-]*\w/?|(?:{FOLDERS})/)")
-# The pages describe the package with these two in it. Where they are missing, what is said of the package is left out.
-LAYOUT = ("grpo_recipes/contract/__init__.py", "grpo_recipes/engines/registry.py")
-with_the_layout = pytest.mark.skipif(
-    not all((ROOT / path).is_file() for path in LAYOUT),
-    reason=f"docs/ describes grpo_recipes with {' and '.join(LAYOUT)}",
-)
 
 
 def _named() -> set[tuple[str, str]]:
@@ -32,12 +25,10 @@ def test_every_path_outside_of_the_package_exists() -> None:
     assert _missing(named) == []
 
 
-@with_the_layout
 def test_every_path_of_the_package_exists() -> None:
     assert _missing({(page, path) for page, path in _named() if path.startswith("grpo_recipes/")}) == []
 
 
-@with_the_layout
 def test_the_table_of_layers_has_every_folder_of_the_package() -> None:
     table = pages()["docs/how-it-works.md"].partition("## Layers")[2].partition("\n## ")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
