@@ -19,6 +19,9 @@ SLURM ?= full
 # How much test-survival does to a run: quick (some minutes) or full (twenty kills of each kind of run).
 SURVIVAL ?= full
 
+FAST := not stack and not stacks and not fuzz and not vllm and not survival and not slurm and not hostile
+UNIT := $(FAST) and not processes and not slow
+
 VENV := .venv
 BIN := $(VENV)/bin
 CONSTRAINTS := constraints/cpu.txt
@@ -30,7 +33,7 @@ DEVELOPMENT := -e '.[train,quantization,deepspeed,dev]'
 # One retry, for downloads that broke off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup quickstart test test-fast test-hostile test-stack test-distributed test-stacks test-vllm test-fuzz test-survival test-slurm test-quickstart test-environments lint audit sbom coverage docs site schemas tested facts benchmark clean
+.PHONY: setup quickstart test test-unit test-fast test-hostile test-stack test-distributed test-stacks test-vllm test-fuzz test-survival test-slurm test-quickstart test-environments lint audit sbom coverage docs site schemas tested facts benchmark clean
 
 setup: $(VENV)/dev.stamp
 
@@ -48,11 +51,15 @@ $(VENV)/dev.stamp: $(VENV)/train.stamp
 quickstart: $(VENV)/train.stamp
 	$(BIN)/grpo-run recipes/quickstart.yaml
 
+# What starts no process and imports no torch: the half of a minute to run after each change.
+test-unit: setup
+	$(BIN)/python -m pytest --ignore=tests/stacks --ignore=tests/hostile -m "$(UNIT)" $(PYTEST_ARGS)
+
 test: HOSTILE = quick
 test: test-fast test-hostile test-stack
 
 test-fast: setup
-	$(BIN)/python -m pytest --ignore=tests/stacks -m "not stack and not stacks and not fuzz and not vllm and not survival and not slurm and not hostile" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --ignore=tests/stacks -m "$(FAST)" $(PYTEST_ARGS)
 
 # Recipes and run folders that try to run code, to write elsewhere, to hang or to tell secrets: a third of an hour of CPU
 # time for all of it, and some minutes for the quick form, which `make test` runs.
@@ -60,7 +67,7 @@ test-hostile: setup
 	$(BIN)/python -m pytest tests/hostile -m hostile --hostile $(HOSTILE) $(PYTEST_ARGS)
 
 test-stack: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "stack and not distributed" $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "stack and not distributed and not hostile" $(PYTEST_ARGS)
 
 # Every strategy with two processes; writes benchmarks/distributed.md. About ten CPU minutes.
 test-distributed: setup

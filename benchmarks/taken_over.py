@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,8 @@ from grpo_recipes.facts.released.shipped import releases_with_facts
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.stack.gpus import named_gpu
 from grpo_recipes.stack.target import parse_target
+from grpo_recipes.takeover.basis.write import one_line
 from grpo_recipes.takeover.takeover import PROGRAMS, Takeover, take_over
-from grpo_recipes.takeover.write import one_line
 
 SOURCES = Path(__file__).with_name("taken_over_sources.json")
 COLUMNS = ("repository", "path", "program", "trl", "mapped", "emulated", "refused")
@@ -122,7 +122,7 @@ def errors(recipe: Path, taken: Takeover, *, own: bool) -> list[str]:
     versions = {**newest, "trl": taken.release.trl, "transformers": taken.release.transformers} if own else newest
     stack, _ = parse_target(",".join(f"{package}=={version}" for package, version in versions.items()))
     assert stack is not None
-    found = resolve(str(recipe), replace(stack, gpus=(GPU,) * gpus(taken))).findings
+    found = resolve(str(recipe), stack._replace(gpus=(GPU,) * gpus(taken))).findings
     return sorted({finding.rule for finding in found if finding.severity == "error"})
 
 

@@ -41,7 +41,7 @@ output_dir: never-written
 use_cpu: true
 num_generation: 8
 """
-MOST_FLOORS = 2.0
+MOST_FLOORS = 1.5
 LEAST_TIMES_FASTER = 15.0
 MOST_MEMORY_MB = 50.0
 MEGABYTES_PER_KIBIBYTE = 1.024e-3

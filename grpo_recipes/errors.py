@@ -1,15 +1,13 @@
 """The one exception that ends grpo-run with a message instead of a traceback."""
 
 from grpo_recipes.contract.exits import EXIT_NOT_STARTED
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.mistake import Mistake
 
 
-class Refusal(Exception):
-    """One clear message that ends the command: where, what, because, fix.
+class Refusal(Mistake):
+    """What ends the command, printed to stderr after "error: ". exit_code: one of contract/exits.py."""
 
-    text: what is printed to stderr, without the leading "error: "; exit_code: one of contract/exits.py.
-    """
-
-    def __init__(self, text: str, *, exit_code: int = EXIT_NOT_STARTED) -> None:
-        super().__init__(text)
-        self.text = text
+    def __init__(self, *findings: Finding, exit_code: int = EXIT_NOT_STARTED) -> None:
+        super().__init__(*findings)
         self.exit_code = exit_code

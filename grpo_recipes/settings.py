@@ -1,15 +1,14 @@
 """Settings: every value of a run with its origin, as the phases of the resolver hand it on."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from grpo_recipes.contract.finding import Path
+from grpo_recipes.contract.findings.finding import Path
 
 FORMAT_ORIGIN = "format 1"
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """One value.
 
     key: a recipe key ("dataset.path") or a target key ("GRPOConfig.beta", "LoraConfig.r", "model_init_kwargs.dtype").

@@ -2,12 +2,13 @@
 
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import small_disks
+from support import no_processes, small_disks
+from support import warm_python as warm_python_in
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -19,6 +20,19 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Before anything is chosen by its markers."""
+    no_processes.mark_by_fixtures(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fails a unit test that starts a process."""
+    with no_processes.watched(item):
+        return (yield)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +87,10 @@ def failing_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip(f"no loop device: {problem}")
     yield place
     small_disks.unmount(place)
+
+
+@pytest.fixture(scope="session")
+def warm_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The bin folder with a Python whose trainers begin with the libraries imported; see support/warm_python.py."""
+    with warm_python_in.made(tmp_path_factory.mktemp("warm")) as folder:
+        yield folder

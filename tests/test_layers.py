@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from support.sources import nodes_of
+
 import grpo_recipes
 
 PACKAGE = Path(grpo_recipes.__file__).parent
@@ -16,6 +19,7 @@ LAYERS = (
     "contract",
     "errors",
     "nearest",
+    "shown_values",
     "settings",
     "stack",
     "yaml",
@@ -37,6 +41,44 @@ LAYERS = (
     "report",
     "cli",
 )
+# Rooms of a part that has several, lowest first: each imports of its part itself and what stands before it.
+ROOMS = {
+    "contract": (
+        "contract.host",
+        "contract.findings",
+        "contract.files",
+        "contract.secrets",
+        "contract.integrity",
+        "contract",
+    ),
+    "facts": ("facts.source", "facts.released", "facts"),
+    "resolve": ("resolve.planning", "resolve.unknown_keys", "resolve", "resolve.fixes", "resolve.variants"),
+    "rules": ("rules._shared", "rules"),
+    "takeover": ("takeover.basis", "takeover.formats", "takeover.sections", "takeover"),
+    "cli": ("cli", "cli.commands"),
+    "worker": (
+        "worker._shared",
+        "worker.checkpoints",
+        "worker.guards",
+        "worker.proofs",
+        "worker.completions",
+        "worker.data",
+        "worker.machines",
+        "worker.proofs.before_training",
+        "worker.serving",
+        "worker.user_code",
+        "worker.survival",
+        "worker.shims",
+        "worker.preflight._shared",
+        "worker.vllm",
+        "worker.preflight.checks",
+        "worker.trainer",
+        "worker.preflight",
+        "worker.callbacks",
+        "worker.resume",
+        "worker",
+    ),
+}
 # Leaves: they import themselves and the contract alone, and nobody imports them.
 LEAVES = ("rewards", "worker")
 ALLOWED = {
@@ -47,6 +89,15 @@ MOST_LINES = 300
 MOST_MODULES = 15
 # Folders with one unit of a kind in each file, however many there are.
 ONE_UNIT_A_FILE = ("rules", "schemas", "worker.preflight.checks", "worker.shims")
+# What validate makes as dataclasses: what is changed in place, or keeps what it found.
+CHANGING = {
+    "facts.facts.Facts",
+    "user_files.returned_values._Reader",
+    "yaml.nodes.Entry",
+    "yaml.nodes.Node",
+    "yaml.nodes.Reader",
+    "yaml.nodes._Open",
+}
 HEAVY = (
     "torch",
     "transformers",
@@ -71,7 +122,7 @@ def _module(path: Path) -> str:
 def _imports(path: Path) -> set[str]:
     """The modules of this package that a file imports, wherever in the file, without the package's name."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -116,12 +167,36 @@ def test_imports_point_downwards() -> None:
     assert wrong == []
 
 
+def _room(module: str) -> str:
+    """The folder that a module lies in, and a folder itself for its own name."""
+    return module if PACKAGE.joinpath(*module.split(".")).is_dir() else module.rpartition(".")[0]
+
+
+def test_the_rooms_of_every_part_have_their_order() -> None:
+    parts = {path.relative_to(PACKAGE).parts[0] for path in PACKAGE.glob("*/*/*.py")}
+    assert parts == set(ROOMS)
+
+
+@pytest.mark.parametrize("part", ROOMS)
+def test_the_rooms_of_a_part_look_one_way(part: str) -> None:
+    modules = {_module(path) for path in (PACKAGE / part).rglob("*.py")}
+    assert {_room(module) for module in modules} == set(ROOMS[part])
+    place = ROOMS[part].index
+    wrong = [
+        f"{module} imports {imported}"
+        for module in sorted(modules)
+        for imported in sorted(_below(module) & modules - set(ROOMS[part]))
+        if place(_room(imported)) > place(_room(module))
+    ]
+    assert wrong == []
+
+
 def _below(module: str) -> set[str]:
     """What a module imports, with the modules of a package that it names as `from package import module`."""
     path = PACKAGE.joinpath(*module.split("."))
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     found = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in nodes_of(file):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("grpo_recipes"):
             base = (node.module or "").removeprefix("grpo_recipes").removeprefix(".")
             found |= {f"{base}.{alias.name}".removeprefix(".") for alias in node.names} | {base}
@@ -163,10 +238,12 @@ def _heavy_after(program: str) -> str:
     return ran.stdout.splitlines()[-1]
 
 
+@pytest.mark.processes
 def test_the_command_line_imports_nothing_heavy() -> None:
     assert _heavy_after("import grpo_recipes.cli.main") == ""
 
 
+@pytest.mark.processes
 def test_validating_a_recipe_imports_nothing_heavy() -> None:
     program = (
         "from grpo_recipes.cli.main import main\n"
@@ -176,6 +253,25 @@ def test_validating_a_recipe_imports_nothing_heavy() -> None:
     assert _heavy_after(program) == ""
 
 
+@pytest.mark.processes
+def test_validating_a_recipe_makes_few_dataclasses() -> None:
+    """Each takes half a millisecond to make, a named tuple a seventh of it; those that change, or cache, are some."""
+    program = (
+        "from grpo_recipes.cli.main import main\n"
+        "sys.argv = ['grpo-run', 'validate', 'recipes/qwen2_lora.yaml']\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code in (0, None), end.code\n"
+        "for name, module in sorted(sys.modules.items()):\n"
+        "    for made in vars(module).values() if name.startswith('grpo_recipes.') else ():\n"
+        "        if hasattr(made, '__dataclass_fields__') and made.__module__ == name:\n"
+        "            print(name.removeprefix('grpo_recipes.') + '.' + made.__name__)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{program}"], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert set(ran.stdout.splitlines()[1:]) == CHANGING
+
+
+@pytest.mark.processes
 def test_the_heavy_packages_are_looked_for_by_their_module_names() -> None:
     assert _heavy_after("import types; sys.modules['torch'] = types.ModuleType('torch')") == "torch"
 
@@ -184,7 +280,7 @@ def test_the_contract_needs_nothing_but_the_standard_library() -> None:
     foreign = {
         f"{_module(path)} imports {name}"
         for path in sorted((PACKAGE / "contract").rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         for name in (
             [alias.name for alias in node.names]
             if isinstance(node, ast.Import)

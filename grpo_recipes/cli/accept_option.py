@@ -1,14 +1,13 @@
 """`--accept RULE`: an error of a rule counts as a warning, for a stack that was patched and lacks the defect."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import click
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.errors import Refusal
 from grpo_recipes.resolve.resolve import Resolution
-from grpo_recipes.rules.registry import rules
+from grpo_recipes.rules.catalog import rules
 
 accept_option = click.option(
     "--accept",
@@ -35,10 +34,10 @@ def accepting(resolution: Resolution, accepted: Sequence[str]) -> Resolution:
     ids = tuple(dict.fromkeys(one.upper() for one in accepted))
     for one in ids:
         if (why := _why_not(one)) is not None:
-            raise Refusal(f"--accept {one}: {why}")
+            raise Refusal.of(f"--accept {one}: {why}")
     findings = tuple(_accepted(f) if _is_error_of(f, ids) else f for f in resolution.findings)
     used = tuple(one for one in ids if any(_is_error_of(finding, (one,)) for finding in resolution.findings))
-    return replace(resolution, findings=findings, accepted=used)
+    return resolution._replace(findings=findings, accepted=used)
 
 
 def _is_error_of(finding: Finding, ids: Sequence[str]) -> bool:
@@ -47,8 +46,7 @@ def _is_error_of(finding: Finding, ids: Sequence[str]) -> bool:
 
 def _accepted(finding: Finding) -> Finding:
     """The finding as a warning without a fix: it was accepted as it is."""
-    return replace(
-        finding,
+    return finding._replace(
         severity="warning",
         message=f"accepted: {finding.message}",
         because=(*finding.because, f"--accept {finding.rule}: without it this is an error"),

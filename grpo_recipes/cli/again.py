@@ -9,6 +9,7 @@ from grpo_recipes.cli.launching import AnswerAlone, Changes, Ready
 from grpo_recipes.cli.resolving import judged
 from grpo_recipes.compare.drift import DriftLine, changes_the_experiment, drift
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
+from grpo_recipes.contract.findings.findings_text import findings_text
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
@@ -17,7 +18,6 @@ from grpo_recipes.lock.read_lock import Lock, read_lock
 from grpo_recipes.lock.resolved_again import resolved_again, same_but_now
 from grpo_recipes.lock.unchanged import refuse_changed
 from grpo_recipes.report.drift_text import drift_json, drift_text
-from grpo_recipes.report.findings_text import findings_text
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
 from grpo_recipes.resolve.variants.smoke import smoke_plan
@@ -97,13 +97,13 @@ def allowed_plan(again: Again, changes: Changes) -> Plan:
     """The plan to launch. Raises Refusal for what cannot run here, and for another experiment that is not accepted."""
     where = shown_path(again.lock)
     if again.plan is None:
-        raise Refusal(f"{where}: its recipe is refused here, nothing was started")
+        raise Refusal.of(f"{where}: its recipe is refused here, nothing was started")
     if changes_the_experiment(again.lines) and not changes.accept_drift:
         changed = [line.what for line in again.lines if line.state == "differs" and line.kind == "experiment"]
-        raise Refusal(
-            f"{where}: this would be another experiment, nothing was started\n"
-            f"  = because: {', '.join(changed)} of it {'is' if len(changed) == 1 else 'are'} not as planned\n"
-            f"  = fix: bring back what was planned, or --accept-drift"
+        raise Refusal.of(
+            f"{where}: this would be another experiment, nothing was started",
+            because=f"{', '.join(changed)} of it {'is' if len(changed) == 1 else 'are'} not as planned",
+            fix="bring back what was planned, or --accept-drift",
         )
     return again.plan
 
@@ -118,9 +118,10 @@ def _refuse_unfinished(lock: Lock) -> None:
     is_live = is_running(lock.folder)
     because = "it is being trained now" if is_live else f"its run.json says {status}"
     fix = "--resume goes on with it, " if not is_live else ""
-    raise Refusal(
-        f"{lock.folder}: the run did not end\n  = because: {because}\n"
-        f"  = fix: {fix}--out FOLDER trains the same plan from its beginning"
+    raise Refusal.of(
+        f"{lock.folder}: the run did not end",
+        because=because,
+        fix=f"{fix}--out FOLDER trains the same plan from its beginning",
     )
 
 

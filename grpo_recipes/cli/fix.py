@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import click
 
 from grpo_recipes.compare.differences import differences
-from grpo_recipes.contract.finding import Finding, by_place
+from grpo_recipes.contract.findings.finding import Finding, by_place
+from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
 from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.report.findings_text import count_text, findings_text
 from grpo_recipes.resolve.fixes.fixes import Again, Fixes, fixes
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.yaml.files import read_recipe
@@ -33,9 +33,9 @@ def asked_rules(text: str | None) -> tuple[str, ...] | None:
     for rule in rules:
         if rule not in known_ids():
             near = ",".join(nearest_words(rule, known_ids(), cutoff=0.6)) or "BAT001"
-            raise Refusal(
-                f"--fix={text}: there is no rule {rule}\n"
-                f"  = fix: --fix alone for what is certain, --fix={SUGGESTED} for all, --fix={near} for a rule's"
+            raise Refusal.of(
+                f"--fix={text}: there is no rule {rule}",
+                fix=f"--fix alone for what is certain, --fix={SUGGESTED} for all, --fix={near} for a rule's",
             )
     return rules
 
@@ -106,12 +106,13 @@ def _replace(path: str, before: str, after: str) -> None:
             file.write(after)
         os.chmod(temporary, stat.S_IMODE(os.stat(place).st_mode))
         if read_recipe(path) != before:
-            raise Refusal(f"{path} changed while it was being checked\n  = fix: check it again")
+            raise Refusal.of(f"{path} changed while it was being checked", fix="check it again")
         os.replace(temporary, place)
     except OSError as problem:
-        raise Refusal(
-            f"{path} cannot be written, and is as it was\n  = because: {problem.strerror or problem}\n"
-            f"  = fix: make room and let this user write there"
+        raise Refusal.of(
+            f"{path} cannot be written, and is as it was",
+            because=str(problem.strerror or problem),
+            fix="make room and let this user write there",
         ) from problem
     finally:
         if temporary is not None and os.path.exists(temporary):

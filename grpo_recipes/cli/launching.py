@@ -90,15 +90,15 @@ def ask_trust(plan: Plan, given: tuple[str, ...], files: tuple[str, ...] = (), *
 def refuse_strange_entries(folder: str) -> None:
     """Raises Refusal for a link, a pipe or a device where a run has a file or folder of its own."""
     from grpo_recipes.contract.files.regular_file import NotRegular
-    from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, told
+    from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
 
     try:
         refuse_foreign_entries(Path(folder))
     except NotRegular as problem:
-        raise Refusal(told(problem)) from None
+        raise Refusal(strange_entry(problem)) from None
     except OSError as problem:
         because = problem.strerror or problem
-        raise Refusal(f"{folder}: the run folder cannot be read\n  = because: {because}") from None
+        raise Refusal.of(f"{folder}: the run folder cannot be read", because=str(because)) from None
 
 
 def launched(
@@ -116,7 +116,7 @@ def launched(
     (--smoke) it is said whether it passed.
     prepare: called when nobody else may use the folder and nothing was started; returns lines to say.
     """
-    from grpo_recipes.engines.registry import engine_of
+    from grpo_recipes.engines.catalog import engine_of
     from grpo_recipes.launch.asked import never_stopped_by_talk
 
     gc.enable()

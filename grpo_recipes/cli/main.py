@@ -115,13 +115,15 @@ def main(arguments: list[str] | None = None) -> None:
 
         refused = refusal_of(problem)
         code = _crashed() if refused is None else _refused(refused)
-    sys.exit(_with_answer(code if isinstance(code, int) else EXIT_DONE))
+    exit_code = _with_answer(code if isinstance(code, int) else EXIT_DONE)
+    gc.freeze()  # the system takes it all back at once
+    sys.exit(exit_code)
 
 
 def _refused(refusal: Refusal) -> int:
     from grpo_recipes.contract.secrets.redact import redact
 
-    click.echo(redact(f"error: {refusal.text}"), err=True)
+    click.echo(redact(f"error: {refusal}"), err=True)
     return refusal.exit_code
 
 

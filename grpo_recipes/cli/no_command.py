@@ -37,7 +37,7 @@ def no_command(words: Sequence[str], commands: Sequence[str]) -> Refusal:
     word, *rest = words
     because = f"no file here has this name, and the commands are {', '.join(commands)}"
     fix = _meant(word, rest, commands) or "a recipe's file, or grpo-run --help for what each command does"
-    return Refusal(f"there is no command {word!r}\n  = because: {because}\n  = fix: {fix}")
+    return Refusal.of(f"there is no command {word!r}", because=because, fix=fix)
 
 
 def _meant(word: str, rest: Sequence[str], commands: Sequence[str]) -> str | None:

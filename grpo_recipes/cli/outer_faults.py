@@ -29,25 +29,25 @@ def refusal_of(problem: Exception) -> Refusal | None:
     """The message for an exception that the surroundings are to blame for, None for every other."""
     if isinstance(problem, UnicodeEncodeError) and (found := _NOT_UTF8.search(problem.object)) is not None:
         name = found[0].strip().encode("utf-8", "backslashreplace").decode()
-        return Refusal(
-            f"{name}: this name is not UTF-8\n"
-            f"  = because: a plan, and whatever reads it, knows names in UTF-8 alone\n"
-            f"  = fix: rename it"
+        return Refusal.of(
+            f"{name}: this name is not UTF-8",
+            because="a plan, and whatever reads it, knows names in UTF-8 alone",
+            fix="rename it",
         )
     if isinstance(problem, MemoryError):
         problem = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
     if not isinstance(problem, OSError):
         return None
     if isinstance(problem, FileNotFoundError) and _is_without_folder():
-        return Refusal(
-            "the folder in which this was started is gone\n"
-            "  = because: it was removed while this shell was in it\n"
-            "  = fix: cd to a folder that is there"
+        return Refusal.of(
+            "the folder in which this was started is gone",
+            because="it was removed while this shell was in it",
+            fix="cd to a folder that is there",
         )
     if problem.errno not in _FIXES:
         return None
     where = "" if problem.filename is None else f"{os.fsdecode(problem.filename)}: "
-    return Refusal(f"{where}{os.strerror(problem.errno)}\n  = fix: {_FIXES[problem.errno]}")
+    return Refusal.of(f"{where}{os.strerror(problem.errno)}", fix=_FIXES[problem.errno])
 
 
 def _is_without_folder() -> bool:

@@ -1,10 +1,9 @@
 """What every command that reads a recipe does first."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from grpo_recipes.cli.accept_option import accepting
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.resolve.resolve import Resolution, resolve
 from grpo_recipes.stack.stack import Stack
 
@@ -29,9 +28,9 @@ def resolved(
 def judged(resolution: Resolution, *, strict: bool, accepted: Sequence[str]) -> Resolution:
     """The resolution with the findings as the user wants them. Raises Refusal as `resolved` does."""
     if strict:
-        resolution = replace(resolution, findings=tuple(_strict(finding) for finding in resolution.findings))
+        resolution = resolution._replace(findings=tuple(_strict(finding) for finding in resolution.findings))
     return accepting(resolution, accepted) if accepted else resolution
 
 
 def _strict(finding: Finding) -> Finding:
-    return replace(finding, severity="error") if finding.severity == "not-checked" else finding
+    return finding._replace(severity="error") if finding.severity == "not-checked" else finding

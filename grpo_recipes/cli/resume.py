@@ -11,7 +11,7 @@ from pathlib import Path
 from grpo_recipes.cli.again import allowed_plan, planned_again, say
 from grpo_recipes.cli.launching import Changes, ask_trust, launched, names_a_plan, refuse_strange_entries
 from grpo_recipes.contract.plan import Plan, to_json
-from grpo_recipes.engines.registry import engine_of
+from grpo_recipes.engines.catalog import engine_of
 from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.summary import status_line
 from grpo_recipes.lock.read_lock import Lock, read_lock
@@ -31,7 +31,7 @@ def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json
     lock = read_lock(folder)
     refuse_strange_entries(lock.folder)
     if lock.record is not None and lock.record.status == "completed":
-        raise Refusal(f"{folder} is finished\n  = fix: grpo-run {folder} trains the same plan again")
+        raise Refusal.of(f"{folder} is finished", fix=f"grpo-run {folder} trains the same plan again")
     if engine_of(lock.plan).is_active(lock.folder):
         return launched(lock.plan, lock.folder, as_json=as_json, follow=True)
     changes = Changes(accept_drift=accept_drift)
@@ -78,16 +78,15 @@ def _unequal(name: str, was: object, now: object, depth: int) -> Iterator[str]:
 def _recipe_instead(recipe: str) -> Refusal:
     """The refusal of a recipe where a run belongs, with its runs in runs/, the place of those that named no other."""
     found = _runs_of(recipe)
-    told = [f"  = because: {one.folder}: {one.words}" for one in found[:_SHOWN]]
+    because = [f"{one.folder}: {one.words}" for one in found[:_SHOWN]] or ["none of its runs is in runs/"]
     open_ends = sorted((one for one in found if one.may_go_on), key=lambda one: not one.was_interrupted)
     if open_ends:
         fix = f"grpo-run {shlex.quote(open_ends[0].folder)} --resume"
     elif found:
         fix = f"none of them is to be gone on with; grpo-run {shlex.quote(recipe)} begins a new one"
     else:
-        told = ["  = because: none of its runs is in runs/"]
         fix = "grpo-run RUNDIR --resume, with the folder that the run printed"
-    return Refusal("\n".join([f"{recipe} is a recipe, --resume goes on with a run", *told, f"  = fix: {fix}"]))
+    return Refusal.of(f"{recipe} is a recipe, --resume goes on with a run", because=because, fix=fix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +118,10 @@ def _refuse_another_start(folder: str, old: Plan, new: Plan) -> None:
     """Raises Refusal where what the run was started with is not what its recipe asks for here and now."""
     changed = list(_changed(json.loads(to_json(old)), json.loads(to_json(new))))
     if changed:
-        raise Refusal(
-            f"{folder}: the run cannot go on with what there is now\n"
-            f"  = because: {', '.join(changed[:_SHOWN])} would not be as in its plan.json\n"
-            f"  = fix: go on where it was started, or grpo-run {folder} --out FOLDER for a new run of the same plan"
+        raise Refusal.of(
+            f"{folder}: the run cannot go on with what there is now",
+            because=f"{', '.join(changed[:_SHOWN])} would not be as in its plan.json",
+            fix=f"go on where it was started, or grpo-run {folder} --out FOLDER for a new run of the same plan",
         )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.errors import Refusal
 from grpo_recipes.report.measured import Measured, measured
@@ -35,7 +35,7 @@ def sides_of(
     pairs = _pairs(places, targets)
     written = [is_written(place) for place, _ in pairs]
     if all(written) and (targets or overrides or accepted):
-        raise Refusal("--target, --set and --accept are for recipes; plans are compared as they were written")
+        raise Refusal.of("--target, --set and --accept are for recipes; plans are compared as they were written")
     sides = [
         _written(place) if is_plan else _planned(place, target, overrides, accepted)
         for (place, target), is_plan in zip(pairs, written, strict=True)
@@ -54,7 +54,7 @@ def _pairs(places: Sequence[str], targets: Sequence[str]) -> list[tuple[str, str
         return [(place, target) for place in places]
     if len(places) == 1 and len(targets) in (1, 2) and not is_written(places[0]):
         return [(places[0], targets[0] if len(targets) == 2 else None), (places[0], targets[-1])]
-    raise Refusal(
+    raise Refusal.of(
         "diff takes two recipes, plans or run folders, with --target at most once,"
         " or one recipe with --target once or twice"
     )

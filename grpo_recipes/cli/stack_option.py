@@ -4,7 +4,6 @@ import click
 
 from grpo_recipes.cli.completion import files, keys_to_set
 from grpo_recipes.errors import Refusal
-from grpo_recipes.report.findings_text import findings_text
 from grpo_recipes.stack.probe import probe
 from grpo_recipes.stack.stack import Stack
 
@@ -35,5 +34,5 @@ def chosen_stack(target: str | None) -> Stack:
 
     stack, findings = parse_target(target)
     if stack is None or any(finding.severity == "error" for finding in findings):
-        raise Refusal(findings_text(findings, "--target"))
+        raise Refusal(*findings)
     return stack

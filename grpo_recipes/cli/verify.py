@@ -26,16 +26,17 @@ def verify(place: str, *, as_json: bool) -> int:
     """Prints what was found. 0: everything that has a digest is as it was written; 1: it is not."""
     folder = Path(place)
     if not (folder / PLAN_FILE).is_file() and not (folder / "worker").is_dir():
-        raise Refusal(
-            f"{place} is no run folder\n  = because: there is no {PLAN_FILE} in it\n  = fix: name the folder of a run"
+        raise Refusal.of(
+            f"{place} is no run folder", because=f"there is no {PLAN_FILE} in it", fix="name the folder of a run"
         )
     began = time.perf_counter()
     try:
         found = verified(folder)
     except OSError as problem:
-        raise Refusal(
-            f"{place}: the run folder cannot be read\n  = because: {problem.filename}: {problem.strerror or problem}\n"
-            f"  = fix: let this user read it"
+        raise Refusal.of(
+            f"{place}: the run folder cannot be read",
+            because=f"{problem.filename}: {problem.strerror or problem}",
+            fix="let this user read it",
         ) from problem
     seconds = time.perf_counter() - began
     click.echo(redact(_json(place, found, seconds) if as_json else _text(place, found, seconds)))

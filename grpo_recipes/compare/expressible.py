@@ -1,12 +1,12 @@
 """Which releases of TRL can express a recipe, and what stands against it on the others."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.facts.broken_pairs import broken_pairs
 from grpo_recipes.facts.expression import spans_text
-from grpo_recipes.facts.released.broken_pairs import broken_pairs
 from grpo_recipes.facts.released.requirements import declared_conflicts
 from grpo_recipes.facts.released.shipped import releases_with_facts
 from grpo_recipes.resolve.resolve import resolve_source
@@ -68,15 +68,15 @@ def with_trl(stack: Stack, trl: str) -> Stack:
     pairs = (_pair(stack, trl, version) for version in _nearest_first("transformers", own))
     pair = next((one for one in pairs if not _conflicting(one)), _pair(stack, trl, own))
     both: dict[str, str | None] = {**stack.packages, **pair.packages}
-    whole = replace(pair, packages=both)
+    whole = pair._replace(packages=both)
     strange = {name for name in _conflicting(whole) if name not in pair.packages}
-    return replace(pair, packages={name: version for name, version in both.items() if name not in strange})
+    return pair._replace(packages={name: version for name, version in both.items() if name not in strange})
 
 
 def _pair(stack: Stack, trl: str, transformers: str | None) -> Stack:
     """The stack reduced to trl and transformers, as a declared one: what is installed says nothing about it."""
     packages: Mapping[str, str | None] = {"trl": trl} | ({"transformers": transformers} if transformers else {})
-    return replace(stack, packages=packages, declared=True)
+    return stack._replace(packages=packages, declared=True)
 
 
 def _conflicting(stack: Stack) -> set[str]:

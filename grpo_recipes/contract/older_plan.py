@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from grpo_recipes.contract.engines import ENGINES, engine_for
+from grpo_recipes.contract.host.engines import ENGINES, engine_for
 
 _MICRO_BATCH = "GRPOConfig.per_device_train_batch_size"
 

@@ -8,9 +8,8 @@ import re
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 SECONDS = 1
 """CPU seconds for all patterns that are asked together; a name of a module takes a millionth of one."""
@@ -54,8 +53,7 @@ sys.exit(%d)
 _OUT_OF_MEMORY = 9
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """finds: for each text whether it matches, empty where that is not known.
 
     problem: why the pattern is none; slow: why it was not asked to the end.

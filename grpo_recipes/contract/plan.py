@@ -35,8 +35,8 @@ class PlannedSetting:
 class World:
     """The processes of the run.
 
-    engine: what starts them, see contract/engines.py. num_nodes: machines that train; num_processes counts those of
-    all of them.
+    engine: what starts them, see contract/host/engines.py. num_nodes: machines that train; num_processes counts those
+    of all of them.
     main_process_ip: name or address of the first machine where the recipe says it; an engine that shares machines out
     knows it by itself. main_process_port: where its processes find each other.
     """

@@ -18,13 +18,15 @@ class RunRecord:
     """The content of run.json; None is unknown.
 
     status: running, completed, failed, stopped or interrupted. started, ended: ISO 8601.
-    checks: what the worker found in the live trainer. proofs: what it saw in the first step, each with id, name,
-    ok (None: not seen yet) and shown, a text. guards: those that spoke, each with id, name, action,
-    first_step, last_step, count and its last value; guards_not_seen: names of those that had nothing to look at.
+    message: why it ended, for a person; findings: the same as data, where it was no signal.
+    checks: what was compared before the first step, each with the id of its proof, name, plan, live and ok.
+    proofs: what was seen in the first step, each with id, name, ok (None: not seen yet) and shown, a text.
+    guards: those that spoke, each with id, name, action, first_step, last_step, count and its last value;
+    guards_not_seen: names of those that had nothing to look at.
     evaluation: {"before", "after", "examples"}.
     vllm_server: {"restarts"}: each with time, step and how the server of the run died; None without one.
     metrics: figures of the whole run. final, checkpoint: folders, relative to the run folder or absolute.
-    verified: what the worker found of data, model and template before the launch; see worker/trainer/verified.py.
+    verified: what the worker found of data, model and template before the launch; see worker/_shared/verified.py.
     resumed: what was said when it went on from a checkpoint. shims: the patches that were applied, with what they did.
     generation_config_ignored: what the model's own generation_config.json says and the recipe does not.
     slurm_job: the id of the job that the run is, None outside of Slurm.
@@ -39,6 +41,7 @@ class RunRecord:
     ended: str | None = None
     exit_code: int | None = None
     message: str | None = None
+    findings: list[object] | None = None
     checks: list[object] | None = None
     proofs: list[object] | None = None
     guards: list[object] | None = None
@@ -91,7 +94,9 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("status", "started", "ended", "message", "final", "checkpoint", "slurm_job"), str),
     **dict.fromkeys(("evaluation", "metrics"), dict),
     **dict.fromkeys(("train_cpu_s", "train_wall_s"), (int, float)),
-    **dict.fromkeys(("checks", "proofs", "guards", "guards_not_seen", "resumed", "generation_config_ignored"), list),
+    **dict.fromkeys(
+        ("findings", "checks", "proofs", "guards", "guards_not_seen", "resumed", "generation_config_ignored"), list
+    ),
     **dict.fromkeys(("vllm_server", "verified", "shims"), dict),
 }
 

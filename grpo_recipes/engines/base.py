@@ -1,4 +1,4 @@
-"""The contract of an engine: a module of this folder with these functions, and its line in contract/engines.py."""
+"""The contract of an engine: a module of this folder with these functions, and its line in contract/host/engines.py."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TextIO

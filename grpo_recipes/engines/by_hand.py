@@ -28,7 +28,7 @@ def start(plan: Plan, folder: str, *, resume: bool, echo: TextIO, prepare: Prepa
 
 def follow(folder: str, *, echo: TextIO) -> NoReturn:
     """Raises Refusal: nothing here knows of machines that a person started."""
-    raise Refusal(f"{folder}: its machines were started by hand\n  = fix: train.log on the first of them")
+    raise Refusal.of(f"{folder}: its machines were started by hand", fix="train.log on the first of them")
 
 
 def is_active(folder: str) -> bool:

@@ -20,7 +20,7 @@ def start(plan: Plan, folder: str, *, resume: bool, echo: TextIO, prepare: Prepa
 
 def follow(folder: str, *, echo: TextIO) -> NoReturn:
     """Raises Refusal: a run of this machine is shown by the command that started it."""
-    raise Refusal(f"{folder}: a run of this machine cannot be followed\n  = fix: its train.log and metrics.jsonl grow")
+    raise Refusal.of(f"{folder}: a run of this machine cannot be followed", fix="its train.log and metrics.jsonl grow")
 
 
 def is_active(folder: str) -> bool:

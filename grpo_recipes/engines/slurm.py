@@ -16,7 +16,7 @@ def files(plan: Plan) -> dict[str, str]:
     try:
         return {JOB_SCRIPT: job_sbatch(plan)}
     except NotAPlan as problem:
-        raise Refusal(f"the plan asks Slurm for nothing that a recipe can\n  = because: {problem}") from None
+        raise Refusal.of("the plan asks Slurm for nothing that a recipe can", because=str(problem)) from None
 
 
 def start(plan: Plan, folder: str, *, resume: bool, echo: TextIO, prepare: Prepare) -> int:

@@ -19,7 +19,7 @@ from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import open_to_append, open_to_read, read_bytes, status
 from grpo_recipes.contract.files.folder_lock import holder
 from grpo_recipes.contract.files.regular_file import NotRegular
-from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, told
+from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
 from grpo_recipes.contract.metrics import METRICS_FILE, number, read_new
 from grpo_recipes.contract.run_record import amend_record, read_record
 from grpo_recipes.contract.secrets.redact import redact
@@ -68,7 +68,7 @@ def launch_job(
     try:
         refuse_foreign_entries(Path(folder))
     except NotRegular as problem:
-        raise Refusal(told(problem)) from None
+        raise Refusal(strange_entry(problem)) from None
 
     def submitted(shown: Progress) -> SubmittedJob:
         with _submitting(folder):
@@ -86,7 +86,7 @@ def follow_job(folder: str, *, echo: TextIO = sys.stderr, poll_s: float = POLL_S
     def found(shown: Progress) -> SubmittedJob:
         job = submitted_job(folder)
         if job is None:
-            raise Refusal(f"{folder}: its job is gone from {JOB_FILE}\n  = fix: --resume once more")
+            raise Refusal.of(f"{folder}: its job is gone from {JOB_FILE}", fix="--resume once more")
         shown.say(f"following job {job.id} in {folder}; the whole output is in {LOG_FILE} there")
         return job
 
@@ -116,28 +116,29 @@ def _to_its_end(folder: str, find: Callable[[Progress], SubmittedJob], echo: Tex
 def _submitting(folder: str) -> Iterator[None]:
     """Lets nobody else submit the folder meanwhile. Raises Refusal as launch_job."""
     if shutil.which("sbatch") is None:
-        raise Refusal(
-            f"{folder}: there is no sbatch here\n"
-            f"  = because: launch.engine is slurm, and its commands are not in PATH\n"
-            f"  = fix: start it on a machine of the cluster that submits jobs; --dry-run only writes job.sbatch"
+        raise Refusal.of(
+            f"{folder}: there is no sbatch here",
+            because="launch.engine is slurm, and its commands are not in PATH",
+            fix="start it on a machine of the cluster that submits jobs; --dry-run only writes job.sbatch",
         )
     with open(open_to_append(Path(folder), _SUBMIT_LOCK), "a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two at once would not see each other's job
         except BlockingIOError:
-            raise Refusal(
-                f"{folder}: it is being submitted now\n  = because: another grpo-run holds {_SUBMIT_LOCK}\n"
-                f"  = fix: --resume in a moment follows the job of that one"
+            raise Refusal.of(
+                f"{folder}: it is being submitted now",
+                because=f"another grpo-run holds {_SUBMIT_LOCK}",
+                fix="--resume in a moment follows the job of that one",
             ) from None
         job = submitted_job(folder)
         if job is not None and is_queued(folder):
-            raise Refusal(
-                f"{folder}: its job {job.id} is still in the queue\n"
-                f"  = because: two jobs cannot train in one folder\n"
-                f"  = fix: --resume follows it, scancel {job.id} ends it"
+            raise Refusal.of(
+                f"{folder}: its job {job.id} is still in the queue",
+                because="two jobs cannot train in one folder",
+                fix=f"--resume follows it, scancel {job.id} ends it",
             )
         if (other := holder(Path(folder))) is not None:
-            raise Refusal(str(other))
+            raise Refusal(other.refusal())
         yield
 
 
@@ -152,9 +153,10 @@ def _submitted(folder: str, shown: Progress, arguments: list[str]) -> SubmittedJ
     )
     if done.returncode != 0:
         words = " ".join(redact(done.stderr).replace("sbatch: error: ", "").split())
-        raise Refusal(
-            f"{folder}: Slurm does not take the job\n  = because: {words}\n"
-            f"  = fix: the recipe's slurm section; sinfo lists the partitions"
+        raise Refusal.of(
+            f"{folder}: Slurm does not take the job",
+            because=words,
+            fix="the recipe's slurm section; sinfo lists the partitions",
         )
     number_, _, cluster = done.stdout.strip().splitlines()[-1].partition(";")
     job = SubmittedJob(number_, cluster or None)
@@ -223,7 +225,7 @@ def _conclude(folder: str, job: SubmittedJob, seen: JobState) -> int:
         status = "interrupted" if code == EXIT_INTERRUPTED else "failed"
         now = datetime.now(UTC).isoformat(timespec="seconds")
         message = f"job {job.id} ended without a word of the worker: {how}"
-        amend_record(folder, {"status": status, "exit_code": code, "message": message, "ended": now})
+        amend_record(folder, {"status": status, "exit_code": code, "message": message, "findings": [], "ended": now})
     return code
 
 

@@ -78,7 +78,7 @@ def _header(plan: Plan, slurm: SlurmJob) -> dict[str, str | int | bool]:
     }
     for key, value in slurm.options.items():
         if not is_allowed(key) or not has_shape(key, value):
-            raise Refusal(f"slurm.options.{key!r}: {value!r} is nothing that a recipe may ask sbatch for")
+            raise Refusal.of(f"slurm.options.{key!r}: {value!r} is nothing that a recipe may ask sbatch for")
     return {key: value for key, value in wished.items() if value is not None} | slurm.options
 
 
@@ -88,7 +88,7 @@ def _option(key: str, value: str | int | bool) -> str:
         return f"--{key}"
     text = str(value)
     if not text.isprintable():
-        raise Refusal(f"{key}: {text!r} has a character that a line of job.sbatch cannot have")
+        raise Refusal.of(f"{key}: {text!r} has a character that a line of job.sbatch cannot have")
     if not _PLAIN.fullmatch(text):
         text = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return f"--{key}={text}"

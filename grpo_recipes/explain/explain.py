@@ -2,7 +2,7 @@
 
 import json
 
-from grpo_recipes.contract.finding import dotted
+from grpo_recipes.contract.findings.finding import dotted
 from grpo_recipes.explain.examples import Example, examples
 from grpo_recipes.explain.key_page import field_page, key_page
 from grpo_recipes.explain.pages import known_ids
@@ -10,7 +10,7 @@ from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.resolve import Resolution
-from grpo_recipes.rules.registry import rules
+from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.keys import keys_named, recipe_keys
 
 

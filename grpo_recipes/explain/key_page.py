@@ -7,7 +7,7 @@ from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.field_help import field_help
 from grpo_recipes.facts.released.history import Span, absent_after, absent_before, history
 from grpo_recipes.resolve import rename
-from grpo_recipes.rules.registry import rules
+from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.export import field_docs
 from grpo_recipes.schemas.keys import sections
 

@@ -1,11 +1,12 @@
 """Every finding id with its page: rules, the resolver's and the readers' ids, proofs, guards, checks of preflight."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 from grpo_recipes.resolve import field_values, not_expressed, schema_findings, stack_findings
 from grpo_recipes.resolve.unknown_keys import placement
-from grpo_recipes.rules.registry import rules
+from grpo_recipes.rules.catalog import rules
 from grpo_recipes.stack import ids as stack_ids
 from grpo_recipes.yaml import ids as yaml_ids
 
@@ -34,12 +35,13 @@ def known_ids() -> dict[str, str]:
     return {**OTHER_IDS, **yaml_ids.MEANINGS, **stack_ids.MEANINGS, **pages, **worker_pages()}
 
 
+@cache
 def worker_pages() -> dict[str, str]:
     """The pages of proofs, guards and checks of preflight by id, from the worker's files, which only a run imports."""
     pages = {}
     worker = Path(__file__).parents[1] / "worker"
-    folders = (worker / "proofs", worker / "guards", worker / "preflight" / "checks")
-    for file in sorted(file for folder in folders for file in folder.glob("*.py")):
+    rooms = ("proofs", "proofs/before_training", "guards", "preflight/checks")
+    for file in sorted(file for room in rooms for file in (worker / room).glob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         for node in tree.body:
             if isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == ["ID"]:

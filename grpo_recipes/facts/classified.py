@@ -9,10 +9,9 @@ expressed: what releases do that take the field in another way, or not at all; s
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Kind = Literal["experiment", "machine", "bookkeeping"]
 Condition = tuple[str, str, object]
@@ -20,8 +19,7 @@ Condition = tuple[str, str, object]
 TABLE = Path(__file__).parent / "data" / "classified_fields.json"
 
 
-@dataclass(frozen=True, slots=True)
-class ClassifiedField:
+class ClassifiedField(NamedTuple):
     """One field of the table; has_value tells a format value of None from no format value."""
 
     name: str

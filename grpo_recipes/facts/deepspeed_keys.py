@@ -5,16 +5,14 @@ The table is `data/deepspeed_keys.json`, of one release. owned: key in dots -> t
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 TABLE = Path(__file__).parent / "data" / "deepspeed_keys.json"
 
 
-@dataclass(frozen=True, slots=True)
-class DeepSpeedKeys:
+class DeepSpeedKeys(NamedTuple):
     """The keys of one release. sections: those that refuse unknown fields, by path in dots, with their fields.
 
     values: by the same paths, field -> [bool, int or float; smallest; greatest; whether it may be null].

@@ -11,10 +11,9 @@ because: what the release does.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from grpo_recipes.facts.classified import ClassifiedField, classified_fields, holds, matters
 from grpo_recipes.facts.released.shipped import releases_with_facts, shipped_facts, table
@@ -24,16 +23,14 @@ from grpo_recipes.facts.source.field import Field
 PACKAGES = {"trl": "GRPOConfig", "transformers": "TrainingArguments"}
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """The versions of trl and transformers, and the fields of their GRPOConfig."""
 
     versions: Mapping[str, str | None]
     fields: Mapping[str, Field]
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
+class Passed(NamedTuple):
     """The value goes to `key`, "GRPOConfig.beta"; because says why it is not passed as it is written."""
 
     key: str
@@ -41,22 +38,20 @@ class Passed:
     because: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Unsaid:
+class Unsaid(NamedTuple):
     """Nothing is passed, since the release does this by itself."""
 
     because: str
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class NotExpressed(NamedTuple):
     """The release would do something else. values: those that it can express, none where they are not known."""
 
     because: str
     values: tuple[object, ...] = ()
 
 
-Expression = Passed | Unsaid | Refused
+Expression = Passed | Unsaid | NotExpressed
 
 
 def expression(field: ClassifiedField, value: object, values: Mapping[str, object], target: Target) -> Expression:
@@ -67,10 +62,10 @@ def expression(field: ClassifiedField, value: object, values: Mapping[str, objec
         if found is not None:
             return found
     if not present:
-        return Refused("its GRPOConfig has no such field")
+        return NotExpressed("its GRPOConfig has no such field")
     allowed = target.fields[field.name].allowed
     if allowed is not None and not _is_in(value, allowed) and _is_in(value, _words(field.name)):
-        return Refused(f"it knows {', '.join(map(str, allowed))}", allowed)
+        return NotExpressed(f"it knows {', '.join(map(str, allowed))}", allowed)
     return Passed(f"GRPOConfig.{field.name}", value)
 
 
@@ -100,14 +95,14 @@ def _by_row(
                 return Passed(f"GRPOConfig.{name}", passed, because) if present else Unsaid(because)
         return None
     if "only" in row:
-        return said if row["only"] == "any" or _is_in(value, row["only"]) else Refused(because, tuple(row["only"]))
+        return said if row["only"] == "any" or _is_in(value, row["only"]) else NotExpressed(because, tuple(row["only"]))
     if "named" in row:
         return Passed(row["named"], value, because)
     if "divided_by" in row:
         return _divided(name, value, values.get(row["divided_by"]), because)
     if "shim" in row:
         done = value is None or row["shim"] in (values.get("shims") or ())  # type: ignore[operator]
-        return Unsaid(because) if done else Refused(because, (None,))
+        return Unsaid(because) if done else NotExpressed(because, (None,))
     return Unsaid(because) if value is None else said
 
 
@@ -134,7 +129,7 @@ def loading_keyword(name: str, versions: Mapping[str, str | None]) -> str:
 def _divided(name: str, value: object, unit: object, because: str) -> Expression:
     if isinstance(value, int) and isinstance(unit, int) and value % unit == 0:
         return Passed(f"GRPOConfig.{name}", value // unit, because)
-    return Refused(because, (unit,))
+    return NotExpressed(because, (unit,))
 
 
 def _same(one: object, other: object) -> bool:
@@ -181,7 +176,7 @@ def releases_that_express(
         fields = {} if facts is None else facts.owners[PACKAGES[package]].fields
         candidate = Target({**target.versions, package: release}, {**kept_fields, **fields})
         said = (expression(one, written, repaired, candidate) for one, written in meant.values())
-        if not any(isinstance(one, Refused) for one in said):
+        if not any(isinstance(one, NotExpressed) for one in said):
             releases.append(release)
     return package, releases
 

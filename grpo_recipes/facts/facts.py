@@ -1,7 +1,7 @@
 """Facts: what this stack accepts, put together from its packages."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
@@ -78,7 +78,7 @@ class Facts:
 
         A release that was read answers from the shipped table, another installed one from its source.
         """
-        from grpo_recipes.facts import logits  # only rules that know the model's class ask
+        from grpo_recipes.facts.released import logits  # only rules that know the model's class ask
 
         version = self.versions.get("transformers")
         if version is None:
@@ -181,4 +181,4 @@ def _overriding(inherited: Field | None, field: Field) -> Field:
     """The derived class' field; a closed set of the base still holds, its constructor checks it."""
     if inherited is None or field.allowed is not None:
         return field
-    return replace(field, allowed=inherited.allowed)
+    return field._replace(allowed=inherited.allowed)

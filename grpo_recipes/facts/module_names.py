@@ -1,8 +1,8 @@
 """What the modules of a well-known model are called, and which of them PEFT's ways of naming modules find."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.facts.released.windows import is_within
@@ -10,13 +10,12 @@ from grpo_recipes.facts.released.windows import is_within
 _MOST_LAYERS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleNames:
+class ModuleNames(NamedTuple):
     """The full names of a model's modules, those of all layers.
 
     linear: what an adapter fits, embedding likewise, other: everything else (norms, blocks). parameters: tensors
     outside of linear layers, as fused experts. also: last parts of further names: of a part that sees, and what PEFT
-    still takes for a fused tensor. layers: the list of blocks, count: how many.
+    still takes for a fused tensor. layers: the list of blocks, number: how many.
     """
 
     linear: tuple[str, ...]
@@ -25,7 +24,7 @@ class ModuleNames:
     parameters: tuple[str, ...]
     also: tuple[str, ...]
     layers: str
-    count: int
+    number: int
 
     @property
     def adapted(self) -> tuple[str, ...]:
@@ -83,7 +82,7 @@ def _names(row: Mapping[str, str], count: int) -> ModuleNames:
         parameters=spread("parameters"),
         also=tuple(row.get("also", "").split()),
         layers=row["layers"],
-        count=count,
+        number=count,
     )
 
 

@@ -8,15 +8,13 @@ from 0.16.1 to 1.16.0.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.facts.released.windows import is_within
 
 
-@dataclass(frozen=True, slots=True)
-class ServerProgram:
+class ServerProgram(NamedTuple):
     """What starts a server. command: after the Python, with {model}, {host} and {port}; words come last.
 
     takes: the engine's arguments that it has a flag for, None for all of them.

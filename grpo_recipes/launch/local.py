@@ -18,7 +18,8 @@ from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from grpo_recipes.contract.files.folder_files import open_to_append, open_to_read, status
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, FolderLock, held, holder
 from grpo_recipes.contract.files.regular_file import NotRegular
-from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, told
+from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
+from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.host.surroundings import absolute_places
 from grpo_recipes.contract.host.surroundings import told as told_of_places
 from grpo_recipes.contract.metrics import METRICS_FILE, number, read_new
@@ -58,9 +59,8 @@ def launch(
     """
     folder = os.path.abspath(folder)
     if not os.path.isfile(os.path.join(folder, "launch.sh")):
-        raise Refusal(
-            f"{folder}: not a run folder\n  = because: it has no launch.sh\n"
-            f"  = fix: grpo-run RECIPE --dry-run writes one"
+        raise Refusal.of(
+            f"{folder}: not a run folder", because="it has no launch.sh", fix="grpo-run RECIPE --dry-run writes one"
         )
     log = os.path.join(folder, LOG_FILE)
     with taken(folder) as lock, _progress(echo) as (shown, screen):
@@ -74,7 +74,7 @@ def launch(
         if copied.problem is not None:
             shown.say(f"{LOG_FILE} lacks {copied.lost} bytes of the output: {copied.problem.strerror}")
         if code != EXIT_DONE and lock.is_in_place() and (other := holder(Path(folder))) is not None:
-            raise Refusal(str(other))  # it came before the worker of this launch, and run.json is its own
+            raise Refusal(other.refusal())  # it came before the worker of this launch, and run.json is its own
         exit_code = EXIT_FAILED
         try:
             _stop_if_gone(folder, lock)
@@ -101,17 +101,18 @@ def taken(folder: str) -> Iterator[FolderLock]:
             refuse_foreign_entries(place)
             os.close(open_to_append(place, LOG_FILE))  # nothing is started where its output could not be written
         except Busy as busy:
-            raise Refusal(str(busy)) from None
+            raise Refusal(*busy.findings) from None
         except NotRegular as problem:
-            raise Refusal(told(problem)) from None
+            raise Refusal(strange_entry(problem)) from None
         except OSError as problem:
-            raise Refusal(
-                f"{folder}: the run folder cannot be written\n  = because: {problem.strerror or problem}\n"
-                f"  = fix: make it writable for this user, with room for checkpoints, or train a copy elsewhere"
+            raise Refusal.of(
+                f"{folder}: the run folder cannot be written",
+                because=str(problem.strerror or problem),
+                fix="make it writable for this user, with room for checkpoints, or train a copy elsewhere",
             ) from None
         other = holder(place)
         if other is not None:
-            raise Refusal(str(other))
+            raise Refusal(other.refusal())
         yield lock
 
 
@@ -216,9 +217,11 @@ def _fingerprint(folder: str) -> tuple[int, int] | None:
 def _stop_if_gone(folder: str, lock: FolderLock) -> None:
     if not lock.is_in_place():
         raise Refusal(
-            f"{folder}: the run folder is gone or another one\n"
-            f"  = because: it was removed, renamed or replaced while the run was going on\n"
-            f"  = fix: start the run again; a renamed folder can be resumed where it is now",
+            mistake(
+                f"{folder}: the run folder is gone or another one",
+                because="it was removed, renamed or replaced while the run was going on",
+                fix="start the run again; a renamed folder can be resumed where it is now",
+            ),
             exit_code=EXIT_FAILED,
         )
 
@@ -243,12 +246,16 @@ def _conclude(folder: str, record: RunRecord | None, code: int, asked: list[str]
         message = f"the worker ended without a word: {how}"
     now = datetime.now(UTC).isoformat(timespec="seconds")
     try:
-        amend_record(folder, {"status": status, "exit_code": exit_code, "message": message, "ended": now})
+        amend_record(
+            folder, {"status": status, "exit_code": exit_code, "message": message, "findings": [], "ended": now}
+        )
     except OSError as problem:
         raise Refusal(
-            f"{folder}: {message}\n"
-            f"  = because: {RECORD_FILE} cannot be written, and says as before that it runs: {problem.strerror}\n"
-            f"  = fix: when the folder can be written again, --resume goes on with the run",
+            mistake(
+                f"{folder}: {message}",
+                because=f"{RECORD_FILE} cannot be written, and says as before that it runs: {problem.strerror}",
+                fix="when the folder can be written again, --resume goes on with the run",
+            ),
             exit_code=exit_code,
         ) from None
     return exit_code

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.exits import EXIT_INTERNAL
+from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.host.surroundings import absolute_places
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
@@ -70,11 +71,9 @@ def answer_of(folder: str) -> dict[str, Any]:
     except FileNotFoundError:
         lines = redact(log.read_text(encoding="utf-8", errors="replace")).splitlines()[-_SHOWN_LINES:]
         raise Refusal(
-            "\n".join(
-                [
-                    f"the preflight ended with {child.returncode} before it could answer",
-                    *(f"  | {line}" for line in lines),
-                ]
+            mistake(
+                f"the preflight ended with {child.returncode} before it could answer",
+                seen=[f"| {line}" for line in lines],
             ),
             exit_code=EXIT_INTERNAL,
         ) from None

@@ -28,7 +28,7 @@ def with_pinned_code(plan: Plan, *, is_pinned: bool = False) -> Plan:
     try:
         model = _model(plan.model, is_pinned)
     except OSError as problem:
-        raise Refusal(f"{problem.filename} cannot be read\n  = because: {problem.strerror or problem}") from None
+        raise Refusal.of(f"{problem.filename} cannot be read", because=str(problem.strerror or problem)) from None
     folder: str | None = model.path
     if model.source == "hub":
         fetch_configurations(model.path, model.commit)
@@ -54,7 +54,7 @@ def completed(plan: Plan, *, is_pinned: bool = False, is_code_pinned: bool = Fal
     try:
         whole = _whole(plan, is_pinned)
     except OSError as problem:
-        raise Refusal(f"{problem.filename} cannot be read\n  = because: {problem.strerror or problem}") from None
+        raise Refusal.of(f"{problem.filename} cannot be read", because=str(problem.strerror or problem)) from None
     return replace(whole, verified={**expected(whole), **plan.verified})
 
 
@@ -70,7 +70,7 @@ def _whole(plan: Plan, is_pinned: bool) -> Plan:
 
 
 def expected(plan: Plan) -> dict[str, object]:
-    """What the worker must find, by the keys of worker/trainer/verified.py, as far as the plan knows it for certain."""
+    """What the worker must find, by the keys of worker/_shared/verified.py, as far as the plan knows it for certain."""
     held_out = None if plan.evaluation is None else plan.evaluation.data.rows
     own_template = plan.tokenizer.chat_template_path is None
     known = {

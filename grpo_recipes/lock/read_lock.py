@@ -47,17 +47,19 @@ def read_lock(place: str) -> Lock:
         from_json_value(plan.stack)
     except OSError as error:
         if path == place:
-            raise Refusal(
-                f"{path} cannot be read\n  = because: {error.strerror or error}\n"
-                f"  = fix: name a recipe, a run folder or its {PLAN_FILE}"
+            raise Refusal.of(
+                f"{path} cannot be read",
+                because=str(error.strerror or error),
+                fix=f"name a recipe, a run folder or its {PLAN_FILE}",
             ) from None
-        raise Refusal(
-            f"{place} is no run folder\n  = because: {PLAN_FILE}: {error.strerror or error}\n"
-            f"  = fix: name a recipe, or the folder of a run; without --out they are in runs/"
+        raise Refusal.of(
+            f"{place} is no run folder",
+            because=f"{PLAN_FILE}: {error.strerror or error}",
+            fix="name a recipe, or the folder of a run; without --out they are in runs/",
         ) from None
     except (ValueError, RecursionError) as error:
-        raise Refusal(
-            f"{path} is no plan of this release\n  = because: {str(error).splitlines()[0]}\n  = fix: {_fix(path)}"
+        raise Refusal.of(
+            f"{path} is no plan of this release", because=str(error).splitlines()[0], fix=_fix(path)
         ) from None
     folder = os.path.dirname(os.path.abspath(path))
     is_run_folder = os.path.isfile(os.path.join(folder, "launch.sh"))

@@ -30,17 +30,17 @@ def resolved_again(lock: Lock, places: Places, stack: Stack, overrides: Sequence
     Raises Refusal for a plan without a recipe that can be read.
     """
     if _more_than(places.values, MAX_VALUES):
-        raise Refusal(
-            f"{lock.path} has no recipe that can be read\n"
-            f"  = because: it has more than {MAX_VALUES:,} values, and so many no recipe may have\n"
-            f"  = fix: bring the plan back from a copy"
+        raise Refusal.of(
+            f"{lock.path} has no recipe that can be read",
+            because=f"it has more than {MAX_VALUES:,} values, and so many no recipe may have",
+            fix="bring the plan back from a copy",
         )
     text = merged_recipe_text(Source(lock.path, (lock.path,), places.values, {}, frozenset()))
     file = _shown_file(lock, text)
     document, findings = load_text(text, file)
     if document is None:
-        raise Refusal(f"{lock.path} has no recipe that can be read\n  = because: {findings[0].message}")
-    tree = Tree(document.values, document.marks, set(document.words))
+        raise Refusal.of(f"{lock.path} has no recipe that can be read", because=findings[0].message)
+    tree = Tree(document.values, document.marks, set(document.words), [])
     for text in overrides:
         override, found = read_override(text)
         refused = apply_override(tree, override) if override is not None else None

@@ -22,10 +22,11 @@ def refuse_changed(lock: Lock) -> list[str]:
         return []
     because = plan_fault(folder)
     if because is not None:
-        raise Refusal(
-            f"{lock.path}: the plan was changed after it was written\n  = because: {because}\n"
-            f"  = fix: bring it back from a copy, or plan again: "
-            f"grpo-run {folder / 'recipe.yaml'} --out FOLDER; for another plan change recipe.yaml"
+        raise Refusal.of(
+            f"{lock.path}: the plan was changed after it was written",
+            because=because,
+            fix=f"bring it back from a copy, or plan again: grpo-run {folder / 'recipe.yaml'} --out FOLDER; "
+            "for another plan change recipe.yaml",
         )
     said = []
     if is_lost(folder):

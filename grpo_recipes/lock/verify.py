@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grpo_recipes.contract.engines import ENGINES
+from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints, lost_checkpoint
 from grpo_recipes.contract.integrity.digests import Digest, sizes_in
 from grpo_recipes.contract.integrity.manifest import (

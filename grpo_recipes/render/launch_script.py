@@ -34,7 +34,7 @@ def _script(plan: Plan, template: str = "launch.sh.j2", **values: object) -> str
     for name, value in plan.environment.items():
         reason = refused(name, value)
         if reason is not None:
-            raise Refusal(f"environment variable {name!r} is refused\n  = because: {reason}")
+            raise Refusal.of(f"environment variable {name!r} is refused", because=reason)
     job = job_of(plan)
     return fill(
         template,

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 
-from grpo_recipes.contract.engines import ENGINES
+from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.run_folder import write_integrity
 from grpo_recipes.contract.plan import Plan, to_json
 from grpo_recipes.contract.travels import TRAVELS
@@ -50,9 +50,10 @@ def write_run_folder(plan: Plan, folder: str, recipe_text: str, scripts: Mapping
         number = _number(problem)
         because = str(problem) if number is None else os.strerror(number)
         fix = _FIX.get(number, "a folder that this user may write")
-        raise Refusal(
-            f"{target}: the run folder cannot be written\n  = because: {because}\n"
-            f"  = fix: {fix}, or --out with a folder elsewhere"
+        raise Refusal.of(
+            f"{target}: the run folder cannot be written",
+            because=because,
+            fix=f"{fix}, or --out with a folder elsewhere",
         ) from problem
     finally:
         shutil.rmtree(building, ignore_errors=True)
@@ -76,10 +77,10 @@ def _number(problem: OSError) -> int | None:
 
 
 def _taken(target: Path) -> Refusal:
-    return Refusal(
-        f"{target}: the run folder is taken\n"
-        f"  = because: two runs cannot share a folder\n"
-        f"  = fix: --out with a folder that does not exist yet"
+    return Refusal.of(
+        f"{target}: the run folder is taken",
+        because="two runs cannot share a folder",
+        fix="--out with a folder that does not exist yet",
     )
 
 
@@ -129,20 +130,20 @@ def _copy_reward(source: Path, sha256: str | None, user: Path) -> None:
     try:
         content = source.read_bytes()
     except OSError as problem:
-        raise Refusal(f"{source}: the reward file cannot be read\n  = because: {problem.strerror}") from problem
+        raise Refusal.of(f"{source}: the reward file cannot be read", because=str(problem.strerror)) from problem
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
-        raise Refusal(
-            f"{source}: the reward file changed since the plan was made\n"
-            f"  = because: its sha256 is {found[:12]}, the plan has {str(sha256)[:12]}\n"
-            f"  = fix: plan again"
+        raise Refusal.of(
+            f"{source}: the reward file changed since the plan was made",
+            because=f"its sha256 is {found[:12]}, the plan has {str(sha256)[:12]}",
+            fix="plan again",
         )
     user.mkdir(exist_ok=True)
     place = user / source.name
     if place.exists() and place.read_bytes() != content:
-        raise Refusal(
-            f"{source}: another reward file has the same name\n"
-            f"  = because: both would be worker/user/{source.name} of the run folder\n"
-            f"  = fix: rename one of them"
+        raise Refusal.of(
+            f"{source}: another reward file has the same name",
+            because=f"both would be worker/user/{source.name} of the run folder",
+            fix="rename one of them",
         )
     place.write_bytes(content)

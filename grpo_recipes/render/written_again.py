@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grpo_recipes.contract.engines import ENGINES
 from grpo_recipes.contract.files.folder_files import remove
+from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.run_folder import INTEGRITY_FILE, write_integrity
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.errors import Refusal
@@ -62,9 +62,10 @@ def write_again(
             _put(writing, name, is_told=name != "plan.json" or bool(told))
         write_integrity(place)
     except OSError as problem:
-        raise Refusal(
-            f"{folder}: what it starts cannot be written again\n  = because: {problem.strerror or problem}\n"
-            f"  = fix: make the folder writable for this user, or go on in a copy of it"
+        raise Refusal.of(
+            f"{folder}: what it starts cannot be written again",
+            because=str(problem.strerror or problem),
+            fix="make the folder writable for this user, or go on in a copy of it",
         ) from None
     finally:
         shutil.rmtree(writing.new, ignore_errors=True)

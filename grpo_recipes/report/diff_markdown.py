@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from grpo_recipes.compare.differences import Differences
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.findings_text import findings_text
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.diff_text import PARTS, Both, Names, cells_of, verdict
-from grpo_recipes.report.findings_text import findings_text
 from grpo_recipes.report.measured import measured_rows
 
 Row = tuple[str, str, str, str]

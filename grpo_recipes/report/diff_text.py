@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from grpo_recipes.compare.differences import Difference, Differences
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.findings_json import finding_value
 from grpo_recipes.report.measured import Measured, measured_rows

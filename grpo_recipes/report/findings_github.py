@@ -5,7 +5,7 @@ Source: docs.github.com, "Workflow commands for GitHub Actions": data escapes % 
 
 from collections.abc import Mapping, Sequence
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 
 COMMANDS = {"error": "error", "warning": "warning", "note": "notice", "not-checked": "notice"}
 

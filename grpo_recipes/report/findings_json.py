@@ -1,11 +1,10 @@
 """Findings as JSON, in the form of schemas/findings.schema.json."""
 
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 
 FINDINGS_FORMAT = 1
 
@@ -24,7 +23,7 @@ def finding_value(finding: Finding, file: str) -> dict[str, Any]:
         "message": finding.message,
         "because": list(finding.because),
         "fix": finding.fix,
-        "patch": [dataclasses.asdict(patch) for patch in finding.patch],
+        "patch": [patch._asdict() for patch in finding.patch],
     }
 
 

@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import Any
 
-from grpo_recipes.resolve.shown_values import shown
-from grpo_recipes.takeover.draft import Row
+from grpo_recipes.shown_values import shown
+from grpo_recipes.takeover.basis.draft import Row
 from grpo_recipes.takeover.takeover import PROGRAMS, Takeover
 
 ORDER = ("refused", "emulated", "mapped")

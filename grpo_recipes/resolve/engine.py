@@ -1,12 +1,11 @@
 """Runs the rules: decide rules fill what is absent or auto, check rules judge complete values."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context, NotJudged
-from grpo_recipes.rules.registry import Rule, rules
+from grpo_recipes.rules.catalog import Rule, deciding_rules, rules
 from grpo_recipes.settings import Settings
 from grpo_recipes.stack.stack import Stack
 
@@ -24,9 +23,8 @@ def applies(rule: Rule, stack: Stack) -> bool | None:
 
 def decide(context: Context) -> Settings:
     """The settings with every decide rule's values; a value that the user wrote is never overwritten."""
-    settings = context.settings
-    for rule in sorted((r for r in rules() if r.decide), key=lambda r: (r.order, r.id)):
-        current = replace(context, settings=settings)
+    current = context._replace(written=context.settings)
+    for rule in deciding_rules():
         if rule.decide is None or not applies(rule, current.stack):
             continue
         try:
@@ -34,13 +32,14 @@ def decide(context: Context) -> Settings:
         except NotJudged:
             continue
         for setting in chosen:
-            before = settings.get(setting.key)
+            before = current.settings.get(setting.key)
             if setting.key not in rule.owns:
                 raise AssertionError(f"{rule.id} sets {setting.key}, which it does not own")
             if before is not None and before.given and before.value not in ("auto", None):
                 raise AssertionError(f"{rule.id} overwrites {setting.key}, which the user wrote")
-        settings = settings.having(chosen)
-    return settings
+        if chosen:
+            current = current._replace(settings=current.settings.having(chosen))
+    return current.settings
 
 
 def check(context: Context) -> list[Finding]:
@@ -65,6 +64,8 @@ def _judged(rule: Rule, context: Context) -> Iterable[Finding]:
         found = list(rule.check(context))
     except NotJudged:
         return []
+    if not found:
+        return found
     spoken_for = {path[:depth] for path in context.refused for depth in range(2, len(path) + 1)}
     silent = {context.source.marks[path] for path in spoken_for if path in context.source.marks}
     return [finding for finding in found if finding.mark not in silent]

@@ -1,8 +1,8 @@
 """Checks values against what the target's own source accepts: closed sets of words, and plain types."""
 
-from dataclasses import replace
+from collections.abc import Mapping
 
-from grpo_recipes.contract.finding import Finding, Patch, dotted
+from grpo_recipes.contract.findings.finding import Finding, Patch, dotted
 from grpo_recipes.facts.classified import classified_fields, matters
 from grpo_recipes.facts.expression import Expression, Passed
 from grpo_recipes.facts.facts import Facts
@@ -11,8 +11,8 @@ from grpo_recipes.facts.source.field import Field
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.not_expressed import expressions
 from grpo_recipes.resolve.pin import field_values
-from grpo_recipes.resolve.shown_values import entry, shown
 from grpo_recipes.settings import Setting, Settings
+from grpo_recipes.shown_values import entry, shown
 from grpo_recipes.yaml.compose import Source
 
 NOT_ALLOWED = "FCT005"
@@ -30,7 +30,7 @@ def value_findings(settings: Settings, facts: Facts, source: Source, *, left_ove
     """
     findings = []
     fields = {owner: facts.fields(owner) or {} for owner in OWNERS}
-    expressed = expressions(settings, facts)
+    expressed: Mapping[str, Expression] | None = None
     for key, setting in settings.items():
         owner, _, name = key.partition(".")
         field = fields[owner].get(name) if owner in OWNERS else None
@@ -38,10 +38,12 @@ def value_findings(settings: Settings, facts: Facts, source: Source, *, left_ove
             continue
         if left_over and not setting.given:
             continue  # a rule had no say, since what it asked for was refused
-        if owner == "GRPOConfig" and not _is_passed_as_written(expressed.get(name)):
-            continue
         finding = _not_allowed(field, owner, setting, facts, source) or _wrong_type(field, setting, source)
-        if finding is not None:
+        if finding is None:
+            continue
+        if expressed is None:
+            expressed = expressions(settings, facts)
+        if owner != "GRPOConfig" or _is_passed_as_written(expressed.get(name)):
             findings.append(_without_auto(finding, setting) if left_over and finding.fix is None else finding)
     return findings
 
@@ -49,7 +51,7 @@ def value_findings(settings: Settings, facts: Facts, source: Source, *, left_ove
 def _without_auto(finding: Finding, setting: Setting) -> Finding:
     """The finding for an auto that nothing decides, with the way out: the field's own default."""
     path = setting.path or ()
-    return replace(finding, fix=f"remove {dotted(path[-1:])}", patch=(Patch(path, remove=True),))
+    return finding._replace(fix=f"remove {dotted(path[-1:])}", patch=(Patch(path, remove=True),))
 
 
 def _is_passed_as_written(said: Expression | None) -> bool:
@@ -226,7 +228,7 @@ def without_effect(settings: Settings, source: Source) -> list[Finding]:
         setting = settings.get(f"GRPOConfig.{name}")
         if setting is None or not setting.given or setting.refused or setting.value in (None, {}, []):
             continue
-        missed = [one for one in field.when if not matters(replace(field, when=(one,)), values)]
+        missed = [one for one in field.when if not matters(field._replace(when=(one,)), values)]
         if not missed or missed[0][0] == name:
             continue
         other, operator, operand = missed[0]

@@ -8,14 +8,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from grpo_recipes.facts.released.broken_pairs import BrokenPair, broken_pairs, holds
+from grpo_recipes.facts.broken_pairs import BrokenPair, broken_pairs, holds
 from grpo_recipes.facts.released.releases import newest_release
 from grpo_recipes.facts.released.requirements import nearest_outside
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.resolve.engine import applies
+from grpo_recipes.rules.catalog import Rule, rules
 from grpo_recipes.rules.known_defects_are_not_met import ID as MET
-from grpo_recipes.rules.registry import Rule, rules
 from grpo_recipes.stack.stack import Stack
 
 SHIMS = "shims."

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from grpo_recipes.contract.finding import Finding, Patch, dotted
+from grpo_recipes.contract.findings.finding import Finding, Patch, dotted
 from grpo_recipes.facts.classified import ClassifiedField, classified_fields, matters
 from grpo_recipes.facts.expression import (
     PACKAGES,
     Expression,
-    Refused,
+    NotExpressed,
+    Passed,
     Target,
     expression,
     releases_that_express,
@@ -15,8 +16,8 @@ from grpo_recipes.facts.expression import (
 )
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.pin import field_values
-from grpo_recipes.resolve.shown_values import flow, shown
 from grpo_recipes.settings import Setting, Settings
+from grpo_recipes.shown_values import flow, shown
 from grpo_recipes.yaml.compose import Source
 
 NOT_EXPRESSED = "FCT004"
@@ -41,19 +42,47 @@ def expressions(settings: Settings, facts: Facts) -> dict[str, Expression]:
     return found
 
 
-def not_expressed(settings: Settings, facts: Facts, source: Source) -> list[Finding]:
-    """Findings for experiment values, written or of the format, and for others that were written."""
+def passed_keys(settings: Settings, expressed: Mapping[str, Expression]) -> dict[str, Passed]:
+    """What is passed for the GRPOConfig values, by the target's key; a null only where the release needs to be told.
+
+    expressed: expressions() of the settings, {} where the target's fields are not known and all is passed as it is.
+    """
+    said = expressed
+    if not said:
+        values = field_values(settings)
+        written = {
+            name: setting.value
+            for name, field in classified_fields().items()
+            if (setting := settings.get(f"GRPOConfig.{name}")) is not None
+            and setting.value != "auto"
+            and (setting.given or matters(field, values))
+        }
+        said = {name: Passed(f"GRPOConfig.{name}", value) for name, value in written.items()}
+    return {
+        one.key: one
+        for name, one in said.items()
+        if isinstance(one, Passed) and (one.value is not None or one.because or settings[f"GRPOConfig.{name}"].given)
+    }
+
+
+def not_expressed(
+    expressed: Mapping[str, Expression], settings: Settings, facts: Facts, source: Source
+) -> list[Finding]:
+    """Findings for experiment values, written or of the format, and for others that were written.
+
+    expressed: expressions() of the settings.
+    """
     findings = []
-    for name, said in expressions(settings, facts).items():
+    for name, said in expressed.items():
         field, setting = classified_fields()[name], settings[f"GRPOConfig.{name}"]
         speaks = setting.given or field.kind == "experiment"
-        if isinstance(said, Refused) and speaks and not setting.refused:
+        if isinstance(said, NotExpressed) and speaks and not setting.refused:
             findings.append(_finding(field, setting, said, settings, facts, source))
     return findings
 
 
 def _finding(
-    field: ClassifiedField, setting: Setting, said: Refused, settings: Settings, facts: Facts, source: Source
+    field: ClassifiedField, setting: Setting, said: NotExpressed, settings: Settings, facts: Facts, source: Source
 ) -> Finding:
     path = setting.path or ()
     because = [said.because]

@@ -2,12 +2,11 @@
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from grpo_recipes.contract.finding import Finding, Mark, Path, dotted, moved_to
+from grpo_recipes.contract.findings.finding import Finding, Mark, Path, dotted, moved_to
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.schema_findings import MISSING_KEY, newer_format, schema_findings
 from grpo_recipes.schemas.recipe import Recipe
@@ -30,8 +29,7 @@ STAND_INS: dict[Path, object] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(NamedTuple):
     """recipe is None when it cannot be looked at any further. refused: paths that a finding was made for."""
 
     recipe: Recipe | None
@@ -53,7 +51,7 @@ def check_recipe(source: Source, facts: Facts) -> Checked:
             places = moved_to(findings)
             return Checked(recipe, frozenset(refused | places), _without_moved(findings, places))
         except ValidationError as error:
-            current = replace(source, values=values)
+            current = source._replace(values=values)
             details: list[Any] = error.errors(include_url=False)
             found = schema_findings(details, facts, current)
         known = {path[:depth] for path in refused for depth in range(len(path) + 1)}
@@ -116,7 +114,7 @@ def _of_section(path: Path, section: BaseModel, source: Source, refused: frozens
 def _plain(value: object) -> object:
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    return value.model_dump() if isinstance(value, BaseModel) else value
+    return {key: _plain(item) for key, item in value} if isinstance(value, BaseModel) else value
 
 
 def _setting(path: Path, value: object, source: Source, refused: frozenset[Path]) -> Setting:

@@ -1,12 +1,15 @@
 """Phase 2, rename: recipe keys become the names of the objects that take them; nothing is dropped."""
 
-from grpo_recipes.contract.finding import Finding
+from functools import cache
+
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.resolve.generation_kwargs import generation_kwargs_finding
 from grpo_recipes.resolve.recipe_phase import written_at
+from grpo_recipes.resolve.unknown_keys.generation_kwargs import generation_kwargs_finding
 from grpo_recipes.resolve.unknown_keys.placement import OPEN_SECTIONS, owned_key, unknown_key
-from grpo_recipes.schemas.keys import sections
+from grpo_recipes.rules.catalog import rules
+from grpo_recipes.schemas.keys import recipe_keys, sections
 from grpo_recipes.settings import Setting, Settings
 from grpo_recipes.yaml.compose import Source
 
@@ -17,6 +20,15 @@ TARGETS = {
     "model.attn_implementation": "model_init_kwargs.attn_implementation",
     "model.trust_remote_code": "GRPOConfig.trust_remote_code",
 }
+
+
+@cache
+def setting_names() -> frozenset[str]:
+    """Every name that a setting can have; of an open section its owner, with a dot."""
+    decided = (key for rule in rules() for key in rule.owns)
+    fields = (f"GRPOConfig.{name}" for name in classified_fields())
+    open_owners = (f"{owner}." for owner in OPEN_SECTIONS.values() if owner != "GRPOConfig")
+    return frozenset([*recipe_keys(), *TARGETS.values(), *fields, *decided, *open_owners])
 
 
 def target_key(key: str) -> str | None:

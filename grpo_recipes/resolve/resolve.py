@@ -1,20 +1,22 @@
 """The six phases in order: recipe, rename, decide, pin, check, render. All findings come from one pass."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
-from grpo_recipes.contract.engines import ENGINES
-from grpo_recipes.contract.finding import Finding, by_place, dotted, has_errors, moved_to
+from grpo_recipes.contract.findings.finding import Finding, by_place, dotted, has_errors, moved_to
+from grpo_recipes.contract.host.engines import ENGINES
+from grpo_recipes.facts.expression import Expression
 from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.resolve.engine import check, decide
 from grpo_recipes.resolve.field_values import ambiguous_words, value_findings, without_effect
-from grpo_recipes.resolve.not_expressed import not_expressed
+from grpo_recipes.resolve.not_expressed import expressions, not_expressed, passed_keys
+from grpo_recipes.resolve.other_programs import other_programs
 from grpo_recipes.resolve.pin import pin
 from grpo_recipes.resolve.recipe_phase import check_recipe, recipe_settings
-from grpo_recipes.resolve.rename import rename
+from grpo_recipes.resolve.rename import rename, setting_names
 from grpo_recipes.resolve.stack_findings import stack_findings
-from grpo_recipes.resolve.unknown_keys.other_programs import other_programs
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.used_packages import OPTIONAL, unused
 from grpo_recipes.settings import Settings
@@ -25,16 +27,17 @@ if TYPE_CHECKING:
     from grpo_recipes.contract.plan import Plan
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
+class Resolution(NamedTuple):
     """What is known of a recipe on a stack. context is None when the recipe could not be read far enough.
 
+    expressed: how the target says the GRPOConfig values, by the field's name; {} where its fields are not known.
     accepted: the rules whose errors the user took for warnings, as the findings have them.
     """
 
     file: str
     context: Context | None
     findings: tuple[Finding, ...]
+    expressed: Mapping[str, Expression] = MappingProxyType({})
     accepted: tuple[str, ...] = ()
 
     @property
@@ -65,9 +68,10 @@ def resolve_source(source: Source, stack: Stack, findings: Sequence[Finding] = (
     if checked.recipe is None:
         return Resolution(file, None, tuple(by_place([*stack_findings(stack, facts, OPTIONAL), *findings])))
     settings = recipe_settings(checked.recipe, source, checked.refused)
-    context, more = _phases(Context(settings, stack, facts, source, checked.refused))
+    start = Context(settings, stack, facts, source, checked.refused, names=setting_names())
+    context, expressed, more = _phases(start)
     of_the_stack = stack_findings(stack, facts, unused(context))
-    return Resolution(file, context, tuple(by_place([*of_the_stack, *findings, *more])))
+    return Resolution(file, context, tuple(by_place([*of_the_stack, *findings, *more])), expressed)
 
 
 def _of_the_nodes(stack: Stack, source: Source) -> Stack:
@@ -76,42 +80,33 @@ def _of_the_nodes(stack: Stack, source: Source) -> Stack:
     kind = ENGINES.get(str(launch.get("engine"))) if isinstance(launch, dict) else None
     if stack.declared or kind is None or not kind.trains_elsewhere:
         return stack
-    return replace(stack, gpus=None, avx512_bf16=None, origin="the cluster")
+    return stack._replace(gpus=None, avx512_bf16=None, origin="the cluster")
 
 
-def _phases(start: Context) -> tuple[Context, list[Finding]]:
+def _phases(start: Context) -> tuple[Context, Mapping[str, Expression], list[Finding]]:
     """Rename to check. A value that a phase refused is not judged again by a later one."""
     facts, source = start.facts, start.source
     settings, findings = rename(start.settings, facts, source)
     findings += value_findings(settings, facts, source)
     findings += ambiguous_words(source)
     settings = _refusing(settings, findings)
-    settings = pin(decide(replace(start, settings=settings)))
+    settings = pin(decide(start._replace(settings=settings)))
     left_over = value_findings(settings, facts, source, left_over=True)
     settings, findings = _refusing(settings, left_over), [*findings, *left_over]
-    context = replace(start, settings=settings)
-    findings += not_expressed(settings, facts, source)
+    context, expressed = start._replace(settings=settings), expressions(settings, facts)
+    findings += not_expressed(expressed, settings, facts, source)
     judged = check(context)
     refused = {finding.key for finding in judged if finding.severity == "error"}
     idle = [finding for finding in without_effect(settings, source) if finding.key not in refused]
-    return context, [*findings, *idle, *judged]
+    return context, expressed, [*findings, *idle, *judged]
 
 
 def _refusing(settings: Settings, findings: Sequence[Finding]) -> Settings:
     keys = {finding.key for finding in findings if finding.severity == "error"}
     keys |= {dotted(place) for place in moved_to(findings)}
-    return Settings(
-        type(s)(
-            s.key,
-            s.value,
-            s.origin,
-            s.why,
-            s.path,
-            s.given,
-            s.refused or ".".join(map(str, s.path or ())) in keys,
-        )
-        for s in settings.values()
-    )
+    if not keys:
+        return settings
+    return settings.having(s._replace(refused=True) for s in settings.values() if dotted(s.path or ()) in keys)
 
 
 def plan_of(resolution: Resolution) -> "Plan":
@@ -121,4 +116,6 @@ def plan_of(resolution: Resolution) -> "Plan":
     from grpo_recipes.resolve.planning.build_plan import build_plan  # validate does not pay for the plan's classes
 
     notes = tuple(f"{finding.severity}: {finding.message} [{finding.rule}]" for finding in resolution.findings)
-    return replace(build_plan(resolution.context, notes), accepted=resolution.accepted)
+    expressed = resolution.expressed
+    keys = passed_keys(resolution.context.settings, expressed)
+    return replace(build_plan(resolution.context, expressed, keys, notes), accepted=resolution.accepted)

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from grpo_recipes import __version__
-from grpo_recipes.contract.finding import Finding, Patch, Path, dotted
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.number_words import as_expected, plain_number, share_of, written_number
-from grpo_recipes.resolve.shown_values import entry, flow, shown
 from grpo_recipes.resolve.unknown_keys.placement import unknown_key
+from grpo_recipes.shown_values import entry, flow, shown
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.merge import EXTEND
 

@@ -1,10 +1,9 @@
 """Where packages of a stack declare that they do not go with others of it, and the releases that do (STK012)."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
-from grpo_recipes.contract.finding import Finding
-from grpo_recipes.facts.released.broken_pairs import broken_pairs, either
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.facts.broken_pairs import broken_pairs, either
 from grpo_recipes.facts.released.requirements import Conflict, declared_conflicts, nearest_first
 from grpo_recipes.stack.stack import Stack
 
@@ -89,4 +88,4 @@ def _packages(conflicts: Iterable[Conflict]) -> list[str]:
 def _nearest_first(stack: Stack, package: str) -> Iterator[tuple[str, Stack]]:
     """Other releases of a package by their distance from the stack's, each with its stack."""
     for version in nearest_first(package, stack.version(package)):
-        yield version, replace(stack, packages={**stack.packages, package: version})
+        yield version, stack._replace(packages={**stack.packages, package: version})

@@ -1,11 +1,10 @@
 """What is to be said about the stack itself: releases that the facts do not know, combinations that cannot work."""
 
 from collections.abc import Collection
-from dataclasses import replace
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.facts.broken_pairs import BrokenPair, broken_pairs
 from grpo_recipes.facts.facts import Facts, ReleaseStatus
-from grpo_recipes.facts.released.broken_pairs import BrokenPair, broken_pairs
 from grpo_recipes.facts.released.releases import newest_release, releases_date
 from grpo_recipes.facts.released.shipped import releases_with_facts
 from grpo_recipes.resolve.stack_conflicts import conflict_findings
@@ -33,9 +32,9 @@ def stack_findings(stack: Stack, facts: Facts, unused: Collection[str] = ()) -> 
         for package in stack.packages
         if stack.declared and _status(package, stack, facts) == "newer"
     ]
-    existing = replace(stack, packages={name: None if name in never else v for name, v in stack.packages.items()})
+    existing = stack._replace(packages={name: None if name in never else v for name, v in stack.packages.items()})
     used = {name: version for name, version in existing.packages.items() if name not in unused}
-    findings += conflict_findings(replace(existing, packages=used))
+    findings += conflict_findings(existing._replace(packages=used))
     findings += [_broken(pair, existing) for pair in broken_pairs() if not pair.when and pair.holds(existing)]
     return findings
 

@@ -2,12 +2,12 @@
 
 import ast
 import functools
-from dataclasses import dataclass
+import os
 from pathlib import Path
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """What a reward function takes.
 
     columns: the columns of the rows it reads. options: what the recipe may set, with defaults. required:
@@ -20,19 +20,29 @@ class Signature:
     doc: str
 
 
-@functools.cache
 def shipped_rewards() -> dict[str, Signature]:
     """The shipped rewards by name, in alphabetical order."""
-    found = {path.stem: _signature(path) for path in sorted(Path(__file__).parent.glob("*.py"))}
+    found = {name: shipped_reward(name) for name in sorted(_modules())}
     return {name: signature for name, signature in found.items() if signature is not None}
 
 
-def _signature(path: Path) -> Signature | None:
+@functools.cache
+def shipped_reward(name: str) -> Signature | None:
     """The signature of the function named as its file, None if there is none or it is not a reward."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef) and node.name == path.stem and _takes_completions(node):
+    if name not in _modules():  # never the path of a name that somebody wrote
+        return None
+    source = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name and _takes_completions(node):
             return _read(node)
     return None
+
+
+@functools.cache
+def _modules() -> frozenset[str]:
+    """The names of the modules beside this one."""
+    names = os.listdir(Path(__file__).parent)
+    return frozenset(name.removesuffix(".py") for name in names if name.endswith(".py"))
 
 
 def _takes_completions(function: ast.FunctionDef) -> bool:

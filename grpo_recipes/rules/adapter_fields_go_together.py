@@ -8,9 +8,8 @@ pass in silence: in inference mode nothing is trained, and the settings of a sta
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from grpo_recipes.contract.finding import Finding, Patch, Severity
+from grpo_recipes.contract.findings.finding import Finding, Patch, Severity
 from grpo_recipes.rules._shared.adapter_modules import TARGETS, adapted_model
 from grpo_recipes.rules._shared.context import Context
 
@@ -68,7 +67,7 @@ def _layers(context: Context) -> Iterator[Finding]:
         fix = endings if endings and chosen == "layers_to_transform" else None
         found = _finding(context, chosen, told, IN_LORA_CONFIG, fix, at="target_modules" if fix else chosen)
         further = (Patch(("lora", "layers_pattern"), remove=True),) if both and fix is None else ()
-        yield replace(found, patch=found.patch + further)
+        yield found._replace(patch=found.patch + further)
     elif chosen == "layers_pattern" and _value(context, chosen):
         yield _finding(context, chosen, "layers_pattern is for layers_to_transform, which is not set", IN_LORA_CONFIG)
 

@@ -7,7 +7,7 @@ adaptation") after the model was loaded.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.patterns import ask
 from grpo_recipes.facts.module_names import named
 from grpo_recipes.rules._shared.adapter_modules import TARGETS, adapted_model, selected, words

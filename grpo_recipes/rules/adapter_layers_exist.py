@@ -8,7 +8,7 @@ model was loaded.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch, Path
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.facts.module_names import layer_count
 from grpo_recipes.rules._shared.adapter_modules import adapted_model, words
 from grpo_recipes.rules._shared.context import Context

@@ -13,7 +13,7 @@ and entries that are a name in no model (`q_proj,` with a comma).
 import re
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.contract.finding import Finding, Patch, Path
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.contract.patterns import ask
 from grpo_recipes.facts.module_names import ModuleNames, known_endings, typical_names
 from grpo_recipes.nearest import nearest_words

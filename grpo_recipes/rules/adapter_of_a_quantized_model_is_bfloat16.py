@@ -8,13 +8,13 @@ older releases too.
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+from grpo_recipes.rules._shared.loaded_model import quantized
 from grpo_recipes.settings import Setting
 
 ID = "SHM012"
 APPLIES_TO = {"trl": "<0.26"}
 OWNS = ("shims.adapter_dtype",)
-ORDER = 40
+READS = ("distributed.strategy",)
 
 
 def decide(context: Context) -> Iterator[Setting]:

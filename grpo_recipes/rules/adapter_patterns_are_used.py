@@ -8,7 +8,7 @@ loaded.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.patterns import Asked, ask
 from grpo_recipes.facts.module_names import typical_names
 from grpo_recipes.nearest import nearest_words

@@ -10,10 +10,10 @@ starts as a damaged model; PEFT has it for tests.
 import re
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+from grpo_recipes.rules._shared.loaded_model import quantized
 
 ID = "LRA007"
 START, RANK = "LoraConfig.init_lora_weights", "LoraConfig.r"

@@ -15,7 +15,7 @@ from grpo_recipes.settings import Setting
 ID = "PRE003"
 APPLIES_TO = {"deepspeed": ">=0.17.2"}
 OWNS = ("deepspeed.torch_autocast",)
-ORDER = 20
+READS = ("distributed.strategy",)
 
 
 def decide(context: Context) -> Iterator[Setting]:

@@ -13,7 +13,7 @@ gradient, and it was 5 % off that of 0.17 for the same cut.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.cut import (
     MICRO_BATCH,

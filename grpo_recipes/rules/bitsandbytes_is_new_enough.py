@@ -6,9 +6,9 @@ metadata does not declare it, so pip installs an older one without a word.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+from grpo_recipes.rules._shared.loaded_model import quantized
 
 ID = "QNT007"
 APPLIES_TO = {"transformers": ">=5.23", "bitsandbytes": "<0.46.1"}

@@ -7,13 +7,13 @@ does without: 0.50.2 trains there. The shim `bnb_without_ipex` answers for it.
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+from grpo_recipes.rules._shared.loaded_model import quantized
 from grpo_recipes.settings import Setting
 
 ID = "SHM017"
 APPLIES_TO = {"transformers": "<4.53", "bitsandbytes": ">=0.50"}
 OWNS = ("shims.bnb_without_ipex",)
-ORDER = 40
+READS = ("world.device",)
 
 
 def decide(context: Context) -> Iterator[Setting]:

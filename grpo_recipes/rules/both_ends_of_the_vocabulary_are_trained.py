@@ -8,7 +8,7 @@ it was, so that the model never learns when to say a new token, and `[lm_head]` 
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.adapter_modules import SAVED, both_ends, vocabulary, words
 from grpo_recipes.rules._shared.context import Context
 

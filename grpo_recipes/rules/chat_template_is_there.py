@@ -8,7 +8,7 @@ model, and a recipe that calls a private file a template would have it handed on
 import os
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.path_slips import path_slip
 

@@ -8,10 +8,9 @@ word: `enable_thinking` of a template that does not know it, or a typing error. 
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from grpo_recipes.contract.files.regular_file import read_text
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import is_conversational
@@ -54,7 +53,7 @@ def _unread(context: Context, name: str, known: frozenset[str]) -> Finding:
         return found
     path = ("generation", "chat_template_kwargs")
     patch = (Patch((*path, name), remove=True), Patch((*path, near[0]), _given(context)[name]))
-    return replace(found, fix=f"write it as {near[0]}", patch=patch)
+    return found._replace(fix=f"write it as {near[0]}", patch=patch)
 
 
 def _given(context: Context) -> Mapping[str, object]:

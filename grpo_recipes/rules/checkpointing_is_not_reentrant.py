@@ -8,7 +8,7 @@ numbers. PEFT with DeepSpeed's ZeRO-3 needs true; TRL 1.9 and later force it.
 
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.settings import Setting
 
@@ -16,7 +16,7 @@ ID = "LRA001"
 CHECKPOINTING = "GRPOConfig.gradient_checkpointing"
 KWARGS = "GRPOConfig.gradient_checkpointing_kwargs"
 OWNS = (KWARGS,)
-ORDER = 20
+READS = ("distributed.strategy",)
 
 
 def _reentrant(context: Context) -> bool:

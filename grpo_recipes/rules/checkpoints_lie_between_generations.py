@@ -11,16 +11,17 @@ run keeps each checkpoint back until the generation is used up: resuming is as e
 from collections.abc import Iterator
 from math import gcd
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context, NotJudged, decided
 from grpo_recipes.settings import Setting
 
 ID = "TRN008"
 SAVE_STEPS = "GRPOConfig.save_steps"
 ACCUMULATION, FEEDS = "GRPOConfig.gradient_accumulation_steps", "GRPOConfig.steps_per_generation"
+MICRO_BATCH = "GRPOConfig.per_device_train_batch_size"
 ITERATIONS, BATCH = "GRPOConfig.num_iterations", "GRPOConfig.generation_batch_size"
 OWNS = (SAVE_STEPS,)
-ORDER = 15
+READS = (ACCUMULATION, FEEDS, MICRO_BATCH, "world.num_processes")
 
 
 def decide(context: Context) -> Iterator[Setting]:
@@ -76,7 +77,7 @@ def _feeds(context: Context) -> int:
     feeds, batch = context.value(FEEDS), context.value(BATCH)
     if isinstance(feeds, int):
         return feeds
-    size = context.whole("GRPOConfig.per_device_train_batch_size") * context.whole("world.num_processes")
+    size = context.whole(MICRO_BATCH) * context.whole("world.num_processes")
     if isinstance(batch, int) and size > 0:
         return batch // size
     return context.whole(ACCUMULATION)

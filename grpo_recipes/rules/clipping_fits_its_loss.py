@@ -10,7 +10,7 @@ ratio ever comes: worse completions are not clipped at all. It is often the uppe
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 
 ID = "LOS007"

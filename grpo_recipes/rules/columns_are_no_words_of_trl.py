@@ -8,7 +8,7 @@ under completion_ids, trainer_state, log_extra and log_metric a reward gets what
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.prompt_shape import PICTURES
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import model_config

@@ -5,7 +5,7 @@ log_completions_hub_repo pushes the tables that log_completions writes; without 
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 
 ID = "GRP005"

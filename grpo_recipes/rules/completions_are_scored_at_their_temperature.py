@@ -14,7 +14,6 @@ from grpo_recipes.settings import Setting
 ID = "SHM022"
 APPLIES_TO = {"trl": "<0.16.0"}
 OWNS = ("shims.scored_temperature",)
-ORDER = 40
 
 
 def decide(context: Context) -> Iterator[Setting]:

@@ -9,7 +9,7 @@ their tokens alone.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, model_config
 from grpo_recipes.rules._shared.own_server import USE_VLLM, VLLM_MODE, starts_server

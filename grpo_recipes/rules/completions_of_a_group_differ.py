@@ -7,7 +7,7 @@ gradient 0, frac_reward_zero_std 1. top_k 1 and min_p 1 leave one token; a tempe
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 
 ID = "GRP001"

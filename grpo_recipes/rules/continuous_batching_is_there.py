@@ -5,7 +5,7 @@ GRPOTrainer takes the batching of transformers 5.8 and raises ImportError on old
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 
 ID = "GRP006"

@@ -7,7 +7,7 @@ template of the recipe's own. Looked up in the model's folder, or where the loca
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import is_conversational
 from grpo_recipes.user_files.local_files import local_path

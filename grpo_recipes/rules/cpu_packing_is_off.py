@@ -13,7 +13,7 @@ from grpo_recipes.settings import Setting
 
 ID = "SHM001"
 OWNS = ("shims.bnb_cpu_packing",)
-ORDER = 40
+READS = ("world.device",)
 
 
 def decide(context: Context) -> Iterator[Setting]:

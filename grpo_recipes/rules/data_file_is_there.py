@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 
 from grpo_recipes.contract.files.regular_file import open_regular
-from grpo_recipes.contract.finding import Finding, Mark, Patch
+from grpo_recipes.contract.findings.finding import Finding, Mark, Patch
 from grpo_recipes.contract.prompt_shape import template_of
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import first_row_of

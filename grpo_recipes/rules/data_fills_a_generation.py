@@ -7,7 +7,7 @@ is the one that it loaded; with num_train_epochs transformers raises ValueError 
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import data_file, own_columns
 from grpo_recipes.user_files.local_rows import rows_up_to

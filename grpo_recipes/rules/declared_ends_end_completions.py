@@ -15,7 +15,7 @@ from grpo_recipes.settings import Setting
 ID = "SHM008"
 APPLIES_TO = {"trl": "<1.14.2"}
 OWNS = ("shims.declared_ends",)
-ORDER = 40
+READS = ("shims.completion_ends",)
 
 
 def decide(context: Context) -> Iterator[Setting]:

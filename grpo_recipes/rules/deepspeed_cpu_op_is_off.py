@@ -12,7 +12,7 @@ from grpo_recipes.settings import Setting
 
 ID = "SHM002"
 OWNS = ("shims.deepspeed_shm",)
-ORDER = 40
+READS = ("distributed.strategy", "world.device")
 
 
 def decide(context: Context) -> Iterator[Setting]:

@@ -13,7 +13,7 @@ from grpo_recipes.settings import Setting
 ID = "SHM016"
 APPLIES_TO = {"transformers": "<5.3"}
 OWNS = ("shims.empty_parameter_groups",)
-ORDER = 40
+READS = ("distributed.strategy",)
 
 
 def decide(context: Context) -> Iterator[Setting]:

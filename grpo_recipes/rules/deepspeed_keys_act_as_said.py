@@ -8,7 +8,7 @@ adapter is gathered anyway. Half-precision masters lose the steps that a float32
 
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.contract.finding import Finding, Patch, Path, Severity
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path, Severity
 from grpo_recipes.facts.deepspeed_keys import deepspeed_keys
 from grpo_recipes.rules._shared.context import Context
 

@@ -6,7 +6,7 @@ is quantized under an empty `quantization:`. For an adapter with the format's ow
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 
 ID = "LRA012"

@@ -8,7 +8,7 @@ consent to it, as it does for a reward file.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.trust.environment import needs_consent, refused, why_asked
 

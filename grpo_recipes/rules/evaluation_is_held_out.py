@@ -5,7 +5,7 @@ The same path and the same split would measure memory. A file has only the split
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.local_files import data_format, local_path
 

@@ -8,7 +8,7 @@ have, all of them after the model was loaded.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.adapter_modules import TARGETS, adapted_model, is_all_linear, words
 from grpo_recipes.rules._shared.context import Context
 

@@ -14,7 +14,7 @@ from grpo_recipes.settings import Setting
 ID = "SHM019"
 APPLIES_TO = {"deepspeed": "<0.19.8"}
 OWNS = ("shims.zero3_gathers",)
-ORDER = 40
+READS = ("distributed.strategy", "world.device")
 
 
 def decide(context: Context) -> Iterator[Setting]:

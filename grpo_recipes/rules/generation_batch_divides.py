@@ -13,7 +13,7 @@ TRL 0.17 has no fields for the generation batch, which is that of the optimizer 
 from collections.abc import Iterator
 from math import gcd
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 
 ID = "BAT002"

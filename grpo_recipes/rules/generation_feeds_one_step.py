@@ -6,7 +6,7 @@ time; num_iterations, from 0.16 on, trains the same ones again.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 
 ID = "BAT005"

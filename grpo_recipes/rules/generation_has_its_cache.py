@@ -14,7 +14,6 @@ from grpo_recipes.settings import Setting
 ID = "SHM015"
 APPLIES_TO = {"trl": "<0.22"}
 OWNS = ("shims.generation_cache",)
-ORDER = 40
 
 
 def decide(context: Context) -> Iterator[Setting]:

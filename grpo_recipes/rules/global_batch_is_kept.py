@@ -13,7 +13,7 @@ checked (see BAT002).
 from collections.abc import Iterator
 from math import gcd
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.cut import (
     MICRO_BATCH,
@@ -30,7 +30,7 @@ ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
 STEPS_PER_GENERATION = "GRPOConfig.steps_per_generation"
 TRL_FIELDS = (ACCUMULATION, STEPS_PER_GENERATION, "GRPOConfig.generation_batch_size")
 OWNS = (MICRO_BATCH, ACCUMULATION, STEPS_PER_GENERATION)
-ORDER = 10
+READS = ("world.num_processes", "batch.one_prompt", "batch.whole_groups", "batch.in_one_piece")
 COMPLETION_TOKENS = 16384
 """A micro-batch holds at most so many completion tokens; more gains no speed and costs activations."""
 USUAL_PROMPTS = 16

@@ -7,7 +7,7 @@ GPUs say nothing, so `launch.gpus_per_node` is written.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import ENGINE, is_slurm
 

@@ -9,7 +9,7 @@ alone, else GRPOTrainer raises ValueError, after the model was loaded.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.rules._shared.context import Context
 

@@ -8,7 +8,7 @@ minute early. With no less than the whole limit each start of the job would save
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.machines import is_slurm
 from grpo_recipes.settings import Setting

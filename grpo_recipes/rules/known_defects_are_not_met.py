@@ -8,8 +8,8 @@ them. A combination that works for no recipe is STK013.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
-from grpo_recipes.facts.released.broken_pairs import BrokenPair, broken_pairs
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.facts.broken_pairs import BrokenPair, broken_pairs
 from grpo_recipes.rules._shared.context import Context
 
 ID = "STK015"

@@ -8,7 +8,7 @@ a run writes into its run folder. The one path of the machine that DeepSpeed nee
 import os
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch, Path
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.rules._shared.context import Context
 
 ID = "TRU003"

@@ -6,7 +6,7 @@ the model's forward, and GRPOTrainer raises ValueError for it, after the model w
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 
 ID = "GRP007"

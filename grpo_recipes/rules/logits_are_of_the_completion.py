@@ -14,7 +14,7 @@ library's code and not in the checkpoint; and comparing versions as strings, by 
 
 from collections.abc import Iterator
 
-from grpo_recipes.facts.logits import passed_logits_keyword
+from grpo_recipes.facts.released.logits import passed_logits_keyword
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.loaded_model import has_own_code, model_config
 from grpo_recipes.settings import Setting
@@ -22,7 +22,6 @@ from grpo_recipes.settings import Setting
 ID = "SHM007"
 APPLIES_TO = {"trl": ">=0.14.0,<1.15.0"}
 OWNS = ("shims.logits_to_keep",)
-ORDER = 40
 
 
 def decide(context: Context) -> Iterator[Setting]:

@@ -7,7 +7,7 @@ factor: measured exactly half with two steps per generation. TRL 1.9.1 rescales 
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 
 ID = "LOS002"

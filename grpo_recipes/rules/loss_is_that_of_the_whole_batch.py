@@ -12,7 +12,7 @@ helps, in one process also where the target knows no dapo, which bnpo is then.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.cut import LOSS, MICRO_BATCH, QUANTILE, WHOLE, depends_on_the_cut, has_cut
@@ -20,7 +20,7 @@ from grpo_recipes.settings import Setting
 
 ID = "LOS001"
 OWNS = ("batch.in_one_piece",)
-ORDER = 6
+READS = ("world.num_processes",)
 ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
 # Releases whose threshold of entropies is that of all processes.
 GATHERED = ">=0.23"

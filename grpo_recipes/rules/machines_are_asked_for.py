@@ -7,7 +7,7 @@ that goes with its number, so that two jobs do not meet.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import is_slurm, machines
 

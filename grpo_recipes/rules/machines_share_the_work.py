@@ -6,7 +6,7 @@ accelerate starts `launch.num_processes` divided by the machines on each of them
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 
 ID = "WLD004"

@@ -8,7 +8,7 @@ a group may be split over the micro-batches of a step.
 from collections.abc import Iterator
 from math import gcd
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.cut import MICRO_BATCH, has_cut, micro_batch_key, micro_batch_patches
 from grpo_recipes.settings import Setting
@@ -16,7 +16,6 @@ from grpo_recipes.settings import Setting
 ID = "BAT003"
 APPLIES_TO = {"trl": ">=0.15,<0.17"}
 OWNS = ("batch.whole_groups",)
-ORDER = 5
 
 
 def decide(context: Context) -> Iterator[Setting]:

@@ -8,7 +8,7 @@ adapter alone, and some methods cannot be trained at all.
 
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, model_config
 

@@ -8,7 +8,7 @@ most families torchvision, also where there is nothing to see.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, model_config, sees, text_model
 from grpo_recipes.rules._shared.training_rows import own_columns

@@ -7,7 +7,7 @@ config.json names, and trains it on text as any other; rows with pictures are DA
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, model_config, sees, text_model
 

@@ -8,7 +8,7 @@ of their rows. The embedding alone is not enough (LRA013): the model would never
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.adapter_modules import SAVED, TARGETS, both_ends, words
 from grpo_recipes.rules._shared.context import Context
 

@@ -13,7 +13,6 @@ from grpo_recipes.settings import Setting
 ID = "SHM018"
 APPLIES_TO = {"transformers": "<4.53"}
 OWNS = ("shims.weight_decay_names",)
-ORDER = 40
 DECAY = "GRPOConfig.weight_decay"
 
 

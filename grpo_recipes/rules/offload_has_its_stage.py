@@ -9,7 +9,7 @@ On the CPU there is nothing to offload from, and that optimizer is compiled when
 
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 
 ID = "DSP002"

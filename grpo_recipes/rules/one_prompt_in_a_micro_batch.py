@@ -9,7 +9,7 @@ split over processes there.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.cut import MICRO_BATCH, has_cut, micro_batch_key, micro_batch_patches
 from grpo_recipes.settings import Setting
@@ -17,7 +17,6 @@ from grpo_recipes.settings import Setting
 ID = "BAT004"
 APPLIES_TO = {"trl": "<0.15"}
 OWNS = ("batch.one_prompt",)
-ORDER = 5
 
 
 def decide(context: Context) -> Iterator[Setting]:

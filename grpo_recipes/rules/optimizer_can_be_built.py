@@ -10,32 +10,14 @@ that the optimizer does not know is left out without a word.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.used_packages import package_of
 
 ID = "TRN001"
 OPTIM, ARGS, TARGETS = "GRPOConfig.optim", "GRPOConfig.optim_args", "GRPOConfig.optim_target_modules"
 ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
 LOW_RANK = ("galore", "apollo")
-# Beginning of the word -> its package; the longest that fits holds.
-PACKAGES = {
-    "adalomo": "lomo-optim",
-    "adamw_8bit": "bitsandbytes",
-    "adamw_anyprecision": "torchdistx",
-    "adamw_bnb": "bitsandbytes",
-    "adamw_torch_4bit": "torchao",
-    "adamw_torch_8bit": "torchao",
-    "ademamix": "bitsandbytes",
-    "apollo": "apollo-torch",
-    "galore": "galore-torch",
-    "grokadamw": "grokadamw",
-    "lion": "bitsandbytes",
-    "lomo": "lomo-optim",
-    "paged": "bitsandbytes",
-    "rmsprop_bnb": "bitsandbytes",
-    "schedule_free": "schedulefree",
-    "stable_adamw": "torch-optimi",
-}
 OTHER_HARDWARE = {"adamw_torch_xla": "a TPU", "adamw_torch_npu_fused": "an Ascend NPU"}
 LOW_RANK_ARGS = ("rank", "update_proj_gap", "scale", "proj_type")
 # Beginning of the word -> the names that transformers 5.23.0 reads from optim_args for it.
@@ -54,12 +36,6 @@ READ = {
     "sgd": ("momentum", "dampening", "weight_decay", "nesterov"),
     "stable_adamw": ("max_lr", "kahan_sum", "decouple_lr"),
 }
-
-
-def package_of(optim: str) -> str | None:
-    """The package that an optimizer needs beside torch, None without one."""
-    fitting = [start for start in PACKAGES if optim.startswith(start)]
-    return PACKAGES[max(fitting, key=len)] if fitting else None
 
 
 def check(context: Context) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ AttributeError, after the model was loaded.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.module_names import module_names
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import has_own_code, model_config

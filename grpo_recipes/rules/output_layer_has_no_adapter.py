@@ -7,7 +7,7 @@ ValueError when the trainer is built, after the model was loaded. To train the o
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.patterns import ask
 from grpo_recipes.rules._shared.adapter_modules import TARGETS, is_all_linear, keeps_ties, vocabulary, words
 from grpo_recipes.rules._shared.context import Context

@@ -9,9 +9,9 @@ guessing to almost nothing, and the loss is that of other probabilities than wer
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+from grpo_recipes.rules._shared.loaded_model import quantized
 
 ID = "QNT006"
 SKIPPED = "BitsAndBytesConfig.llm_int8_skip_modules"

@@ -8,8 +8,8 @@ may run is asked before, as for all code.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
-from grpo_recipes.facts.model_classes import is_known_type
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.facts.released.model_classes import is_known_type
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, has_own_code, model_config
 
@@ -19,10 +19,7 @@ TRUST = "GRPOConfig.trust_remote_code"
 
 def check(context: Context) -> Iterator[Finding]:
     config = model_config(context)
-    given = (TRUST, "model_init_kwargs.trust_remote_code")
-    if config is None or not has_own_code(config) or any(context.value(key) is True for key in given):
-        return
-    if is_known_type(config):
+    if config is None or not has_own_code(config) or context.value(TRUST) is True or is_known_type(config):
         return
     yield context.finding(
         ID,

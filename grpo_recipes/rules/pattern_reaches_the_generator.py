@@ -9,7 +9,7 @@ the text: back references, looking ahead or behind, and borders of words.
 import re
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.patterns import ask
 from grpo_recipes.rules._shared.context import Context
 

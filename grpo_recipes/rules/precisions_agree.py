@@ -12,9 +12,9 @@ decides what 4-bit layers compute in, whatever bnb_4bit_compute_dtype says.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+from grpo_recipes.rules._shared.loaded_model import quantized
 
 ID = "PRE002"
 DTYPE, RATE = "model_init_kwargs.dtype", "GRPOConfig.learning_rate"

@@ -21,7 +21,7 @@ from grpo_recipes.settings import Setting
 ID = "WLD008"
 TIMEOUT = "GRPOConfig.ddp_timeout"
 OWNS = (TIMEOUT,)
-ORDER = 60
+READS = ("world.num_processes", "world.device", "distributed.strategy")
 BASE_S = 1800
 GATHERS_EACH_TOKEN = ("zero3", "fsdp2")
 

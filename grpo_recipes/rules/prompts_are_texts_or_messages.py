@@ -9,7 +9,7 @@ at such a row before the model is loaded. Messages with pictures are DAT005.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.prompt_shape import has_picture, template_of, wrong_prompt
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.local_files import local_path

@@ -14,7 +14,6 @@ from grpo_recipes.settings import Setting
 ID = "SHM014"
 APPLIES_TO = {"trl": "<0.26"}
 OWNS = ("shims.prompt_tokens",)
-ORDER = 40
 
 
 def decide(context: Context) -> Iterator[Setting]:

@@ -14,7 +14,6 @@ from grpo_recipes.settings import Setting
 ID = "SHM011"
 APPLIES_TO = {"trl": "<0.20"}
 OWNS = ("shims.prompt_order",)
-ORDER = 40
 
 
 def decide(context: Context) -> Iterator[Setting]:

@@ -15,7 +15,6 @@ from grpo_recipes.settings import Setting
 ID = "SHM009"
 APPLIES_TO = {"trl": ">=0.24.0"}
 OWNS = ("shims.max_prompt_length",)
-ORDER = 40
 
 
 def decide(context: Context) -> Iterator[Setting]:

@@ -6,7 +6,7 @@ checkpoints in every run folder: each run pushes over the model of the last one.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 
 ID = "TRN006"

@@ -6,15 +6,11 @@ but only when the Trainer is built, after the model was loaded.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import quantized
 
 ID = "QNT001"
-
-
-def quantized(context: Context) -> bool:
-    """Whether the model is loaded in 4 or 8 bits."""
-    return bool(context.value("BitsAndBytesConfig.load_in_4bit") or context.value("BitsAndBytesConfig.load_in_8bit"))
 
 
 def check(context: Context) -> Iterator[Finding]:

@@ -11,12 +11,12 @@ visible GPUs it splits the layers between them, and in a distributed run every p
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+from grpo_recipes.rules._shared.loaded_model import quantized
 from grpo_recipes.settings import Setting
 
 ID = "QNT003"
 OWNS = ("model_init_kwargs.device_map",)
-ORDER = 20
+READS = ("distributed.strategy",)
 
 
 def decide(context: Context) -> Iterator[Setting]:

@@ -8,13 +8,12 @@ model. No other release does. The shim `no_kbit_preparation` puts the adapter on
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+from grpo_recipes.rules._shared.loaded_model import quantized
 from grpo_recipes.settings import Setting
 
 ID = "SHM013"
 APPLIES_TO = {"trl": ">=0.22,<0.26"}
 OWNS = ("shims.no_kbit_preparation",)
-ORDER = 40
 
 
 def decide(context: Context) -> Iterator[Setting]:

@@ -7,7 +7,7 @@ shell that starts grpo-run, or into the file that the service's own login comman
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch, Path, dotted
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
 from grpo_recipes.contract.secrets.redact import has_secret
 from grpo_recipes.rules._shared.context import Context
 

@@ -8,7 +8,7 @@ it synchronized nothing in both cases, without a word.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context
 

@@ -14,7 +14,6 @@ from grpo_recipes.settings import Setting
 ID = "SHM010"
 APPLIES_TO = {"trl": ">=0.20.0,<1.7.0"}
 OWNS = ("shims.remote_code",)
-ORDER = 40
 
 
 def decide(context: Context) -> Iterator[Setting]:

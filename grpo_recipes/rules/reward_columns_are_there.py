@@ -8,9 +8,9 @@ is a TypeError at the first reward, after the first generation.
 import os
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.reward_keywords import kept_back, not_passed
-from grpo_recipes.rewards.catalog import shipped_rewards
+from grpo_recipes.rewards.catalog import shipped_reward
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules.reward_source_is_there import CALLED_WITH
 from grpo_recipes.user_files.local_files import columns_of, functions_of, listed, local_path
@@ -34,7 +34,7 @@ def _available(context: Context) -> frozenset[str] | None:
 
 def needed_columns(context: Context, index: int, reward: dict[str, object]) -> tuple[str, list[str]]:
     """The reward's name and the columns that it cannot do without."""
-    shipped = shipped_rewards().get(str(reward.get("name")))
+    shipped = shipped_reward(str(reward.get("name")))
     if shipped is not None:
         return str(reward["name"]), [c for c in shipped.columns if c not in _bound(reward)]
     name = str(reward.get("python") or "").rpartition(":")[2]

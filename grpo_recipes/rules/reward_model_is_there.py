@@ -8,7 +8,7 @@ it. A reward model in a local folder has no revision.
 import os
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.local_files import local_path
 

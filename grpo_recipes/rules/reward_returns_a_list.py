@@ -8,7 +8,7 @@ the wrong length or of words shows in `grpo-run preflight`.
 import os
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.returned_values import returns_no_list
 

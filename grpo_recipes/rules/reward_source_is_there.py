@@ -10,9 +10,9 @@ it imports are read and allowed with it.
 import os
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch, Path
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.rewards.catalog import Signature, shipped_rewards
+from grpo_recipes.rewards.catalog import Signature, shipped_reward, shipped_rewards
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.local_files import Function, functions_of
 from grpo_recipes.user_files.reward_imports import imported_beside
@@ -55,8 +55,10 @@ def _at(
 
 
 def _shipped(context: Context, path: Path, reward: dict[str, object]) -> Iterator[Finding]:
-    catalog, name = shipped_rewards(), str(reward["name"])
-    if name not in catalog:
+    name = str(reward["name"])
+    signature = shipped_reward(name)
+    if signature is None:
+        catalog = shipped_rewards()
         close = nearest_words(name, catalog, cutoff=0.7)
         yield _at(
             context,
@@ -67,7 +69,7 @@ def _shipped(context: Context, path: Path, reward: dict[str, object]) -> Iterato
             patch=[Patch((*path, "name"), close[0])] if close else [],
         )
         return
-    yield from _options(context, path, name, catalog[name], reward)
+    yield from _options(context, path, name, signature, reward)
 
 
 def _options(

@@ -5,7 +5,7 @@ TRL 0.15 added reward_weights. TRL 0.14 adds up what the reward functions return
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 
 ID = "RWD003"

@@ -6,7 +6,7 @@ the sum by that of the batch, and never reads scale_rewards: `none` does not swi
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 
 ID = "LOS009"

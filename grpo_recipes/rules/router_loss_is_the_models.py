@@ -6,7 +6,7 @@ unless told otherwise, and before 1.7 there is no such loss at all. A dense mode
 
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.local_files import local_path
 from grpo_recipes.user_files.model_config import read_model_config

@@ -8,7 +8,7 @@ that sees stays as it is, which TRL is made for from 0.20 on (MDL003).
 
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.prompt_shape import PICTURES, has_picture
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, model_config, sees, text_model

@@ -11,7 +11,7 @@ command line. sbatch takes any beginning of a name for the name, so only whole n
 import re
 from collections.abc import Iterator, Sequence
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.sbatch_options import has_shape, home, is_allowed, is_the_users, longer, why_not
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context

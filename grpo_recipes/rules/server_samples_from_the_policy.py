@@ -15,7 +15,7 @@ from grpo_recipes.settings import Setting
 ID = "SHM020"
 APPLIES_TO = {"trl": ">=0.16,<0.17"}
 OWNS = ("shims.first_weights",)
-ORDER = 40
+READS = ("GRPOConfig.use_vllm", "GRPOConfig.vllm_mode")
 
 
 def decide(context: Context) -> Iterator[Setting]:

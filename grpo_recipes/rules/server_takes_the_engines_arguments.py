@@ -7,7 +7,7 @@ address was started by somebody else: nothing reads the arguments.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.vllm_server import server_program
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.own_server import address, is_server_mode

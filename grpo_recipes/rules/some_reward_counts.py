@@ -6,7 +6,7 @@ run trains nothing. A single reward of weight 0 is only measured, which is what 
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 
 ID = "RWD007"

@@ -7,7 +7,7 @@ shows up as an ImportError in every process, some of them after the model was lo
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.used_packages import needed
 

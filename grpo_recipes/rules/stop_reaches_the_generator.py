@@ -12,7 +12,7 @@ know no stop.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules.shortest_completions_are_asked_for_alike import asked
 from grpo_recipes.settings import Setting
@@ -20,7 +20,7 @@ from grpo_recipes.settings import Setting
 ID = "GEN002"
 KWARGS, SHIM = "GRPOConfig.generation_kwargs", "shims.completion_ends"
 OWNS = (KWARGS, SHIM)
-ORDER = 30
+READS = ("GRPOConfig.use_vllm",)
 STOP, STOP_IDS = "generation.stop", "generation.stop_token_ids"
 CONTINUOUS = ("GRPOConfig.use_transformers_continuous_batching", "GRPOConfig.use_transformers_paged")
 

@@ -9,7 +9,7 @@ less than four letters nothing is said.
 import json
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.adapter_modules import words
 from grpo_recipes.rules._shared.context import Context
 

@@ -7,13 +7,13 @@ plain DDP there.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.settings import Setting
 
 ID = "WLD003"
 OWNS = ("distributed.strategy",)
-ORDER = 1
+READS = ("world.num_processes",)
 
 
 def decide(context: Context) -> Iterator[Setting]:

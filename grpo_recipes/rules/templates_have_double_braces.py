@@ -9,7 +9,7 @@ that could be one.
 import re
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch, Path
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import own_columns
 

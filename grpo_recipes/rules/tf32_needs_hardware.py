@@ -6,7 +6,7 @@ anywhere else, in every process and after the imports; `tf32: false` and saying 
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 
 ID = "PRE004"

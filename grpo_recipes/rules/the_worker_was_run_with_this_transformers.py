@@ -6,7 +6,7 @@ still accepts, hand other arguments to the trainer's methods and take other ones
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 
 ID = "STK014"

@@ -8,7 +8,7 @@ Under vLLM, and without continuous batching, nothing reads them.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch, Path
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
 

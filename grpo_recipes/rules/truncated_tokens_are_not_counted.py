@@ -7,7 +7,7 @@ for the same completions. The other losses agree on all releases.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules.loss_counts_the_tokens_of_its_step import COUNTING
 

@@ -9,7 +9,7 @@ text with a token of its own does. Prompts that are short enough are sent as the
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.own_server import is_server_mode
 from grpo_recipes.settings import Setting
@@ -18,7 +18,7 @@ ID = "SHM021"
 APPLIES_TO = {"trl": "<0.19.0"}
 LENGTH = "GRPOConfig.max_prompt_length"
 OWNS = ("shims.vllm_prompts",)
-ORDER = 40
+READS = ("GRPOConfig.use_vllm",)
 
 
 def decide(context: Context) -> Iterator[Setting]:

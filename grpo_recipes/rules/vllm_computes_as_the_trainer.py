@@ -9,14 +9,14 @@ bfloat16 with ValueError when it starts, after the model was loaded, where torch
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.settings import Setting
 
 ID = "VLL002"
 DTYPE, WEIGHTS = "vllm.dtype", "model_init_kwargs.dtype"
 OWNS = (DTYPE,)
-ORDER = 35
+READS = ("GRPOConfig.use_vllm",)
 AUTOCAST = {"GRPOConfig.bf16": "bfloat16", "GRPOConfig.fp16": "float16"}
 
 

@@ -9,7 +9,7 @@ release that this was tested with; for others only the names that are said elsew
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch, Path
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.facts.source.field import Field
 from grpo_recipes.facts.vllm_engine import engine_fields, engine_owners
 from grpo_recipes.nearest import nearest_words

@@ -9,7 +9,7 @@ processes of one: a group that lies on two would send every layer of every token
 from collections.abc import Iterator
 from math import gcd
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import model_config
 

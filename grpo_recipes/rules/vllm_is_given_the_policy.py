@@ -10,9 +10,9 @@ the two makes them differ in the policy, and vLLM samples from another model wit
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.patterns import ask
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, model_config
@@ -29,8 +29,7 @@ WITHOUT_A_PLACE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Obstacle:
+class Obstacle(NamedTuple):
     """Why vLLM cannot be given the policy: the key that says so, what it comes to and the reason."""
 
     key: str

@@ -15,7 +15,7 @@ trained on. On the only GPU of a machine 0.15 runs it unasked, 0.14 does not.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context, NotJudged, decided
 from grpo_recipes.rules._shared.own_server import is_server_alone, names_server
 from grpo_recipes.rules._shared.vllms_gpu import DEVICE, place, vllms_gpu
@@ -26,7 +26,9 @@ from grpo_recipes.settings import Setting
 ID = "GEN001"
 USE_VLLM, VLLM_MODE = "GRPOConfig.use_vllm", "GRPOConfig.vllm_mode"
 OWNS = (USE_VLLM, VLLM_MODE)
-ORDER = 5
+READS = ("distributed.strategy", "world.device")
+# VLL004 decides them where vLLM generates; whether it does is asked of what the recipe says.
+SIZED = ("GRPOConfig.vllm_tensor_parallel_size", "GRPOConfig.vllm_gpu_memory_utilization")
 
 
 def decide(context: Context) -> Iterator[Setting]:
@@ -65,7 +67,7 @@ def _use_vllm(context: Context) -> Setting:
 def _in_the_way(context: Context) -> str | None:
     """Why vLLM cannot hold the policy or its weights, None when it can or when that cannot be judged."""
     try:
-        found = sizes(context)
+        found = sizes(context.as_written(*SIZED))
         if found is not None and found.copy > found.share:
             return f"vLLM's share of {found.share:.1f} GiB does not hold the model"
         return next((one.what for one in obstacles(context)), None)

@@ -10,7 +10,7 @@ side, too: for a trainer on the CPU TRL raises NotImplementedError since 1.11, a
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 
 ID = "GEN008"

@@ -9,7 +9,7 @@ their number does not divide the attention heads of the model.
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import model_config
 from grpo_recipes.rules._shared.machines import has_server_node

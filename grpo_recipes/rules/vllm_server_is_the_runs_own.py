@@ -10,7 +10,7 @@ run ends as interrupted, exit code 75, and is resumed with another server, under
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import has_server_node
 from grpo_recipes.rules._shared.own_server import ADDRESS, USE_VLLM, VLLM_MODE, address, is_server_mode

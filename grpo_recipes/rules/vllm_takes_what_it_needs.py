@@ -11,8 +11,8 @@ known, and where it would not fit, all three keep the values that TRL has.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from math import ceil
+from typing import NamedTuple
 
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.loaded_model import model_config
@@ -25,7 +25,14 @@ TENSOR_PARALLEL = "GRPOConfig.vllm_tensor_parallel_size"
 LENGTH = "GRPOConfig.vllm_max_model_length"
 SHARE = "GRPOConfig.vllm_gpu_memory_utilization"
 OWNS = (TENSOR_PARALLEL, LENGTH, SHARE)
-ORDER = 36
+READS = (
+    "GRPOConfig.use_vllm",
+    "GRPOConfig.vllm_mode",
+    "GRPOConfig.per_device_train_batch_size",
+    "GRPOConfig.steps_per_generation",
+    "distributed.strategy",
+    "world.num_processes",
+)
 OWN_SHARE = 0.3
 """TRL's default."""
 OVERHEAD, LEAST_OVERHEAD = 4.0, 1.5
@@ -34,8 +41,7 @@ COMPLETION, STEPS = "GRPOConfig.max_completion_length", "GRPOConfig.steps_per_ge
 UNREAD: dict[str, object] = {TENSOR_PARALLEL: 1, LENGTH: None, SHARE: OWN_SHARE}
 
 
-@dataclass(frozen=True, slots=True)
-class Cache:
+class Cache(NamedTuple):
     """GiB of keys and values: of the longest request, without which vLLM does not start; and of all of a generation.
 
     A prompt of unknown length counts as much as its completion.
@@ -51,7 +57,7 @@ def decide(context: Context) -> Iterator[Setting]:
     for key, decision in chosen.items():
         if context.value(key) != "auto":
             continue
-        now = replace(context, settings=settings)
+        now = context._replace(settings=settings)
         value, why = decision(now) if _is_read(context, key) else (UNREAD[key], "nothing reads it")
         setting = decided(key, value, ID, why, settings)
         settings = settings.having([setting])

@@ -10,10 +10,10 @@ the cache come on top.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
-from grpo_recipes.contract.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import model_config
 from grpo_recipes.rules._shared.vllms_gpu import has_a_gpu_of_its_own
@@ -29,8 +29,7 @@ MOST = 0.9
 """The largest share of a GPU that is decided for vLLM."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(NamedTuple):
     """GiB of a GPU, of vLLM's share of it, of its copy of the model, and of the trainer's weights beside it."""
 
     memory: float

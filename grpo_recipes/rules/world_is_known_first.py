@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.cut import PROCESSES, claimed
 from grpo_recipes.rules._shared.machines import NODES, has_server_node, machines
-from grpo_recipes.rules._shared.own_server import GPUS, starts_server
+from grpo_recipes.rules._shared.own_server import GPUS, USE_VLLM, VLLM_MODE, starts_server
 from grpo_recipes.settings import Setting
 
 ID = "WLD001"
@@ -29,10 +29,10 @@ OWNS = (
     "world.server_gpus",
     "world.all_gpus",
 )
-ORDER = 0
 
 
 def decide(context: Context) -> Iterator[Setting]:
+    context = context.as_written(USE_VLLM, VLLM_MODE)  # GEN001 waits for the world
     all_gpus, why = _gpus(context)
     nodes, nodes_why = _training_nodes(context)
     gpus, server_gpus = _shared(context, all_gpus)

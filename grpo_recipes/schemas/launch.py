@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from grpo_recipes.contract.engines import Asked
+from grpo_recipes.contract.host.engines import Asked
 from grpo_recipes.schemas.section import Auto, NonNegativeInt, PositiveInt, Section
 
 Address = Annotated[str, Field(pattern=r"^[A-Za-z0-9:][A-Za-z0-9.:_-]{0,252}$")]

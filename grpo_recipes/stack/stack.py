@@ -1,7 +1,7 @@
 """The stack: the versions and the hardware that a recipe is resolved for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 PACKAGES = (
     "torch",
@@ -50,8 +50,7 @@ _MOST_GIB = 100_000
 _MOST_CAPABLE = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(NamedTuple):
     """One GPU. memory_gib: what the driver reports; capability: (9, 0) is Hopper; None is unknown."""
 
     name: str
@@ -59,8 +58,7 @@ class Gpu:
     capability: tuple[int, int] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Stack:
+class Stack(NamedTuple):
     """What is installed and which devices there are. None is unknown, and never zero or absent.
 
     packages: name -> version, None when known to be absent; a name that is not a key is unknown.

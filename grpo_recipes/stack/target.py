@@ -4,12 +4,12 @@ import json
 import os
 import re
 import stat
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from packaging.version import InvalidVersion, Version
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.stack.gpus import named_gpu
 from grpo_recipes.stack.installed import normalized
 from grpo_recipes.stack.stack import MOST_GPUS, OPTIONAL_PACKAGES, PACKAGES, Gpu, Stack, from_json_value
@@ -155,7 +155,7 @@ def _from_file(path: str) -> tuple[Stack | None, list[Finding]]:
         value = json.loads(content.decode("utf-8"))
         if isinstance(value, dict) and "stack" in value:
             value = value["stack"]
-        stack = replace(from_json_value(value), declared=True, origin=path)
+        stack = from_json_value(value)._replace(declared=True, origin=path)
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         return None, [_finding("STK004", f"{path} cannot be read: {reason}", because, fix)]

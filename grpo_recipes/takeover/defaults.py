@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from grpo_recipes.facts.classified import ClassifiedField, classified_fields, matters
 from grpo_recipes.facts.released.shipped import releases_with_facts
 from grpo_recipes.facts.source.field import NoDefault
-from grpo_recipes.takeover.release import Release, default_of, release_of
+from grpo_recipes.takeover.basis.release import Release, default_of, release_of
+from grpo_recipes.takeover.basis.situation import Situation, format_value
 from grpo_recipes.takeover.sections.model import mixes_experts
-from grpo_recipes.takeover.situation import Situation, format_value
 
 # The batch is written from all its parts at once.
 BATCH = frozenset({"per_device_train_batch_size", "gradient_accumulation_steps", "generation_batch_size"})

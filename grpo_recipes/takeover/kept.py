@@ -7,13 +7,13 @@ from dataclasses import replace
 from pydantic import ValidationError
 
 from grpo_recipes.facts.classified import ClassifiedField, classified_fields, matters
-from grpo_recipes.facts.expression import Refused, expression
+from grpo_recipes.facts.expression import NotExpressed, expression
 from grpo_recipes.schemas.recipe import Recipe
+from grpo_recipes.takeover.basis.draft import Fate, Row
+from grpo_recipes.takeover.basis.release import Release
+from grpo_recipes.takeover.basis.situation import Situation
+from grpo_recipes.takeover.basis.write import tree_of
 from grpo_recipes.takeover.defaults import known_values
-from grpo_recipes.takeover.draft import Fate, Row
-from grpo_recipes.takeover.release import Release
-from grpo_recipes.takeover.situation import Situation
-from grpo_recipes.takeover.write import tree_of
 from grpo_recipes.yaml.page import forbidden
 
 NEEDED: dict[str, object] = {"model.model_name_or_path": "owner/model", "dataset.path": "owner/dataset"}
@@ -74,7 +74,7 @@ def _what_is_done_otherwise(situation: Situation) -> None:
         if where not in draft.values or field.kind != "experiment" or not matters(field, values):
             continue
         said = expression(field, draft.values[where], values, situation.release.target)
-        if not isinstance(said, Refused):
+        if not isinstance(said, NotExpressed):
             continue
         if _is_mended(field, draft.values[where], values, situation.release):
             because = f"{said.because}; grpo-run does there what later releases do"
@@ -89,7 +89,9 @@ def _is_mended(field: ClassifiedField, value: object, values: Mapping[str, objec
     """Whether a shim of the worker has the release do what the value means."""
     conditions = [condition for row in field.expressed for condition in row.get("when", ())]
     shims = [operand for name, _, operand in conditions if name == "shims"]
-    return bool(shims) and not isinstance(expression(field, value, {**values, "shims": shims}, release.target), Refused)
+    return bool(shims) and not isinstance(
+        expression(field, value, {**values, "shims": shims}, release.target), NotExpressed
+    )
 
 
 def refuse(situation: Situation, name: str, where: str, because: str) -> None:

@@ -29,7 +29,7 @@ def shipped_recipes() -> tuple[Shipped, ...]:
     """All shipped recipes, by name. Raises Refusal where they are not installed."""
     found = shipped_files()
     if not found:
-        raise Refusal("the shipped recipes are not installed\n  = fix: install the package grpo-recipes from its wheel")
+        raise Refusal.of("the shipped recipes are not installed", fix="install the package grpo-recipes from its wheel")
     return tuple(_shipped(path) for path in found.values())
 
 
@@ -41,13 +41,13 @@ def shipped_recipe(name: str) -> Shipped:
         return known[wanted]
     near = nearest_words(wanted, known, cutoff=0.5)
     fix = f"grpo-run init {near[0]}" if near else "grpo-run init --list"
-    raise Refusal(f"no shipped recipe is named {name}\n  = because: there are {', '.join(known)}\n  = fix: {fix}")
+    raise Refusal.of(f"no shipped recipe is named {name}", because=f"there are {', '.join(known)}", fix=fix)
 
 
 def _shipped(path: Path) -> Shipped:
     source, findings = compose(str(path))
     if source is None:
-        raise Refusal(f"{path}: {findings[0].message}")
+        raise Refusal.of(f"{path}: {findings[0].message}")
     parents = [Path(file).name for file in source.files if Path(file).name != path.name]
     local: set[str] = set()
     for section, key in (("model", "model_name_or_path"), ("dataset", "path"), ("evaluation", "path")):

@@ -6,17 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grpo_recipes.errors import Refusal
+from grpo_recipes.takeover.basis.draft import Draft, Given, Row
+from grpo_recipes.takeover.basis.read import read_mapping
+from grpo_recipes.takeover.basis.release import Release, declared_release, detected_release
+from grpo_recipes.takeover.basis.situation import Dialect, Situation, recipe_name
+from grpo_recipes.takeover.basis.tables import table_of
+from grpo_recipes.takeover.basis.write import recipe_text
+from grpo_recipes.takeover.cut import keep_the_cut
 from grpo_recipes.takeover.defaults import disagreements, write_defaults
-from grpo_recipes.takeover.draft import Draft, Given, Row
 from grpo_recipes.takeover.formats.accelerate import NO_FSDP, WITHOUT_FSDP, take_accelerate
 from grpo_recipes.takeover.formats.axolotl import as_trl_keys, is_axolotl
 from grpo_recipes.takeover.formats.deepspeed import take_deepspeed
 from grpo_recipes.takeover.formats.open_r1 import is_open_r1, take_own_keys
 from grpo_recipes.takeover.kept import refuse_what_cannot_be_kept
-from grpo_recipes.takeover.read import read_mapping
-from grpo_recipes.takeover.release import Release, declared_release, detected_release
 from grpo_recipes.takeover.sections.batch import take_batch
-from grpo_recipes.takeover.sections.cut import keep_the_cut
 from grpo_recipes.takeover.sections.dataset import take_dataset
 from grpo_recipes.takeover.sections.evaluation import take_evaluation
 from grpo_recipes.takeover.sections.fields import take_fields
@@ -24,9 +27,6 @@ from grpo_recipes.takeover.sections.generation import take_generation
 from grpo_recipes.takeover.sections.model import take_model
 from grpo_recipes.takeover.sections.rewards import take_rewards
 from grpo_recipes.takeover.sections.stubs import write_stubs
-from grpo_recipes.takeover.situation import Dialect, Situation, recipe_name
-from grpo_recipes.takeover.tables import table_of
-from grpo_recipes.takeover.write import recipe_text
 
 PROCESSES = "--num-processes"
 PROGRAMS = {"trl": "trl grpo", "open_r1": "open-r1", "axolotl": "axolotl"}
@@ -95,7 +95,7 @@ def take_over(
 
 def _dialect(values: Mapping[str, object], config: str) -> Dialect:
     if "recipe" in values:
-        raise Refusal(f"{config}: it is a recipe already\n  = fix: grpo-run validate {config}")
+        raise Refusal.of(f"{config}: it is a recipe already", fix=f"grpo-run validate {config}")
     if is_axolotl(values):
         return "axolotl"
     return "open_r1" if is_open_r1(values, values.get("reward_funcs")) else "trl"

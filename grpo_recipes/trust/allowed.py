@@ -37,10 +37,10 @@ def _read() -> set[str]:
     except FileNotFoundError:
         return set()
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
-        raise Refusal(
-            f"{path}: the list of allowed code cannot be read\n"
-            f"  = because: {type(problem).__name__}: {problem}\n"
-            f"  = fix: remove the file and allow again what you trust"
+        raise Refusal.of(
+            f"{path}: the list of allowed code cannot be read",
+            because=f"{type(problem).__name__}: {problem}",
+            fix="remove the file and allow again what you trust",
         ) from problem
 
 
@@ -97,8 +97,8 @@ def allow(sha256s: Iterable[str]) -> None:
             text = json.dumps({"allowed": sorted(_read() | new)}, indent=2) + "\n"
             write_whole(path.parent, path.name, text, 0o600)
     except OSError as problem:
-        raise Refusal(
-            f"{path}: the list of allowed code cannot be written\n"
-            f"  = because: {problem.strerror or problem}\n"
-            f"  = fix: make room for it and let this user write there; XDG_CONFIG_HOME names another place"
+        raise Refusal.of(
+            f"{path}: the list of allowed code cannot be written",
+            because=str(problem.strerror or problem),
+            fix="make room for it and let this user write there; XDG_CONFIG_HOME names another place",
         ) from problem

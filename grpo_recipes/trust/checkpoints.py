@@ -20,9 +20,10 @@ def checkpoint_parts(folder: str) -> list[CodePart]:
         try:
             found = strange_pickles(judged.folder, judged.manifest)
         except OSError as problem:
-            raise Refusal(
-                f"{judged.folder}: its files cannot be read\n  = because: {problem.strerror or problem}\n"
-                f"  = fix: let this user read them"
+            raise Refusal.of(
+                f"{judged.folder}: its files cannot be read",
+                because=str(problem.strerror or problem),
+                fix="let this user read them",
             ) from problem
         if found is None:
             return []

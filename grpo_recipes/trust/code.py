@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import CODE_OF, Model, Plan
 from grpo_recipes.errors import Refusal
 from grpo_recipes.trust.allowed import allow, is_allowed
@@ -100,7 +101,7 @@ def _folder_code(model: Model) -> CodePart:
     try:
         files = code_files(model.path)
     except OSError as problem:
-        raise Refusal(f"{problem.filename} cannot be read\n  = because: {problem.strerror or problem}") from None
+        raise Refusal.of(f"{problem.filename} cannot be read", because=str(problem.strerror or problem)) from None
     other = {name: digest for name, digest in model.files.items() if files.get(name) != digest}
     text = f"remote code {whole_sha256(files)}" + (f" planned {whole_sha256(other)}" if other else "")
     return CodePart("remote code", model.path, _sha256(text))
@@ -125,18 +126,18 @@ def resolve_allowed(given: Iterable[str], parts: Sequence[CodePart]) -> list[str
         wanted = text.strip().lower()
         fits = [part.sha256 for part in parts if part.sha256.startswith(wanted)]
         if len(wanted) < SHORTEST_PREFIX:
-            raise Refusal(
-                f"--allow-code {text}: at least {SHORTEST_PREFIX} digits of the sha256 are needed\n"
-                f"  = fix: paste the whole of what was printed, or write here for the folder that the recipe lies in"
+            raise Refusal.of(
+                f"--allow-code {text}: at least {SHORTEST_PREFIX} digits of the sha256 are needed",
+                fix="paste the whole of what was printed, or write here for the folder that the recipe lies in",
             )
         if not fits:
-            raise Refusal(
-                f"--allow-code {text}: no code of this recipe has this sha256\n"
-                f"  = because: a file that changed has another one; now there is "
-                f"{', '.join(part.sha256[:SHOWN_DIGITS] for part in parts) or 'no code at all'}"
+            raise Refusal.of(
+                f"--allow-code {text}: no code of this recipe has this sha256",
+                because="a file that changed has another one; now there is "
+                f"{', '.join(part.sha256[:SHOWN_DIGITS] for part in parts) or 'no code at all'}",
             )
         if len(fits) > 1:
-            raise Refusal(f"--allow-code {text}: fits {len(fits)} pieces of code\n  = fix: write the whole sha256")
+            raise Refusal.of(f"--allow-code {text}: fits {len(fits)} pieces of code", fix="write the whole sha256")
         full.append(fits[0])
     return full
 
@@ -159,15 +160,17 @@ def _brought(parts: Sequence[CodePart]) -> str:
     return f"this recipe brings code {'and variables that were' if variables else 'that was'} not allowed to run yet"
 
 
-def refusal(parts: Sequence[CodePart]) -> str:
-    """The message for code that was not allowed, with the line to paste."""
-    lines = [_brought(parts)]
-    lines += [f"  = because: {part.kind} {part.what} has the sha256 {part.sha256}" for part in parts]
+def refusal(parts: Sequence[CodePart]) -> Finding:
+    """What is said of code that was not allowed, with the line to paste."""
     given = " ".join(f"--allow-code {part.sha256}" for part in parts)
     each_time = [part.what for part in parts if not part.is_fixed]
     changes = "value changes" if all(part.kind == VARIABLE for part in parts) else "code changes"
-    lines.append(f"  = fix: read it, then add {given}; it is remembered for you until the {changes}")
-    if each_time:
-        some = ", ".join(each_time[:MOST_NAMES])
-        lines.append(f"  = note: asked for each time, since what it stands for may change: {some}")
-    return "\n".join(lines)
+    some = ", ".join(each_time[:MOST_NAMES])
+    return Finding(
+        "",
+        "error",
+        _brought(parts),
+        because=tuple(f"{part.kind} {part.what} has the sha256 {part.sha256}" for part in parts),
+        fix=f"read it, then add {given}; it is remembered for you until the {changes}",
+        notes=(f"asked for each time, since what it stands for may change: {some}",) if each_time else (),
+    )

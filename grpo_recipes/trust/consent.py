@@ -18,16 +18,16 @@ def consent(parts: Sequence[CodePart], given: Sequence[str], files: Sequence[str
     missing = not_allowed(parts, [word for word in given if word.strip().lower() != HERE])
     if not files:
         if says_here:
-            raise Refusal(
-                "--allow-code here: it is for a recipe in a folder of your own, and a run folder may be another's\n"
-                "  = fix: allow the code by its sha256; what ran before of a folder that you allowed needs nothing"
+            raise Refusal.of(
+                "--allow-code here: it is for a recipe in a folder of your own, and a run folder may be another's",
+                fix="allow the code by its sha256; what ran before of a folder that you allowed needs nothing",
             )
         before = ran_before(missing) if missing else []
         _refuse([part for part in missing if part not in before])
         return ["code of this run ran before, from a folder that `--allow-code here` allowed"] if before else []
     if says_here:
         if not any(part.kind in KINDS for part in parts):
-            raise Refusal("--allow-code here: this recipe brings no code of a file\n  = fix: leave it out")
+            raise Refusal.of("--allow-code here: this recipe brings no code of a file", fix="leave it out")
         allow_folder(files)
     return _of_its_folder(missing, files) if missing else []
 
@@ -57,4 +57,5 @@ def _of_its_folder(missing: Sequence[CodePart], files: Sequence[str]) -> list[st
 
 def _refuse(missing: Sequence[CodePart], notes: Sequence[str] = ()) -> None:
     if missing:
-        raise Refusal("\n".join([refusal(missing), *(f"  = note: {note}" for note in notes)]))
+        finding = refusal(missing)
+        raise Refusal(finding._replace(notes=(*finding.notes, *notes)))

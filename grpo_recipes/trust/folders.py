@@ -62,10 +62,10 @@ def listed() -> list[Allowed]:
     except FileNotFoundError:
         return []
     except (OSError, ValueError, RecursionError) as problem:
-        raise Refusal(
-            f"{_path()}: the list of allowed folders cannot be read\n"
-            f"  = because: {type(problem).__name__}: {problem}\n"
-            f"  = fix: remove the file and allow again what you trust"
+        raise Refusal.of(
+            f"{_path()}: the list of allowed folders cannot be read",
+            because=f"{type(problem).__name__}: {problem}",
+            fix="remove the file and allow again what you trust",
         ) from problem
 
 
@@ -79,9 +79,10 @@ def allow_folder(files: Sequence[str]) -> None:
         found = identity(folder)
         _refuse_files_elsewhere(found, files)
     except NotOwn as problem:
-        raise Refusal(
-            f"--allow-code here: {folder} cannot be allowed as a folder of your own\n  = because: {problem}\n"
-            f"  = fix: allow the code by its sha256, which --allow-code takes, too"
+        raise Refusal.of(
+            f"--allow-code here: {folder} cannot be allowed as a folder of your own",
+            because=str(problem),
+            fix="allow the code by its sha256, which --allow-code takes, too",
         ) from problem
     if not any(one.folder == found for one in listed()):
         today = f"{datetime.now(UTC):%Y-%m-%d}"
@@ -181,10 +182,10 @@ def _write(path: str, change: Callable[[Allowed | None], Allowed | None]) -> Non
             rows = [{**asdict(one.folder), "since": one.since, "digests": list(one.digests)} for one in kept]
             write_whole(place.parent, place.name, json.dumps({"folders": rows}, indent=1) + "\n", 0o600)
     except OSError as problem:
-        raise Refusal(
-            f"{place}: the list of allowed folders cannot be written\n"
-            f"  = because: {problem.strerror or problem}\n"
-            f"  = fix: make room for it and let this user write there; XDG_CONFIG_HOME names another place"
+        raise Refusal.of(
+            f"{place}: the list of allowed folders cannot be written",
+            because=str(problem.strerror or problem),
+            fix="make room for it and let this user write there; XDG_CONFIG_HOME names another place",
         ) from problem
 
 
@@ -192,4 +193,4 @@ def _path() -> Path:
     try:
         return user_folder() / _FILE
     except NoKey as problem:
-        raise Refusal(f"no place for what is allowed\n  = because: {problem}") from problem
+        raise Refusal.of("no place for what is allowed", because=str(problem)) from problem

@@ -7,8 +7,8 @@ import os
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from io import TextIOWrapper
+from typing import NamedTuple
 
 from grpo_recipes.contract.files.regular_file import open_regular, read_text
 
@@ -97,8 +97,7 @@ def _first_line(path: str) -> str:
         return file.readline(LARGEST_ROW)
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(NamedTuple):
     """A function as its source declares it. required: parameters without a default, less *args and **kwargs.
 
     is_decorated: what is called may have another signature.

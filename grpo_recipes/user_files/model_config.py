@@ -4,68 +4,17 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from grpo_recipes.contract.files.regular_file import open_regular
 from grpo_recipes.facts.released.shipped import table
+from grpo_recipes.user_files.architecture import Architecture, read_architecture
 
 _LARGEST_FILE_BYTES = 1_048_576
-_MOST_LAYERS = 1000
 _LONGEST_REFERENCE = 256  # bytes; a commit has 40
 _COMMIT = re.compile("[0-9a-f]{40}")
 _OUTPUT = "lm_head"
 _EMBEDDING = "model.embed_tokens"
-
-
-@dataclass(frozen=True, slots=True)
-class _Family:
-    """How a family of dense decoders differs from the others.
-
-    query_bias, output_bias, mlp_bias: True, False, or the config key that says so. head_norms: q_norm and
-    k_norm. head_dim: when config.json has none; None divides hidden_size by the heads.
-    """
-
-    query_bias: bool | str = False
-    output_bias: bool | str = False
-    mlp_bias: bool | str = False
-    head_norms: bool = False
-    head_dim: int | None = None
-
-
-# Source: transformers 5.23.0, models/<family>/modeling_<family>.py and configuration_<family>.py.
-_FAMILIES: Mapping[str, _Family] = {
-    "qwen2": _Family(query_bias=True),
-    "qwen3": _Family(query_bias="attention_bias", output_bias="attention_bias", head_norms=True, head_dim=128),
-    "llama": _Family(query_bias="attention_bias", output_bias="attention_bias", mlp_bias="mlp_bias"),
-    "mistral": _Family(),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Sizes:
-    hidden: int
-    intermediate: int
-    layers: int
-    vocabulary: int
-    heads: int
-    key_value_heads: int
-    head_dim: int
-    is_tied: bool
-    family: _Family
-
-    def linears(self) -> dict[str, tuple[int, int]]:
-        """Of one decoder layer: module -> (inputs, outputs)."""
-        query, key_value = self.heads * self.head_dim, self.key_value_heads * self.head_dim
-        return {
-            "self_attn.q_proj": (self.hidden, query),
-            "self_attn.k_proj": (self.hidden, key_value),
-            "self_attn.v_proj": (self.hidden, key_value),
-            "self_attn.o_proj": (query, self.hidden),
-            "mlp.gate_proj": (self.hidden, self.intermediate),
-            "mlp.up_proj": (self.hidden, self.intermediate),
-            "mlp.down_proj": (self.intermediate, self.hidden),
-        }
 
 
 def read_model_config(model: str, revision: str | None = None) -> dict[str, object] | None:
@@ -149,19 +98,13 @@ def parameter_count(config: Mapping[str, object]) -> int | None:
 
     Covered are qwen2, qwen3, llama and mistral as causal language models.
     """
-    sizes = _sizes(config)
-    if sizes is None:
-        return None
-    layer = sum(inputs * outputs for inputs, outputs in sizes.linears().values())
-    layer += sum(sizes.linears()[name][1] for name in _with_bias(sizes, config))
-    layer += 2 * sizes.hidden + (2 * sizes.head_dim if sizes.family.head_norms else 0)
-    embeddings = sizes.vocabulary * sizes.hidden * (1 if sizes.is_tied else 2)
-    return embeddings + sizes.layers * layer + sizes.hidden
+    dense = _dense(config)
+    return None if dense is None else dense.parameters()
 
 
 def cached_numbers(config: Mapping[str, object]) -> int | None:
     """Keys and values that generation keeps for one token, of all layers; None for a config that is not covered."""
-    sizes = _sizes(config)
+    sizes = _dense(config)
     return None if sizes is None else 2 * sizes.layers * sizes.key_value_heads * sizes.head_dim
 
 
@@ -173,7 +116,7 @@ def lora_parameter_count(config: Mapping[str, object], r: int, target_modules: s
     layer, no match. Holds for bias "none" without modules_to_save, DoRA, rank_pattern and
     layers_to_transform.
     """
-    sizes = _sizes(config)
+    sizes = _dense(config)
     if sizes is None or r < 1:
         return None
     modules = {
@@ -199,36 +142,7 @@ def _is_target(module: str, target: str) -> bool:
     return module == target or module.endswith(f".{target}")
 
 
-def _with_bias(sizes: _Sizes, config: Mapping[str, object]) -> list[str]:
-    family = sizes.family
-    groups = {
-        r"self_attn\.[qkv]_proj": family.query_bias,
-        r"self_attn\.o_proj": family.output_bias,
-        r"mlp\..*": family.mlp_bias,
-    }
-    return [
-        name
-        for pattern, bias in groups.items()
-        if (bool(config.get(bias, False)) if isinstance(bias, str) else bias)
-        for name in sizes.linears()
-        if re.fullmatch(pattern, name)
-    ]
-
-
-def _sizes(config: Mapping[str, object]) -> _Sizes | None:
-    family = _FAMILIES.get(str(config.get("model_type")))
-    keys = ("hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size", "num_attention_heads")
-    values = [_positive(config.get(key)) for key in (*keys, "num_key_value_heads")]
-    numbers = [value for value in values if value is not None]
-    if family is None or len(numbers) < len(values) or numbers[2] > _MOST_LAYERS:
-        return None
-    hidden, intermediate, layers, vocabulary, heads, key_value_heads = numbers
-    head_dim = _positive(config.get("head_dim")) or family.head_dim or hidden // heads
-    tied = config.get("tie_word_embeddings", False)
-    if not isinstance(tied, bool):
-        return None
-    return _Sizes(hidden, intermediate, layers, vocabulary, heads, key_value_heads, head_dim, tied, family)
-
-
-def _positive(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+def _dense(config: Mapping[str, object]) -> Architecture | None:
+    """The architecture of a model without experts, None for another or one that is not covered."""
+    architecture = read_architecture(config)
+    return None if architecture is None or architecture.experts is not None else architecture

@@ -100,7 +100,7 @@ def _bindings(function: _Function, inside: list[ast.AST]) -> dict[str, list[ast.
     return values
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Reader:
     """Tells numbers and texts of a function's expressions from what may be a list or an array.
 

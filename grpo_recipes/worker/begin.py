@@ -6,9 +6,10 @@ from pathlib import Path
 from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_NOT_STARTED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_lock import Busy, hold
 from grpo_recipes.contract.files.regular_file import NotRegular
-from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, told
+from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
+from grpo_recipes.contract.findings.findings_text import bare_text
 from grpo_recipes.contract.secrets.redact import hide_secrets
-from grpo_recipes.worker.record import Record
+from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.survival.folder_faults import explained
 
 
@@ -30,14 +31,14 @@ def begin(folder: Path, record: Record, lock: str | None, *, resumed: bool) -> i
         print(f"error: {busy}", file=sys.stderr, flush=True)
         return EXIT_NOT_STARTED
     except NotRegular as problem:
-        print(hide_secrets(f"error: {told(problem)}"), file=sys.stderr, flush=True)
+        print(hide_secrets(f"error: {bare_text([strange_entry(problem)])}"), file=sys.stderr, flush=True)
         return EXIT_STOPPED
     except OSError as problem:
-        message = explained(problem, record.same)
-        if message is None:
+        why = explained(problem, record.same)
+        if why is None:
             raise
-        print(hide_secrets(f"error: {message}"), file=sys.stderr, flush=True)
+        print(hide_secrets(f"error: {why}"), file=sys.stderr, flush=True)
         if is_ours:
-            record.end("failed", EXIT_FAILED, message, last_word=True)
+            record.end("failed", EXIT_FAILED, why, last_word=True)
         return EXIT_FAILED
     return None

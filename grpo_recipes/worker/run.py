@@ -8,27 +8,28 @@ from pathlib import Path
 
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_lock import TRAINING
+from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.contract.host.processes import die_with_parent, launcher_is_gone
 from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.contract.host.surroundings import settle
 from grpo_recipes.contract.integrity.checkpoints import lost_checkpoint
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import hide_secrets
+from grpo_recipes.worker._shared.planned import read_plan, refuse_changed_plan
+from grpo_recipes.worker._shared.quiet import quiet_libraries
+from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.verified import check_model_files
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.checkpoints.checkpoint import remove_leftovers
-from grpo_recipes.worker.checkpoints.resuming import checkpoint_to_resume, why_unsigned
-from grpo_recipes.worker.planned import read_plan, stop_at_changed_plan
-from grpo_recipes.worker.quiet import quiet_libraries
-from grpo_recipes.worker.record import Record
+from grpo_recipes.worker.resume.resuming import checkpoint_to_resume, why_unsigned
 from grpo_recipes.worker.serving.other_machine import loss_of_server, wait_for_server
 from grpo_recipes.worker.serving.problem import ServerProblem
-from grpo_recipes.worker.stopped import Stopped
 from grpo_recipes.worker.survival.folder_faults import explained, make_room
+from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.survival.leaving import leave_soon
 from grpo_recipes.worker.survival.looked_on import LookedOn
 from grpo_recipes.worker.survival.lost_peer import lost_peer
-from grpo_recipes.worker.survival.stop_request import StopRequest
-from grpo_recipes.worker.trainer.verified import check_model_files
 from grpo_recipes.worker.user_code.reward_faults import explained_reward
 from grpo_recipes.worker.user_code.reward_functions import check_reward_files
 
@@ -49,7 +50,7 @@ def train(folder: Path, *, resume: bool) -> int:
         die_with_parent()  # torchrun puts this process into a session of its own: nobody else would end it then
         if launcher_is_gone():
             os._exit(EXIT_INTERRUPTED)  # it died before it was asked for that signal
-    request = StopRequest()
+    request = Interruption()
     request.listen()
     record = Record(folder, rank)
     refused = begin(folder, record, TRAINING if rank == 0 else None, resumed=resume)
@@ -62,8 +63,8 @@ def train(folder: Path, *, resume: bool) -> int:
         looked_on.bye()
         leave_soon(code)
         return code
-    except Stopped as stopped:
-        if record.end("stopped", EXIT_STOPPED, str(stopped)) or rank == 0:
+    except Refused as stopped:
+        if record.end("stopped", EXIT_STOPPED, stopped) or rank == 0:
             print(hide_secrets(f"error: {stopped}"), file=sys.stderr)
         return _leave(EXIT_STOPPED, looked_on)
     except BaseException as problem:
@@ -74,16 +75,16 @@ def train(folder: Path, *, resume: bool) -> int:
             print(hide_secrets(f"error: {gone}"), file=sys.stderr)
             record.end("interrupted", EXIT_INTERRUPTED, gone, for_all=True)
             return _leave(EXIT_INTERRUPTED, looked_on)
-        message, said = _words(problem, folder, record)
+        why, said = _words(problem, folder, record)
         make_room(folder, problem)
-        record.end("failed", EXIT_FAILED, message)
+        record.end("failed", EXIT_FAILED, why)
         print(hide_secrets(said), file=sys.stderr, end="")
         return _leave(EXIT_FAILED, looked_on)
 
 
-def _trained(folder: Path, record: Record, request: StopRequest, looked_on: LookedOn, *, resume: bool) -> int:
+def _trained(folder: Path, record: Record, request: Interruption, looked_on: LookedOn, *, resume: bool) -> int:
     plan = read_plan(folder)
-    stop_at_changed_plan(folder)
+    refuse_changed_plan(folder)
     check_world(plan)
     user = folder / "worker" / "user"
     check_reward_files(plan.rewards, user)
@@ -107,18 +108,18 @@ def _trained(folder: Path, record: Record, request: StopRequest, looked_on: Look
     return EXIT_DONE
 
 
-def _words(problem: BaseException, folder: Path, record: Record) -> tuple[str, str]:
+def _words(problem: BaseException, folder: Path, record: Record) -> tuple[Mistake | str, str]:
     """Why the trainer failed, for run.json, and what of it goes to the log: no traceback where nothing is in it."""
-    message = str(problem) if isinstance(problem, ServerProblem) else explained(problem, record.same)
-    if message is not None:
-        return message, f"error: {message}\n"
+    why = problem if isinstance(problem, ServerProblem) else explained(problem, record.same)
+    if why is not None:
+        return why, f"error: {why}\n"
     return explained_reward(problem, folder / "worker" / "user") or (
         f"{type(problem).__name__}: {problem}",
         traceback.format_exc(),
     )
 
 
-def _interrupted(record: Record, lost: str) -> int:
+def _interrupted(record: Record, lost: Mistake) -> int:
     """Says that this process lost the others, unless one of them says within a moment that it failed."""
     print(hide_secrets(f"{traceback.format_exc()}error: {lost}"), file=sys.stderr, flush=True)
     give_up = time.monotonic() + OTHERS_SAY_WHY_S
@@ -130,7 +131,7 @@ def _interrupted(record: Record, lost: str) -> int:
 
 def _first_step(plan: Plan, folder: Path, record: Record, *, resume: bool) -> Path | None:
     """The checkpoint to go on from, None for a beginning. The first rank says so, and what was left half done goes."""
-    stop_at_checkpoints(folder, resume=resume)
+    refuse_checkpoints(folder, resume=resume)
     is_first = os.environ.get("RANK", "0") == "0"
     checkpoint, said = checkpoint_to_resume(folder, plan, contents=is_first) if resume else (None, [])
     if resume and (lost := lost_checkpoint(folder, record.read().get("checkpoint"))) is not None:
@@ -145,11 +146,11 @@ def _first_step(plan: Plan, folder: Path, record: Record, *, resume: bool) -> Pa
     return checkpoint
 
 
-def stop_at_checkpoints(folder: Path, *, resume: bool) -> None:
-    """Raises Stopped when a fresh start would train over the checkpoints of an earlier one."""
+def refuse_checkpoints(folder: Path, *, resume: bool) -> None:
+    """Raises Refused when a fresh start would train over the checkpoints of an earlier one."""
     checkpoints = folder / "checkpoints"
     if not resume and any(checkpoints.glob("checkpoint-*")):
-        raise Stopped(f"{checkpoints} has checkpoints already\n  = fix: start with --resume, or use a new run folder")
+        raise Refused.of(f"{checkpoints} has checkpoints already", fix="start with --resume, or use a new run folder")
 
 
 def _end_at_once(record: Record, looked_on: LookedOn) -> None:
@@ -158,7 +159,7 @@ def _end_at_once(record: Record, looked_on: LookedOn) -> None:
 
 
 def check_world(plan: Plan) -> None:
-    """Raises Stopped if the launcher started other processes than planned, or on other machines. Costs no import.
+    """Raises Refused if the launcher started other processes than planned, or on other machines. Costs no import.
 
     GROUP_WORLD_SIZE, machines, and LOCAL_WORLD_SIZE, processes on this one, are known where torchrun starts them.
     """
@@ -171,11 +172,11 @@ def check_world(plan: Plan) -> None:
     for name, (what, count) in planned.items():
         started = int(os.environ.get(name, "1" if name == "WORLD_SIZE" else count))
         if started != count:
-            raise Stopped(
-                f"{what}: {started}, planned: {count}\n"
-                f"  = because: the global batch and so the experiment depend on the number of processes\n"
-                f"  = fix: start with launch.sh of the run folder{' on each machine' if machines > 1 else ''}, "
-                f"or plan again for {'these machines' if machines > 1 else 'this machine'}"
+            raise Refused.of(
+                f"{what}: {started}, planned: {count}",
+                because="the global batch and so the experiment depend on the number of processes",
+                fix=f"start with launch.sh of the run folder{' on each machine' if machines > 1 else ''}, or plan "
+                f"again for {'these machines' if machines > 1 else 'this machine'}",
             )
 
 

@@ -9,41 +9,43 @@ from accelerate.utils import gather_object
 
 from grpo_recipes.contract.integrity.checkpoints import step_of
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.metrics import MetricsLog
+from grpo_recipes.worker._shared.planned import extended_model_folder, trust_remote_code
+from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.same_folder import check_before_saving
+from grpo_recipes.worker._shared.verified import refuse_if_not_found, seen_in_trainer
 from grpo_recipes.worker.callbacks.evaluation_callback import EvaluationCallback
 from grpo_recipes.worker.callbacks.guard_callback import GuardCallback
-from grpo_recipes.worker.callbacks.metrics import MetricsLog
+from grpo_recipes.worker.callbacks.interruption_callback import InterruptionCallback
 from grpo_recipes.worker.callbacks.progress import ProgressLines
 from grpo_recipes.worker.callbacks.proof_callback import ProofCallback
-from grpo_recipes.worker.callbacks.stop_callback import StopCallback
 from grpo_recipes.worker.checkpoints.checkpoint import save_final, save_whole_checkpoints
 from grpo_recipes.worker.checkpoints.model_card import hand_over
-from grpo_recipes.worker.checkpoints.resumed_epochs import ResumedEpochs
-from grpo_recipes.worker.checkpoints.resuming import agreed_checkpoint
-from grpo_recipes.worker.checkpoints.run_state import RunState, Trained, told_until
-from grpo_recipes.worker.checkpoints.same_folder import check_before_saving
-from grpo_recipes.worker.checkpoints.same_run import experiment
 from grpo_recipes.worker.completions.ended import EndedShares
 from grpo_recipes.worker.completions.redacted_completions import redact_completions
-from grpo_recipes.worker.data.chat_template import stop_at_endless_template
+from grpo_recipes.worker.data.chat_template import refuse_endless_template
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
-from grpo_recipes.worker.planned import extended_model_folder
-from grpo_recipes.worker.record import Record
+from grpo_recipes.worker.proofs.before_training.catalog import compared
+from grpo_recipes.worker.proofs.before_training.compared import as_records, line
+from grpo_recipes.worker.resume.resumed_epochs import ResumedEpochs
+from grpo_recipes.worker.resume.resuming import agreed_checkpoint
+from grpo_recipes.worker.resume.run_state import RunState, Trained, told_until
+from grpo_recipes.worker.resume.same_run import experiment
 from grpo_recipes.worker.serving.address import check_other_server
 from grpo_recipes.worker.shims.catalog import apply_before_trainer, apply_on_trainer
-from grpo_recipes.worker.stopped import Stopped
-from grpo_recipes.worker.survival.extension_lock import stop_at_stale_lock
+from grpo_recipes.worker.survival.extension_lock import refuse_stale_lock
+from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.survival.looked_on import LookedOn
-from grpo_recipes.worker.survival.stop_request import StopRequest
 from grpo_recipes.worker.survival.waiting import wait_as_planned
-from grpo_recipes.worker.trainer.checks import as_records, report, run_checks, stop_if_different
 from grpo_recipes.worker.trainer.extended_model import write_extended_model
 from grpo_recipes.worker.trainer.generation_file import set_aside
-from grpo_recipes.worker.trainer.model import build_trainer, training_arguments, trust_remote_code
+from grpo_recipes.worker.trainer.loaded_trainer import loaded_everywhere
+from grpo_recipes.worker.trainer.model import build_trainer, training_arguments
 from grpo_recipes.worker.trainer.seeds import SeedEachStep
-from grpo_recipes.worker.trainer.verified import seen_in_trainer, stop_if_not_found
 from grpo_recipes.worker.user_code.contained import trains_here
 from grpo_recipes.worker.user_code.planned_code import run_only_planned_code
-from grpo_recipes.worker.user_code.reward_faults import stop_at_no_numbers
+from grpo_recipes.worker.user_code.reward_faults import refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 from grpo_recipes.worker.vllm.engine import close_engine
 
@@ -52,26 +54,28 @@ def run_training(
     plan: Plan,
     folder: Path,
     record: Record,
-    request: StopRequest,
+    request: Interruption,
     looked_on: LookedOn,
     checkpoint: Path | None,
 ) -> bool:
-    """Trains, and returns whether a signal interrupted it. Raises Stopped if a check forbids it.
+    """Trains, and returns whether a signal interrupted it. Raises Refused if a check forbids it.
 
     checkpoint: the one that is gone on from, None for a beginning; that of the first rank counts.
     """
     trains_here()
     trainer, held_out = _prepared(plan, folder, record)
     checkpoint = agreed_checkpoint(checkpoint)
-    checks = run_checks(plan, trainer)
-    record.update(checks=as_records(checks))
-    stop_if_different(checks)
+    comparisons = compared(plan, loaded_everywhere(plan, trainer))
+    record.update(checks=as_records(comparisons))
+    failed = [finding for one in comparisons if (finding := one.finding) is not None]
+    if failed:
+        raise Refused(*failed)
     if trainer.is_world_process_zero():
-        print(report(checks), flush=True)
+        print(line(comparisons), flush=True)
 
     if checkpoint is not None:
         record.update(step=step_of(checkpoint), checkpoint=str(checkpoint), **told_until(checkpoint))
-    stop = StopCallback(request, trainer)
+    stop = InterruptionCallback(request, trainer)
     log, guards = _add_callbacks(trainer, plan, held_out, folder, record, stop, looked_on, checkpoint)
     request.can_wait = True
     cpu, wall = time.process_time(), time.perf_counter()
@@ -85,7 +89,7 @@ def run_training(
     if trainer.accelerator.num_processes == 1 and not stop.interrupted:
         for answered in (getattr(reward, "answered", None) for reward in trainer.reward_funcs):
             if answered is not None:
-                answered.stop_without_any()
+                answered.refuse_no_answer()
     cpu_s, wall_s = _cpu_of_all_ranks(trainer, time.process_time() - cpu), time.perf_counter() - wall
     record.update(step=trainer.state.global_step, train_cpu_s=round(cpu_s, 3), train_wall_s=round(wall_s, 3))
     if not stop.interrupted and not plan.smoke:
@@ -105,7 +109,7 @@ def _prepared(plan: Plan, folder: Path, record: Record) -> tuple[Any, Any]:
         run_only_planned_code(plan)
     apply_before_trainer(plan)
     wait_as_planned(plan.arguments.GRPOConfig)
-    stop_at_stale_lock(folder)
+    refuse_stale_lock(folder)
     rank = int(os.environ.get("RANK", "0"))
     if rank == 0:
         # The other ranks wait for this one, too, before they read the data.
@@ -122,11 +126,11 @@ def _prepared(plan: Plan, folder: Path, record: Record) -> tuple[Any, Any]:
     held_out = None
     if plan.evaluation is not None:
         held_out = prepared_rows(plan.evaluation.data, "evaluation", folder / "cache", rank, seen)
-    rewards = load_rewards(plan.rewards, folder / "worker" / "user", stop_at_no_numbers)
+    rewards = load_rewards(plan.rewards, folder / "worker" / "user", refuse_no_numbers)
     trainer = build_trainer(plan, arguments, rows, rewards, folder)
     redact_completions(trainer)
-    stop_if_not_found(plan, seen | seen_in_trainer(trainer, plan), record)
-    stop_at_endless_template(trainer, rows)
+    refuse_if_not_found(plan, seen | seen_in_trainer(trainer, plan), record)
+    refuse_endless_template(trainer, rows)
     ignored = set_aside(trainer)
     if ignored and trainer.is_world_process_zero():
         print(f"not used of the model's generation_config.json  {', '.join(ignored)}", flush=True)
@@ -138,11 +142,11 @@ def _check_live_world(plan: Plan, arguments: Any) -> None:
     """The processes that found each other, before anything loads; a wrong backend leaves each alone."""
     live = arguments.distributed_state.num_processes
     if live != plan.expect.world_size:
-        raise Stopped(
-            f"processes that train together: {live}, planned: {plan.expect.world_size}\n"
-            f"  = because: accelerate sees {arguments.distributed_state.distributed_type}"
-            f" on {arguments.distributed_state.device}\n"
-            f"  = fix: start with launch.sh of the run folder, or plan again for this machine"
+        raise Refused.of(
+            f"processes that train together: {live}, planned: {plan.expect.world_size}",
+            because=f"accelerate sees {arguments.distributed_state.distributed_type} on "
+            f"{arguments.distributed_state.device}",
+            fix="start with launch.sh of the run folder, or plan again for this machine",
         )
 
 
@@ -152,7 +156,7 @@ def _add_callbacks(
     held_out: Any,
     folder: Path,
     record: Record,
-    stop: StopCallback,
+    stop: InterruptionCallback,
     looked_on: LookedOn,
     checkpoint: Path | None,
 ) -> tuple[MetricsLog | None, GuardCallback]:

@@ -2,17 +2,17 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
 
-from grpo_recipes.contract.finding import Finding, Mark, Path
+from grpo_recipes.contract.findings.finding import Finding, Mark, Path
 from grpo_recipes.yaml.load import Document, load_file, load_text
 from grpo_recipes.yaml.merge import Tree, lay_over
 from grpo_recipes.yaml.override import OVERRIDE_FILE, apply_override, read_override
 from grpo_recipes.yaml.parents import Place, parent_place
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """A recipe's merged values, without `extends`.
 
     file: the recipe; files: it and its parents, nearest first, as marks name them.
@@ -26,7 +26,7 @@ class Source:
     values: dict[str, object]
     marks: dict[Path, Mark]
     words: frozenset[Path]
-    folders: Mapping[str, str] = field(default_factory=dict)
+    folders: Mapping[str, str] = MappingProxyType({})
     formats: tuple[tuple[object, Mark], ...] = ()
 
     def mark(self, path: Path) -> Mark | None:
@@ -79,8 +79,7 @@ def parent_of(source: Source) -> tuple[str, Source] | None:
     return chain[0].extends, _source(chain[1:], _merged(chain[1:]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Link:
+class _Link(NamedTuple):
     """One file of a chain, its `extends` taken out of the document."""
 
     place: Place
@@ -89,9 +88,9 @@ class _Link:
 
 
 def _merged(chain: Sequence[_Link]) -> Tree:
-    tree = Tree({}, {}, set())
+    tree = Tree({}, {}, set(), [])
     for link in reversed(chain):
-        lay_over(tree, Tree(link.document.values, link.document.marks, set(link.document.words)))
+        lay_over(tree, Tree(link.document.values, link.document.marks, set(link.document.words), []))
     return tree
 
 
@@ -113,7 +112,7 @@ def _chain(file: str, text: str | None) -> tuple[list[_Link] | None, list[Findin
     while True:
         read = text is None or chain
         document, found = load_file(place.path, place.name) if read else load_text(str(text), file)
-        findings += [f if f.mark or not mark else replace(f, mark=mark, key="extends") for f in found]
+        findings += [f if f.mark or not mark else f._replace(mark=mark, key="extends") for f in found]
         if document is None:
             return None, findings
         mark = document.marks.pop(("extends",), None)

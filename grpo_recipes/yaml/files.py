@@ -3,7 +3,7 @@
 import os
 import stat
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.page import page_of, shown
 

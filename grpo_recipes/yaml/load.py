@@ -5,21 +5,20 @@ then is the one that its fix gives, so that one mistake does not become two furt
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from yaml import MarkedYAMLError, YAMLError
 
-from grpo_recipes.contract.finding import Finding, Mark, Path, by_place
+from grpo_recipes.contract.findings.finding import Finding, Mark, Path, by_place
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.files import read_recipe
 from grpo_recipes.yaml.nodes import Node, Reader
 from grpo_recipes.yaml.page import Page, forbidden, page_of, printable, shown
-from grpo_recipes.yaml.refusals import Stop
+from grpo_recipes.yaml.refusals import GivenUp
 from grpo_recipes.yaml.syntax import missing_space, syntax_finding
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """The values of one file and where each stands.
 
     marks: of every mapping entry and list item, from the key's first character to the value's end, on the
@@ -33,8 +32,7 @@ class Document:
     words: frozenset[Path]
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """One value read, a document's root or an override's right-hand side."""
 
     value: object
@@ -109,8 +107,8 @@ def _read(reader: Reader) -> tuple[list[Finding], bool]:
         return [refused], False
     try:
         return by_place(reader.read()), True
-    except Stop as stop:
-        return by_place([*found, stop.finding]), False
+    except GivenUp as given_up:
+        return by_place([*found, given_up.finding]), False
     except MarkedYAMLError as error:
         finding = syntax_finding(error, page)
     except YAMLError as error:

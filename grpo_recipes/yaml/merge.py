@@ -1,18 +1,16 @@
 """Values laid over values: maps merge, lists replace or are extended, null removes; marks and words follow."""
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from grpo_recipes.contract.finding import Finding, Mark, Path, dotted
+from grpo_recipes.contract.findings.finding import Finding, Mark, Path, dotted
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.page import shown, single_quoted
 
 EXTEND = "extend"
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(NamedTuple):
     """Values with marks and words, changed in place while files and overrides are laid over each other.
 
     findings: of lists that should be extended and are not there.
@@ -21,7 +19,7 @@ class Tree:
     values: dict[str, object]
     marks: dict[Path, Mark]
     words: set[Path]
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Finding]
 
 
 def lay_over(tree: Tree, above: Tree) -> None:

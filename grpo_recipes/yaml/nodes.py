@@ -17,10 +17,10 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from grpo_recipes.contract.finding import Finding, Path
+from grpo_recipes.contract.findings.finding import Finding, Path
 from grpo_recipes.yaml.page import Page
-from grpo_recipes.yaml.refusals import STRING_TAG, Event, Refusals, Stop
-from grpo_recipes.yaml.scalars import CURLY_QUOTES, WORDS, Refusal, curly_quoted, read_plain
+from grpo_recipes.yaml.refusals import STRING_TAG, Event, GivenUp, Refusals
+from grpo_recipes.yaml.scalars import CURLY_QUOTES, WORDS, RefusedScalar, curly_quoted, read_plain
 
 MAX_DEPTH = 32
 MAX_VALUES = 20_000
@@ -28,7 +28,7 @@ MAX_VALUES = 20_000
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Node:
     """A value with its place, counted from 0; end: column after it on the line where it starts.
 
@@ -47,7 +47,7 @@ class Node:
     height: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Entry:
     """A key of a mapping and its node. lines: of each time it is written, from 0."""
 
@@ -58,7 +58,7 @@ class Entry:
     lines: list[int]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Open:
     """A list or mapping that is being read. key_event: of the key whose value comes next."""
 
@@ -71,7 +71,7 @@ class _Open:
     findings_before: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Reader:
     """Reads one document. base: the path of its root, for an override."""
 
@@ -91,7 +91,7 @@ class Reader:
     def read(self) -> list[Finding]:
         """Reads the page into `root`; the findings are complete unless the parser had to stop.
 
-        Raises yaml.YAMLError for a syntax error and Stop for a refusal after which nothing can be read.
+        Raises yaml.YAMLError for a syntax error and GivenUp for a refusal after which nothing can be read.
         """
         for event in _events(self.page.text):
             kind = event.__class__
@@ -123,12 +123,12 @@ class Reader:
     def _document(self, event: Event) -> None:
         self._documents += 1
         if self._documents > 1:
-            raise Stop(self.refuse.second_document(event))
+            raise GivenUp(self.refuse.second_document(event))
 
     def _count(self, event: Event, size: int = 1) -> None:
         self._values += size
         if self._values > MAX_VALUES:
-            raise Stop(self.refuse.too_many_values(event, MAX_VALUES, has_aliases=bool(self._anchors)))
+            raise GivenUp(self.refuse.too_many_values(event, MAX_VALUES, has_aliases=bool(self._anchors)))
 
     def _node(self, event: Event) -> Node:
         start, end = event.start_mark, event.end_mark
@@ -161,7 +161,7 @@ class Reader:
         value = read_plain(event.value)
         if value.__class__ is str and event.value[0] in CURLY_QUOTES:
             value = curly_quoted(event.value) or value
-        if not isinstance(value, Refusal):
+        if not isinstance(value, RefusedScalar):
             return value
         if event.tag is None:
             self.refuse.scalar(event, self._path(), value)
@@ -184,7 +184,7 @@ class Reader:
 
     def _start(self, event: Event) -> None:
         if len(self._open) >= MAX_DEPTH:
-            raise Stop(self.refuse.too_deep(event, MAX_DEPTH))
+            raise GivenUp(self.refuse.too_deep(event, MAX_DEPTH))
         self._count(event)
         node = self._node(event)
         node.height = 1
@@ -228,13 +228,13 @@ class Reader:
         name = event.anchor
         node = self._anchors.get(name)
         if node is None:
-            raise Stop(self.refuse.alias(event, self._path(), name, is_recursive=name in self._anchors))
+            raise GivenUp(self.refuse.alias(event, self._path(), name, is_recursive=name in self._anchors))
         if self._awaits_key():
             self.refuse.key_not_text(event, self._path(), None)
             self._open[-1].key_event = event
             return
         if len(self._open) + node.height > MAX_DEPTH:
-            raise Stop(self.refuse.too_deep(event, MAX_DEPTH))
+            raise GivenUp(self.refuse.too_deep(event, MAX_DEPTH))
         self._count(event, node.size)
         here = self._node(event)
         here.value, here.items, here.entries = node.value, node.items, node.entries

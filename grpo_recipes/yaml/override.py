@@ -1,10 +1,9 @@
 """One override `rewards[0].weight=0.5`: its path and value, and how it is put into the values."""
 
 import re
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from grpo_recipes.contract.finding import Finding, Mark, Path, dotted
+from grpo_recipes.contract.findings.finding import Finding, Mark, Path, dotted
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.load import Value, read_value
 from grpo_recipes.yaml.merge import Tree, put
@@ -19,8 +18,7 @@ _PART = rf"\[([0-9]+)\]|\.?({_KEY})"
 _FORM = "an override is key=value, as in grpo.beta=0.04 or rewards[0].weight=0.5"
 
 
-@dataclass(frozen=True, slots=True)
-class Override:
+class Override(NamedTuple):
     """A path, the value for it and the mark of the whole override."""
 
     path: Path
@@ -45,7 +43,7 @@ def read_override(text: str) -> tuple[Override | None, list[Finding]]:
         fix = "write extends into the recipe"
         return None, [_refusal(ids.OVERRIDE_PLACE, "extends cannot be overridden", "extends", mark, because, fix)]
     read, findings = read_value(Page(OVERRIDE_FILE, value, [printable(value)], written + "="), path)
-    findings = [finding if finding.key else replace(finding, key=dotted(path)) for finding in findings]
+    findings = [finding if finding.key else finding._replace(key=dotted(path)) for finding in findings]
     if read is None:
         return None, findings
     return Override(path, Value(read.value, {**read.marks, path: mark}, read.words), mark), findings

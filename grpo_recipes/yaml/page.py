@@ -1,14 +1,14 @@
 """A source text with its lines: gives marks, and user text that is safe to print."""
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from grpo_recipes.contract.finding import Mark
+from grpo_recipes.contract.findings.finding import Mark
 
 _FORBIDDEN_ASCII = r"[^\t\n\r\x20-\x7e]"
 _FORBIDDEN = r"[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 
-_UNSAFE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+_UNSAFE = r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
@@ -20,8 +20,7 @@ def forbidden(text: str) -> re.Match[str] | None:
     return re.search(_FORBIDDEN_ASCII if text.isascii() else _FORBIDDEN, text)
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """A text that is parsed. before: what stands left of it on its line, for the value of an override."""
 
     file: str
@@ -45,12 +44,17 @@ def page_of(text: str, file: str) -> Page:
     lines = _LINE_BREAK.split(text)
     if len(lines) > 1 and not lines[-1]:
         lines.pop()
-    return Page(file, text, [printable(line) for line in lines] if _UNSAFE.search(text) else lines)
+    return Page(file, text, [printable(line) for line in lines])
 
 
 def printable(line: str) -> str:
-    """The line with a stand-in of one column for each character that would steer a terminal; tabs stay."""
-    return _UNSAFE.sub(lambda found: chr(0x2400 + ord(found[0])) if ord(found[0]) < 0x20 else "\ufffd", line)
+    """The line with a stand-in of one column for each character that would steer a terminal; tabs stay.
+
+    None of them is printable; the pattern, which takes a millisecond to compile, is for the few lines that are not.
+    """
+    if line.isprintable():
+        return line
+    return re.sub(_UNSAFE, lambda found: chr(0x2400 + ord(found[0])) if ord(found[0]) < 0x20 else "\ufffd", line)
 
 
 def shown(text: str, limit: int = 60) -> str:

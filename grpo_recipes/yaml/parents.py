@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from grpo_recipes.contract.finding import Finding, Mark
+from grpo_recipes.contract.findings.finding import Finding, Mark
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.page import shown
@@ -15,8 +15,7 @@ MAX_PARENTS = 8
 MOST_NAMES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a recipe lies. name: what marks and messages call it, its path or "grpo-recipes:NAME"."""
 
     name: str

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from grpo_recipes.contract.finding import Patch
+from grpo_recipes.contract.findings.finding import Patch
 
 
 def patched(values: Mapping[str, object], patches: Iterable[Patch]) -> dict[str, Any]:

@@ -3,10 +3,10 @@
 import re
 from typing import Any
 
-from grpo_recipes.contract.finding import Finding, Mark, Patch, Path, dotted
+from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, dotted
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.page import Page, shown, single_quoted
-from grpo_recipes.yaml.scalars import Refusal
+from grpo_recipes.yaml.scalars import RefusedScalar
 
 Event = Any
 """A yaml.events.Event; its stubs let marks be missing, which the parser never does."""
@@ -19,7 +19,7 @@ _ESCAPE = r"(?s)\\(.)"
 _CONTROL_LETTERS = "abvfe0NLP"
 
 
-class Stop(Exception):
+class GivenUp(Exception):
     """A finding after which nothing more can be read."""
 
     def __init__(self, finding: Finding) -> None:
@@ -39,7 +39,7 @@ class Refusals:
         start, end = event.start_mark, event.end_mark
         return self.page.mark(start.line, start.column, end.column if end.line == start.line else 1 << 30)
 
-    def scalar(self, event: Event, path: Path, refusal: Refusal) -> None:
+    def scalar(self, event: Event, path: Path, refusal: RefusedScalar) -> None:
         """A plain scalar that YAML readers take for different values."""
         self.findings.append(
             Finding(
@@ -123,7 +123,7 @@ class Refusals:
     def control_characters(self, event: Event, path: Path) -> str:
         """The text that was meant by a double-quoted scalar; a finding if an escape hid it."""
         text: str = event.value
-        found = re.search(_CONTROL, text)
+        found = None if text.isprintable() else re.search(_CONTROL, text)
         if found is None:
             return text
         raw = self.page.text[event.start_mark.index + 1 : event.end_mark.index - 1]

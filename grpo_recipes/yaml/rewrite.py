@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from typing import Any
 
-from grpo_recipes.contract.finding import Patch, Path
+from grpo_recipes.contract.findings.finding import Patch, Path
 from grpo_recipes.yaml.load import load_text
 from grpo_recipes.yaml.patch import patched
 from grpo_recipes.yaml.scalars import WORDS, read_plain

@@ -6,7 +6,7 @@ Sources: YAML 1.2.2 section 10.3.2, https://yaml.org/type/int.html and float.htm
 import json
 import math
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.page import shown
@@ -35,8 +35,7 @@ _INTEGER_DIGITS = 20
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedScalar(NamedTuple):
     """Why a scalar is not read. written: the replacement as YAML; value: what the replacement means."""
 
     rule: str
@@ -47,11 +46,11 @@ class Refusal:
 
 
 def read_plain(text: str) -> object:
-    """The value of an unquoted scalar, or a Refusal."""
+    """The value of an unquoted scalar, or a RefusedScalar."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if text == "None":
-        return Refusal(
+        return RefusedScalar(
             ids.PYTHON_NONE,
             "None is text in YAML, not the empty value",
             ("the empty value is null; the text is 'None' in quotes",),
@@ -61,12 +60,12 @@ def read_plain(text: str) -> object:
     return _number(text) if text[0] in _DIGITS else text
 
 
-def curly_quoted(text: str) -> Refusal | None:
+def curly_quoted(text: str) -> RefusedScalar | None:
     """The refusal of an unquoted scalar that stands in curly quotes as a whole, which word processors write."""
     inner = text[1:-1]
     if len(text) < 2 or text[-1] not in CURLY_QUOTES or CURLY_QUOTES & set(inner):
         return None
-    return Refusal(
+    return RefusedScalar(
         ids.SYNTAX,
         f"{text[0]} and {text[-1]} are no quotes in YAML",
         (f"it reads them as letters, and the text would have them: {shown(text, 40)}",),
@@ -95,8 +94,8 @@ def _quoted(text: str) -> str:
     return "a text of digits is written in quotes" + (f': "{text}"' if len(text) <= 30 else "")
 
 
-def _too_large(text: str) -> Refusal:
-    return Refusal(
+def _too_large(text: str) -> RefusedScalar:
+    return RefusedScalar(
         ids.NUMBER_TOO_LARGE,
         f"the number {shown(text, 40)} is too large",
         ("integers are kept in 64 bits, floats in IEEE double precision", _quoted(text)),
@@ -112,18 +111,18 @@ def _integer(text: str, base: int) -> object:
     return value if value is not None and _SMALLEST <= value <= _LARGEST else text
 
 
-def _spelling(text: str, message: str, because: tuple[str, ...], value: object) -> Refusal:
+def _spelling(text: str, message: str, because: tuple[str, ...], value: object) -> RefusedScalar:
     written = f'"{text}"' if isinstance(value, str) else repr(value)
-    return Refusal(ids.NUMBER_SPELLING, message, because, written, value)
+    return RefusedScalar(ids.NUMBER_SPELLING, message, because, written, value)
 
 
-def _leading_zero(text: str) -> Refusal:
+def _leading_zero(text: str) -> RefusedScalar:
     octal = "text" if {"8", "9"} & set(text) else f"the octal number {shown(str(_integer(text, 8)), 40)}"
     because = (f"YAML 1.1 reads it as {octal}, YAML 1.2 as a decimal number", _quoted(text))
     return _spelling(text, f"the number {shown(text, 40)} has a leading zero", because, _integer(text, 10))
 
 
-def _based(text: str, letter: str) -> Refusal:
+def _based(text: str, letter: str) -> RefusedScalar:
     value = _integer(text, {"o": 8, "x": 16, "b": 2}[letter])
     because = {
         "o": "YAML 1.2 reads it as a number, YAML 1.1 as text",
@@ -134,23 +133,23 @@ def _based(text: str, letter: str) -> Refusal:
     return _spelling(text, message, (because, _quoted(text)), value)
 
 
-def _underscored(text: str) -> Refusal:
+def _underscored(text: str) -> RefusedScalar:
     digits = text.replace("_", "")
     value = read_plain(digits)
-    if isinstance(value, Refusal):
+    if isinstance(value, RefusedScalar):
         value = value.value
     because = ("YAML 1.1 reads it as a number, YAML 1.2 as text", _quoted(text))
     return _spelling(text, f"the number {shown(text, 40)} contains an underscore", because, value)
 
 
-def _base_sixty(text: str) -> Refusal:
+def _base_sixty(text: str) -> RefusedScalar:
     total: float | None = 0
     for part in text.replace("_", "").lstrip("+-").split(":"):
         if total is not None:
             total = total * 60 + float(part) if len(part) < 12 and total < 1e12 else None
     sign = "-" if text.startswith("-") else ""
     number = "a base-60 number" if total is None else f"the base-60 number {sign}{total:.15g}"
-    return Refusal(
+    return RefusedScalar(
         ids.BASE_SIXTY,
         f"{shown(text, 40)} is read as a number by some YAML readers and as text by others",
         (f"YAML 1.1 reads it as {number}, YAML 1.2 as text",),

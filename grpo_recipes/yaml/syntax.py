@@ -1,11 +1,11 @@
 """The parser's problem in our words. It is known by PyYAML 6's and libyaml 0.2.5's own wording."""
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from yaml import MarkedYAMLError
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.page import Page, shown, single_quoted
 from grpo_recipes.yaml.refusals import MAX_FIX, double_quoted
@@ -23,8 +23,7 @@ _INDENTATION = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Problem:
+class _Problem(NamedTuple):
     """What the parser said. column counts from 0; opened: place where the unfinished thing starts."""
 
     said: str

@@ -8,6 +8,8 @@ import pytest
 
 from grpo_recipes.contract.read_plan import from_json
 
+pytestmark = pytest.mark.slow
+
 RECIPE = str(Path(__file__).parents[2] / "recipes" / "quickstart.yaml")
 STACK = "python==3.11,torch==2.13.0,trl==1.16.0,transformers==5.17.0,peft==0.21.2,accelerate==1.15.0,datasets==5.2.0"
 CPU = ("--target", f"{STACK},math-verify==0.9.0,vllm==0.31.0,gpus=0")

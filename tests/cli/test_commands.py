@@ -157,6 +157,7 @@ def test_a_rule_and_a_key_have_a_page(grpo_run: Callable) -> None:
     assert "dr_grpo" in page
 
 
+@pytest.mark.processes
 def test_the_command_brings_in_nothing_heavy() -> None:
     heavy = ("torch", "transformers", "trl", "peft", "accelerate", "datasets")
     code = f"import grpo_recipes.cli, grpo_recipes.cli.main, sys; print([m for m in sys.modules if m in {heavy}])"

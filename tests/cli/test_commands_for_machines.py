@@ -11,6 +11,8 @@ from grpo_recipes.contract.plan import World, to_json
 from grpo_recipes.contract.read_plan import from_json
 from grpo_recipes.engines.slurm_script import SlurmJob, slurm_job
 
+pytestmark = pytest.mark.slow
+
 RECIPE = str(Path(__file__).parents[2] / "recipes" / "quickstart.yaml")
 TWO = ["--set", "launch.num_nodes=2", "--set", "launch.gpus_per_node=0"]
 

@@ -10,7 +10,7 @@ from grpo_recipes.facts.released.releases import newest_release
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.resolve.known_defects import known_defects
-from grpo_recipes.rules.registry import rules
+from grpo_recipes.rules.catalog import rules
 from grpo_recipes.stack.stack import Stack
 
 NEWEST = {"trl": "1.16.0", "transformers": "5.23.0", "peft": "0.21.2", "deepspeed": "0.19.8", "vllm": "0.30.0"}

@@ -17,8 +17,8 @@ ONE_THREAD = 'launch.environment={OMP_NUM_THREADS: "1"}'
 pytestmark = pytest.mark.stack
 
 
-def _grpo_run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "grpo_recipes.cli.main", *arguments, "--set", ONE_THREAD]
+def _grpo_run(folder: Path, *arguments: str, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
+    command = [python, "-m", "grpo_recipes.cli.main", *arguments, "--set", ONE_THREAD]
     environment = os.environ | {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=900)
 
@@ -36,26 +36,28 @@ def _record(folder: Path) -> dict:
     ],
     ids=["LoRA", "LoRA with two processes", "full"],
 )
-def test_the_quickstart_learns_to_carry(options: list[str], trainable: str, tmp_path: Path) -> None:
-    steps = ["--set", "training.max_steps=60", "--out", "run"]
-    done = _grpo_run(tmp_path, str(QUICKSTART), *options, *steps)
+def test_the_quickstart_learns_to_carry(options: list[str], trainable: str, tmp_path: Path, warm_python: Path) -> None:
+    world = 2 if "launch.num_processes=2" in options else 1
+    python = sys.executable if world == 2 else str(warm_python / "python")
+    steps = ["--set", "training.max_steps=30", "--out", "run"]
+    done = _grpo_run(tmp_path, str(QUICKSTART), *options, *steps, python=python)
     assert done.returncode == 0, done.stderr
     record = _record(tmp_path / "run")
-    assert (record["status"], record["step"]) == ("completed", 60)
+    assert (record["status"], record["step"]) == ("completed", 30)
     assert record["evaluation"]["before"]["reward"] < 0.6
     assert record["evaluation"]["after"]["reward"] > 0.9
     assert "wrong before, right now" in done.stdout
     assert str(Path("run", "final")) in done.stdout
     plan = json.loads((tmp_path / "run" / "plan.json").read_text())
     assert plan["expect"]["trainable"] == trainable
-    world = 2 if "launch.num_processes=2" in options else 1
     arguments = plan["arguments"]["GRPOConfig"]
     assert arguments["per_device_train_batch_size"] * arguments["gradient_accumulation_steps"] * world == 16 * 8
     adapter = tmp_path / "run" / "final" / "adapter_model.safetensors"
     assert adapter.is_file() == (trainable == "lora")
 
 
-def test_a_python_reward_runs_only_when_its_digest_was_allowed(tmp_path: Path) -> None:
+def test_a_python_reward_runs_only_when_its_digest_was_allowed(tmp_path: Path, warm_python: Path) -> None:
+    warm = str(warm_python / "python")
     reward = tmp_path / "rewards.py"
     reward.write_text(
         "from pathlib import Path\n"
@@ -77,12 +79,13 @@ def test_a_python_reward_runs_only_when_its_digest_was_allowed(tmp_path: Path) -
     assert not (tmp_path / "run").exists()
     allow = refused.stderr.split("--allow-code ")[1].split()[0].rstrip(";,")
     assert _grpo_run(tmp_path, str(child), "--out", "run", "--allow-code", "0" * 64).returncode == 2
-    done = _grpo_run(tmp_path, str(child), "--out", "run", "--allow-code", allow)
+    done = _grpo_run(tmp_path, str(child), "--out", "run", "--allow-code", allow, python=warm)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "executed").exists()
     metrics = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert any("rewards/last_digit/mean" in line for line in metrics)
-    assert _grpo_run(tmp_path, str(child), "--out", "again").returncode == 0, "the digest is remembered"
+    again = _grpo_run(tmp_path, str(child), "--out", "again", python=warm)
+    assert again.returncode == 0, "the digest is remembered"
     reward.write_text(reward.read_text() + "# changed\n")
     assert _grpo_run(tmp_path, str(child), "--out", "changed").returncode == 2
 
@@ -95,8 +98,8 @@ def test_a_run_never_writes_into_a_folder_that_is_in_use(tmp_path: Path) -> None
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["precious"]
 
 
-def test_an_interrupted_run_ends_with_75_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "grpo_recipes.cli.main", str(QUICKSTART), "--set", "training.max_steps=30"]
+def test_an_interrupted_run_ends_with_75_and_goes_on_where_it_was(tmp_path: Path, warm_python: Path) -> None:
+    command = [sys.executable, "-m", "grpo_recipes.cli.main", str(QUICKSTART), "--set", "training.max_steps=10"]
     command += ["--set", ONE_THREAD, "--set", "evaluation=null", "--out", "run"]
     environment = os.environ | {"XDG_CONFIG_HOME": str(tmp_path / "config"), "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
@@ -112,10 +115,10 @@ def test_an_interrupted_run_ends_with_75_and_goes_on_where_it_was(tmp_path: Path
         process.kill()
     stopped = _record(tmp_path / "run")
     assert stopped["status"] == "interrupted"
-    assert 0 < stopped["step"] < 30
-    resume = [sys.executable, "-m", "grpo_recipes.cli.main", "run", "--resume"]
+    assert 0 < stopped["step"] < 10
+    resume = [str(warm_python / "python"), "-m", "grpo_recipes.cli.main", "run", "--resume"]
     for arguments in (["nowhere"], ["run", "--set", "seed=1"]):
         assert subprocess.run([*resume, *arguments], cwd=tmp_path, env=environment).returncode == 2
     assert subprocess.run([*resume, "run"], cwd=tmp_path, env=environment, timeout=600).returncode == 0
-    assert (_record(tmp_path / "run")["status"], _record(tmp_path / "run")["step"]) == ("completed", 30)
+    assert (_record(tmp_path / "run")["status"], _record(tmp_path / "run")["step"]) == ("completed", 10)
     assert subprocess.run([*resume, "run"], cwd=tmp_path, env=environment).returncode == 2, "it is finished"

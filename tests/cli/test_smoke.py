@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,15 +88,15 @@ def test_every_proof_has_a_page(proof: str, grpo_run: Callable[..., Any]) -> Non
     assert "Source: " in answer.out
 
 
-def _trial(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "grpo_recipes.cli.main", QUICKSTART, "--smoke", *arguments]
+def _trial(python: Path, folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [str(python), "-m", "grpo_recipes.cli.main", QUICKSTART, "--smoke", *arguments]
     environment = os.environ | {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300)
 
 
 @pytest.mark.stack
-def test_a_trial_prints_its_proofs_and_leaves_no_model(tmp_path: Path) -> None:
-    done = _trial(tmp_path)
+def test_a_trial_prints_its_proofs_and_leaves_no_model(tmp_path: Path, warm_python: Path) -> None:
+    done = _trial(warm_python / "python", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "proofs      world 1/1 · no logits built (fused head)" in done.stdout
     assert "adapter moved after 2 steps" in done.stdout
@@ -111,13 +110,13 @@ def test_a_trial_prints_its_proofs_and_leaves_no_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.stack
-def test_a_trial_whose_proof_fails_ends_with_3(tmp_path: Path) -> None:
+def test_a_trial_whose_proof_fails_ends_with_3(tmp_path: Path, warm_python: Path) -> None:
     (tmp_path / "idle.py").write_text(IDLE)
     reward = ["--set", "rewards=[{python: idle.py:place}]"]
-    refused = _trial(tmp_path, *reward)
+    refused = _trial(warm_python / "python", tmp_path, *reward)
     assert refused.returncode == 2
     allow = refused.stderr.split("--allow-code ")[1].split()[0].rstrip(";,")
-    done = _trial(tmp_path, *reward, "--allow-code", allow)
+    done = _trial(warm_python / "python", tmp_path, *reward, "--allow-code", allow)
     assert done.returncode == 3, done.stderr
     assert "movement: the proof failed in step 2 [PRF005]" in done.stdout
     assert done.stdout.endswith("smoke failed\n")

@@ -56,14 +56,16 @@ def _weights(run: Run) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def _live(run: Run) -> dict[str, object]:
-    return {check["name"]: check["live"] for check in json.loads((run.folder / "run.json").read_text())["checks"]}
+def _world(run: Run) -> str:
+    """What the proof of the processes saw."""
+    proofs = json.loads((run.folder / "run.json").read_text())["proofs"]
+    return next(str(proof["shown"]) for proof in proofs if proof["id"] == "PRF001")
 
 
 def test_two_machines_train_the_same_weights_as_one(on_two_machines: Machines, run_of: RunOf) -> None:
     run = on_two_machines("ddp", "LoRA")
     assert _weights(run) == _weights(run_of("ddp", "LoRA"))
-    assert _live(run)["processes"] == 2
+    assert _world(run) == "world 2/2"
     assert json.loads((run.folder / "plan.json").read_text())["world"]["num_nodes"] == 2
     assert run.output.count("step 3/3") == 1, run.output
 
@@ -84,4 +86,4 @@ def test_two_processes_on_each_of_two_machines_are_four(on_two_machines: Machine
     four = grpo_run("ddp", "LoRA", tmp_path / "four", launch__num_processes=4)
     run = on_two_machines("ddp", "LoRA", 4)
     assert _weights(run) == _weights(four)
-    assert _live(run)["processes"] == 4
+    assert _world(run) == "world 4/4"

@@ -88,14 +88,21 @@ def test_a_stale_extension_lock_holds_nobody_up(run_of: RunOf, tmp_path: Path) -
     assert sorted(path for path in (tmp_path / "extensions").rglob("*") if path.is_file()) == sorted(locks)
 
 
+def _live(run: Run) -> tuple[dict[str, object], str]:
+    """The values that were compared before the first step, and what the proof of the processes saw."""
+    record = json.loads((run.folder / "run.json").read_text())
+    shown = {proof["id"]: proof["shown"] for proof in record["proofs"]}
+    return {check["name"]: check["live"] for check in record["checks"]}, shown["PRF001"]
+
+
 @full_form
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_strategy_trains_evaluates_and_saves(strategy: str, kind: str, run_of: RunOf) -> None:
     run = run_of(strategy, kind)
     _assert_completed(run)
-    checks = {check["name"]: check["live"] for check in json.loads((run.folder / "run.json").read_text())["checks"]}
-    assert checks["processes"] == (1 if strategy == "single" else 2)
+    checks, world = _live(run)
+    assert world.startswith("world 1/1" if strategy == "single" else "world 2/2")
     assert checks["DeepSpeed stage"] == (int(strategy[-1]) if strategy in ZERO else 0)
     assert any(tensor.any() for name, tensor in loaded_weights(run).items() if "lora_A" not in name)
 
@@ -211,6 +218,6 @@ def test_a_claimed_cut_is_trained_by_its_processes(tmp_path: Path) -> None:
     cut = {"processes": 2, "per_device_train_batch_size": 16}
     run = grpo_run("ddp", "LoRA", tmp_path, training__cut=cut, launch__num_processes="auto", grpo__loss_type="bnpo")
     _assert_completed(run)
-    checks = {check["name"]: check["live"] for check in json.loads((run.folder / "run.json").read_text())["checks"]}
-    assert (checks["processes"], checks["GRPOConfig.per_device_train_batch_size"]) == (2, 16)
+    checks, world = _live(run)
+    assert (world, checks["GRPOConfig.per_device_train_batch_size"]) == ("world 2/2", 16)
     assert checks["GRPOConfig.loss_type"] == "bnpo"

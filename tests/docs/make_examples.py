@@ -15,12 +15,12 @@ sys.path[:0] = [str(ROOT / "tests" / "rules"), str(ROOT / "tests" / "evidence")]
 from rule_cases import BASE_RECIPE, CASES, Case, cases_of, declared, laid_over  # noqa: E402
 from stricter import PROVEN_IN, STRICTER  # noqa: E402
 
-from grpo_recipes.contract.finding import Finding  # noqa: E402
+from grpo_recipes.contract.findings.finding import Finding  # noqa: E402
+from grpo_recipes.contract.findings.findings_text import finding_text  # noqa: E402
 from grpo_recipes.explain.examples import EXAMPLES, Example  # noqa: E402
 from grpo_recipes.explain.pages import known_ids  # noqa: E402
-from grpo_recipes.report.findings_text import finding_text  # noqa: E402
 from grpo_recipes.resolve.resolve import Resolution, resolve  # noqa: E402
-from grpo_recipes.rules.registry import Rule, rules  # noqa: E402
+from grpo_recipes.rules.catalog import Rule, rules  # noqa: E402
 from grpo_recipes.yaml.patch import patched  # noqa: E402
 
 OTHERS = Path(__file__).with_name("examples.yaml")
@@ -104,19 +104,17 @@ def _resolved(recipe: str, case: Case) -> Resolution:
         path = Path(folder) / NAME
         path.write_text(recipe, encoding="utf-8")
         resolution = resolve(str(path), declared(case.stack))
-        return dataclasses.replace(
-            resolution, findings=tuple(_named(finding, folder) for finding in resolution.findings)
-        )
+        return resolution._replace(findings=tuple(_named(finding, folder) for finding in resolution.findings))
 
 
 def _named(finding: Finding, folder: str) -> Finding:
     def short(text: str) -> str:
         return text.replace(f"{folder}/", "").replace(folder, ".")
 
-    mark = finding.mark and dataclasses.replace(finding.mark, file=short(finding.mark.file))
+    mark = finding.mark and finding.mark._replace(file=short(finding.mark.file))
     because = tuple(short(reason) for reason in finding.because)
     fix = finding.fix and short(finding.fix)
-    return dataclasses.replace(finding, message=short(finding.message), mark=mark, because=because, fix=fix)
+    return finding._replace(message=short(finding.message), mark=mark, because=because, fix=fix)
 
 
 def texts() -> dict[Path, str]:

@@ -8,7 +8,7 @@ from typing import Any
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.planning.build_plan import kind_of
 from grpo_recipes.resolve.rename import target_key
-from grpo_recipes.rules.registry import rules
+from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.export import field_docs, recipe_schema
 from grpo_recipes.schemas.keys import section_model, sections
 

@@ -29,7 +29,7 @@ FAMILIES = {
     "MDL": "The model",
     "PFL": "Preflight",
     "PRE": "Precision",
-    "PRF": "Proofs of the first steps",
+    "PRF": "Proofs before the first step, and of the first ones",
     "QNT": "Quantization",
     "RWD": "Rewards",
     "SCH": "The recipe's format",

@@ -16,6 +16,8 @@ from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.facts.released.history import history
 from grpo_recipes.schemas.keys import recipe_keys, sections
 
+pytestmark = pytest.mark.slow
+
 # What a recipe file cannot show: files of a machine, command lines, and what the worker says.
 WITHOUT_EXAMPLE = {"STK001", "STK002", "STK003", "STK004", "STK005", "TRU001", "TRU002", "TRU003"}
 WITHOUT_EXAMPLE |= {"YML001", "YML002", "YML003", "YML012", "YML013", "YML024", "YML025", "YML026"}

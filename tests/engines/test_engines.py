@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, TextIO, get_args
 
 import pytest
+from support.sources import tree_of
 
 import grpo_recipes
 from grpo_recipes.cli.launching import launched
-from grpo_recipes.contract.engines import ENGINES, SECTIONS, Asked, EngineKind, engine_for
+from grpo_recipes.contract.host.engines import ENGINES, SECTIONS, Asked, EngineKind, engine_for
 from grpo_recipes.contract.plan import Plan, to_json
 from grpo_recipes.engines.base import Engine, Prepare
-from grpo_recipes.engines.registry import engine_of
+from grpo_recipes.engines.catalog import engine_of
 from grpo_recipes.errors import Refusal
 from grpo_recipes.render.run_folder import write_run_folder
 from grpo_recipes.resolve.resolve import plan_of, resolve
@@ -29,7 +30,7 @@ RECIPE = "recipes/quickstart.yaml"
 # Where an engine has its own: the list, the modules, the recipe's section and the rules that judge it, what a recipe
 # may ask sbatch for, the end of a job inside the run, its id there, and the key of plans of older releases.
 KNOWING = (
-    "contract/engines.py",
+    "contract/host/engines.py",
     "contract/older_plan.py",
     "contract/run_record.py",
     "engines/",
@@ -166,7 +167,7 @@ def test_no_other_module_knows_an_engine_by_name() -> None:
         f"{path.relative_to(PACKAGE)}: {name}"
         for path in sorted(PACKAGE.rglob("*.py"))
         if not str(path.relative_to(PACKAGE)).startswith(KNOWING)
-        for name in _names_in(ast.parse(path.read_text(encoding="utf-8")))
+        for name in _names_in(tree_of(path))
         if any(word in name.lower() for word in ("slurm", "sbatch", "by_hand"))
     }
     assert knowing == set()

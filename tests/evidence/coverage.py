@@ -161,7 +161,7 @@ def evidence_table() -> list[str]:
     from stricter import PROVEN_IN, STRICTER
 
     from grpo_recipes.explain.pages import known_ids
-    from grpo_recipes.rules.registry import rules
+    from grpo_recipes.rules.catalog import rules
 
     named = {rule.id: f"tests/evidence/test_{rule.name}.py" for rule in rules()}
     proven = {rule: file for rule, file in named.items() if (FOLDER.parents[1] / file).exists()} | PROVEN_IN

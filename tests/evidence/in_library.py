@@ -12,36 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from support.tiny_models import write_tiny_model
+
 STAGE = ["config"]
 FOLDER = Path()
-CHARACTERS = "0123456789+=abcdefghijklmnopqrstuvwxyz"
-TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message['content'] }}<|im_end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>{% endif %}"
-)
 REWARD = "def ones(completions, **kwargs):\n    return [float(text.count('1') + len(text)) for text in completions]"
-
-
-def make_model(folder: Path) -> None:
-    """An untrained Qwen2 of a few thousand parameters and a tokenizer of single characters."""
-    import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
-
-    words = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *CHARACTERS]
-    tokens = Tokenizer(models.BPE(vocab={word: place for place, word in enumerate(words)}, merges=[]))
-    tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokens.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=tokens, pad_token=words[0], eos_token=words[2], additional_special_tokens=[words[1]]
-    )
-    tokenizer.chat_template = TEMPLATE
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "vocab_size": len(words)}
-    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "initializer_range": 0.1}
-    ids = {"eos_token_id": 2, "pad_token_id": 0, "bos_token_id": None, "tie_word_embeddings": True}
-    Qwen2ForCausalLM(Qwen2Config(**sizes, **heads, **ids)).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
 
 
 def _config(**arguments: Any) -> Any:
@@ -282,7 +257,7 @@ def main() -> None:
     from trl import GRPOTrainer  # noqa: F401
 
     torch.set_num_threads(1)
-    make_model(FOLDER / "model")
+    write_tiny_model(FOLDER / "model", positions=32_768)
     for line in sys.stdin:
         answers.write(in_a_child(json.loads(line)) + "\n")
         answers.flush()

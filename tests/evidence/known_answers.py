@@ -7,7 +7,7 @@ from pathlib import Path
 
 import grpo_recipes
 from grpo_recipes.explain.pages import known_ids
-from grpo_recipes.rules.registry import rules
+from grpo_recipes.rules.catalog import rules
 
 PACKAGE = Path(grpo_recipes.__file__).parent
 KINDS = ("schema", "yaml", "fact", "rule", "stack", "shim", "proof", "guard", "preflight")

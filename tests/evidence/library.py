@@ -44,6 +44,7 @@ class Library:
 
     def __init__(self, folder: Path) -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
+        environment["PYTHONPATH"] = str(Path(__file__).parents[1])
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("in_library.py")), str(folder)],
             stdin=subprocess.PIPE,

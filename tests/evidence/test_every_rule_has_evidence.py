@@ -6,7 +6,7 @@ from pathlib import Path
 from stricter import PROVEN_IN, STRICTER
 
 import grpo_recipes.resolve
-from grpo_recipes.rules.registry import rules
+from grpo_recipes.rules.catalog import rules
 
 EVIDENCE = Path(__file__).parent
 ROOT = EVIDENCE.parents[1]

@@ -5,7 +5,8 @@ import re
 import pytest
 from library import Library
 
-from grpo_recipes.rules.optimizer_can_be_built import LOW_RANK, OTHER_HARDWARE, PACKAGES, READ
+from grpo_recipes.rules._shared.used_packages import OPTIMIZERS
+from grpo_recipes.rules.optimizer_can_be_built import LOW_RANK, OTHER_HARDWARE, READ
 from grpo_recipes.stack.installed import installed_packages
 
 pytestmark = pytest.mark.stack
@@ -30,7 +31,7 @@ def test_the_words_that_cannot_be_built_are_those_without_their_package(
     installed = installed_packages()
     for word in words:
         answer = library.call("in_training.optimizer", arguments={"optim": word})
-        package = str(_of(PACKAGES, word))
+        package = str(_of(OPTIMIZERS, word))
         missing = word in OTHER_HARDWARE or (package != "None" and installed[package] is None)
         tied = word.startswith((*LOW_RANK, "lomo", "adalomo"))
         assert (answer.raised in ("ImportError", "ValueError")) == missing or tied, (word, answer)

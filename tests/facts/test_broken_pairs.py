@@ -1,10 +1,8 @@
 """STK013: the table of combinations that pip allows and that do not work leads to ones that do."""
 
-from dataclasses import replace
-
 import pytest
 
-from grpo_recipes.facts.released.broken_pairs import ABSENT, broken_pairs
+from grpo_recipes.facts.broken_pairs import ABSENT, broken_pairs
 from grpo_recipes.facts.released.releases import is_released, released
 from grpo_recipes.facts.released.requirements import declared_conflicts
 from grpo_recipes.facts.released.windows import is_within
@@ -89,7 +87,7 @@ def test_each_way_out_is_a_release_that_works_and_that_pip_allows(number: int) -
     for way in pair.works:
         assert all(is_released(name, version) for name, version in way.items())
         for end in (0, -1):
-            changed = replace(stack(), packages={name: versions[end] for name, versions in ends.items()} | way)
+            changed = stack()._replace(packages={name: versions[end] for name, versions in ends.items()} | way)
             if "trl" in way and end == -1:
                 continue  # an old trl is a way out for the transformers of its time alone
             assert broken(changed) == [], changed.packages

@@ -38,7 +38,7 @@ def test_every_block_has_its_number() -> None:
     ]
     assert names.embedding == ("model.embed_tokens",)
     assert "lm_head" in names.linear
-    assert _names({"architectures": ["GPT2LMHeadModel"], "n_layer": 2}).count == 2
+    assert _names({"architectures": ["GPT2LMHeadModel"], "n_layer": 2}).number == 2
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,7 @@ def test_an_entry_finds_whole_names_and_their_ends(target: str, count: int) -> N
         (r".*.*.*.*q", False),
     ],
 )
+@pytest.mark.processes
 def test_a_pattern_matches_whole_names(pattern: str, found: bool) -> None:
     assert any(ask((pattern,), _names(QWEN2).linear)[0].finds) is found
 

@@ -1,9 +1,11 @@
 """How much is attempted: `--hostile quick` takes some cases of each table, `--hostile full` all of them."""
 
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
+HERE = Path(__file__).parent
 CASES = 10
 """Of a table with more, the quick form takes so many, evenly spread: each kind of attempt is among them."""
 
@@ -13,6 +15,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker("processes")
     if config.getoption("--hostile", default="full") != "quick":
         return
     tables: dict[str, list[pytest.Item]] = defaultdict(list)

@@ -88,6 +88,7 @@ def test_a_common_pattern_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> 
     assert any(ask_once(list(GOOD.values())[:2], NAMES, "fullmatch")[1].finds)
 
 
+@pytest.mark.hostile
 @pytest.mark.parametrize("names", [NAMES, typical_names()], ids=["of the model", "of others"])
 @pytest.mark.parametrize("pattern", SLOW.values(), ids=SLOW)
 def test_a_pattern_without_end_is_ended(pattern: str, names: tuple[str, ...]) -> None:

@@ -17,9 +17,9 @@ from test_hostile_recipes import placed
 from test_hostile_runs import TRAINS, run
 
 from grpo_recipes.contract.host.processes import all_processes
-from grpo_recipes.worker.callbacks.answered import FEWEST_CALLS, Answered
-from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.user_code import contained as containing
+from grpo_recipes.worker.user_code.answered import FEWEST_CALLS, Answered
 from grpo_recipes.worker.user_code.contained import RewardLeft, contained
 
 ROOT = Path(__file__).parents[2]
@@ -224,13 +224,13 @@ def test_rewards_that_never_give_a_number_stop_the_run(case: str) -> None:
     for _ in range(FEWEST_CALLS - 1):
         answered.look("mine", found)
     if is_stopped:
-        with pytest.raises(Stopped, match="no reward has given a number: mine"):
+        with pytest.raises(Refused, match="no reward has given a number: mine"):
             answered.look("mine", found)
-        with pytest.raises(Stopped):
-            answered.stop_without_any()
+        with pytest.raises(Refused):
+            answered.refuse_no_answer()
     else:
         answered.look("mine", found)
-        answered.stop_without_any()
+        answered.refuse_no_answer()
 
 
 def test_one_reward_that_answers_is_enough() -> None:
@@ -238,7 +238,7 @@ def test_one_reward_that_answers_is_enough() -> None:
     for _ in range(20):
         answered.look("silent", [NAN])
         answered.look("speaks", [1.0])
-    answered.stop_without_any()
+    answered.refuse_no_answer()
     Answered([]).look("beside a model", [NAN])
 
 

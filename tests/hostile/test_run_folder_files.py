@@ -25,15 +25,15 @@ from grpo_recipes.contract.secrets.redacted_file import RedactedFile
 from grpo_recipes.engines.slurm_job import submitted_job
 from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.local import launch
+from grpo_recipes.worker._shared.metrics import MetricsLog
+from grpo_recipes.worker._shared.planned import read_plan
+from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.begin import begin
-from grpo_recipes.worker.callbacks.metrics import MetricsLog
 from grpo_recipes.worker.checkpoints.checkpoint import put_in_place, remove_leftovers, remove_old
-from grpo_recipes.worker.planned import read_plan
-from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.serving.notice import Notice, notice_in, put_up
 from grpo_recipes.worker.serving.story import Story
-from grpo_recipes.worker.stopped import Stopped
-from grpo_recipes.worker.survival.extension_lock import stop_at_stale_lock
+from grpo_recipes.worker.survival.extension_lock import refuse_stale_lock
 from grpo_recipes.worker.survival.job_end import after
 from grpo_recipes.worker.survival.stacks import stacks_file
 
@@ -131,7 +131,7 @@ def test_a_launch_refuses_what_is_not_the_runs_own(name: str, kind: str, folder:
         launch(str(folder), resume=True, echo=io.StringIO())
     assert refused.value.exit_code == 2
     said = f"{folder / name} is not the run's own\n  = because: it is "
-    assert said in refused.value.text or (name == "launch.sh" and "it has no launch.sh" in refused.value.text)
+    assert said in str(refused.value) or (name == "launch.sh" and "it has no launch.sh" in str(refused.value))
     assert outside_of(folder) == before
     assert set(os.listdir(folder)) - set(inside) <= {LAUNCHING}
 
@@ -184,7 +184,7 @@ def test_a_launch_refuses_links_and_pipes_in_the_runs_own_folders(name: str, kin
     before = outside_of(folder)
     with pytest.raises(Refusal, match="is not the run's own") as refused:
         launch(str(folder), resume=True, echo=io.StringIO())
-    assert str(folder / name) in refused.value.text
+    assert str(folder / name) in str(refused.value)
     assert outside_of(folder) == before
 
 
@@ -263,7 +263,7 @@ DOINGS: dict[str, tuple[str, Callable[[Path], object]]] = {
         lambda folder: os.close(stacks_file(folder / "stalled" / "rank-0.txt")),
     ),
     "read the plan": ("plan.json", read_plan),
-    "read what DeepSpeed gets": ("deepspeed.json", stop_at_stale_lock),
+    "read what DeepSpeed gets": ("deepspeed.json", refuse_stale_lock),
     "remove checkpoints": ("checkpoints", _checkpointed),
     "remove half a checkpoint": ("checkpoints/writing", _checkpointed),
     "remove the rest of one": ("checkpoints/.removed-checkpoint-4", _checkpointed),
@@ -288,7 +288,7 @@ def test_each_thing_alone_leaves_alone_what_lies_outside(doing: str, kind: str, 
         signal.alarm(60)
         try:
             do(folder)
-        except (OSError, Stopped, Busy) as problem:
+        except (OSError, Refused, Busy) as problem:
             os._exit(0 if str(problem) else 1)
         except BaseException:
             sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]

@@ -15,9 +15,9 @@ from small_recipe import STACK
 from test_hostile_recipes import command, placed
 from test_hostile_runs import TRAINS, run
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.findings_text import finding_text
 from grpo_recipes.launch.progress import PlainProgress, TerminalProgress
-from grpo_recipes.report.findings_text import finding_text
 from grpo_recipes.worker.checkpoints.model_card import _cell, _plain
 from grpo_recipes.worker.completions.redacted_completions import redact_completions
 

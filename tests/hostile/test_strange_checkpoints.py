@@ -19,10 +19,10 @@ from grpo_recipes.contract.integrity.manifest import MANIFEST
 from grpo_recipes.contract.integrity.pickled import strange_pickles, unsafe_names
 from grpo_recipes.contract.integrity.seal import sealed
 from grpo_recipes.contract.integrity.user_key import Key, user_key
+from grpo_recipes.worker._shared.planned import read_plan
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.checkpoints.manifest import own_digests
-from grpo_recipes.worker.checkpoints.resuming import checkpoint_to_resume
-from grpo_recipes.worker.planned import read_plan
-from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker.resume.resuming import checkpoint_to_resume
 
 pytestmark = pytest.mark.hostile
 
@@ -64,9 +64,9 @@ def begun(place: Path, *words: str) -> "subprocess.Popen[str]":
     )
 
 
-def grpo_run(place: Path, *words: str) -> tuple[int, str]:
+def grpo_run(place: Path, *words: str, python: str = sys.executable) -> tuple[int, str]:
     """The command to its end: exit code and output."""
-    process = begun(place, sys.executable, "-m", "grpo_recipes.cli.main", *words)
+    process = begun(place, python, "-m", "grpo_recipes.cli.main", *words)
     output, _ = process.communicate(timeout=LIMIT_S)
     return process.returncode, output
 
@@ -82,7 +82,7 @@ def trained_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def runs(trained_place: Path) -> Runs:
+def runs(trained_place: Path, warm_python: Path) -> Runs:
     """Real runs by kind, each interrupted by a signal after a checkpoint; trained once."""
 
     def made(kind: str) -> Path:
@@ -90,7 +90,8 @@ def runs(trained_place: Path) -> Runs:
         if not folder.exists():
             values = {**SMALL, **KINDS[kind]}
             options = [word for key, value in values.items() for word in ("--set", f"{key}={json.dumps(value)}")]
-            command = (sys.executable, "-m", "grpo_recipes.cli.main", str(RECIPE), "--out", str(folder), *options)
+            python = sys.executable if kind == "zero2" else str(warm_python / "python")
+            command = (python, "-m", "grpo_recipes.cli.main", str(RECIPE), "--out", str(folder), *options)
             process = begun(trained_place, *command)
             give_up = time.monotonic() + LIMIT_S
             while not any((folder / "checkpoints").glob("checkpoint-*")) and time.monotonic() < give_up:
@@ -236,7 +237,7 @@ def test_pickles_of_a_stranger_are_named_and_not_read(form: str, runs: Runs, pla
         before = (checkpoint / name).read_bytes()
         (checkpoint / name).write_bytes(canary(place))
         FORMS[form](checkpoint)
-        with pytest.raises(Stopped, match="was not written by you, and reading it may run code") as refused:
+        with pytest.raises(Refused, match="was not written by you, and reading it may run code") as refused:
             checkpoint_to_resume(folder, read_plan(folder))
         assert all(one in str(refused.value) for one in pickles)
         assert re.search(r"--allow-code [0-9a-f]{64}$", str(refused.value))
@@ -268,7 +269,7 @@ def test_what_is_not_known_to_be_harmless_is_a_pickle(form: str, name: str, runs
     (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
     (checkpoint / name).write_bytes(canary(place))
     FORMS[form](checkpoint)
-    with pytest.raises(Stopped, match="reading it may run code"):
+    with pytest.raises(Refused, match="reading it may run code"):
         checkpoint_to_resume(folder, read_plan(folder))
 
 
@@ -300,7 +301,7 @@ def test_without_your_key_nothing_is_yours(harm: str, runs: Runs, place: Path) -
         key.symlink_to(place / "kept")
     elif harm == "another one":
         user_key(make=True)
-    with pytest.raises(Stopped, match="was not written by you"):
+    with pytest.raises(Refused, match="was not written by you"):
         checkpoint_to_resume(folder, read_plan(folder))
 
 
@@ -312,7 +313,7 @@ def test_where_torch_reads_pickles_as_they_are_all_of_them_are_asked_for(
     told_anew(checkpoint, STRANGER)
     assert checkpoint_to_resume(folder, read_plan(folder))[0] == checkpoint
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
-    with pytest.raises(Stopped, match=r"optimizer\.pt, rng_state\.pth, scheduler\.pt are pickles"):
+    with pytest.raises(Refused, match=r"optimizer\.pt, rng_state\.pth, scheduler\.pt are pickles"):
         checkpoint_to_resume(folder, read_plan(folder))
 
 
@@ -329,13 +330,13 @@ def test_where_torch_reads_pickles_as_they_are_all_of_them_are_asked_for(
     ],
 )
 def test_what_is_read_of_a_strangers_checkpoint_runs_nothing(
-    kind: str, name: str, instead_of: str | None, runs: Runs, place: Path
+    kind: str, name: str, instead_of: str | None, runs: Runs, place: Path, warm_python: Path
 ) -> None:
     folder, checkpoint = copied(runs(kind), place)
     (checkpoint / (instead_of or name)).unlink()
     (checkpoint / name).write_bytes(canary(place))
     told_anew(checkpoint, STRANGER)
-    code, output = grpo_run(place, str(folder), "--resume")
+    code, output = grpo_run(place, str(folder), "--resume", python=str(warm_python / "python"))
     assert f"resumed from {checkpoint.name}" in (folder / "train.log").read_text(), output
     assert code == (0 if name == "training_args.bin" else 1), output
     assert not (place / "canary").exists()

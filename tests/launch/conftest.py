@@ -1,16 +1,13 @@
 """Every test of this folder is marked, so that a process that is left behind is found."""
 
-import contextlib
-import os
-import signal
 import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from launched_programs import LAUNCH_SH, LAUNCHER, MARK, PRELUDE, marked
+from launched_programs import LAUNCH_SH, LAUNCHER, PRELUDE
+from support.processes import MARK, launches, leaving_nothing
 
 
 @pytest.fixture(autouse=True)
@@ -18,12 +15,8 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Marks all processes of a test, and fails it if one is left behind."""
     text = uuid.uuid4().hex
     monkeypatch.setenv(MARK, text)
-    yield text
-    left = marked(text)
-    for pid in left:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    assert left == []
+    with leaving_nothing(text, within_s=0.0):
+        yield text
 
 
 @pytest.fixture
@@ -44,19 +37,5 @@ def run_folder(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture
 def grpo_run() -> Iterator[Callable[[Path], "subprocess.Popen[str]"]]:
     """Starts `launch` in a process of its own, which can be sent signals."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(folder: Path) -> "subprocess.Popen[str]":
-        program = "import sys; from grpo_recipes.launch.local import launch; sys.exit(launch(sys.argv[1]))"
-        root = Path(__file__).parents[2]
-        process = subprocess.Popen(
-            [sys.executable, "-c", program, str(folder)], cwd=root, stderr=subprocess.PIPE, text=True
-        )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    with launches() as start:
+        yield start

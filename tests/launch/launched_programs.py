@@ -1,13 +1,5 @@
 """Run folders whose trainer is a small program, to see how any trainer is started, watched and ended."""
 
-import contextlib
-import time
-from collections.abc import Callable
-from pathlib import Path
-
-from grpo_recipes.contract.host.processes import all_processes
-
-MARK = "GRPO_RECIPES_TEST"
 LAUNCH_SH = """#!/usr/bin/env bash
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -33,21 +25,3 @@ ranks = [subprocess.Popen([sys.executable, "-I", "-S", "-u", "worker/train.py"],
 print(f"launcher {os.getpid()} signals none", flush=True)
 sys.exit(1 if any([rank.wait() != 0 for rank in ranks]) else 0)
 """
-
-
-def marked(mark: str) -> list[int]:
-    """Living processes that were started with this mark in their environment."""
-    found = []
-    for process in all_processes():
-        with contextlib.suppress(OSError):
-            environment = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
-            if not process.is_zombie and f"{MARK}={mark}".encode() in environment:
-                found.append(process.pid)
-    return found
-
-
-def wait_until(condition: Callable[[], object], timeout_s: float = 8.0) -> None:
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)

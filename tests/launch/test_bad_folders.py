@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import small_disks
-from launched_programs import LAUNCH_SH, PRELUDE, wait_until
+from launched_programs import LAUNCH_SH, PRELUDE
+from support import small_disks
+from support.processes import wait_until
 
 from grpo_recipes.contract.run_record import RunRecord, amend_record, read_record
 from grpo_recipes.errors import Refusal
@@ -28,8 +29,8 @@ from pathlib import Path
 from grpo_recipes.contract.files.folder_lock import TRAINING
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.survival.folder_faults import explained
-from grpo_recipes.worker.callbacks.metrics import MetricsLog
-from grpo_recipes.worker.record import Record
+from grpo_recipes.worker._shared.metrics import MetricsLog
+from grpo_recipes.worker._shared.record import Record
 
 folder = Path.cwd()
 own = Record(folder, 0)
@@ -81,7 +82,7 @@ def refused_with_1(folder: Path) -> str:
     with pytest.raises(Refusal) as refused:
         launch(str(folder), echo=echo)
     assert refused.value.exit_code == 1
-    return echo.getvalue() + refused.value.text
+    return echo.getvalue() + str(refused.value)
 
 
 def ended(folder: Path) -> RunRecord:
@@ -217,7 +218,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_start(small_disk:
     with pytest.raises(Refusal) as refused:
         launch(str(folder), resume=True, echo=io.StringIO())
     assert refused.value.exit_code == 2
-    assert refused.value.text.startswith(
+    assert str(refused.value).startswith(
         f"{folder}: the run folder cannot be written\n  = because: Read-only file system\n  = fix: make it writable"
     )
     done = subprocess.run(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from launched_programs import wait_until
+from support.processes import wait_until
 
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, SERVING, TRAINING, Busy, held, holder
 from grpo_recipes.errors import Refusal
@@ -27,7 +27,7 @@ BEGINNING = """
 import os, sys, time
 from pathlib import Path
 from grpo_recipes.worker.begin import begin
-from grpo_recipes.worker.record import Record
+from grpo_recipes.worker._shared.record import Record
 
 folder, lock, wait_for, child = Path(sys.argv[1]), sys.argv[2], sys.argv[3], len(sys.argv) > 4
 while wait_for and not os.path.exists(wait_for): time.sleep(0.001)
@@ -182,7 +182,7 @@ def test_a_rank_of_another_launch_says_nothing_in_the_record(
     first = begin(tmp_path)
     wait_until(has_it(tmp_path, first))
     program = (
-        "import sys; from pathlib import Path; from grpo_recipes.worker.record import Record\n"
+        "import sys; from pathlib import Path; from grpo_recipes.worker._shared.record import Record\n"
         "Record(Path(sys.argv[1]), 1).end('failed', 1, 'rank 1 saw it')"
     )
     environment = {**os.environ, "MASTER_PORT": port}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from launched_programs import wait_until
+from support.processes import wait_until
 
 from grpo_recipes.contract.run_record import RunRecord, read_record, write_record
 from grpo_recipes.errors import Refusal

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from launched_programs import PRELUDE, marked, wait_until
+from launched_programs import PRELUDE
+from support.processes import marked, wait_until
 
 from grpo_recipes.contract.run_record import read_record
 

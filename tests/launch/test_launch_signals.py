@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from launched_programs import marked, wait_until
+from support.processes import marked, wait_until
 
 from grpo_recipes.contract.run_record import read_record
 

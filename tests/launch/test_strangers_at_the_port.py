@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.machines.callers import Callers
 from grpo_recipes.worker.machines.joining import call
 from grpo_recipes.worker.machines.machine import MARK, Machine, Missing
 from grpo_recipes.worker.machines.network import line_of, receive_line, send_line
 from grpo_recipes.worker.machines.seal import drawn, is_sealed, read_secret, sealed, write_secret
-from grpo_recipes.worker.stopped import Stopped
 
 LIMIT_S = 90
 MEET = (
@@ -266,11 +266,11 @@ def test_no_secret_is_read_from_what_is_none(tmp_path: Path) -> None:
 IMPOSTORS: dict[str, tuple[bytes, type[Exception], str]] = {
     "no line": (b"\x00" * 70_000, Missing, "not machine 0"),
     "a list": (b"[]\n", Missing, "not machine 0"),
-    "a path above": (line_of({"plan": "PLAN", "mark": "../plan.json", "number": "1"}), Stopped, "does not see"),
-    "a path": (line_of({"plan": "PLAN", "mark": "/etc/passwd", "number": "1"}), Stopped, "does not see"),
-    "another name": (line_of({"plan": "PLAN", "mark": "plan.json", "number": "1"}), Stopped, "does not see"),
-    "no plan": (line_of({"mark": f"{MARK}{'0' * 32}"}), Stopped, "has another plan.json"),
-    "a plan that is a list": (line_of({"plan": [], "mark": 7}), Stopped, "has another plan.json"),
+    "a path above": (line_of({"plan": "PLAN", "mark": "../plan.json", "number": "1"}), Refused, "does not see"),
+    "a path": (line_of({"plan": "PLAN", "mark": "/etc/passwd", "number": "1"}), Refused, "does not see"),
+    "another name": (line_of({"plan": "PLAN", "mark": "plan.json", "number": "1"}), Refused, "does not see"),
+    "no plan": (line_of({"mark": f"{MARK}{'0' * 32}"}), Refused, "has another plan.json"),
+    "a plan that is a list": (line_of({"plan": [], "mark": 7}), Refused, "has another plan.json"),
 }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from launched_programs import marked, wait_until
+from support.processes import marked, wait_until
 from terminals import ROOT, Terminal, by_shell, launching
 
 from grpo_recipes.contract.host.processes import descendants, send

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from project import REWARD, STACK, drift_of, make_project, planned, states
 
+pytestmark = pytest.mark.slow
+
 EXPERIMENT, MACHINE = "experiment", "machine"
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,13 +23,14 @@ class User:
     home: Path
     checkout: Path
     works_in: Path
+    python: str
 
     def grpo_run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "HF_"))}
         own = {"HOME": str(self.home), "USER": self.home.name, "LOGNAME": self.home.name, "PYTHONPATH": str(ROOT)}
         offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
         return subprocess.run(
-            [sys.executable, "-m", "grpo_recipes.cli.main", *arguments],
+            [self.python, "-m", "grpo_recipes.cli.main", *arguments],
             cwd=self.works_in,
             env=kept | own | offline,
             capture_output=True,
@@ -39,9 +39,9 @@ class User:
         )
 
 
-def user(place: Path, checkout: str, works_in: str) -> User:
+def user(place: Path, checkout: str, works_in: str, python: str) -> User:
     """A new user whose recipes are copies of the shipped ones."""
-    one = User(place, place / checkout, place / works_in)
+    one = User(place, place / checkout, place / works_in, python)
     one.works_in.mkdir(parents=True, exist_ok=True)
     one.checkout.mkdir(parents=True, exist_ok=True)
     shutil.copy(ROOT / "recipes" / "quickstart.yaml", one.checkout)
@@ -55,9 +55,10 @@ def losses(run: Path) -> list[float]:
     return [event["loss"] for event in events if event.get("event") == "step"]
 
 
-def test_two_users_train_the_same_with_one_process_and_with_two(tmp_path: Path) -> None:
-    alice = user(tmp_path / "alice", "team/recipes", "team")
-    bob = user(tmp_path / "b o b", "somewhere/deep/r", ".")
+def test_two_users_train_the_same_with_one_process_and_with_two(tmp_path: Path, warm_python: Path) -> None:
+    warm = str(warm_python / "python")
+    alice = user(tmp_path / "alice", "team/recipes", "team", warm)
+    bob = user(tmp_path / "b o b", "somewhere/deep/r", ".", warm)
     runs = {name: tmp_path / "runs" / name for name in ("alice-1", "bob-1", "alice-2", "bob-2")}
     for name, one, world in (("alice-1", alice, ()), ("bob-1", bob, ()), ("alice-2", alice, TWO)):
         recipe = str(one.checkout / "quickstart.yaml")

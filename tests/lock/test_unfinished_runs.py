@@ -10,6 +10,8 @@ import pytest
 import yaml
 from project import RECIPE, REWARD, STACK, make_project
 
+pytestmark = pytest.mark.slow
+
 
 def _ended(project: Path, grpo_run: Callable, status: str, *options: str) -> Path:
     """The run folder of a run on this machine, with a record of how it ended."""

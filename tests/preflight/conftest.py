@@ -11,9 +11,9 @@ from preflight_runs import Answer, command
 
 
 @pytest.fixture
-def preflight(tmp_path: Path) -> Callable[..., Answer]:
+def preflight(tmp_path: Path, warm_python: Path) -> Callable[..., Answer]:
     def run(*arguments: str) -> Answer:
-        words, environment = command(tmp_path, *arguments)
+        words, environment = command(tmp_path, *arguments, python=str(warm_python / "python"))
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=300)
         return Answer(done.returncode, done.stdout, done.stderr, os.listdir(tmp_path / "tmp"))
 

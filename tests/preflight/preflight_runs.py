@@ -35,7 +35,7 @@ class Answer:
         return found
 
 
-def command(folder: Path, *arguments: str) -> tuple[list[str], dict[str, str]]:
+def command(folder: Path, *arguments: str, python: str = sys.executable) -> tuple[list[str], dict[str, str]]:
     """The command line and its environment; code of the folder is allowed."""
     (folder / "tmp").mkdir(exist_ok=True)
     shas = [hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.glob("*.py")]
@@ -47,4 +47,4 @@ def command(folder: Path, *arguments: str) -> tuple[list[str], dict[str, str]]:
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
     }
-    return [sys.executable, "-m", "grpo_recipes.cli.main", "preflight", *arguments, *allowed], environment
+    return [python, "-m", "grpo_recipes.cli.main", "preflight", *arguments, *allowed], environment

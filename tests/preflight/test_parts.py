@@ -13,9 +13,14 @@ from typing import Any
 import pytest
 
 from grpo_recipes.cli.main import main
+from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.plan import Batch, Reward
 from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.report.preflight_text import preflight_text
+from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.preflight._shared.options import OPTIONS_FILE, Options, read_options
+from grpo_recipes.worker.preflight._shared.reward_seen import Call, CalledCompletion, RewardSeen
+from grpo_recipes.worker.preflight._shared.seen import Rows, Seen
 from grpo_recipes.worker.preflight.checks import (
     chat_template_renders,
     reward_models_are_not_tried,
@@ -23,13 +28,10 @@ from grpo_recipes.worker.preflight.checks import (
     rewards_are_given,
     rewards_teach,
 )
-from grpo_recipes.worker.preflight.checks.rows_can_be_used import of_stopped_rows
+from grpo_recipes.worker.preflight.checks.rows_can_be_used import of_refused
 from grpo_recipes.worker.preflight.completions import trials
-from grpo_recipes.worker.preflight.options import OPTIONS_FILE, Options, read_options
-from grpo_recipes.worker.preflight.outcome import called
-from grpo_recipes.worker.preflight.reward_seen import Call, CalledCompletion, RewardSeen
-from grpo_recipes.worker.preflight.seen import Rows, Seen
 from grpo_recipes.worker.preflight.spread import spread
+from grpo_recipes.worker.user_code.outcome import called
 
 CHECKS = Path(__file__).parents[2] / "grpo_recipes" / "worker" / "preflight" / "checks"
 STACK = "trl==1.16.0,transformers==5.23.0,gpus=0"
@@ -131,12 +133,12 @@ def test_without_a_reference_there_are_only_empty_and_garbage_completions() -> N
 
 
 def test_what_the_worker_says_of_rows_is_a_fault_at_its_key() -> None:
-    text = "dataset.prompt: row 3 cannot fill the template\n  = template: {{ q }}\n  = because: no q\n  = fix: mend it"
-    fault = of_stopped_rows(text, "dataset")
-    assert fault.key == ("dataset", "prompt")
-    assert fault.because == ("template: {{ q }}", "no q")
-    assert fault.fix == "mend it"
-    assert of_stopped_rows("evaluation: x.jsonl has no rows", "evaluation").key == ("evaluation",)
+    path = ("dataset", "columns", "a.b")
+    said = mistake("row 3 has no q", seen=["= template: {{ q }}"], because="no q", fix="mend it", path=path)
+    fault = of_refused(Refused(said), "dataset")
+    assert (fault.rule, fault.path, fault.key) == ("PFL001", path, "dataset.columns.a.b")
+    assert (fault.because, fault.fix) == (("template: {{ q }}", "no q"), "mend it")
+    assert of_refused(Refused.of("evaluation: x.jsonl has no rows"), "evaluation").path == ("evaluation",)
 
 
 def test_what_is_shown_moves_no_cursor() -> None:
@@ -185,7 +187,7 @@ def test_a_slow_reward_is_a_note_from_ten_seconds_and_a_warning_from_a_minute_pe
 
 def test_a_reward_model_is_said_not_to_be_tried() -> None:
     (fault,) = reward_models_are_not_tried.check(_seen(RewardSeen(1, "judge", "model", 1.0)))
-    assert (fault.severity, fault.key) == ("not-checked", ("rewards", 1))
+    assert (fault.severity, fault.path) == ("not-checked", ("rewards", 1))
 
 
 def test_weights_that_are_all_zero_teach_nothing() -> None:

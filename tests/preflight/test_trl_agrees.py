@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from grpo_recipes.contract.plan import Batch
-from grpo_recipes.worker.preflight.options import Options
-from grpo_recipes.worker.preflight.outcome import called
-from grpo_recipes.worker.preflight.trl_source import drops_incomplete_generations, passed_names
+from grpo_recipes.worker.preflight._shared.options import Options
+from grpo_recipes.worker.preflight._shared.trl_source import drops_incomplete_generations, passed_names
+from grpo_recipes.worker.user_code.outcome import called
 
 pytestmark = pytest.mark.stack
 

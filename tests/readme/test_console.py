@@ -6,7 +6,6 @@ Those of docs/start.md and docs/sharing.md are run one after the other, by test_
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -46,6 +45,7 @@ def test_only_commands_in_console_blocks_are_shown_with_a_dollar() -> None:
 
 
 @pytest.mark.parametrize(("page", "shown"), [case for case in ALONE if not _trains(case[1])], ids=_name)
+@pytest.mark.slow
 def test_a_shown_answer_is_what_the_command_prints(page: str, shown: Shown, there: Path, grpo_run: Callable) -> None:
     for name, text in files_of(pages()[page]).items():
         if name.count("/") == 0:
@@ -59,8 +59,10 @@ def test_a_shown_answer_is_what_the_command_prints(page: str, shown: Shown, ther
 
 @pytest.mark.stack
 @pytest.mark.parametrize(("page", "shown"), [case for case in ALONE if _trains(case[1])], ids=_name)
-def test_a_shown_training_ends_as_shown(page: str, shown: Shown, there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+def test_a_shown_training_ends_as_shown(
+    page: str, shown: Shown, there: Path, warm_python: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{warm_python}:/usr/bin:/bin")
     ran = subprocess.run(["bash", "-c", shown.command], stdout=subprocess.PIPE, text=True, timeout=300)
     assert ran.returncode == shown.code
     assert shown.fits(ran.stdout), ran.stdout

@@ -4,7 +4,6 @@ import glob
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,8 +49,10 @@ def test_a_command_that_trains_nothing_answers_as_shown(shown: Shown, team: Path
 
 
 @pytest.mark.stack
-def test_all_commands_answer_as_shown_one_after_the_other(team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+def test_all_commands_answer_as_shown_one_after_the_other(
+    team: Path, warm_python: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{warm_python}:/usr/bin:/bin")
     for shown in COMMANDS:
         ran = subprocess.run(
             ["bash", "-c", shown.command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300

@@ -1,7 +1,6 @@
 """docs/start.md: its files are written and its commands are run as they stand there, one after the other."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,9 @@ def test_the_page_goes_up_the_whole_ladder() -> None:
 
 
 @pytest.mark.stack
-def test_all_commands_answer_as_shown_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_commands_answer_as_shown_one_after_the_other(
+    tmp_path: Path, warm_python: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "sums"
     folder.mkdir()
     for name, text in files_of(PAGE).items():
@@ -25,7 +26,7 @@ def test_all_commands_answer_as_shown_one_after_the_other(tmp_path: Path, monkey
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", f"{warm_python}:/usr/bin:/bin")
     for shown in commands_of(PAGE):
         ran = subprocess.run(
             ["bash", "-c", shown.command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300

@@ -2,10 +2,11 @@
 
 import dataclasses
 
-from grpo_recipes.contract.plan import Arguments, Batch, Data, Expect, Guards, Model, Plan, Reward, Tokenizer, World
+from support.plans import small_plan
+
+from grpo_recipes.contract.plan import Arguments, Plan, World
 from grpo_recipes.contract.planned_vllm import Vllm, VllmServer
 from grpo_recipes.engines.slurm_script import SlurmJob
-from grpo_recipes.schemas.guards import GuardsSection
 
 ZERO2 = {"zero_stage": 2, "offload_optimizer_device": "none", "offload_param_device": "none", "extra": {}}
 ZERO3_OFFLOAD = {
@@ -19,28 +20,9 @@ ZERO2_AUTOCAST = {**ZERO2, "torch_autocast": "bfloat16"}
 
 def plan_for(world: World, *, deepspeed: dict[str, object] | None = None, **grpo_config: object) -> Plan:
     """A plan that trains on this world; keywords are fields of GRPOConfig."""
-    data = Data("file", "/data/train.jsonl", "json", None, "train", None, "{{ q }}", "standard", None, {})
-    return Plan(
-        plan=1,
-        grpo_recipes="0.1.0",
-        name="addition",
-        recipe={},
-        stack={},
-        world=world,
-        batch=Batch(8, 1, 1, 8, 1),
-        settings=(),
-        arguments=Arguments(GRPOConfig={"max_steps": 2, **grpo_config}, model_init_kwargs={"dtype": "float32"}),
-        model=Model("folder", "/models/small"),
-        tokenizer=Tokenizer(),
-        data=data,
-        rewards=(Reward("shipped", "exact_match", "exact_match", 1.0),),
-        evaluation=None,
-        guards=Guards(**GuardsSection().model_dump()),
-        shims={},
-        expect=Expect(world.num_processes, 0, "full", None, {}),
-        deepspeed=deepspeed,
-        environment={"OMP_NUM_THREADS": "1", "NCCL_DEBUG": "it's $HOME"},
-    )
+    arguments = Arguments(GRPOConfig={"max_steps": 2, **grpo_config}, model_init_kwargs={"dtype": "float32"})
+    environment = {"OMP_NUM_THREADS": "1", "NCCL_DEBUG": "it's $HOME"}
+    return small_plan(world, arguments=arguments, deepspeed=deepspeed, environment=environment)
 
 
 def beside_a_server(plan: Plan, *gpus: int) -> Plan:

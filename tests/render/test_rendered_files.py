@@ -15,7 +15,7 @@ import yaml
 from render_cases import CASES
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.engines.registry import engine_of
+from grpo_recipes.engines.catalog import engine_of
 from grpo_recipes.errors import Refusal
 from grpo_recipes.render.accelerate import accelerate_yaml
 from grpo_recipes.render.deepspeed import deepspeed_json, merged
@@ -80,6 +80,7 @@ def test_merging_leaves_both_sides_as_they_were() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.processes
 def test_bash_can_read_the_scripts(case: str) -> None:
     for script in filter(None, (RENDERERS[name](CASES[case]) for name in ("launch.sh", "train.sh", "job.sbatch"))):
         done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True)
@@ -103,6 +104,7 @@ def run_launch_sh(plan: Plan, folder: Path, **environment: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.processes
 def test_launch_sh_starts_one_process_directly_in_its_own_folder(tmp_path: Path) -> None:
     lines = run_launch_sh(CASES["single_cpu"], tmp_path, WORLD_SIZE="8", RANK="3", ACCELERATE_USE_DEEPSPEED="true")
     assert lines[0] == f"-P -u {tmp_path}/worker/train.py --resume"
@@ -112,6 +114,7 @@ def test_launch_sh_starts_one_process_directly_in_its_own_folder(tmp_path: Path)
     assert not [line for line in lines if line.startswith(("WORLD_SIZE", "RANK", "ACCELERATE"))]
 
 
+@pytest.mark.processes
 def test_beside_a_server_launch_sh_starts_what_starts_both(tmp_path: Path) -> None:
     plan = CASES["server_cuda_1_of_4"]
     lines = run_launch_sh(plan, tmp_path, CUDA_VISIBLE_DEVICES="4,5,6,7", GRPO_RUN_VLLM_URL="http://127.0.0.1:1")
@@ -121,6 +124,7 @@ def test_beside_a_server_launch_sh_starts_what_starts_both(tmp_path: Path) -> No
     assert "worker/train.py" in str(train_sh(plan))
 
 
+@pytest.mark.processes
 def test_launch_sh_starts_several_processes_through_accelerate(tmp_path: Path) -> None:
     lines = run_launch_sh(CASES["ddp_cpu_2"], tmp_path)
     launch = f"-P -m accelerate.commands.launch --config_file {tmp_path}/accelerate.yaml --main_process_port 4711"
@@ -145,6 +149,7 @@ def run_as_a_machine(plan: Plan, folder: Path, *arguments: str) -> "subprocess.C
 
 
 @pytest.mark.parametrize("more", [[], ["--resume"]])
+@pytest.mark.processes
 def test_one_of_several_machines_meets_the_others_first(more: list[str], tmp_path: Path) -> None:
     done = run_as_a_machine(CASES["nodes_2_ddp_cpu"], tmp_path, *MACHINE_1, *more)
     words = " ".join(["", *more]) if more else ""
@@ -173,6 +178,7 @@ def test_one_of_several_machines_meets_the_others_first(more: list[str], tmp_pat
     ],
     ids=" ".join,
 )
+@pytest.mark.processes
 def test_what_a_machine_is_not_told_is_said(arguments: list[str], told: str, tmp_path: Path) -> None:
     done = run_as_a_machine(CASES["nodes_2_ddp_cpu"], tmp_path, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
@@ -182,6 +188,7 @@ def test_what_a_machine_is_not_told_is_said(arguments: list[str], told: str, tmp
     ]
 
 
+@pytest.mark.processes
 def test_machines_compile_extensions_each_for_itself(tmp_path: Path) -> None:
     lines = run_as_a_machine(CASES["nodes_2_zero2_cpu"], tmp_path, *MACHINE_1).stdout.splitlines()
     folder = next(line for line in lines if line.startswith("TORCH_EXTENSIONS_DIR="))
@@ -189,12 +196,14 @@ def test_machines_compile_extensions_each_for_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", ["nodes_2_and_server_node", "node_and_server_node"])
+@pytest.mark.processes
 def test_a_server_with_a_machine_of_its_own_is_started_there(case: str, tmp_path: Path) -> None:
     done = run_as_a_machine(CASES[case], tmp_path, "--server", "--address", "10.0.0.7")
     assert done.stdout.splitlines()[0] == f"-P -u {tmp_path}/worker/serve.py --alone 10.0.0.7", done.stderr
     assert run_as_a_machine(CASES[case], tmp_path, "--server").returncode == 2
 
 
+@pytest.mark.processes
 def test_beside_a_server_node_one_machine_trains_alone(tmp_path: Path) -> None:
     done = run_as_a_machine(CASES["node_and_server_node"], tmp_path, "--resume")
     launch = f"-P -m accelerate.commands.launch --config_file {tmp_path}/accelerate.yaml --main_process_port 4711"
@@ -202,6 +211,7 @@ def test_beside_a_server_node_one_machine_trains_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.processes
 def test_the_signal_of_a_cluster_kills_no_launcher(case: str, tmp_path: Path) -> None:
     (tmp_path / "train.sh").write_text(train_sh(CASES[case]) or launch_sh(CASES[case]), encoding="utf-8")
     program = tmp_path / "program"
@@ -221,6 +231,7 @@ def test_the_signal_of_a_cluster_kills_no_launcher(case: str, tmp_path: Path) ->
     ("visible", "taken"),
     [({}, "0"), ({"CUDA_VISIBLE_DEVICES": "3,1"}, "3"), ({"CUDA_VISIBLE_DEVICES": ""}, "")],
 )
+@pytest.mark.processes
 def test_one_process_sees_one_gpu(visible: dict[str, str], taken: str, tmp_path: Path) -> None:
     assert f"CUDA_VISIBLE_DEVICES={taken}" in run_launch_sh(CASES["single_cuda"], tmp_path, **visible)
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import small_disks
 from render_cases import CASES
+from support import small_disks
 
 from grpo_recipes.contract.plan import Plan, Reward, to_json
 from grpo_recipes.errors import Refusal
@@ -64,6 +64,7 @@ def test_a_run_with_a_server_has_what_starts_it_and_then_the_trainer(tmp_path: P
     assert not (other / "train.sh").exists() and not (other / "worker" / "serve.py").exists()
 
 
+@pytest.mark.processes
 def test_the_copied_rewards_are_those_that_are_imported(tmp_path: Path) -> None:
     folder = write_run_folder(SINGLE, str(tmp_path / "run"), "")
     program = "import grpo_recipes.rewards.exact_match as m; print(m.__file__)"
@@ -107,9 +108,10 @@ def test_a_folder_that_is_taken_stays_as_it_is(kind: str, tmp_path: Path) -> Non
         assert [path.name for path in place.iterdir()] == ["notes"]
 
 
+@pytest.mark.processes
 def test_of_two_that_want_one_folder_at_once_one_gets_it(tmp_path: Path) -> None:
     program = (
-        "import sys; sys.path[:0] = [sys.argv[1]]\n"
+        "import sys; sys.path[:0] = [sys.argv[1], sys.argv[1] + '/..']\n"
         "from render_cases import CASES\n"
         "from grpo_recipes.errors import Refusal\n"
         "from grpo_recipes.render.run_folder import write_run_folder\n"
@@ -172,7 +174,7 @@ def test_a_full_disk_leaves_nothing_of_a_run_folder(kib: int, small_disk: Callab
     disk = small_disk(kib)
     with pytest.raises(Refusal) as refused:
         write_run_folder(SINGLE, str(disk / "runs" / "one"), "recipe: 1\n")
-    where, because, fix = refused.value.text.splitlines()
+    where, because, fix = str(refused.value).splitlines()
     assert where == f"{disk / 'runs' / 'one'}: the run folder cannot be written"
     assert because.startswith("  = because: ") and because.endswith("No space left on device")
     assert fix == "  = fix: make room, or --out with a folder elsewhere"
@@ -184,7 +186,7 @@ def test_a_read_only_place_is_refused_in_one_message(small_disk: Callable[[int],
     small_disks.make_read_only(disk)
     with pytest.raises(Refusal) as refused:
         write_run_folder(SINGLE, str(disk / "run"), "recipe: 1\n")
-    assert refused.value.text.splitlines()[1:] == [
+    assert str(refused.value).splitlines()[1:] == [
         "  = because: Read-only file system",
         "  = fix: make it writable, or --out with a folder elsewhere",
     ]

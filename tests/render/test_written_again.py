@@ -15,6 +15,8 @@ from grpo_recipes.render import written_again
 from grpo_recipes.render.run_folder import write_run_folder
 from grpo_recipes.render.written_again import write_again
 
+pytestmark = pytest.mark.slow
+
 REWARD = "def f(completions, **kwargs):\n    return [0.0 for _ in completions]\n"
 
 
@@ -227,5 +229,5 @@ def test_a_folder_that_cannot_be_written_is_refused_in_words(
     monkeypatch.setattr(written_again.os, "replace", full)
     with pytest.raises(Refusal) as refused:
         written(plan, folder)
-    assert "cannot be written again\n  = because: Read-only file system\n  = fix: " in refused.value.text
+    assert "cannot be written again\n  = because: Read-only file system\n  = fix: " in str(refused.value)
     assert (folder / "launch.sh").read_text() == "mine"

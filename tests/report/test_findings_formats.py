@@ -1,9 +1,10 @@
-"""Findings in the forms of GitHub and SARIF."""
+"""Findings as JSON, and in the forms of GitHub and SARIF."""
 
 import json
 
-from grpo_recipes.contract.finding import Finding, Mark
+from grpo_recipes.contract.findings.finding import Finding, Mark, Patch
 from grpo_recipes.report.findings_github import findings_github
+from grpo_recipes.report.findings_json import findings_json
 from grpo_recipes.report.findings_sarif import findings_sarif
 
 MARK = Mark("recipes/a b.yaml", 4, 3, 9, "  beta: 1")
@@ -47,3 +48,13 @@ def test_a_fingerprint_stays_when_the_line_moves() -> None:
         for finding in (FINDINGS[0], moved)
     ]
     assert prints[0] == prints[1]
+
+
+def test_json_names_the_place_and_holds_the_fix_as_data() -> None:
+    patched = Finding("BAT001", "error", "9 is no multiple of 8", "trl.x", MARK, patch=(Patch(("trl", "x"), 8),))
+    value = json.loads(findings_json({"recipes/a b.yaml": [patched], "b.yaml": []}))
+    assert value["recipes"] == ["recipes/a b.yaml", "b.yaml"]
+    (finding,) = value["findings"]
+    assert (finding["file"], finding["line"], finding["column"]) == ("recipes/a b.yaml", 4, 3)
+    assert finding["rule"] == "BAT001"
+    assert finding["patch"] == [{"path": ["trl", "x"], "value": 8, "remove": False}]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.resolve.resolve import Resolution, resolve
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.stack.target import parse_target

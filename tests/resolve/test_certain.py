@@ -2,7 +2,7 @@
 
 import pytest
 
-from grpo_recipes.contract.finding import Patch, Path
+from grpo_recipes.contract.findings.finding import Patch, Path
 from grpo_recipes.resolve.fixes.certain import is_certain, is_same_name
 
 VALUES = {

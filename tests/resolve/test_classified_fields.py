@@ -15,7 +15,7 @@ from grpo_recipes.facts.source.field import Field, NoDefault
 from grpo_recipes.resolve.field_values import NOT_GIVEN
 from grpo_recipes.resolve.pin import OTHER_VALUES
 from grpo_recipes.resolve.resolve import plan_of
-from grpo_recipes.rules.registry import rules
+from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.keys import recipe_keys, sections
 
 # Recipe keys whose default differs from TRL's own, with the reason.

@@ -51,6 +51,7 @@ def test_a_shipped_recipe_keeps_its_plan(recipe: Path, tmp_path: Path) -> None:
     assert len(text) < len(recipe.read_text())
 
 
+@pytest.mark.slow
 def test_a_random_recipe_keeps_its_plan(tmp_path: Path) -> None:
     shorter = 0
     for source, values in valid_recipes(tmp_path, 8, seed=5):
@@ -71,6 +72,7 @@ def _over(values: dict[str, Any], parent: dict[str, Any]) -> dict[str, Any]:
     return child
 
 
+@pytest.mark.slow
 def test_a_random_child_of_a_random_parent_keeps_its_plan(tmp_path: Path) -> None:
     recipes = [values for _, values in valid_recipes(tmp_path, 20, seed=6)]
     for values, parent in zip(recipes[::2], recipes[1::2], strict=True):

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from small_recipe import declared, errors, resolved
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.resolve.resolve import plan_of, resolve
 from grpo_recipes.yaml.patch import patched
 

@@ -7,7 +7,7 @@ import yaml
 from recipe_mistakes import MISTAKES
 from small_recipe import declared, errors, resolved
 
-from grpo_recipes.contract.finding import Patch
+from grpo_recipes.contract.findings.finding import Patch
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.yaml.patch import patched
 

@@ -73,6 +73,7 @@ def test_a_silly_value_is_refused_where_it_stands(key: str, line: str, rule: str
     assert mark.line_text[mark.column - 1 :].startswith((key.rpartition(".")[2], "use_reentrnt"))
 
 
+@pytest.mark.processes
 def test_all_of_them_are_refused_at_once_without_torch(tmp_path: Path) -> None:
     """One process, as a user has it; it has no time to import what it speaks of."""
     by_section: dict[str, list[str]] = {}

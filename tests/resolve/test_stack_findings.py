@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from small_recipe import STACK, resolved
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.resolve.stack_findings import stack_findings
 from grpo_recipes.rules._shared.used_packages import OPTIONAL, unused

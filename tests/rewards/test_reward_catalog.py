@@ -5,7 +5,9 @@ import subprocess
 import sys
 from importlib import import_module
 
-from grpo_recipes.rewards.catalog import Signature, shipped_rewards
+import pytest
+
+from grpo_recipes.rewards.catalog import Signature, shipped_reward, shipped_rewards
 
 
 def test_every_reward_is_listed_with_what_it_takes() -> None:
@@ -18,6 +20,13 @@ def test_every_reward_is_listed_with_what_it_takes() -> None:
         "tag_format": ((), {"tags": ("think", "answer")}, ()),
         "valid_json": ((), {"required_keys": ()}, ()),
     }
+
+
+@pytest.mark.parametrize(
+    "name", ["", "catalog", "__init__", "../rewards/accuracy", "Accuracy", "a\0b", "accuracy" * 100]
+)
+def test_what_is_no_reward_is_none(name: str) -> None:
+    assert shipped_reward(name) is None
 
 
 def test_the_catalog_agrees_with_the_live_functions() -> None:
@@ -37,6 +46,7 @@ def test_the_catalog_agrees_with_the_live_functions() -> None:
         assert signature.doc.endswith((".", ","))
 
 
+@pytest.mark.processes
 def test_the_catalog_imports_no_reward() -> None:
     code = (
         "import sys; from grpo_recipes.rewards.catalog import shipped_rewards; shipped_rewards();"

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.resolve.resolve import Resolution, resolve
-from grpo_recipes.rules.registry import rules
+from grpo_recipes.rules.catalog import rules
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.stack.target import parse_target
 

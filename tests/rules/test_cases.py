@@ -1,18 +1,22 @@
 """Every rule speaks where it should, is silent where it should, and its fix is one."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
+from _pytest.mark import ParameterSet
 from rule_cases import BASE_RECIPE, Case, all_cases, declared, label, laid_over, resolved
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.yaml.patch import patched
 
 CASES = all_cases()
+# Their patterns are asked in a process that can be ended.
+ASKING_PATTERNS = ("GEN007", "LRA004", "LRA005", "LRA006", "LRA010", "LRA014")
 SCHEMA = Path(__file__).parents[2] / "schemas/recipe.schema.json"
 EDITOR = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
@@ -32,13 +36,28 @@ def _other_errors(case: Case, resolution: Resolution) -> list[str]:
     return sorted({f.rule for f in resolution.findings if f.severity == "error" and f.rule != case.rule})
 
 
-def _ids(case: Case) -> str:
-    return f"{case.rule} {case.id}"
+def _param(case: Case) -> ParameterSet:
+    marks = [pytest.mark.processes] if case.rule in ASKING_PATTERNS else []
+    return pytest.param(case, id=f"{case.rule} {case.id}", marks=marks)
 
 
-@pytest.mark.parametrize("case", CASES, ids=_ids)
-def test_a_rule_finds_what_its_case_says(case: Case, tmp_path: Path) -> None:
-    resolution = _resolved(case, tmp_path)
+@pytest.fixture(scope="session")
+def as_written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Resolution]:
+    """What the resolver says of a case, asked once for both tests."""
+    found: dict[tuple[str, str], Resolution] = {}
+
+    def resolution(case: Case) -> Resolution:
+        name = case.rule, case.id
+        if name not in found:
+            found[name] = _resolved(case, tmp_path_factory.mktemp("case"))
+        return found[name]
+
+    return resolution
+
+
+@pytest.mark.parametrize("case", [_param(case) for case in CASES])
+def test_a_rule_finds_what_its_case_says(case: Case, as_written: Callable[[Case], Resolution]) -> None:
+    resolution = as_written(case)
     mine = _mine(case, resolution)
     assert [label(finding) for finding in mine] == list(case.finds), resolution.findings
     assert _other_errors(case, resolution) == sorted(case.also)
@@ -53,9 +72,11 @@ def test_a_rule_finds_what_its_case_says(case: Case, tmp_path: Path) -> None:
         assert marked == [], "an editor marks what validate takes"
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.finds], ids=_ids)
-def test_the_fix_of_a_finding_silences_its_rule(case: Case, tmp_path: Path) -> None:
-    before = _resolved(case, tmp_path)
+@pytest.mark.parametrize("case", [_param(case) for case in CASES if case.finds])
+def test_the_fix_of_a_finding_silences_its_rule(
+    case: Case, as_written: Callable[[Case], Resolution], tmp_path: Path
+) -> None:
+    before = as_written(case)
     mine = _mine(case, before)
     assert all(finding.mark is not None for finding in mine if finding.severity != "not-checked")
     without = [finding for finding in mine if not finding.patch and finding.severity != "not-checked"]

@@ -1,14 +1,17 @@
-"""A rule asks for values by name; a name that nobody ever sets would be None in silence."""
+"""A rule asks for values by name, and a name that nobody ever sets is an error."""
 
 import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+from rule_cases import BASE_RECIPE, declared, resolved
+
 import grpo_recipes
 from grpo_recipes.facts.released.history import history
 from grpo_recipes.resolve.rename import TARGETS
-from grpo_recipes.rules.registry import rules
+from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.keys import recipe_keys, sections
 
 PACKAGE = Path(grpo_recipes.__file__).parent
@@ -68,3 +71,15 @@ def test_every_name_that_is_asked_for_is_set_by_somebody() -> None:
     ]
     assert len(asked) > 200
     assert [(place, name) for place, name in asked if not _is_known(name)] == []
+
+
+def test_a_name_that_nobody_sets_ends_the_rule_that_asks_for_it(tmp_path: Path) -> None:
+    context = resolved(BASE_RECIPE, declared(), tmp_path).context
+    assert context is not None
+    assert context.value("lora.r") is None and context.value("LoraConfig.use_dora") is None
+    assert context.value("shims.first_weights") is None and not context.given("training.cut.processes")
+    for name in ("GRPOConfig.bta", "grpo.bta", "shims.first_weight", "bta"):
+        with pytest.raises(KeyError, match=f"no recipe and no rule sets {name}"):
+            context.value(name)
+        with pytest.raises(KeyError, match=f"no recipe and no rule sets {name}"):
+            context.given(name)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from rule_cases import CASES, all_cases, cases_of
+from support.sources import nodes_of
 
 import grpo_recipes
-from grpo_recipes.rules.registry import Rule, rules
+from grpo_recipes.rules.catalog import Rule, rules
 
 PACKAGE = Path(grpo_recipes.__file__).parent
 # Where versions are read and compared; everywhere else `applies_to` and data speak of them.
@@ -63,7 +64,7 @@ def test_only_the_engine_and_the_facts_look_at_versions() -> None:
         place = path.relative_to(PACKAGE).as_posix()
         if place.startswith(COMPARES_VERSIONS):
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Compare | ast.Call) and _speaks_of_versions(node):
                 offenders.append(f"{place}:{node.lineno}")
     assert offenders == []

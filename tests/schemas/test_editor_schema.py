@@ -105,6 +105,7 @@ def _words(name: str) -> list[object]:
 
 
 @pytest.mark.parametrize(("section", "name"), [(s, n) for s, names in CLOSED.items() for n in names], ids=lambda p: p)
+@pytest.mark.slow
 def test_closed_words_are_those_of_validate(section: str, name: str, tmp_path: Path) -> None:
     of_values = ("FCT005", "FCT006", "SCH")
     for value in ["auto", "dapoo", "linaer", True, False, None, *_words(name)]:

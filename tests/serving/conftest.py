@@ -1,17 +1,14 @@
 """Every test of this folder is marked, so that a process that is left behind is found."""
 
-import contextlib
-import os
-import signal
 import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from serving_programs import MARK, PYTHON, marked, wait_until
-from two_networks import Network
+from serving_programs import PYTHON
+from support.networks import Network
+from support.processes import MARK, end_all, launches, leaving_nothing
 
 
 @pytest.fixture(autouse=True)
@@ -21,14 +18,8 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv(MARK, text)
     monkeypatch.setenv("PYTHON", PYTHON)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    yield text
-    with contextlib.suppress(AssertionError):
-        wait_until(lambda: not marked(text), 1.0)  # the keeper ends a moment after what it watched
-    left = marked(text)
-    for pid in left:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    assert left == []
+    with leaving_nothing(text, within_s=1.0):  # the keeper ends a moment after what it watched
+        yield text
 
 
 @pytest.fixture
@@ -48,7 +39,7 @@ def by_hand() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
         return process
 
     yield start
-    _end(started)
+    end_all(started)
 
 
 HERE = Network()
@@ -71,28 +62,11 @@ def machine() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
         return process
 
     yield start
-    _end(started)
+    end_all(started)
 
 
 @pytest.fixture
 def grpo_run() -> Iterator[Callable[[Path], "subprocess.Popen[str]"]]:
     """Starts `launch` in a process of its own, which can be sent signals."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(folder: Path) -> "subprocess.Popen[str]":
-        program = "import sys; from grpo_recipes.launch.local import launch; sys.exit(launch(sys.argv[1]))"
-        root = Path(__file__).parents[2]
-        process = subprocess.Popen(
-            [sys.executable, "-c", program, str(folder)], cwd=root, stderr=subprocess.PIPE, text=True
-        )
-        started.append(process)
-        return process
-
-    yield start
-    _end(started)
-
-
-def _end(started: list["subprocess.Popen[str]"]) -> None:
-    for process in started:
-        with process:
-            process.kill()
+    with launches() as start:
+        yield start

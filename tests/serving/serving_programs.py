@@ -1,24 +1,19 @@
 """Run folders whose vLLM server and trainer are small programs, to see how any two are started, watched and ended."""
 
-import contextlib
 import dataclasses
 import json
 import shutil
 import sys
 import textwrap
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-from grpo_recipes.contract.host.processes import all_processes
-from grpo_recipes.contract.plan import Arguments, Batch, Data, Expect, Guards, Model, Plan, Reward, Tokenizer, World
+from support.plans import small_plan
+
+from grpo_recipes.contract.plan import Plan, World
 from grpo_recipes.contract.planned_vllm import Vllm, VllmServer
 from grpo_recipes.render.run_folder import write_run_folder
-from grpo_recipes.schemas.guards import GuardsSection
 from grpo_recipes.worker import train
 
-MARK = "GRPO_RECIPES_TEST"
-MODEL = "/models/small"
 # Answers as vLLM does once it is up; --after seconds. What it starts itself stands for vLLM's engine.
 SERVER = """
 import argparse, http.server, json, os, subprocess, sys, time
@@ -48,7 +43,7 @@ TRAINER = """
 import json, os, signal, sys, time, urllib.request
 sys.path.insert(0, "worker")
 from pathlib import Path
-from grpo_recipes.worker.record import Record
+from grpo_recipes.worker._shared.record import Record
 resume = "--resume" in sys.argv
 record = Record(Path("."), 0)
 record.start(resumed=resume)
@@ -78,30 +73,7 @@ exec "${PYTHON:-python}" -u worker/train.py "$@"
 
 def plan_with_server(world: World, server: VllmServer, **changes: object) -> Plan:
     """A plan that trains on this world beside a server."""
-    data = Data("file", "/data/train.jsonl", "json", None, "train", None, "{{ q }}", "standard", None, {})
-    plan = Plan(
-        plan=1,
-        grpo_recipes="0.1.0",
-        name="addition",
-        recipe={},
-        stack={},
-        world=world,
-        batch=Batch(8, 1, 1, 8, 1),
-        settings=(),
-        arguments=Arguments(GRPOConfig={"max_steps": 2}, model_init_kwargs={"dtype": "float32"}),
-        model=Model("folder", MODEL),
-        tokenizer=Tokenizer(),
-        data=data,
-        rewards=(Reward("shipped", "exact_match", "exact_match", 1.0),),
-        evaluation=None,
-        guards=Guards(**GuardsSection().model_dump()),
-        shims={},
-        expect=Expect(world.num_processes, 0, "full", None, {}),
-        deepspeed=None,
-        environment={},
-        vllm=Vllm("server", "float32", server=server),
-    )
-    return dataclasses.replace(plan, **changes)  # type: ignore[arg-type]
+    return small_plan(world, **{"vllm": Vllm("server", "float32", server=server), **changes})
 
 
 def planned_server(*command: str, **changes: object) -> VllmServer:
@@ -151,24 +123,6 @@ def server_pids(folder: Path) -> list[tuple[int, int]]:
     path = folder / "server.pids"
     written = path.read_text().splitlines() if path.exists() else []
     return [(int(line.split()[0]), int(line.split()[1])) for line in written]
-
-
-def marked(mark: str) -> list[int]:
-    """Living processes that were started with this mark in their environment."""
-    found = []
-    for process in all_processes():
-        with contextlib.suppress(OSError):
-            environment = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
-            if not process.is_zombie and f"{MARK}={mark}".encode() in environment:
-                found.append(process.pid)
-    return found
-
-
-def wait_until(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
 
 
 PYTHON = sys.executable

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from serving_programs import MODEL, lines, marked, served_run, server_pids, wait_until
+from serving_programs import lines, served_run, server_pids
+from support.plans import MODEL
+from support.processes import marked, wait_until
 
 from grpo_recipes.contract.plan import World
 

@@ -13,8 +13,8 @@ from serving_programs import plan_with_server, planned_server
 
 from grpo_recipes.contract.plan import Model, Plan, World
 from grpo_recipes.contract.planned_vllm import Vllm
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.serving.address import URL, check_other_server, server_arguments
-from grpo_recipes.worker.stopped import Stopped
 
 WORLD = World("local", 1, 1, "cpu", "single")
 FIELDS = ("vllm_server_base_url", "vllm_server_host", "vllm_server_port", "vllm_group_port")
@@ -89,27 +89,27 @@ def test_a_folder_of_another_name_is_known_by_its_sizes(tmp_path: Path) -> None:
     other = model_folder(tmp_path / "other", hidden_size=128)
     with answering(serving(copy)) as url:
         assert check_other_server(plan(ours), arguments(url), tmp_path)
-    with answering(serving(other)) as url, pytest.raises(Stopped, match="hidden_size is 128, not 64"):
+    with answering(serving(other)) as url, pytest.raises(Refused, match="hidden_size is 128, not 64"):
         check_other_server(plan(ours), arguments(url), tmp_path)
 
 
 def test_a_server_of_another_model_stops_the_run(tmp_path: Path) -> None:
     with (
         answering(serving("Qwen/Qwen2.5-7B")) as url,
-        pytest.raises(Stopped, match=r"serves Qwen/Qwen2\.5-7B, the run"),
+        pytest.raises(Refused, match=r"serves Qwen/Qwen2\.5-7B, the run"),
     ):
         check_other_server(plan(), arguments(url), tmp_path)
 
 
 def test_a_server_that_is_too_short_for_a_completion_stops_the_run(tmp_path: Path) -> None:
-    with answering(serving("Qwen/Qwen2-0.5B-Instruct", 64)) as url, pytest.raises(Stopped, match="after 63 tokens"):
+    with answering(serving("Qwen/Qwen2-0.5B-Instruct", 64)) as url, pytest.raises(Refused, match="after 63 tokens"):
         check_other_server(plan(), arguments(url), tmp_path)
 
 
 def test_an_address_where_nobody_answers_stops_the_run(tmp_path: Path) -> None:
     with answering({}) as url:
         pass
-    with pytest.raises(Stopped, match=r"no vLLM server answers at http://127\.0\.0\.1"):
+    with pytest.raises(Refused, match=r"no vLLM server answers at http://127\.0\.0\.1"):
         check_other_server(plan(), arguments(url), tmp_path)
 
 
@@ -140,5 +140,5 @@ def test_the_trainer_is_told_where_its_own_server_is(monkeypatch: pytest.MonkeyP
 
 def test_a_trainer_without_its_server_says_how_it_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(URL, raising=False)
-    with pytest.raises(Stopped, match=r"start with launch\.sh"):
+    with pytest.raises(Refused, match=r"start with launch\.sh"):
         server_arguments(plan_with_server(WORLD, planned_server()), FIELDS)

@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 from serving_programs import (
-    marked,
     plan_with_server,
     planned_server,
     run_on_two_machines,
     server_pids,
-    wait_until,
 )
-from two_networks import two_networks
+from support.networks import two_networks
+from support.processes import marked, wait_until
 
 from grpo_recipes.contract.plan import World
 from grpo_recipes.worker.serving import other_machine

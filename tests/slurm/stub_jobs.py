@@ -13,7 +13,7 @@ PRELUDE = """
 import json, os, signal, sys, time
 from pathlib import Path
 sys.path.insert(0, "worker")
-from grpo_recipes.worker.record import Record
+from grpo_recipes.worker._shared.record import Record
 arguments = sys.argv[1:]
 is_server = "--server" in arguments
 node = int(arguments[arguments.index("--node") + 1]) if "--node" in arguments else 0

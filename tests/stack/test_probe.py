@@ -23,6 +23,7 @@ def test_this_machine_is_known_but_for_what_nobody_says() -> None:
     assert not stack.is_absent("numpy")
 
 
+@pytest.mark.processes
 def test_probing_imports_none_of_the_packages() -> None:
     code = (
         "import sys; from grpo_recipes.stack.probe import probe; probe();"

@@ -62,6 +62,7 @@ def with_program(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str | No
         pytest.param("while :; do :; done", None, id="no-answer-in-time"),
     ],
 )
+@pytest.mark.processes
 def test_a_program_that_fails_leaves_the_gpus_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, expected: tuple[Gpu, ...] | None
 ) -> None:

@@ -1,6 +1,5 @@
 """Recipes resolved and rendered for a stack of the laboratory, as `grpo-run --dry-run --target` does."""
 
-import dataclasses
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 from environments import ENVIRONMENTS
 
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.render.run_folder import write_run_folder
 from grpo_recipes.resolve.resolve import plan_of, resolve
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
@@ -35,8 +34,8 @@ class Rendered:
 def declared(stack: str) -> Stack:
     """The stack by its pins, for the rest as .venv, on a machine without a GPU."""
     packages = {name.replace("_", "-"): version for name, version in _pins(stack).items()}
-    return dataclasses.replace(
-        probe(), packages={**probe().packages, **packages}, gpus=(), declared=True, origin=f"the stack {stack}"
+    return probe()._replace(
+        packages={**probe().packages, **packages}, gpus=(), declared=True, origin=f"the stack {stack}"
     )
 
 

@@ -139,9 +139,8 @@ def _taken(text: str, stack: str, folder: Path) -> tuple[Takeover, dict[str, Any
     (folder / "recipe.yaml").write_text(taken.text, encoding="utf-8")
     gpu = named_gpu("H100-80GB")
     assert gpu is not None
-    from dataclasses import replace
 
-    resolution = resolve(str(folder / "recipe.yaml"), replace(target, gpus=(gpu,)))
+    resolution = resolve(str(folder / "recipe.yaml"), target._replace(gpus=(gpu,)))
     errors = [finding for finding in resolution.findings if finding.severity == "error"]
     assert errors == [], taken.text
     return taken, plan_of(resolution).arguments.GRPOConfig

@@ -44,7 +44,7 @@ def test_a_run_stops_at_a_cut_prompt_of_which_the_server_would_make_other_tokens
     stack: str, laboratory: Laboratory
 ) -> None:
     outcome = step(laboratory, stack, begins=True)
-    assert outcome.told.raised == "Stopped", outcome.output[-4000:]
+    assert outcome.told.raised == "Refused", outcome.output[-4000:]
     assert "a prompt cannot be cut to its last 6 tokens for the vLLM server" in outcome.told.text
     assert "7 tokens that begin with ['<|im_start|>'" in outcome.told.text
 

@@ -10,10 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.contract.host.processes import all_processes
+from support.processes import MARK, ROOT
 
-ROOT = Path(__file__).parents[2]
-MARK = "GRPO_RECIPES_TEST"
 LIMIT_S = 400
 VALUES: dict[str, object] = {
     "training.max_steps": 60,
@@ -106,24 +104,3 @@ def record(folder: Path) -> dict[str, Any]:
 def checkpoint_steps(folder: Path) -> list[int]:
     """Steps of the checkpoints that are there."""
     return sorted(int(path.name.partition("-")[2]) for path in (folder / "checkpoints").glob("checkpoint-*"))
-
-
-def marked(mark: str) -> list[int]:
-    """Living processes that were started with this mark in their environment."""
-    found = []
-    for process in all_processes():
-        with contextlib.suppress(OSError):
-            environment = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
-            if not process.is_zombie and f"{MARK}={mark}".encode() in environment:
-                found.append(process.pid)
-    return found
-
-
-def nothing_is_left(mark: str, limit_s: float) -> bool:
-    """Whether all processes of a mark are gone within so many seconds."""
-    end = time.monotonic() + limit_s
-    while marked(mark):
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.1)
-    return True

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import small_disks
 from killed_runs import LIMIT_S, SAVE_STEPS, begun, finished, left
+from support import small_disks
 
 pytestmark = pytest.mark.survival
 Disk = Callable[[int], Path]

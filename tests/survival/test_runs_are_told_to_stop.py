@@ -14,12 +14,11 @@ from signalled_runs import (
     checkpoint_steps,
     ended,
     in_terminal,
-    marked,
-    nothing_is_left,
     record,
     shown,
     wait_for_step,
 )
+from support.processes import marked, nothing_is_left
 
 from grpo_recipes.contract.host.processes import descendants, ranks
 

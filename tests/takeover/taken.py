@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from grpo_recipes.takeover.draft import Row
+from grpo_recipes.takeover.basis.draft import Row
 from grpo_recipes.takeover.takeover import Takeover, take_over
 from grpo_recipes.yaml.load import load_text
 

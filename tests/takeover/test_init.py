@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import small_disks
+from support import small_disks
 from taken import BASE
 
 from grpo_recipes.takeover.shipped import shipped_recipes

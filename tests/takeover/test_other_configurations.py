@@ -10,7 +10,7 @@ import pytest
 from taken import BASE, as_yaml, recipe_of, row, taken
 
 from grpo_recipes.rewards.regex_match import regex_match
-from grpo_recipes.takeover.tables import table_of
+from grpo_recipes.takeover.basis.tables import table_of
 
 OPEN_R1 = """
 model_name_or_path: owner/model
@@ -92,6 +92,7 @@ def test_a_configuration_of_open_r1_is_taken_over_in_full(tmp_path: Path) -> Non
         ("think_format_reward", r"^<think>(?!.*<think>)(.*?)</think>.*$"),
     ],
 )
+@pytest.mark.processes
 def test_a_format_reward_is_the_same_function(name: str, pattern: str) -> None:
     tables = table_of("rewards")
     options = {**tables["open_r1"], **tables["trl"]}[name]["rewards"][0]["options"]
@@ -100,6 +101,7 @@ def test_a_format_reward_is_the_same_function(name: str, pattern: str) -> None:
     assert set(wanted) == {0.0, 1.0}
 
 
+@pytest.mark.processes
 def test_tag_count_is_the_same_sum() -> None:
     tags = ("<think>\n", "\n</think>\n", "\n<answer>\n", "\n</answer>")
     wanted = [sum(0.25 for tag in tags if text.count(tag) == 1) for text in TEXTS]

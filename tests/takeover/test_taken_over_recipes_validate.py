@@ -1,6 +1,5 @@
 """A recipe that is taken over in full is one that validate takes, on the release that its file was written for."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,7 +40,7 @@ def test_what_is_taken_over_in_full_validates(release: str, accelerate: str, tmp
         stack, _ = parse_target(f"trl=={release},transformers=={one.release.transformers}")
         gpu = named_gpu("H100-80GB")
         assert stack is not None and gpu is not None
-        found = resolve(str(tmp_path / "recipe.yaml"), replace(stack, gpus=(gpu,) * 8)).findings
+        found = resolve(str(tmp_path / "recipe.yaml"), stack._replace(gpus=(gpu,) * 8)).findings
         assert [finding.message for finding in found if finding.severity == "error"] == []
         for name in one.files:
             (tmp_path / name).unlink()

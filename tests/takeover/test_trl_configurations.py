@@ -1,6 +1,5 @@
 """Flat TRL configurations: every key has a row, and the recipe means what the release did."""
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from grpo_recipes.facts.source.field import NoDefault
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.stack.target import parse_target
 from grpo_recipes.takeover import kept
-from grpo_recipes.takeover.release import declared_release
+from grpo_recipes.takeover.basis.release import declared_release
 
 # Those around which names and defaults moved.
 RELEASES = ("0.14.0", "0.15.2", "0.16.1", "0.17.0", "0.19.1", "0.22.0", "0.22.2", "0.26.2", "0.28.0", "1.0.0", "1.16.0")
@@ -343,7 +342,7 @@ def test_what_a_shim_does_as_later_releases_is_told(tmp_path: Path, monkeypatch:
     with_shim = {"trl": "<0.16", "when": [["shims", "contains", "warm"]], "only": "any", "because": "the shim"}
     without = {"trl": "<0.16", "only": [1.0], "because": "the loss is without it"}
     for rows, fate in (((with_shim, without), "emulated"), ((without,), "refused")):
-        temperature = dataclasses.replace(fields["temperature"], expressed=rows)
+        temperature = fields["temperature"]._replace(expressed=rows)
         monkeypatch.setattr(kept, "classified_fields", lambda field=temperature: {**fields, "temperature": field})
         one = taken(tmp_path, BASE, "trl==0.14.0")
         said = row(one, "temperature (the default of trl 0.14.0)")

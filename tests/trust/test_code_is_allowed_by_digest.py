@@ -8,24 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import small_disks
+from support import small_disks
+from support.plans import small_plan
 
+from grpo_recipes.contract.findings.findings_text import bare_text
 from grpo_recipes.contract.plan import (
     CODE_OF,
     Arguments,
-    Batch,
     Data,
-    Expect,
-    Guards,
     Model,
     Plan,
     Reward,
-    Tokenizer,
-    World,
 )
 from grpo_recipes.contract.planned_vllm import Vllm, VllmServer
 from grpo_recipes.errors import Refusal
-from grpo_recipes.schemas.guards import GuardsSection
 from grpo_recipes.trust.allowed import allow, allowed_file, is_allowed
 from grpo_recipes.trust.code import CodePart, code_parts, not_allowed, refusal, resolve_allowed
 
@@ -40,27 +36,8 @@ def config_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def plan_with(*rewards: Reward, model: Model, **model_init: object) -> Plan:
     data = Data("hub", "some/rows", None, None, "train", None, None, "standard", None, {})
-    return Plan(
-        plan=1,
-        grpo_recipes="0.1.0",
-        name="x",
-        recipe={},
-        stack={},
-        world=World("local", 1, 1, "cpu", "single"),
-        batch=Batch(8, 1, 1, 8, 1),
-        settings=(),
-        arguments=Arguments(GRPOConfig={}, model_init_kwargs=dict(model_init)),
-        model=model,
-        tokenizer=Tokenizer(),
-        data=data,
-        rewards=rewards,
-        evaluation=None,
-        guards=Guards(**GuardsSection().model_dump()),
-        shims={},
-        expect=Expect(1, 0, "full", None, {}),
-        deepspeed=None,
-        environment={},
-    )
+    arguments = Arguments(GRPOConfig={}, model_init_kwargs=dict(model_init))
+    return small_plan(name="x", model=model, data=data, rewards=rewards, arguments=arguments)
 
 
 COMMIT = "0123456789" * 4
@@ -251,14 +228,14 @@ VARIABLES = [CodePart("environment variable", f"{name}=1", name * 64) for name i
     ids=["code", "a variable", "variables", "both"],
 )
 def test_the_refusal_calls_things_what_they_are(parts: list[CodePart], first: str, until: str) -> None:
-    lines = refusal(parts).splitlines()
-    assert lines[0] == first
-    assert lines[-1].endswith(until)
+    finding = refusal(parts)
+    assert finding.message == first
+    assert str(finding.fix).endswith(until)
 
 
 def test_the_refusal_has_the_line_to_paste() -> None:
     parts = [*PARTS, CodePart("remote code", "m", "b" * 64)]
-    text = refusal(parts)
+    text = bare_text([refusal(parts)])
     assert "python reward /r/one.py" in text
     line = f"--allow-code {ONE} --allow-code {TWO} --allow-code {'b' * 64}"
     assert line in text
@@ -298,7 +275,7 @@ def test_a_variable_that_names_a_file_is_asked_for_each_time() -> None:
     (part,) = code_parts(replace(plan_with(model=HUB), environment={"MY_FILE": "../x.so"}))
     assert not_allowed([part], [part.sha256]) == []
     assert not_allowed([part], []) == [part]
-    assert "asked for each time, since what it stands for may change: MY_FILE=../x.so" in refusal([part])
+    assert "asked for each time, since what it stands for may change: MY_FILE=../x.so" in refusal([part]).notes[0]
 
 
 def test_the_environment_of_a_server_in_a_strangers_plan_is_asked_for() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from two_networks import Network, two_networks
+from support.networks import Network, two_networks
 from vllm_servers import environment
 
 from grpo_recipes.contract.host.processes import descendants

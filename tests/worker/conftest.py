@@ -12,54 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import worker_runs
+from support.tiny_models import write_tiny_model
 from worker_runs import Changes, Trained, environment, plan_of, planned_data, record
 
 from grpo_recipes.contract.travels import TRAVELS
 
 PACKAGE = Path(__file__).resolve().parents[2] / "grpo_recipes"
-CHARACTERS = "0123456789+=abcdefghijklmnopqrstuvwxyz"
-TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message['content'] }}<|im_end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>{% endif %}"
-)
 
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an untrained Qwen2 of 100 thousand parameters and a tokenizer of single characters."""
-    import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
-
-    words = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *CHARACTERS]
-    tokens = Tokenizer(models.BPE(vocab={word: place for place, word in enumerate(words)}, merges=[]))
-    tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokens.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=tokens, pad_token=words[0], eos_token=words[2], additional_special_tokens=[words[1]]
-    )
-    tokenizer.chat_template = TEMPLATE
-    torch.manual_seed(0)
-    model = Qwen2ForCausalLM(
-        Qwen2Config(
-            vocab_size=len(words),
-            hidden_size=64,
-            intermediate_size=128,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=128,
-            tie_word_embeddings=True,
-            initializer_range=0.1,
-            eos_token_id=2,
-            pad_token_id=0,
-            bos_token_id=None,
-        )
-    )
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    """A folder with the model and its tokenizer."""
+    return write_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
 
 
 @pytest.fixture(scope="session")
@@ -162,3 +127,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., 
 def stub_plan() -> Changes:
     """A plan whose model and data do not exist: for what must end before either is needed."""
     return plan_of(Path("/nonexistent"), Path("/nonexistent"))
+
+
+@pytest.fixture
+def warm(warm_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a test start workers that have the libraries already: how a process starts is not what it is about."""
+    monkeypatch.setattr(worker_runs, "PYTHON", str(warm_python / "python"))

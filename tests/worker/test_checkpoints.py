@@ -12,6 +12,8 @@ from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints
 from grpo_recipes.contract.integrity.manifest import MANIFEST, UNFINISHED
 from grpo_recipes.contract.integrity.seal import sealed
 from grpo_recipes.trust.allowed import allow
+from grpo_recipes.worker._shared.planned import read_plan
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.checkpoints.checkpoint import (
     latest_checkpoint,
     put_in_place,
@@ -19,10 +21,8 @@ from grpo_recipes.worker.checkpoints.checkpoint import (
     remove_old,
 )
 from grpo_recipes.worker.checkpoints.manifest import write_manifest
-from grpo_recipes.worker.checkpoints.resuming import checkpoint_to_resume
-from grpo_recipes.worker.checkpoints.same_run import experiment
-from grpo_recipes.worker.planned import read_plan
-from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker.resume.resuming import checkpoint_to_resume
+from grpo_recipes.worker.resume.same_run import experiment
 
 Damage = Callable[[Path], object]
 
@@ -146,7 +146,7 @@ def test_without_a_checkpoint_it_begins_anew_and_says_so(run: Callable[..., Path
 def test_checkpoints_none_of_which_is_whole_are_not_trained_over(run: Callable[..., Path]) -> None:
     folder = run()
     (folder / "checkpoints" / "checkpoint-6").mkdir(parents=True)
-    with pytest.raises(Stopped, match=f"checkpoint-6: no {MANIFEST} in it") as refused:
+    with pytest.raises(Refused, match=f"checkpoint-6: no {MANIFEST} in it") as refused:
         checkpoint_to_resume(folder, read_plan(folder))
     assert "= fix: bring one back, or remove" in str(refused.value)
 
@@ -154,7 +154,7 @@ def test_checkpoints_none_of_which_is_whole_are_not_trained_over(run: Callable[.
 def test_another_number_of_processes_is_refused(run: Callable[..., Path]) -> None:
     folder = run()
     checkpoint(folder / "checkpoints", 6, world=2, values=experiment(folder))
-    with pytest.raises(Stopped, match="checkpoint-6 was written by 2 processes, the plan has 1 process\n"):
+    with pytest.raises(Refused, match="checkpoint-6 was written by 2 processes, the plan has 1 process\n"):
         checkpoint_to_resume(folder, read_plan(folder))
 
 
@@ -185,7 +185,7 @@ def test_an_experiment_that_was_changed_is_refused_and_named(
     folder = run()
     checkpoint(folder / "checkpoints", 6, values=json.loads(json.dumps(experiment(folder))))
     edited(folder, *path, value=value)
-    with pytest.raises(Stopped) as refused:
+    with pytest.raises(Refused) as refused:
         checkpoint_to_resume(folder, read_plan(folder))
     assert f"  = because: {said}" in str(refused.value)
 
@@ -237,7 +237,7 @@ def test_a_checkpoint_of_an_older_grpo_run_is_gone_on_with_and_told(
         ],
     )
     (old / "adapter_model.bin").touch()
-    with pytest.raises(Stopped, match=r"adapter_model\.bin was not written with it"):
+    with pytest.raises(Refused, match=r"adapter_model\.bin was not written with it"):
         checkpoint_to_resume(folder, read_plan(folder))
 
 
@@ -247,7 +247,7 @@ def test_pickles_of_an_older_grpo_run_are_asked_for(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     folder = run()
     of_an_older_grpo_run(checkpoint(folder / "checkpoints", 6, values=json.loads(json.dumps(experiment(folder)))))
-    with pytest.raises(Stopped, match=r"because: global_step/states\.pt are pickles") as refused:
+    with pytest.raises(Refused, match=r"because: global_step/states\.pt are pickles") as refused:
         checkpoint_to_resume(folder, read_plan(folder))
     allow([str(refused.value).rpartition(" ")[2]])
     assert checkpoint_to_resume(folder, read_plan(folder))[1][-1] == "resumed from checkpoint-6"
@@ -258,5 +258,5 @@ def test_a_checkpoint_that_another_process_found_damaged_is_not_looked_into_agai
     newest = checkpoint(folder / "checkpoints", 6, values=json.loads(json.dumps(experiment(folder))))
     (newest / "model.safetensors").write_bytes(b"weighTs")
     assert checkpoint_to_resume(folder, read_plan(folder), contents=False)[0] == newest
-    with pytest.raises(Stopped, match=r"model\.safetensors has the sha256"):
+    with pytest.raises(Refused, match=r"model\.safetensors has the sha256"):
         checkpoint_to_resume(folder, read_plan(folder))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.worker.stopped import Stopped
-from grpo_recipes.worker.survival.extension_lock import stop_at_stale_lock
+from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.survival.extension_lock import refuse_stale_lock
 
 
 @pytest.fixture
@@ -27,21 +27,21 @@ def _run_folder(tmp_path: Path, device: str) -> Path:
 
 
 def test_a_run_that_compiles_nothing_is_let_go(lock: Path, tmp_path: Path) -> None:
-    stop_at_stale_lock(tmp_path)
-    stop_at_stale_lock(_run_folder(tmp_path, "none"))
+    refuse_stale_lock(tmp_path)
+    refuse_stale_lock(_run_folder(tmp_path, "none"))
 
 
 def test_a_lock_that_a_live_process_holds_is_waited_for(lock: Path, tmp_path: Path) -> None:
     held = os.open(lock, os.O_RDONLY)
-    stop_at_stale_lock(_run_folder(tmp_path, "cpu"))
+    refuse_stale_lock(_run_folder(tmp_path, "cpu"))
     os.close(held)
 
 
 def test_a_lock_that_nobody_holds_stops_the_run_and_is_named(lock: Path, tmp_path: Path) -> None:
-    with pytest.raises(Stopped, match=f"rm {lock}"):
-        stop_at_stale_lock(_run_folder(tmp_path, "cpu"))
+    with pytest.raises(Refused, match=f"rm {lock}"):
+        refuse_stale_lock(_run_folder(tmp_path, "cpu"))
 
 
 def test_no_lock_is_no_reason_to_stop(lock: Path, tmp_path: Path) -> None:
     lock.unlink()
-    stop_at_stale_lock(_run_folder(tmp_path, "cpu"))
+    refuse_stale_lock(_run_folder(tmp_path, "cpu"))

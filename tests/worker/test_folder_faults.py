@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import small_disks
+from support import small_disks
 
-from grpo_recipes.worker.checkpoints.same_folder import FolderGone, SameFolder
+from grpo_recipes.worker._shared.same_folder import FolderGone, SameFolder
 from grpo_recipes.worker.survival.folder_faults import explained, is_full, make_room
 
 Disk = Callable[[int], Path]

@@ -120,7 +120,7 @@ def test_weights_that_do_not_move_are_told_with_their_cause(
 ) -> None:
     found = alarms(NoMovement(DEFAULTS, lambda: False), [figures] * 30)
     assert [step for step, _ in found] == expected
-    assert all(because in alarm.because for _, alarm in found)
+    assert all(because in alarm.finding.because[0] for _, alarm in found)
     assert steps(NoMovement(DEFAULTS, lambda: True), [figures] * 50) == []
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import grpo_recipes.worker
-from grpo_recipes.worker.record import Record
+from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.survival.job_end import Ended, Next, after, before, decide
 
 PART = str(Path(grpo_recipes.worker.__file__).with_name("part.py"))
@@ -119,6 +119,7 @@ def test_a_failure_keeps_the_words_of_the_worker(tmp_path: Path) -> None:
     assert record.read()["message"] == "the loss is NaN"
 
 
+@pytest.mark.processes
 def test_the_job_s_script_gets_one_word(tmp_path: Path) -> None:
     def said(*arguments: str) -> str:
         done = subprocess.run(
@@ -137,6 +138,7 @@ def test_the_job_s_script_gets_one_word(tmp_path: Path) -> None:
     assert [json.loads(line)["next"] for line in lines] == ["requeue", 75]
 
 
+@pytest.mark.processes
 def test_what_a_job_prints_comes_to_its_log_without_secrets(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-P", PART, "survival.redacted", str(tmp_path / "train.log")],

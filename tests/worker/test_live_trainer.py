@@ -10,7 +10,7 @@ import pytest
 from worker_runs import LORA, Changes, lora_numbers
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.planned import read_plan
+from grpo_recipes.worker._shared.planned import read_plan
 
 pytestmark = pytest.mark.stack
 
@@ -124,20 +124,27 @@ def test_the_models_own_generation_file_changes_nothing(lora_run: tuple[Plan, An
         own.repetition_penalty, own.max_new_tokens = kept
 
 
-def test_only_what_the_plan_trains_is_trained(lora_run: tuple[Plan, Any, Any]) -> None:
-    from grpo_recipes.worker.trainer.checks import run_checks
+def different_in(plan: Plan, trainer: Any) -> set[str]:
+    """The names of the values in which the live trainer is not the planned one."""
+    from grpo_recipes.worker.proofs.before_training.catalog import compared
+    from grpo_recipes.worker.trainer.loaded_trainer import loaded_everywhere
 
+    comparisons = compared(plan, loaded_everywhere(plan, trainer))
+    return {value.name for one in comparisons for value in one.values if not value.ok}
+
+
+def test_only_what_the_plan_trains_is_trained(lora_run: tuple[Plan, Any, Any]) -> None:
     plan, trainer, _ = lora_run
     expect = dataclasses.replace(plan.expect, trainable_parameters=lora_numbers(LORA["r"]))
     plan = dataclasses.replace(plan, expect=expect)
-    assert [check.name for check in run_checks(plan, trainer) if not check.ok] == []
+    assert different_in(plan, trainer) == set()
 
     parameters = dict(trainer.model.named_parameters())
     adapter = next(parameter for name, parameter in parameters.items() if "lora_A" in name)
     norm = parameters["base_model.model.model.norm.weight"]
     adapter.requires_grad, norm.requires_grad = False, True
     try:
-        different = {check.name for check in run_checks(plan, trainer) if not check.ok}
+        different = different_in(plan, trainer)
     finally:
         adapter.requires_grad, norm.requires_grad = True, False
     assert different == {"trained but not planned", "planned but not trained", "trainable parameters"}
@@ -168,21 +175,15 @@ DIFFERENT = [
 def test_other_target_modules_than_the_planned_are_noticed(
     changes: dict[str, Any], name: str, lora_run: tuple[Plan, Any, Any]
 ) -> None:
-    from grpo_recipes.worker.trainer.checks import run_checks
-
     plan, trainer, _ = lora_run
     arguments = dataclasses.replace(plan.arguments, LoraConfig={**LORA, **changes})
-    checks = run_checks(dataclasses.replace(plan, arguments=arguments), trainer)
-    assert name in {check.name for check in checks if not check.ok}
+    assert name in different_in(dataclasses.replace(plan, arguments=arguments), trainer)
 
 
 def test_another_dtype_than_the_planned_is_noticed(lora_run: tuple[Plan, Any, Any]) -> None:
-    from grpo_recipes.worker.trainer.checks import policy_dtype
-
     plan, trainer, _ = lora_run
     expect = dataclasses.replace(plan.expect, weights_dtype="bfloat16")
-    (check,) = policy_dtype(dataclasses.replace(plan, expect=expect), trainer)
-    assert (check.ok, check.live) == (False, "float32")
+    assert different_in(dataclasses.replace(plan, expect=expect), trainer) == {"dtype of the weights"}
 
 
 def test_new_tokens_are_learned_as_ordinary_ones(make_plan: Callable[..., Changes], tmp_path: Path) -> None:

@@ -39,10 +39,10 @@ def test_a_failure_of_its_own_is_none_of_the_others(problem: Exception) -> None:
 @pytest.mark.parametrize(("text", "said"), TEXTS, ids=[text[-40:] for text, _ in TEXTS])
 def test_what_torch_says_of_the_others_is_understood(text: str, said: str) -> None:
     words = lost_peer(RuntimeError(text))
-    assert words is not None and said in words
+    assert words is not None and said in str(words)
     wrapped = RuntimeError("the step failed")
     wrapped.__cause__ = RuntimeError(text)
-    assert lost_peer(wrapped) == words
+    assert str(lost_peer(wrapped)) == str(words)
 
 
 FAILING = [

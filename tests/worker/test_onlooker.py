@@ -19,7 +19,7 @@ PROGRAM = """
 import os, re, signal, sys, time
 from pathlib import Path
 from grpo_recipes.worker.survival.looked_on import LookedOn
-from grpo_recipes.worker.record import Record
+from grpo_recipes.worker._shared.record import Record
 
 folder, world_size = Path(sys.argv[1]), int(sys.argv[2])
 Record(folder, 0).start(resumed=False)
@@ -76,6 +76,7 @@ def is_gone(pid: int, limit_s: float = 20) -> bool:
     ],
     ids=["it has time", "nothing is expected of it", "its threads run"],
 )
+@pytest.mark.processes
 def test_a_process_that_is_well_is_left_alone(
     does: str, started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_process_that_is_well_is_left_alone(
     assert not (tmp_path / "stalled").exists()
 
 
+@pytest.mark.processes
 def test_a_suspended_process_has_not_hung(started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path) -> None:
     process = started("alive(1.0); os.kill(os.getpid(), signal.SIGSTOP); looked_on.bye()")
     onlooker(process)
@@ -97,6 +99,7 @@ def test_a_suspended_process_has_not_hung(started: Callable[..., "subprocess.Pop
 
 
 @pytest.mark.parametrize("world_size", [1, 2], ids=["alone", "one of two"])
+@pytest.mark.processes
 def test_a_held_interpreter_is_ended_with_its_stacks(
     world_size: int, started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:
@@ -130,6 +133,7 @@ def test_py_spy_adds_what_it_sees(started: Callable[..., "subprocess.Popen[str]"
     ],
     ids=["killed", "gone", "asked to end before", "said why itself", "alone: who started it sees that"],
 )
+@pytest.mark.processes
 def test_the_death_of_one_of_several_is_written_down(
     does: str, world_size: int, said: str | None, started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from worker_runs import plan_of
 
 from grpo_recipes.contract import read_plan
+from grpo_recipes.contract.findings.findings_text import bare_text
 from grpo_recipes.contract.plan import Expect, Plan, World
 from grpo_recipes.worker.proofs import (
     catalog,
@@ -96,6 +97,11 @@ ROWS = [
 ]
 
 
+def told_of(proof: Proof) -> str:
+    """All that is said of a proof that failed."""
+    return "" if proof.finding is None else bare_text([proof.finding])
+
+
 @pytest.mark.parametrize(("ids", "mask", "ends", "pad", "found"), ROWS)
 def test_a_mask_ends_with_its_completion(
     ids: list[int], mask: list[int], ends: set[int], pad: int, found: str | None
@@ -105,7 +111,7 @@ def test_a_mask_ends_with_its_completion(
         planned(), (seen(completions=Completions((row,), 3, False, False, None)),)
     )
     assert proof.ok is (found is None)
-    assert (found or "") in proof.found
+    assert (found or "") in told_of(proof)
 
 
 def test_a_share_counts_only_completions_without_an_end() -> None:
@@ -218,7 +224,7 @@ def test_the_sampler_is_the_policy(mode: str, compute: str, found: list[Sampled]
     everyone = tuple(seen(sampled=one, precision=Precision(FLOAT, FLOAT, compute, ())) for one in found)
     proof = sampler_is_the_policy.prove(planned(mode, use_vllm=True), everyone)
     assert proof.ok is ok
-    assert words in f"{proof.shown} {proof.found} {proof.because}"
+    assert words in f"{proof.shown} {told_of(proof)}"
 
 
 MOVED = [
@@ -234,7 +240,7 @@ MOVED = [
 def test_moved_weights_reach_the_sampler(now: Sampled, ok: bool | None, words: str) -> None:
     proof = weights_reach_the_sampler.prove(planned(use_vllm=True), "float32", sampled(3e-7), now, 1)
     assert proof.ok is ok
-    assert words in f"{proof.shown} {proof.because}"
+    assert words in f"{proof.shown} {told_of(proof)}"
 
 
 def test_only_a_run_with_vllm_has_a_sampler_to_prove() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from worker_runs import Changes, planned_reward, train
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("warm")]
 REWARD = """
 import shutil
 from pathlib import Path

@@ -154,6 +154,7 @@ def test_resume_without_a_checkpoint_begins_anew(make_plan: Make, trained: Train
     assert weights(again) == weights(whole.folder)
 
 
+@pytest.mark.usefixtures("warm")
 def test_a_plan_that_was_edited_is_not_gone_on_with(make_plan: Make, make_run: Callable[..., Path]) -> None:
     folder = make_run(plan_of(make_plan, "full", {"max_steps": 4}))
     assert train(folder)[0] == 0

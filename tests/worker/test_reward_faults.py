@@ -11,8 +11,8 @@ import pytest
 from worker_runs import planned_reward
 
 from grpo_recipes.contract.plan import Reward
-from grpo_recipes.worker.stopped import Stopped
-from grpo_recipes.worker.user_code.reward_faults import explained_reward, stop_at_no_numbers
+from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.user_code.reward_faults import explained_reward, refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
 GIVEN = {"prompts": ["What is 1+1?", [{"role": "user", "content": "What is 2+2?"}]], "completions": ["2", "4"]}
@@ -46,12 +46,12 @@ class Array:
     ],
 )
 def test_what_trl_takes_is_left_to_it(found: Any) -> None:
-    stop_at_no_numbers("mine", found, GIVEN)
+    refuse_no_numbers("mine", found, GIVEN)
 
 
 def test_a_generator_is_not_gone_through() -> None:
     found = (value for value in (0.0, 1.0))
-    stop_at_no_numbers("mine", found, GIVEN)
+    refuse_no_numbers("mine", found, GIVEN)
     assert list(found) == [0.0, 1.0]
 
 
@@ -70,8 +70,8 @@ def test_a_generator_is_not_gone_through() -> None:
     ],
 )
 def test_what_trl_cannot_take_names_the_reward_and_what_it_answered(found: Any, said: str) -> None:
-    with pytest.raises(Stopped) as stopped:
-        stop_at_no_numbers("mine", found, GIVEN)
+    with pytest.raises(Refused) as stopped:
+        refuse_no_numbers("mine", found, GIVEN)
     text = str(stopped.value)
     assert text.startswith("reward mine returned ")
     assert said in text
@@ -103,14 +103,14 @@ def loaded(user: Path, name: str, sha256: str) -> Any:
     (user / "answers.py").write_text(USER)
     keys = planned_reward(f"answers.py:{name}", kind="python", name=name, sha256=sha256)
     del keys["path"]
-    (function,) = load_rewards((Reward(**keys),), user, stop_at_no_numbers)
+    (function,) = load_rewards((Reward(**keys),), user, refuse_no_numbers)
     return function
 
 
 def test_a_loaded_reward_is_looked_at_in_each_call(tmp_path: Path, sha256_of_text: Callable[[str], str]) -> None:
-    with pytest.raises(Stopped, match="reward texts returned a list of str"):
+    with pytest.raises(Refused, match="reward texts returned a list of str"):
         loaded(tmp_path, "texts", sha256_of_text(USER))(prompts=["a"], completions=["b"])
-    with pytest.raises(Stopped, match="reward later returned a single float"):
+    with pytest.raises(Refused, match="reward later returned a single float"):
         asyncio.run(loaded(tmp_path, "later", sha256_of_text(USER))(prompts=["a"], completions=["b"]))
 
 
@@ -122,7 +122,7 @@ def test_what_a_reward_raises_is_told_with_its_line_and_its_own_frames(
     told = explained_reward(raised.value, tmp_path)
     assert told is not None
     message, said = told
-    assert message == (
+    assert str(message) == (
         "reward divides raised ZeroDivisionError: division by zero\n  = because: answers.py:12: return 1 / len(text)"
     )
     assert said.count('  File "') == 3  # the call, the comprehension's or score's line, nothing of who called it
@@ -137,8 +137,8 @@ def test_a_reward_that_misses_a_file_is_told_the_way(
         loaded(tmp_path, "reads", sha256_of_text(USER))(prompts=["a"], completions=["b"])
     told = explained_reward(raised.value, tmp_path)
     assert told is not None
-    assert "No such file or directory: 'words.txt'" in told[0]
-    assert told[0].splitlines()[-1].endswith("give its absolute path as an option of the reward in the recipe")
+    assert "No such file or directory: 'words.txt'" in str(told[0])
+    assert str(told[0]).splitlines()[-1].endswith("give its absolute path as an option of the reward in the recipe")
 
 
 def test_a_reward_that_leaves_is_told_so(tmp_path: Path, sha256_of_text: Callable[[str], str]) -> None:
@@ -146,7 +146,7 @@ def test_a_reward_that_leaves_is_told_so(tmp_path: Path, sha256_of_text: Callabl
         loaded(tmp_path, "leaves", sha256_of_text(USER))(prompts=["a"], completions=[""])
     told = explained_reward(raised.value, tmp_path)
     assert told is not None
-    assert told[0].startswith("reward leaves raised SystemExit: 3\n  = because: answers.py:18")
+    assert str(told[0]).startswith("reward leaves raised SystemExit: 3\n  = because: answers.py:18")
 
 
 def test_what_no_reward_raised_is_none_of_theirs(tmp_path: Path) -> None:

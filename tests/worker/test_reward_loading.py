@@ -10,7 +10,7 @@ import pytest
 from worker_runs import planned_reward
 
 from grpo_recipes.contract.plan import Reward
-from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.user_code import user_modules
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
@@ -81,7 +81,7 @@ def test_what_is_not_the_planned_reward_is_refused(
     changes: dict[str, Any], message: str, user: Path, sha256_of_text: Callable[[str], str]
 ) -> None:
     keys = {"target": "mine.py:scaled", "kind": "python", "sha256": sha256_of_text(USER), **changes}
-    with pytest.raises(Stopped, match=message):
+    with pytest.raises(Refused, match=message):
         load_rewards((reward(keys.pop("target"), **keys),), user)
 
 
@@ -116,7 +116,7 @@ def test_a_reward_imports_the_file_that_lay_beside_it(user: Path, sha256_of_text
 @pytest.mark.usefixtures("forgotten")
 def test_an_imported_file_that_changed_is_refused(user: Path, sha256_of_text: Callable[[str], str]) -> None:
     changed = imported_reward(user, sha256_of_text, helper_beside="VALUE = 2.0\n")
-    with pytest.raises(Stopped, match=r"helper_beside\.py changed since the plan was made"):
+    with pytest.raises(Refused, match=r"helper_beside\.py changed since the plan was made"):
         load_rewards((changed,), user)
     assert "helper_beside" not in sys.modules
 

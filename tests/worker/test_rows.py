@@ -9,7 +9,7 @@ import pytest
 from worker_runs import planned_data
 
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker._shared.refused import Refused
 
 pytestmark = pytest.mark.stack
 ROWS = [{"question": f"{number}+1=", "answer": str(number + 1), "number": number} for number in range(5)]
@@ -110,7 +110,7 @@ def test_rows_that_cannot_be_trained_on_are_refused(changes: dict[str, object], 
     from grpo_recipes.worker.data.dataset import prepared_rows
 
     planned = replace(json_file(tmp_path), **changes)  # type: ignore[arg-type]
-    with pytest.raises(Stopped, match=message):
+    with pytest.raises(Refused, match=message):
         prepared_rows(planned, "dataset", tmp_path / "cache", rank=0)
 
 
@@ -130,7 +130,7 @@ def test_a_prompt_that_trl_cannot_take_is_named_by_its_row(prompt: object, reaso
 
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"prompt": one}) + "\n" for one in (prompt, prompt)))
     planned = Data(**planned_data(tmp_path / "rows.jsonl", prompt=None, columns={}, max_rows=None))
-    with pytest.raises(Stopped, match="the prompt of row 1 cannot be used") as stopped:
+    with pytest.raises(Refused, match="the prompt of row 1 cannot be used") as stopped:
         prepared_rows(planned, "dataset", tmp_path / "cache", rank=0)
     assert reason in str(stopped.value)
 
@@ -146,7 +146,7 @@ def test_a_line_that_is_no_json_is_named(source: Callable[[Path], Data], tmp_pat
     with file.open("a") as opened:
         opened.write('\n{"question": "1+1="\n')
     line = file.read_text().count("\n")
-    with pytest.raises(Stopped, match=f"{file}:{line}: the line is no JSON"):
+    with pytest.raises(Refused, match=f"{file}:{line}: the line is no JSON"):
         prepared_rows(planned, "dataset", tmp_path / "cache", rank=0)
 
 
@@ -156,5 +156,5 @@ def test_a_split_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path
     from grpo_recipes.worker.data.dataset import prepared_rows
 
     planned = replace(saved_splits(tmp_path), split="validation")
-    with pytest.raises(Stopped, match="has no split validation\n  = because: it has test, train"):
+    with pytest.raises(Refused, match="has no split validation\n  = because: it has test, train"):
         prepared_rows(planned, "dataset", tmp_path / "cache", rank=0)

@@ -5,14 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import small_disks
+from support import small_disks
 
 from grpo_recipes.contract.files.folder_files import write_whole
+from grpo_recipes.contract.findings.finding import mistake, of_record
+from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.contract.run_record import amend_record
 from grpo_recipes.schemas.export import run_schema
-from grpo_recipes.worker.callbacks.metrics import MetricsLog
-from grpo_recipes.worker.checkpoints.same_folder import FolderGone
-from grpo_recipes.worker.record import RESERVE_FILE, Record
+from grpo_recipes.worker._shared.metrics import MetricsLog
+from grpo_recipes.worker._shared.record import RESERVE_FILE, Record
+from grpo_recipes.worker._shared.same_folder import FolderGone
 
 
 def read(folder: Path) -> dict[str, object]:
@@ -171,3 +173,16 @@ def test_no_file_is_put_into_a_folder_that_comes_while_it_is_written(tmp_path: P
     write_whole(folder, "run.json", "{}", check=swap)
     assert list(folder.iterdir()) == []
     assert [path.name for path in (tmp_path / "away").iterdir()] == ["run.json"]
+
+
+def test_why_a_run_ended_is_kept_as_data_until_it_goes_on(tmp_path: Path) -> None:
+    record = Record(tmp_path, 0)
+    record.start(resumed=False)
+    record.end("stopped", 3, Mistake.of("port 1 is taken", because="nginx has it", fix="port: 2"))
+    said = record.read()
+    assert said["message"] == "port 1 is taken\n  = because: nginx has it\n  = fix: port: 2"
+    assert [of_record(one) for one in said["findings"]] == [
+        mistake("port 1 is taken", because="nginx has it", fix="port: 2")
+    ]
+    record.start(resumed=True)
+    assert (record.read()["message"], record.read()["findings"]) == (None, [])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from worker_runs import Changes, planned_reward, record, train
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("warm")]
 
 # Keeps each text with its tokens, of the training and of the evaluation alike.
 KEEPING = """

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from worker_runs import Changes, events, train
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("warm")]
 
 
 @pytest.mark.parametrize(("length", "ratio"), [(100, 0.0), (4, 1.0)], ids=["none is longer", "all are longer"])
@@ -25,12 +25,12 @@ def test_a_run_says_how_many_prompts_were_cut(
 
 
 def test_what_a_processor_adds_to_the_tokens_is_not_cut_in_silence() -> None:
+    from grpo_recipes.worker._shared.refused import Refused
     from grpo_recipes.worker.shims import max_prompt_length
-    from grpo_recipes.worker.stopped import Stopped
 
     def tokenize(prompts: Any) -> Any:
         return [[1, 2, 3]], None, {"pixel_values": [[0.0]]}
 
     cutting = max_prompt_length._tokenizing(tokenize, max_prompt_length._Cut(None, 2))
-    with pytest.raises(Stopped, match="pixel_values would not fit"):
+    with pytest.raises(Refused, match="pixel_values would not fit"):
         cutting(["a prompt with an image"])

@@ -7,9 +7,9 @@ import pytest
 
 SCRIPT = """
 import os, signal, sys, threading, time
-from grpo_recipes.worker.survival.stop_request import StopRequest
+from grpo_recipes.worker.survival.interruption import Interruption
 
-request = StopRequest(lambda: print("recorded", flush=True), grace_s=0.5)
+request = Interruption(lambda: print("recorded", flush=True), grace_s=0.5)
 request.can_wait = True
 request.listen()
 threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGALRM)).start()
@@ -40,6 +40,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("signals", "exit_code", "lines"), CASES)
+@pytest.mark.processes
 def test_a_second_signal_ends_at_once_and_an_echo_does_not(signals: str, exit_code: int, lines: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT.replace("SIGNALS", signals)], capture_output=True, text=True, timeout=30

@@ -19,6 +19,7 @@ def slow(completions, **kwargs):
 
 
 @pytest.mark.stack
+@pytest.mark.usefixtures("warm")
 def test_an_interrupted_run_leaves_a_checkpoint_from_which_it_goes_on_to_the_same_losses(
     make_plan: Callable[..., Changes],
     make_run: Callable[..., Path],
@@ -60,6 +61,7 @@ def losses(folder: Path) -> list[tuple[int, float, float]]:
 
 
 @pytest.mark.stack
+@pytest.mark.usefixtures("warm")
 def test_a_reward_that_raises_fails_the_run_with_its_message(
     make_plan: Callable[..., Changes], make_run: Callable[..., Path], sha256_of_text: Callable[[str], str]
 ) -> None:
@@ -78,6 +80,7 @@ def test_a_reward_that_raises_fails_the_run_with_its_message(
 
 
 @pytest.mark.stack
+@pytest.mark.usefixtures("warm")
 def test_all_differences_of_the_live_trainer_are_named_at_once(
     make_plan: Callable[..., Changes], make_run: Callable[..., Path]
 ) -> None:
@@ -90,6 +93,8 @@ def test_all_differences_of_the_live_trainer_are_named_at_once(
     exit_code, output = train(folder)
 
     assert exit_code == 3, output
+    assert "error: arguments: the proof failed before the first step [PRF013]\n" in output
+    assert "trained tensors: the proof failed before the first step [PRF014]\n" in output
     assert "  GRPOConfig.beta: plan 0.04, live 0.0\n" in output
     assert f"  trainable parameters: plan 4711, live {lora_numbers(4)}\n" in output
     assert "learning_rate" not in output
@@ -100,6 +105,7 @@ def test_all_differences_of_the_live_trainer_are_named_at_once(
     assert not (folder / "metrics.jsonl").exists()
 
 
+@pytest.mark.processes
 def test_a_reward_file_that_changed_after_the_plan_is_refused_and_not_run(
     stub_plan: Changes, make_run: Callable[..., Path], sha256_of_text: Callable[[str], str]
 ) -> None:
@@ -117,6 +123,7 @@ def test_a_reward_file_that_changed_after_the_plan_is_refused_and_not_run(
     assert not (folder / "was_run").exists()
 
 
+@pytest.mark.processes
 def test_a_plan_that_lacks_a_key_stops_the_worker(stub_plan: Changes, make_run: Callable[..., Path]) -> None:
     del stub_plan["expect"]["world_size"], stub_plan["expect"]["trainable"]
     folder = make_run(stub_plan)
@@ -128,6 +135,7 @@ def test_a_plan_that_lacks_a_key_stops_the_worker(stub_plan: Changes, make_run: 
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", json.dumps({"plan": 2})], ids=["empty", "list", "torn", "format 2"])
+@pytest.mark.processes
 def test_what_is_no_plan_stops_the_worker(text: str, stub_plan: Changes, make_run: Callable[..., Path]) -> None:
     folder = make_run(stub_plan)
     (folder / "plan.json").write_text(text)
@@ -138,6 +146,7 @@ def test_what_is_no_plan_stops_the_worker(text: str, stub_plan: Changes, make_ru
     assert "Traceback" not in output
 
 
+@pytest.mark.processes
 def test_a_signal_before_the_first_step_ends_the_worker_at_once(
     stub_plan: Changes, make_run: Callable[..., Path]
 ) -> None:

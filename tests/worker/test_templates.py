@@ -8,8 +8,8 @@ import pytest
 from worker_runs import planned_data
 
 from grpo_recipes.contract.plan import Data
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.data.templates import row_renderer
-from grpo_recipes.worker.stopped import Stopped
 
 ROW = {"question": "1+1 <b>", "answer": "so #### 2", "missing": None, "prompt": "given"}
 USER = {"role": "user", "content": "1+1 <b>"}
@@ -58,7 +58,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("planned", "because"), REFUSED)
 def test_a_row_that_cannot_fill_a_template_is_named(planned: Data, because: str) -> None:
-    with pytest.raises(Stopped) as refused:
+    with pytest.raises(Refused) as refused:
         row_renderer(planned, "dataset")(ROW, 2)
     lines = str(refused.value).splitlines()
     assert lines[0] == "dataset.prompt: row 3 cannot fill the template"
@@ -68,19 +68,19 @@ def test_a_row_that_cannot_fill_a_template_is_named(planned: Data, because: str)
 
 
 def test_a_template_that_is_none_is_refused_before_any_row() -> None:
-    with pytest.raises(Stopped, match=r"^evaluation\.columns\.solution: not a jinja2 template"):
+    with pytest.raises(Refused, match=r"^evaluation\.columns\.solution: not a jinja2 template"):
         row_renderer(data(columns={"solution": "{{ answer"}), "evaluation")
 
 
 def test_a_second_system_message_is_refused() -> None:
     planned = data(prompt=None, system_prompt="Think.")
-    with pytest.raises(Stopped, match="row 1 has a system message already"):
+    with pytest.raises(Refused, match="row 1 has a system message already"):
         row_renderer(planned, "dataset")({"prompt": [SYSTEM, USER]}, 0)
 
 
 def test_a_template_cannot_change_the_row() -> None:
     row = {"items": [1]}
-    with pytest.raises(Stopped, match="unsafe"):
+    with pytest.raises(Refused, match="unsafe"):
         row_renderer(dataclasses.replace(data(), prompt="{{ items.append(2) }}"), "dataset")(row, 0)
     assert row == {"items": [1]}
 
@@ -104,10 +104,11 @@ BOMBS = [
 
 
 @pytest.mark.parametrize("template", BOMBS)
+@pytest.mark.slow
 def test_a_template_that_explodes_ends_soon_and_in_little_memory(template: str) -> None:
     limit = resource.getrlimit(resource.RLIMIT_AS)
     before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-    with pytest.raises(Stopped, match=r"dataset\.prompt: (row 1 cannot fill|not a jinja2)"):
+    with pytest.raises(Refused, match=r"dataset\.prompt: (row 1 cannot fill|not a jinja2)"):
         row_renderer(data(prompt=template), "dataset")(ROW, 0)
     assert time.process_time() - started < 15
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # KiB

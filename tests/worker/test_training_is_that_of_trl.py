@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from worker_runs import LORA, NF4, Changes, environment, events, planned_reward, record, train
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("warm")]
 MODES = ("full", "lora", "nf4")
 REWARD_FILE = """
 import random, re

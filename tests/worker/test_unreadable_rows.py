@@ -6,8 +6,8 @@ import pytest
 from worker_runs import planned_data
 
 from grpo_recipes.contract.plan import Data
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.data.unreadable_rows import unreadable
-from grpo_recipes.worker.stopped import Stopped
 
 GOOD = '{"question": "1+1=", "answer": "2"}\n'
 PROBLEM = ValueError("Expected object or value")
@@ -66,5 +66,5 @@ def test_a_disk_that_fails_is_not_blamed_on_the_file(text: str, tmp_path: Path) 
 def test_what_the_real_library_cannot_read_stops_the_run(kind: str, text: str, said: str, tmp_path: Path) -> None:
     from grpo_recipes.worker.data.dataset import prepared_rows
 
-    with pytest.raises(Stopped, match=said):
+    with pytest.raises(Refused, match=said):
         prepared_rows(data_of(tmp_path, text, kind), "dataset", tmp_path / "cache", 0)

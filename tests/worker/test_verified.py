@@ -11,8 +11,8 @@ from worker_runs import Changes, Trained, planned_data, planned_model
 from grpo_recipes.contract.plan import Data, Model
 from grpo_recipes.user_files.digests import file_content, folder_content
 from grpo_recipes.user_files.tokenizer_files import chat_template_of
-from grpo_recipes.worker.stopped import Stopped
-from grpo_recipes.worker.trainer.verified import LARGEST_CHECKED_BYTES, check_model_files
+from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.verified import LARGEST_CHECKED_BYTES, check_model_files
 
 ROWS = [{"question": f"{number}+1=", "answer": str(number + 1)} for number in range(40)]
 
@@ -32,10 +32,10 @@ def test_a_models_files_are_the_planned_ones(tmp_path: Path) -> None:
         file.write(b"x")
     check_model_files(model)  # weights are read by who writes the run folder
     (tmp_path / "config.json").write_text("[]")
-    with pytest.raises(Stopped, match=r"config\.json changed since the plan was made"):
+    with pytest.raises(Refused, match=r"config\.json changed since the plan was made"):
         check_model_files(model)
     (tmp_path / "config.json").unlink()
-    with pytest.raises(Stopped, match=r"config\.json does not exist"):
+    with pytest.raises(Refused, match=r"config\.json does not exist"):
         check_model_files(model)
 
 
@@ -59,7 +59,7 @@ def test_the_planned_rows_of_a_file_are_those_that_are_loaded(tmp_path: Path, te
 def test_the_fingerprint_is_of_the_rows_and_not_of_their_file(tmp_path: Path) -> None:
     from datasets import Dataset
 
-    from grpo_recipes.worker.trainer.verified import seen_in_rows
+    from grpo_recipes.worker._shared.verified import seen_in_rows
 
     rows = Dataset.from_list(ROWS)
     rows.to_parquet(tmp_path / "rows.parquet")

@@ -18,8 +18,8 @@ from grpo_recipes.contract.integrity.seal import opened, sealed
 from grpo_recipes.contract.integrity.user_key import Key
 from grpo_recipes.contract.plan import CODE_OF, Data, Plan
 from grpo_recipes.user_files.model_code import code_files
-from grpo_recipes.worker.planned import read_plan
-from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker._shared.planned import read_plan
+from grpo_recipes.worker._shared.refused import Refused
 
 pytestmark = pytest.mark.stack
 
@@ -184,9 +184,9 @@ class OwnConfig(Qwen2Config):
 LOADS = """
 import sys
 from pathlib import Path
-from grpo_recipes.worker.planned import read_plan
+from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker.user_code.planned_code import run_only_planned_code
-from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker._shared.refused import Refused
 from transformers import AutoConfig
 folder = Path(sys.argv[1])
 if sys.argv[2] == "checked":
@@ -195,7 +195,7 @@ if sys.argv[3]:
     exec(sys.argv[3])
 try:
     print(type(AutoConfig.from_pretrained(folder / "model", trust_remote_code=True)).__name__)
-except Stopped as stopped:
+except Refused as stopped:
     print(stopped)
 """
 
@@ -279,5 +279,5 @@ def test_code_of_a_repository_that_nobody_knew_of_is_not_taken(own: Path) -> Non
     from grpo_recipes.worker.user_code.planned_code import _pinned
 
     get = _pinned(_plan(own, **{f"{CODE_OF}some/model": COMMIT}), lambda *given, **keywords: "x.py", set())
-    with pytest.raises(Stopped, match="has its code in somebody/else"):
+    with pytest.raises(Refused, match="has its code in somebody/else"):
         get("somebody/else", "x.py", revision=None)

@@ -21,6 +21,8 @@ LORA = {
 NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": "float32"}
 
 Changes = dict[str, Any]
+# What starts a worker; the fixture `warm` takes one that has the libraries already.
+PYTHON = sys.executable
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -196,7 +198,7 @@ def environment(**more: str) -> dict[str, str]:
 def start(folder: Path, *options: str, **more: str) -> "subprocess.Popen[str]":
     """The worker as one process; stdout and stderr are one stream."""
     return subprocess.Popen(
-        [sys.executable, "-u", "worker/train.py", *options],
+        [PYTHON, "-u", "worker/train.py", *options],
         cwd=folder,
         env=environment(**more),
         stdout=subprocess.PIPE,

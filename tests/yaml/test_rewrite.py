@@ -4,7 +4,7 @@ import difflib
 
 import pytest
 
-from grpo_recipes.contract.finding import Patch
+from grpo_recipes.contract.findings.finding import Patch
 from grpo_recipes.yaml.load import load_text
 from grpo_recipes.yaml.patch import patched
 from grpo_recipes.yaml.rewrite import NotRewritten, rewritten

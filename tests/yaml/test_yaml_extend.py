@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.contract.finding import Patch
+from grpo_recipes.contract.findings.finding import Patch
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.compose import Source, compose
 from grpo_recipes.yaml.rewrite import NotRewritten, rewritten

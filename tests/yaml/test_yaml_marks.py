@@ -5,7 +5,7 @@ import time
 import pytest
 import yaml
 
-from grpo_recipes.contract.finding import Path
+from grpo_recipes.contract.findings.finding import Path
 from grpo_recipes.yaml import nodes
 from grpo_recipes.yaml.load import load_text
 

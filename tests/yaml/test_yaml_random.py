@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_recipes.contract.finding import dotted
+from grpo_recipes.contract.findings.finding import dotted
 from grpo_recipes.yaml import nodes
 from grpo_recipes.yaml.load import load_text, parse_value
 

@@ -18,7 +18,7 @@ def allowed(forget: str | None, as_json: bool) -> int:
 
     if forget is not None:
         if not folders.forget(forget):
-            raise Refusal(f"{forget}: no such folder was allowed\n  = fix: grpo-run allowed lists them")
+            raise Refusal.of(f"{forget}: no such folder was allowed", fix="grpo-run allowed lists them")
         click.echo(redact(f"{forget} is forgotten"), err=True)
     found = folders.listed()
     if as_json:

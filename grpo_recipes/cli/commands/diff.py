@@ -10,10 +10,10 @@ from grpo_recipes.cli.sides import Side, is_written, sides_of
 from grpo_recipes.cli.stack_option import set_option
 from grpo_recipes.compare.differences import differences
 from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE, EXIT_NOT_STARTED
+from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
 from grpo_recipes.report.diff_text import diff_json, diff_text, refused_json
-from grpo_recipes.report.findings_text import count_text, findings_text
 
 FORMATS = ("text", "json", "markdown")
 
@@ -61,7 +61,7 @@ def diff(
     except (ValueError, TypeError, ZeroDivisionError) as error:
         if not any(map(is_written, recipes)):
             raise
-        raise Refusal(f"a plan cannot be compared\n  = because: {error}") from None
+        raise Refusal.of("a plan cannot be compared", because=str(error)) from None
     names, measured = (a.name, b.name), (a.measured, b.measured)
     if form == "markdown":
         from grpo_recipes.report.diff_markdown import diff_markdown

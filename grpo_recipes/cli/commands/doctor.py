@@ -7,11 +7,11 @@ import click
 
 from grpo_recipes.cli.stack_option import chosen_stack, target_option
 from grpo_recipes.contract.exits import EXIT_DONE
-from grpo_recipes.contract.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.findings_text import findings_text
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.report.findings_json import finding_value
-from grpo_recipes.report.findings_text import findings_text
 from grpo_recipes.report.stack_text import known_text, stack_text
 from grpo_recipes.resolve.known_defects import known_defects
 from grpo_recipes.resolve.stack_findings import stack_findings

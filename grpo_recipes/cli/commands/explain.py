@@ -26,7 +26,7 @@ def explain(word: str, target: str | None, recipe: str | None) -> int:
     page = page_of(word, facts_for(stack))
     if page is None:
         near = nearest(word)
-        raise Refusal(f"there is no rule or key {word!r}" + (f"; the nearest is {near}" if near else ""))
+        raise Refusal.of(f"there is no rule or key {word!r}" + (f"; the nearest is {near}" if near else ""))
     click.echo(page)
     if recipe is not None:
         click.echo(redact(set_here(word, resolved(recipe, stack, (), strict=False))))

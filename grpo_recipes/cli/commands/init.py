@@ -68,9 +68,9 @@ def init(
     beside += ["--num-processes"] if num_processes else []
     beside += ["--written-for"] if written_for else []
     if sum([name is not None, as_list, config is not None]) > 1:
-        raise Refusal("init has one task at a time\n  = fix: a NAME, or --list, or --from")
+        raise Refusal.of("init has one task at a time", fix="a NAME, or --list, or --from")
     if beside and config is None:
-        raise Refusal(f"{beside[0]} goes with --from\n  = fix: --from CONFIG.yaml {beside[0]} ...")
+        raise Refusal.of(f"{beside[0]} goes with --from", fix=f"--from CONFIG.yaml {beside[0]} ...")
     if as_list:
         return _list(as_json)
     if config is not None:
@@ -223,9 +223,9 @@ def _unwritable(path: str, problem: OSError) -> Refusal:
     """The first reason alone: copying a folder tells of each of its files."""
     is_of_many = isinstance(problem, shutil.Error) and problem.args and isinstance(problem.args[0], list)
     because = problem.args[0][0][2] if is_of_many else problem.strerror or problem
-    return Refusal(f"{path} cannot be written\n  = because: {because}\n  = fix: make room, or -o with another place")
+    return Refusal.of(f"{path} cannot be written", because=str(because), fix="make room, or -o with another place")
 
 
 def _taken(path: str) -> Refusal:
     stem, end = os.path.splitext(path)
-    return Refusal(f"{path} is there already\n  = because: init overwrites nothing\n  = fix: -o {stem}_new{end}")
+    return Refusal.of(f"{path} is there already", because="init overwrites nothing", fix=f"-o {stem}_new{end}")

@@ -10,11 +10,11 @@ from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
 from grpo_recipes.compare.expressible import expressible
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
+from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.plan import to_json
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
 from grpo_recipes.report.findings_json import findings_json
-from grpo_recipes.report.findings_text import count_text, findings_text
 from grpo_recipes.report.plan_text import plan_text
 from grpo_recipes.resolve.resolve import plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
@@ -43,7 +43,7 @@ def plan(
 ) -> int:
     """Print what a recipe would run on the stack, and which releases can express it; writes nothing."""
     if sum((as_json, as_recipe, minimal)) > 1:
-        raise Refusal("plan has one answer at a time\n  = fix: --json, or --recipe, or --minimal")
+        raise Refusal.of("plan has one answer at a time", fix="--json, or --recipe, or --minimal")
     resolution = resolved(recipe, chosen_stack(target), overrides, strict=strict, accepted=accepted)
     if resolution.refused or resolution.context is None:
         if as_json:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -11,11 +12,11 @@ from grpo_recipes.cli.launching import allow_code_option, ask_trust, recipe_file
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
-from grpo_recipes.contract.finding import Finding, Patch, by_place, dotted, has_errors
+from grpo_recipes.contract.findings.finding import Finding, by_place, has_errors, of_record
+from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.findings_json import findings_json
-from grpo_recipes.report.findings_text import count_text, findings_text
 from grpo_recipes.resolve.resolve import plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
 from grpo_recipes.yaml.compose import Source
@@ -110,24 +111,10 @@ def _length(plan: Plan) -> dict[str, object]:
     }
 
 
-def _finding(fault: dict[str, object], source: Source, *, strict: bool) -> Finding:
-    path = tuple(fault["key"])  # type: ignore[arg-type, var-annotated]
-    severity = "error" if strict and fault["severity"] == "not-checked" else fault["severity"]
-    fix = fault["fix"]
-    patches = [
-        Patch(tuple(patch["path"]), patch.get("value"), bool(patch.get("remove")))
-        for patch in fault["patch"]  # type: ignore[attr-defined]
-    ]
-    return Finding(
-        rule=str(fault["id"]),
-        severity=severity,  # type: ignore[arg-type]
-        message=str(fault["message"]),
-        key=dotted(path),
-        mark=source.mark(path),
-        because=tuple(map(str, fault["because"])),  # type: ignore[call-overload]
-        fix=None if fix is None else str(fix),
-        patch=tuple(patches),
-    )
+def _finding(fault: dict[str, Any], source: Source, *, strict: bool) -> Finding:
+    finding = of_record(fault)
+    finding = finding._replace(mark=source.mark(finding.path))
+    return finding._replace(severity="error") if strict and finding.severity == "not-checked" else finding
 
 
 def _is_said(finding: Finding, said: Sequence[Finding]) -> bool:

@@ -22,12 +22,12 @@ from grpo_recipes.cli.launching import (
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
-from grpo_recipes.contract.finding import has_errors
+from grpo_recipes.contract.findings.finding import has_errors
+from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
 from grpo_recipes.report.findings_json import findings_json
-from grpo_recipes.report.findings_text import count_text, findings_text
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
 from grpo_recipes.resolve.variants.smoke import smoke_plan
@@ -77,18 +77,20 @@ def run(
     """
     if verifying:
         if overrides or accepted or target or out or validate_only or dry_run or smoke or resuming or allowed:
-            raise Refusal("--verify reads a run folder and starts nothing; with it goes --json")
+            raise Refusal.of("--verify reads a run folder and starts nothing; with it goes --json")
         from grpo_recipes.cli.verify import verify
 
         return verify(recipe, as_json=as_json)
     if resuming:
         if overrides or accepted or target or out or validate_only or dry_run or smoke:
-            raise Refusal("--resume goes on with the plan as it is; with it go --allow-code, --accept-drift and --json")
+            raise Refusal.of(
+                "--resume goes on with the plan as it is; with it go --allow-code, --accept-drift and --json"
+            )
         from grpo_recipes.cli.resume import resume
 
         return resume(recipe, allowed, accept_drift=accept_drift, as_json=as_json)
     if target is not None and not (validate_only or dry_run):
-        raise Refusal("--target declares another machine; a run needs this one's stack\n  = fix: add --dry-run")
+        raise Refusal.of("--target declares another machine; a run needs this one's stack", fix="add --dry-run")
     changes = Changes(overrides, accepted, strict, accept_drift, begins_anew=out is not None)
     form: Literal["text", "json"] = "json" if as_json else "text"
     ready = _ready(recipe, chosen_stack(target), changes, form, is_alone=validate_only)
@@ -116,7 +118,7 @@ def _ready(
 
         return ready_again(recipe, stack, changes, form if is_alone else None)
     if changes.accept_drift:
-        raise Refusal("--accept-drift is for a plan that was made before: a run folder, or its plan.json")
+        raise Refusal.of("--accept-drift is for a plan that was made before: a run folder, or its plan.json")
     resolution = resolved(recipe, stack, changes.overrides, strict=changes.strict, accepted=changes.accepted)
     if is_alone or (form == "json" and resolution.refused):
         return _answer(resolution, form)
@@ -144,7 +146,7 @@ def _talk(resolution: Resolution) -> None:
 
 
 def _write(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool) -> str:
-    from grpo_recipes.engines.registry import engine_of
+    from grpo_recipes.engines.catalog import engine_of
     from grpo_recipes.lock.completed import completed
     from grpo_recipes.render.run_folder import write_run_folder
 

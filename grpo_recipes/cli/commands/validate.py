@@ -10,9 +10,9 @@ from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
+from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
-from grpo_recipes.report.findings_text import count_text, findings_text
 from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.stack.stack import Stack
 
@@ -63,10 +63,10 @@ def validate(
 ) -> int:
     """Check recipes against the stack; exit 2 when one of them has an error."""
     if write and not fix:
-        raise Refusal("--write writes what --fix prints\n  = fix: --fix --write")
+        raise Refusal.of("--write writes what --fix prints", fix="--fix --write")
     form = "json" if as_json else form
     if fix and (overrides or form != "text"):
-        raise Refusal("--fix mends the file; it goes with neither --set nor --format")
+        raise Refusal.of("--fix mends the file; it goes with neither --set nor --format")
     stack = chosen_stack(target)
     resolutions = [resolved(recipe, stack, overrides, strict=strict, accepted=accepted) for recipe in recipes]
     if fix:

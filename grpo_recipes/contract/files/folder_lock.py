@@ -23,6 +23,8 @@ from typing import Any, cast
 
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import open_in_place, remove, status
+from grpo_recipes.contract.findings.finding import Finding, mistake
+from grpo_recipes.contract.findings.mistake import Mistake
 
 TRAINING = ".training.lock"  # rank 0 has it
 SERVING = ".serving.lock"  # the process that starts the vLLM server has it
@@ -36,7 +38,7 @@ _RANGES = ((0, _FIRST_LENGTH), (_FIRST_LENGTH, 1))
 _held: dict[Path, int] = {}
 
 
-class Busy(Exception):
+class Busy(Mistake):
     """Another process trains the run folder: who, and the way out."""
 
 
@@ -53,16 +55,16 @@ class Holder:
     since: str | None = None
     launch: str | None = None
 
-    def __str__(self) -> str:
-        """The refusal of another training: who holds the folder, and the way out."""
+    def refusal(self) -> Finding:
+        """What is said to another training: who holds the folder, and the way out."""
         who = "a process" if self.pid is None else f"process {self.pid}"
         on = "" if self.host is None else f" on {self.host}"
         since = "" if self.since is None else f" since {self.since}"
         gone = f"; if {self.host} is gone, without letting go: rm {self.path}"
-        return (
-            f"{self.path.parent}: the run is being trained now\n"
-            f"  = because: {who}{on} holds {self.path.name}{since}\n"
-            f"  = fix: wait for its end, or stop it{'' if self.host in (None, socket.gethostname()) else gone}"
+        return mistake(
+            f"{self.path.parent}: the run is being trained now",
+            because=f"{who}{on} holds {self.path.name}{since}",
+            fix=f"wait for its end, or stop it{'' if self.host in (None, socket.gethostname()) else gone}",
         )
 
 
@@ -166,7 +168,7 @@ def _lock(path: Path, file: int) -> None:
             _lock_open_file(file)
     except OSError as problem:
         if problem.errno in (errno.EAGAIN, errno.EACCES):
-            raise Busy(str(_holder(path, file))) from None
+            raise Busy(_holder(path, file).refusal()) from None
         if problem.errno not in _NO_LOCKS:
             raise
         print(f"note: two runs in this folder would not see each other: {path.name}: {problem.strerror}", flush=True)

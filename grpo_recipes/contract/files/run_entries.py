@@ -9,9 +9,10 @@ import os
 import stat
 from pathlib import Path
 
-from grpo_recipes.contract.engines import ENGINES
 from grpo_recipes.contract.files.folder_files import names, status, walk
 from grpo_recipes.contract.files.regular_file import NotRegular, kind
+from grpo_recipes.contract.findings.finding import Finding, mistake
+from grpo_recipes.contract.host.engines import ENGINES
 
 FILES = (
     "plan.json",
@@ -57,13 +58,13 @@ def refuse_foreign_entries(folder: Path, *, deep: bool = True) -> None:
             _look_into(folder, name)
 
 
-def told(problem: NotRegular) -> str:
-    """The refusal of such a folder."""
+def strange_entry(problem: NotRegular) -> Finding:
+    """What is said of such a folder."""
     path = str(problem.filename)
-    return (
-        f"{path if path.isprintable() else ascii(path)} is not the run's own\n"
-        f"  = because: {problem.strerror}, and what a run writes or removes there could be anything\n"
-        f"  = fix: put the file or folder itself in its place, or remove it; a run folder holds what belongs to it"
+    return mistake(
+        f"{path if path.isprintable() else ascii(path)} is not the run's own",
+        because=f"{problem.strerror}, and what a run writes or removes there could be anything",
+        fix="put the file or folder itself in its place, or remove it; a run folder holds what belongs to it",
     )
 
 

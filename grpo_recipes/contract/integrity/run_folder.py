@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.contract.engines import ENGINES
 from grpo_recipes.contract.files.folder_files import read_text, write_whole
+from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.digests import Digest, digests_of, sizes_in
 from grpo_recipes.contract.integrity.manifest import as_digests, as_json, fault_of
 from grpo_recipes.contract.integrity.seal import Damaged, Opened, Unsealed, opened, sealed

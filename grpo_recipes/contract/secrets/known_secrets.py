@@ -5,8 +5,8 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from grpo_recipes.contract.secrets.secret_names import names_a_secret
 
@@ -19,8 +19,7 @@ LONGEST = 1 << 16
 _DEEPEST = 4
 
 
-@dataclass(frozen=True, slots=True)
-class KnownSecrets:
+class KnownSecrets(NamedTuple):
     """anywhere: bytes to hide wherever they stand, the longest first; words: what finds the short ones, if any."""
 
     anywhere: tuple[bytes, ...]

@@ -2,14 +2,74 @@
 
 import re
 
-# Endings count too, as in HFTOKEN and PGPASSWORD.
+# Endings count too, as in HFTOKEN and PGPASSWORD. Tuples: patterns of them take a millisecond to compile.
 _ENDINGS = (
-    "ACCESSKEY|APIKEY|AUTHKEY|CLIENTSECRET|CONNECTIONSTRING|CONNSTR|CREDENTIALS?|CREDS?|PASSPHRASES?|PASSWD|PASSWORDS?"
-    "|PRIVATEKEY|SECRETKEY|SECRETS?|(?:AD|BOT|API|AUTH|ACCESS|REFRESH|GH|GITHUB|GITLAB|HF|HUB|ID|JOB|MY|NPM|WANDB)TOKENS?"
-    "|(?:ADMIN|DB|FTP|HTTP|IMAP|LDAP|MAIL|MYSQL|PG|PROXY|REDIS|ROOT|SMTP|SSH|SUDO|USER)PASS"
+    *("ACCESSKEY", "APIKEY", "AUTHKEY", "PRIVATEKEY", "SECRETKEY", "CLIENTSECRET", "SECRET", "SECRETS"),
+    *("CONNECTIONSTRING", "CONNSTR", "CREDENTIAL", "CREDENTIALS", "CRED", "CREDS"),
+    *("PASSPHRASE", "PASSPHRASES", "PASSWD", "PASSWORD", "PASSWORDS"),
+    *(
+        f"{owner}{token}"
+        for owner in [
+            "AD",
+            "BOT",
+            "API",
+            "AUTH",
+            "ACCESS",
+            "REFRESH",
+            "GH",
+            "GITHUB",
+            "GITLAB",
+            "HF",
+            "HUB",
+            "ID",
+            "JOB",
+            "MY",
+            "NPM",
+            "WANDB",
+        ]
+        for token in ("TOKEN", "TOKENS")
+    ),
+    *(
+        f"{owner}PASS"
+        for owner in [
+            "ADMIN",
+            "DB",
+            "FTP",
+            "HTTP",
+            "IMAP",
+            "LDAP",
+            "MAIL",
+            "MYSQL",
+            "PG",
+            "PROXY",
+            "REDIS",
+            "ROOT",
+            "SMTP",
+            "SSH",
+            "SUDO",
+            "USER",
+        ]
+    ),
 )
-_WORDS = "AUTHORIZATION|BEARER|COOKIES?|DSN|JWT|KEYS?|OTP|PASSCODE|TOKENS?|TOTP|WEBHOOKS?"
-_SECRET_WORD = re.compile(rf"(?:\w*(?:{_ENDINGS})|{_WORDS})")
+_WORDS = frozenset(
+    [
+        "AUTHORIZATION",
+        "BEARER",
+        "COOKIE",
+        "COOKIES",
+        "DSN",
+        "JWT",
+        "KEY",
+        "KEYS",
+        "OTP",
+        "PASSCODE",
+        "TOKEN",
+        "TOKENS",
+        "TOTP",
+        "WEBHOOK",
+        "WEBHOOKS",
+    ]
+)
 # The last word of a name of several: SMTP_PASS, MYSQL_PWD, GITHUB_PAT; a shell's PWD is none.
 _LAST_WORD = frozenset(
     (
@@ -19,12 +79,18 @@ _LAST_WORD = frozenset(
         "SAS",
     )
 )
-_CONNECTIONS = re.compile(
-    r"(?:\w+_)?(?:(?:AMQP|BROKER|CACHE|CELERY|DATABASE|DB|JDBC|MONGO|MONGODB|MYSQL|PG|POSTGRES|POSTGRESQL|RABBITMQ|REDIS"
-    r"|SQLALCHEMY|RESULT_BACKEND)_UR[IL]|CONN(?:ECTION)?_(?:STRING|STR|URI))|AIRFLOW_CONN_\w+"
+_DATABASES = (
+    "AMQP BROKER CACHE CELERY DATABASE DB JDBC MONGO MONGODB MYSQL PG POSTGRES POSTGRESQL RABBITMQ REDIS SQLALCHEMY "
+    "RESULT_BACKEND"
+)
+_CONNECTIONS = (
+    *(f"{database}_{address}" for database in _DATABASES.split() for address in ("URI", "URL")),
+    *(f"{word}_{what}" for word in ("CONN", "CONNECTION") for what in ("STRING", "STR", "URI")),
 )
 # AUTH alone may be a way rather than a secret: SSH_AUTH_SOCK, AUTH_METHOD.
-_AUTH = re.compile(r"(?:\w+_)?AUTH(?:_(?:CONFIG|DATA|HEADER|JSON|STRING|VALUE))?")
+_AUTH = ("AUTH", *(f"AUTH_{what}" for what in ("CONFIG", "DATA", "HEADER", "JSON", "STRING", "VALUE")))
+_WHOLE = _CONNECTIONS + _AUTH
+_BEHIND_A_WORD = tuple(f"_{name}" for name in _WHOLE)
 _COUNTS = frozenset(
     (
         "ADDED",
@@ -116,9 +182,18 @@ def names_a_secret(name: str) -> bool:
         return False
     if len(words) > 1 and words[-1] in _LAST_WORD and words[-2] not in _PASSES:
         return True
-    if words in (["PASS"], ["PAT"]) or _CONNECTIONS.fullmatch(whole) or _AUTH.fullmatch(whole):
+    if words in (["PASS"], ["PAT"]) or _is_of_a_service(whole):
         return True
-    return any(_SECRET_WORD.fullmatch(word) and not _is_of_a_text(words, place) for place, word in enumerate(words))
+    return any(_is_secret(word) and not _is_of_a_text(words, place) for place, word in enumerate(words))
+
+
+def _is_of_a_service(name: str) -> bool:
+    """Whether the value is an address with a password in it, or what a service is asked with."""
+    return name in _WHOLE or name.endswith(_BEHIND_A_WORD) or name.startswith("AIRFLOW_CONN_")
+
+
+def _is_secret(word: str) -> bool:
+    return word in _WORDS or (word.endswith(_ENDINGS) and re.fullmatch(r"\w+", word) is not None)
 
 
 def _is_of_a_text(words: list[str], place: int) -> bool:

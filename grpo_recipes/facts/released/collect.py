@@ -16,11 +16,11 @@ from typing import Any
 
 from packaging.version import Version
 
-from grpo_recipes.facts.logits import TABLE as LOGITS
-from grpo_recipes.facts.logits import to_json_value
-from grpo_recipes.facts.model_classes import MODEL_CLASSES
 from grpo_recipes.facts.released import index
 from grpo_recipes.facts.released.folded import fold, fold_facts, folded_text, table_text
+from grpo_recipes.facts.released.logits import TABLE as LOGITS
+from grpo_recipes.facts.released.logits import to_json_value
+from grpo_recipes.facts.released.model_classes import MODEL_CLASSES
 from grpo_recipes.facts.released.read_requirements import declared_windows, windows_by_key
 from grpo_recipes.facts.released.requirements import TABLE as REQUIREMENTS
 from grpo_recipes.facts.released.shipped import DATA

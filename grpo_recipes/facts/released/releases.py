@@ -2,15 +2,14 @@
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from packaging.version import InvalidVersion, Version
 
 from grpo_recipes.facts.released.shipped import table
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(NamedTuple):
     """A field that went, or is going.
 
     removed_in: the first release of `package` without it, None while it is only deprecated.

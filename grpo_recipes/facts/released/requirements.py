@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from packaging.version import InvalidVersion, Version
 
@@ -26,8 +26,7 @@ EXTRAS: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(NamedTuple):
     """One window of a package's metadata: name is a package of the stack or "python".
 
     extra: None when pip always enforces it; else pip enforces it only where the extra was asked for.
@@ -45,8 +44,7 @@ class Requirement:
         return is_within(version, self.specifier)
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(NamedTuple):
     """A package of a stack whose requirement the stack's other package does not meet."""
 
     package: str

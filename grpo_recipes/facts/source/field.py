@@ -1,8 +1,8 @@
 """One field of a library's configuration class."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class NoDefault(StrEnum):
@@ -16,8 +16,7 @@ UNKNOWN = NoDefault.UNKNOWN
 REQUIRED = NoDefault.REQUIRED
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """A field that the constructor takes.
 
     annotation: its source text, "" when there is none. default: a JSON value; UNKNOWN when the class

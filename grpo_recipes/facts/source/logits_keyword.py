@@ -1,12 +1,11 @@
 """The keyword by which a model class is asked for the last logits alone."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 NEW, OLD = "logits_to_keep", "num_logits_to_keep"
 
 
-@dataclass(frozen=True, slots=True)
-class LogitsKeyword:
+class LogitsKeyword(NamedTuple):
     """How a model class can be asked for the logits of the last positions alone.
 
     name: the keyword that forward declares, None when it has none. translated: a decorator still turns

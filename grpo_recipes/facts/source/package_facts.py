@@ -1,21 +1,19 @@
 """What one release of one package says about the classes that grpo-run fills."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from grpo_recipes.facts.source.field import Field, from_json_value, to_json_value
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerFacts:
+class OwnerFacts(NamedTuple):
     """A class: the fields that its own package declares, and its bases that other packages define."""
 
     bases: tuple[str, ...]
     fields: Mapping[str, Field]
 
 
-@dataclass(frozen=True, slots=True)
-class PackageFacts:
+class PackageFacts(NamedTuple):
     """The classes of one release, by their names."""
 
     package: str

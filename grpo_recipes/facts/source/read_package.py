@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from grpo_recipes.facts.source import closed_sets
 from grpo_recipes.facts.source.field import Field, NoDefault
@@ -111,4 +110,4 @@ def _closed(field: Field, values: tuple[object, ...] | None) -> Field:
         values = (*values, None)
     if not isinstance(field.default, NoDefault) and field.default not in values:
         return field
-    return replace(field, allowed=values)
+    return field._replace(allowed=values)

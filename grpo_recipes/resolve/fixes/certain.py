@@ -6,7 +6,7 @@ a single name as a list of one. Removing, replacing or adding a value is a sugge
 
 from collections.abc import Mapping, Sequence
 
-from grpo_recipes.contract.finding import Patch, Path
+from grpo_recipes.contract.findings.finding import Patch, Path
 
 _WORDS = {True: ("true", "yes", "on", "y"), False: ("false", "no", "off", "n"), None: ("null", "none", "~")}
 _SHORTEST_WITH_A_SLIP = 6

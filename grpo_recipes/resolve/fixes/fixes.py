@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from grpo_recipes.contract.finding import Finding, Patch, Path, dotted
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
 from grpo_recipes.resolve.fixes.certain import is_certain, is_there
 from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.resolve.unknown_keys.other_names import NAMES_WITHIN, OTHER_NAMES, OTHER_SECTIONS

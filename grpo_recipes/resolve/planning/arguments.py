@@ -1,14 +1,13 @@
 """Phase 6, first half: the keyword arguments of every object that the worker builds."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from grpo_recipes.contract.plan import Arguments, Expect
-from grpo_recipes.facts.classified import classified_fields, matters
+from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import Passed, loading_keyword
-from grpo_recipes.resolve.not_expressed import expressions
-from grpo_recipes.resolve.pin import field_values
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+from grpo_recipes.rules._shared.loaded_model import quantized
 
 # Live values that must equal the plan's before the first step, beside every experiment value.
 COMPARED = (
@@ -23,31 +22,10 @@ COMPARED = (
 NOT_COMPARED = frozenset({"optim", "lr_scheduler_type", "trust_remote_code"})
 
 
-def grpo_config(context: Context) -> dict[str, object]:
+def grpo_config(context: Context, keys: Mapping[str, Passed]) -> dict[str, object]:
     """The GRPOConfig arguments: what the user wrote, what was decided, and every experiment value that matters."""
-    passed = {key.partition(".")[2]: said.value for key, said in passed_keys(context).items() if _is_field(key)}
+    passed = {key.partition(".")[2]: said.value for key, said in keys.items() if _is_field(key)}
     return passed | _owned(context, passed)
-
-
-def passed_keys(context: Context) -> dict[str, Passed]:
-    """What is passed for the GRPOConfig values, by the target's key; a null only where the release needs to be told."""
-    settings, facts = context.settings, context.facts
-    said = expressions(settings, facts)
-    if not said:  # the target's fields are not known
-        values = field_values(settings)
-        written = {
-            name: setting.value
-            for name, field in classified_fields().items()
-            if (setting := settings.get(f"GRPOConfig.{name}")) is not None
-            and setting.value != "auto"
-            and (setting.given or matters(field, values))
-        }
-        said = {name: Passed(f"GRPOConfig.{name}", value) for name, value in written.items()}
-    return {
-        one.key: one
-        for name, one in said.items()
-        if isinstance(one, Passed) and (one.value is not None or one.because or settings[f"GRPOConfig.{name}"].given)
-    }
 
 
 def _is_field(key: str) -> bool:
@@ -75,23 +53,23 @@ def _rewards(context: Context) -> list[dict[str, float]]:
     return rewards if isinstance(rewards, list) else []
 
 
-def arguments(context: Context) -> Arguments:
-    """All arguments of the run."""
+def arguments(context: Context, keys: Mapping[str, Passed]) -> Arguments:
+    """All arguments of the run. keys: what is passed for the GRPOConfig values."""
     settings = context.settings
     lora = settings.under("LoraConfig") | {"task_type": "CAUSAL_LM"} if context.has_section("lora") else None
     quantization = settings.under("BitsAndBytesConfig") if quantized(context) else None
     if quantization is not None and not quantization.get("load_in_4bit"):
         quantization = {k: v for k, v in quantization.items() if not k.startswith("bnb_4bit")}
     return Arguments(
-        GRPOConfig=grpo_config(context),
-        model_init_kwargs=model_init_kwargs(context),
+        GRPOConfig=grpo_config(context, keys),
+        model_init_kwargs=model_init_kwargs(context, keys),
         LoraConfig=lora,
         BitsAndBytesConfig=quantization,
         quantization_config_in=quantization_config_in(context),
     )
 
 
-def model_init_kwargs(context: Context) -> dict[str, object]:
+def model_init_kwargs(context: Context, keys: Mapping[str, Passed]) -> dict[str, object]:
     """How the model is loaded, by the names that the target reads.
 
     The device map is always said, also that there is none: from 0.26 on TRL would say "auto", which spreads layers over
@@ -103,7 +81,7 @@ def model_init_kwargs(context: Context) -> dict[str, object]:
         for key, value in context.settings.under("model_init_kwargs").items()
         if value is not None and value != "auto"
     }
-    moved = {key.partition(".")[2]: said.value for key, said in passed_keys(context).items() if not _is_field(key)}
+    moved = {key.partition(".")[2]: said.value for key, said in keys.items() if not _is_field(key)}
     return loading | moved
 
 

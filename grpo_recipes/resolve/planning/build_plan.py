@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 
 from grpo_recipes import __version__
-from grpo_recipes.contract.engines import ENGINES, SECTIONS, engine_for
+from grpo_recipes.contract.host.engines import ENGINES, SECTIONS, engine_for
 from grpo_recipes.contract.plan import (
     PLAN_FORMAT,
     Batch,
@@ -17,16 +17,15 @@ from grpo_recipes.contract.plan import (
 )
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import Expression, Passed, Unsaid
-from grpo_recipes.resolve.not_expressed import expressions
 from grpo_recipes.resolve.planning.arguments import arguments, expect
 from grpo_recipes.resolve.planning.made_by import made_by
 from grpo_recipes.resolve.planning.planned_files import planned_data, planned_model, planned_rewards, planned_tokenizer
 from grpo_recipes.resolve.planning.vllm_plan import vllm
-from grpo_recipes.resolve.shown_values import flow
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import machines
 from grpo_recipes.rules._shared.own_server import starts_server
 from grpo_recipes.settings import Setting
+from grpo_recipes.shown_values import flow
 from grpo_recipes.stack.stack import to_json_value
 from grpo_recipes.user_files.model_config import lora_parameter_count, parameter_count, read_model_config
 
@@ -42,9 +41,15 @@ BOOKKEEPING = ("logging", "guards", "evaluation", "name", "description", "recipe
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
-def build_plan(context: Context, notes: tuple[str, ...]) -> Plan:
-    """The plan of checked settings. Local files are read for their sha256. notes: findings that did not forbid it."""
-    passed = arguments(context)
+def build_plan(
+    context: Context, expressed: Mapping[str, Expression], keys: Mapping[str, Passed], notes: tuple[str, ...]
+) -> Plan:
+    """The plan of checked settings. Local files are read for their sha256.
+
+    expressed: how the target says the GRPOConfig values, by the field. keys: what is passed for them, by the target's
+    key. notes: findings that did not forbid it.
+    """
+    passed = arguments(context, keys)
     model = planned_model(context)
     return Plan(
         plan=PLAN_FORMAT,
@@ -54,7 +59,7 @@ def build_plan(context: Context, notes: tuple[str, ...]) -> Plan:
         stack=to_json_value(context.stack),
         world=_world(context),
         batch=_batch(context),
-        settings=planned_settings(context, passed.GRPOConfig),
+        settings=planned_settings(context, expressed, passed.GRPOConfig),
         arguments=passed,
         model=model,
         tokenizer=planned_tokenizer(context, model),
@@ -84,12 +89,13 @@ def kind_of(key: str) -> str:
     return "bookkeeping" if section in BOOKKEEPING else "experiment"
 
 
-def planned_settings(context: Context, passed: Mapping[str, object]) -> tuple[PlannedSetting, ...]:
+def planned_settings(
+    context: Context, said: Mapping[str, Expression], passed: Mapping[str, object]
+) -> tuple[PlannedSetting, ...]:
     """Every value that the run uses, the experiment first. passed: the GRPOConfig arguments.
 
     What the release says in other words has the recipe's value, and the words in its reason.
     """
-    said = expressions(context.settings, context.facts)
     rows = []
     for key, setting in context.settings.items():
         owner, _, name = key.partition(".")

@@ -3,7 +3,7 @@
 import hashlib
 import os
 
-from grpo_recipes.contract.finding import Path
+from grpo_recipes.contract.findings.finding import Path
 from grpo_recipes.contract.plan import Data, Model, Reward, Tokenizer
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.data_card import data_folder_content

@@ -1,6 +1,6 @@
 """What other programs call the keys and sections of the format."""
 
-from grpo_recipes.contract.finding import Finding, Path, dotted
+from grpo_recipes.contract.findings.finding import Finding, Path, dotted
 from grpo_recipes.yaml.compose import Source
 
 # What other programs call a key of the format: TRL's command line, PEFT's articles, older transformers, verl, axolotl,

@@ -1,14 +1,11 @@
 """Unknown keys: the nearest known one, and where it belongs."""
 
-from dataclasses import replace
-
-from grpo_recipes.contract.finding import Finding, Patch, Path, dotted
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.released.releases import removal
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.resolve.generation_kwargs import generation_kwargs_finding
-from grpo_recipes.resolve.shown_values import flow
+from grpo_recipes.resolve.unknown_keys.generation_kwargs import generation_kwargs_finding
 from grpo_recipes.resolve.unknown_keys.other_names import (
     DECIDED,
     NAMES_WITHIN,
@@ -17,6 +14,7 @@ from grpo_recipes.resolve.unknown_keys.other_names import (
     several_meanings,
 )
 from grpo_recipes.schemas.keys import keys_named, recipe_keys, sections
+from grpo_recipes.shown_values import flow
 from grpo_recipes.yaml.compose import Source
 
 UNKNOWN_KEY = "FCT001"
@@ -66,7 +64,7 @@ def _section_of_another_name(path: Path, value: object, source: Source) -> Findi
     if section is None:
         return None
     found = _move(path, section, value, f"the top level of a recipe has no key {path[0]}", source)
-    return replace(found, fix=f"{found.fix}{_inside(section, value)}") if found.patch else found
+    return found._replace(fix=f"{found.fix}{_inside(section, value)}") if found.patch else found
 
 
 def _inside(section: str, value: object) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from grpo_recipes.contract.finding import Path
+from grpo_recipes.contract.findings.finding import Path
 from grpo_recipes.user_files.local_files import local_path
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.page import shown

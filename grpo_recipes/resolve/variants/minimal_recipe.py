@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from grpo_recipes.contract.finding import Path
+from grpo_recipes.contract.findings.finding import Path
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.resolve import Resolution, plan_of, resolve_source
@@ -49,7 +49,7 @@ def _gives(text: str, plan: Plan, resolution: Resolution) -> bool:
     if source is None or findings:
         return False
     again = resolve_source(source, resolution.context.stack)
-    again = dataclasses.replace(again, accepted=resolution.accepted)
+    again = again._replace(accepted=resolution.accepted)
     return not again.refused and _essence(plan_of(again)) == _essence(plan)
 
 

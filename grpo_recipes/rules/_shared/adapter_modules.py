@@ -1,9 +1,9 @@
 """The modules of the model that a recipe adapts, for rules; no rule itself."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from grpo_recipes.contract.finding import Patch
+from grpo_recipes.contract.findings.finding import Patch
 from grpo_recipes.facts.module_names import ModuleNames, module_names, named
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context
@@ -51,8 +51,7 @@ def is_found(target: str, names: ModuleNames, among: tuple[str, ...]) -> bool:
     return bool(named(target, among)) or any(target == word or target.endswith(f".{word}") for word in names.also)
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
+class Vocabulary(NamedTuple):
     """The two ends of a model's vocabulary. is_tied: whether they are one matrix, None where it is not known."""
 
     embedding: str

@@ -1,9 +1,9 @@
 """What a rule sees, and how it speaks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from grpo_recipes.contract.finding import Finding, Mark, Patch, Path, Severity, dotted
+from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, Severity, dotted
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.settings import Setting, Settings
 from grpo_recipes.stack.stack import Stack
@@ -14,11 +14,12 @@ class NotJudged(Exception):
     """A rule asked for a value that is already known to be wrong: it says nothing, one mistake is one message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """The settings so far, the stack they are for, what it accepts, and where each value was written.
 
     refused: paths for which a finding was made already, also below a setting's own path: one key of a map.
+    written: the settings before any rule decided. names: every key that can be set, with the owners of fields that
+    are not listed as "LoraConfig."; None where any may be asked for.
     """
 
     settings: Settings
@@ -26,15 +27,26 @@ class Context:
     facts: Facts
     source: Source
     refused: frozenset[Path] = frozenset()
+    written: Settings = Settings()
+    names: frozenset[str] | None = None
 
     def value(self, key: str) -> object:
-        """The value at a key, None when there is none. Raises NotJudged for a value already refused."""
-        setting = self.settings.get(key)
+        """The value at a key, None when there is none.
+
+        Raises NotJudged for a value already refused, KeyError for a key that nobody ever sets.
+        """
+        setting = self._setting(key)
         if setting is None:
             return None
         if setting.refused:
             raise NotJudged(key)
         return setting.value
+
+    def _setting(self, key: str) -> Setting | None:
+        setting = self.settings.get(key)
+        if setting is None and self.names is not None and self.names.isdisjoint((key, key[: key.find(".") + 1])):
+            raise KeyError(f"no recipe and no rule sets {key}")
+        return setting
 
     def whole(self, key: str) -> int:
         """The value at a key that holds a whole number. Raises NotJudged when it holds anything else."""
@@ -56,9 +68,14 @@ class Context:
         return value if isinstance(value, dict) else {}
 
     def given(self, key: str) -> bool:
-        """Whether the user wrote this value."""
-        setting = self.settings.get(key)
+        """Whether the user wrote this value. Raises KeyError for a key that nobody ever sets."""
+        setting = self._setting(key)
         return setting is not None and setting.given
+
+    def as_written(self, *keys: str) -> "Context":
+        """The context in which no rule has decided these settings yet, for one that theirs wait for."""
+        before = [self.written[key] for key in keys if key in self.written]
+        return self._replace(settings=self.settings.without(keys).having(before))
 
     def has_section(self, name: str) -> bool:
         """Whether the merged recipe has this section."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from grpo_recipes.contract.finding import Patch
+from grpo_recipes.contract.findings.finding import Patch
 from grpo_recipes.rules._shared.context import Context
 
 PROCESSES, SIZE = "training.cut.processes", "training.cut.per_device_train_batch_size"

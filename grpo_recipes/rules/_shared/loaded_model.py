@@ -1,4 +1,4 @@
-"""The configuration of the model that a recipe names, for rules; no rule itself."""
+"""The model that a recipe names, its configuration and how it is loaded, for rules; no rule itself."""
 
 from collections.abc import Mapping
 
@@ -32,6 +32,11 @@ def model_config(context: Context) -> Mapping[str, object] | None:
     path = local_path(value, context.source.directory(("model", "model_name_or_path")))
     revision = context.value("model_init_kwargs.revision")
     return read_model_config(path or value, None if revision is None else str(revision))
+
+
+def quantized(context: Context) -> bool:
+    """Whether the model is loaded in 4 or 8 bits."""
+    return bool(context.value("BitsAndBytesConfig.load_in_4bit") or context.value("BitsAndBytesConfig.load_in_8bit"))
 
 
 def sees(config: Mapping[str, object]) -> bool:

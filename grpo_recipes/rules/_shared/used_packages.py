@@ -3,12 +3,37 @@
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, NotJudged
-from grpo_recipes.rules.optimizer_can_be_built import package_of
-from grpo_recipes.rules.quantization_needs_an_adapter import quantized
+from grpo_recipes.rules._shared.loaded_model import quantized
 
 ALWAYS = ("torch", "transformers", "trl", "accelerate", "datasets")
 OPTIONAL = frozenset({"bitsandbytes", "deepspeed", "liger-kernel", "math-verify", "peft", "vllm"})
 """Of a stack, what a recipe can do without."""
+
+# Beginning of the word for an optimizer -> its package; the longest that fits holds.
+OPTIMIZERS = {
+    "adalomo": "lomo-optim",
+    "adamw_8bit": "bitsandbytes",
+    "adamw_anyprecision": "torchdistx",
+    "adamw_bnb": "bitsandbytes",
+    "adamw_torch_4bit": "torchao",
+    "adamw_torch_8bit": "torchao",
+    "ademamix": "bitsandbytes",
+    "apollo": "apollo-torch",
+    "galore": "galore-torch",
+    "grokadamw": "grokadamw",
+    "lion": "bitsandbytes",
+    "lomo": "lomo-optim",
+    "paged": "bitsandbytes",
+    "rmsprop_bnb": "bitsandbytes",
+    "schedule_free": "schedulefree",
+    "stable_adamw": "torch-optimi",
+}
+
+
+def package_of(optim: str) -> str | None:
+    """The package that an optimizer needs beside torch, None without one."""
+    fitting = [start for start in OPTIMIZERS if optim.startswith(start)]
+    return OPTIMIZERS[max(fitting, key=len)] if fitting else None
 
 
 def needed(context: Context) -> Iterator[tuple[str, str, str, str]]:

@@ -4,10 +4,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from grpo_recipes.takeover.draft import Given
+from grpo_recipes.takeover.basis.draft import Given
+from grpo_recipes.takeover.basis.situation import Situation
+from grpo_recipes.takeover.basis.tables import table_of
 from grpo_recipes.takeover.formats.deepspeed import take_deepspeed
-from grpo_recipes.takeover.situation import Situation
-from grpo_recipes.takeover.tables import table_of
 
 STRATEGY = "distributed.strategy"
 PROCESSES = "launch.num_processes"

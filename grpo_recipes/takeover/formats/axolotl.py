@@ -5,10 +5,10 @@ Source: axolotl core/builders/base.py, core/trainers/grpo/__init__.py, loaders/m
 
 from collections.abc import Mapping
 
-from grpo_recipes.takeover.draft import Draft, Given
+from grpo_recipes.takeover.basis.draft import Draft, Given
+from grpo_recipes.takeover.basis.situation import SERVER_ADDRESS
+from grpo_recipes.takeover.basis.tables import table_of
 from grpo_recipes.takeover.formats.accelerate import answer
-from grpo_recipes.takeover.situation import SERVER_ADDRESS
-from grpo_recipes.takeover.tables import table_of
 
 NO_TRANSFORM = "a python function makes the prompt: write dataset.prompt and dataset.columns as templates over the row"
 

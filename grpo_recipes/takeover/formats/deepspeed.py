@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from grpo_recipes.facts.deepspeed_keys import deepspeed_keys
-from grpo_recipes.takeover.draft import Given
-from grpo_recipes.takeover.read import read_mapping
-from grpo_recipes.takeover.situation import Situation
+from grpo_recipes.takeover.basis.draft import Given
+from grpo_recipes.takeover.basis.read import read_mapping
+from grpo_recipes.takeover.basis.situation import Situation
 
 STRATEGY = "distributed.strategy"
 EXTRA = "distributed.deepspeed"

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from grpo_recipes.takeover.draft import Row
-from grpo_recipes.takeover.situation import Situation, beside_the_recipe
+from grpo_recipes.takeover.basis.draft import Row
+from grpo_recipes.takeover.basis.situation import Situation, beside_the_recipe
 
 ONE = "a recipe has one dataset; put them together in one file or one hub dataset first"
 # How scripts of people's own call dataset_name and dataset_train_split.

@@ -1,7 +1,7 @@
 """The trainer's evaluation becomes the recipe's: the same rewards on the split that TRL's script evaluates."""
 
-from grpo_recipes.takeover.coercion import WORDS
-from grpo_recipes.takeover.situation import Situation
+from grpo_recipes.takeover.basis.coercion import WORDS
+from grpo_recipes.takeover.basis.situation import Situation
 
 STRATEGY = "eval_strategy"
 KEYS = (STRATEGY, "eval_steps", "eval_on_start", "dataset_test_split")

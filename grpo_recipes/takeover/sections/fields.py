@@ -6,10 +6,10 @@ from grpo_recipes.facts.classified import ClassifiedField, classified_fields
 from grpo_recipes.facts.released.releases import Removed, removal
 from grpo_recipes.facts.source.field import Field
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.takeover.coercion import Unreadable, as_trl_reads
-from grpo_recipes.takeover.release import in_format_words
-from grpo_recipes.takeover.situation import SERVER_ADDRESS, Situation
-from grpo_recipes.takeover.tables import table_of
+from grpo_recipes.takeover.basis.coercion import Unreadable, as_trl_reads
+from grpo_recipes.takeover.basis.release import in_format_words
+from grpo_recipes.takeover.basis.situation import SERVER_ADDRESS, Situation
+from grpo_recipes.takeover.basis.tables import table_of
 
 ANYWAY = "what grpo-run does anyway"
 # Fields that take more than they say.

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from grpo_recipes.takeover.coercion import Unreadable, as_trl_reads
-from grpo_recipes.takeover.situation import Situation
+from grpo_recipes.takeover.basis.coercion import Unreadable, as_trl_reads
+from grpo_recipes.takeover.basis.situation import Situation
 
 NAME = "generation_kwargs"
 HOMES = {name: f"generation.{name}" for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")}

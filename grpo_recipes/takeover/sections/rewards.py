@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from grpo_recipes.takeover.basis.situation import Situation, beside_the_recipe
+from grpo_recipes.takeover.basis.tables import table_of
 from grpo_recipes.takeover.sections.stubs import own_function, stub_for
-from grpo_recipes.takeover.situation import Situation, beside_the_recipe
-from grpo_recipes.takeover.tables import table_of
 
 OPEN_R1_DEFAULT = ("accuracy", "format", "tag_count")
 WITH_FILES = "with -o a stub of it is written beside the recipe"

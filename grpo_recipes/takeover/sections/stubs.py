@@ -4,8 +4,8 @@ import keyword
 import os
 from collections.abc import Mapping
 
-from grpo_recipes.takeover.situation import Situation, beside_the_recipe
-from grpo_recipes.takeover.write import one_line
+from grpo_recipes.takeover.basis.situation import Situation, beside_the_recipe
+from grpo_recipes.takeover.basis.write import one_line
 from grpo_recipes.user_files.local_files import functions_of
 
 FILE = "rewards.py"

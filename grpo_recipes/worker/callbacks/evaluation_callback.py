@@ -13,10 +13,10 @@ from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import make_folder, read_bytes, write_whole
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact_value
-from grpo_recipes.worker.callbacks.metrics import MetricsLog
-from grpo_recipes.worker.callbacks.stop_callback import StopCallback
+from grpo_recipes.worker._shared.metrics import MetricsLog
+from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker.callbacks.interruption_callback import InterruptionCallback
 from grpo_recipes.worker.completions.evaluation import JudgedRow, changes, evaluate, summary
-from grpo_recipes.worker.record import Record
 
 EVALUATION = "evaluation"
 _LARGEST = 4 << 30
@@ -37,7 +37,7 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         folder: Path,
         record: Record,
         log: MetricsLog | None,
-        stop: StopCallback,
+        stop: InterruptionCallback,
     ) -> None:
         self.seconds = 0.0
         self.on_batch: Callable[[], None] = lambda: None

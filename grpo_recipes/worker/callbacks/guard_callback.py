@@ -12,13 +12,13 @@ from transformers import TrainerCallback
 
 from grpo_recipes.contract.exits import EXIT_STOPPED
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.metrics import MetricsLog
+from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.callbacks.guard_lines import Lines, groups_per_step
-from grpo_recipes.worker.callbacks.metrics import MetricsLog
 from grpo_recipes.worker.guards import catalog, no_movement, no_progress, not_finite
 from grpo_recipes.worker.guards.alarm import Alarm, one_line, refusal
 from grpo_recipes.worker.guards.catalog import WatchedTraining, of_lines
-from grpo_recipes.worker.record import Record
-from grpo_recipes.worker.stopped import Stopped
 from grpo_recipes.worker.survival.looked_on import LookedOn
 from grpo_recipes.worker.survival.watchdog import Watchdog
 from grpo_recipes.worker.trainer.real_losses import RealLosses
@@ -39,7 +39,7 @@ class Spoken:
 
 
 class GuardCallback(TrainerCallback):  # type: ignore[misc]
-    """Watches a training with the guards of its plan. Raises Stopped on every process when one stops the run.
+    """Watches a training with the guards of its plan. Raises Refused on every process when one stops the run.
 
     It comes after the callbacks that evaluate and log, so that an evaluation is in no step. close() when the training
     is over, however it ended.
@@ -143,7 +143,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         """Watches no losses any more; what is saved at the end may still take too long."""
         self.still("the end of the training")
         if self._losses is not None:
-            self._losses.stop()
+            self._losses.leave()
 
     def _training(self) -> WatchedTraining:
         arguments = self._trainer.args
@@ -171,7 +171,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         self._speak(not_finite, alarm, self._trainer.state.global_step + 1, is_alone=True)
 
     def _speak(self, module: ModuleType, alarm: Alarm, step: int, *, is_alone: bool = False) -> None:
-        """Writes down what a guard says, and says it the first, the tenth, the hundredth time. Raises Stopped."""
+        """Writes down what a guard says, and says it the first, the tenth, the hundredth time. Raises Refused."""
         action = self._action(module)
         spoken = self._noted(module, alarm, action, step)
         is_said = action == "stop" or spoken.count == 10 ** (len(str(spoken.count)) - 1)
@@ -180,7 +180,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         if action == "stop":
             if not is_alone:
                 self._trainer.accelerator.wait_for_everyone()  # rank 0 has written it down before another one ends
-            raise Stopped(refusal(module.NAME, module.ID, step, alarm))
+            raise Refused(refusal(module.NAME, module.ID, step, alarm))
         if is_said and self._trainer.is_world_process_zero():
             print(one_line(module.NAME, module.ID, action, step, alarm), flush=True)
 
@@ -196,7 +196,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
     def _log_event(self, spoken: Spoken, alarm: Alarm) -> None:
         if self._log is not None:
             event = {"id": spoken.id, "name": spoken.name, "action": spoken.action, "value": alarm.value}
-            self._log.write("guard", spoken.last_step, **event, count=spoken.count, message=alarm.found)
+            self._log.write("guard", spoken.last_step, **event, count=spoken.count, message=alarm.finding.message)
 
     def _on_late(self, alarm: Alarm, is_last: bool) -> None:
         """In the watchdog's thread, while the main one hangs: it cannot raise there, so it ends the process."""
@@ -211,9 +211,9 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
             kind = "note" if action == "note" else "warn"
             print(one_line(no_progress.NAME, no_progress.ID, kind, step, alarm), flush=True)
             return
-        message = refusal(no_progress.NAME, no_progress.ID, step, alarm)
-        self._record.end("stopped", EXIT_STOPPED, message)
-        print(f"error: {message}", file=sys.stderr, flush=True)
+        stopped = Refused(refusal(no_progress.NAME, no_progress.ID, step, alarm))
+        self._record.end("stopped", EXIT_STOPPED, stopped)
+        print(f"error: {stopped}", file=sys.stderr, flush=True)
         self._looked_on.bye()
         sys.stdout.flush()
         os._exit(EXIT_STOPPED)

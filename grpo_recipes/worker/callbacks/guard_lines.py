@@ -6,8 +6,8 @@ from typing import Any
 
 from trl import GRPOTrainer
 
+from grpo_recipes.worker._shared.library import newest_names
 from grpo_recipes.worker.guards.alarm import Line
-from grpo_recipes.worker.library import newest_names
 
 SMALLEST_STD = 1e-6
 

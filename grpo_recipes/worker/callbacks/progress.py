@@ -7,9 +7,9 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from grpo_recipes.worker.callbacks.metrics import MetricsLog
-from grpo_recipes.worker.library import newest_names
-from grpo_recipes.worker.record import Record
+from grpo_recipes.worker._shared.library import newest_names
+from grpo_recipes.worker._shared.metrics import MetricsLog
+from grpo_recipes.worker._shared.record import Record
 
 RECORD_EVERY_S = 1.0
 

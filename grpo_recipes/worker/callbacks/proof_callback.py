@@ -6,14 +6,14 @@ from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.callbacks.witness import Witness, peak_memory
 from grpo_recipes.worker.proofs import weights_move
 from grpo_recipes.worker.proofs.catalog import first_step
 from grpo_recipes.worker.proofs.gradient_reaches_every_tensor import without_graph
 from grpo_recipes.worker.proofs.proof import Proof, as_records, block, refusal
 from grpo_recipes.worker.proofs.seen import FirstStep, Gradient
-from grpo_recipes.worker.record import Record
-from grpo_recipes.worker.stopped import Stopped
 from grpo_recipes.worker.trainer.live_model import (
     device_name,
     parameter_devices,
@@ -39,7 +39,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
     """Proves that what trains is what was planned, then takes itself out of the trainer.
 
     It must be the trainer's last callback, since it leaves while callbacks are called. Steps are counted from
-    the beginning or from where the run was resumed. Raises Stopped on every process when a proof fails.
+    the beginning or from where the run was resumed. Raises Refused on every process when a proof fails.
     """
 
     def __init__(self, trainer: Any, plan: Plan, record: Record) -> None:
@@ -59,7 +59,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
         """Begins to watch; the model is in its place, on its device and maybe sharded, by now."""
         model = self._trainer.model
         self._before = fingerprints(model)
-        self._witness = Witness(self._trainer, self._plan, self._stop_at_dead_loss)
+        self._witness = Witness(self._trainer, self._plan, self._refuse_dead_loss)
         if self._trainer.args.use_vllm:
             self._hand_over = HandOver(self._trainer, self._plan)
         if zero_stage(self._trainer):
@@ -98,13 +98,13 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             self._has_moved = True
         if self._hand_over is not None:
             self._settle_hand_over(self._hand_over)
-        self._keep_or_stop()
+        self._keep_or_refuse()
         self._leave()
 
-    def _stop_at_dead_loss(self) -> None:
+    def _refuse_dead_loss(self) -> None:
         """At once, by this process alone: the backward pass would raise."""
         self._proofs = [without_graph()]
-        self._keep_or_stop()
+        self._keep_or_refuse()
 
     def _gradients(self) -> list[Gradient]:
         due = set() if self._witness is None else self._witness.due()
@@ -121,24 +121,24 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
     def _prove_first_step(self, witness: Witness, gradients: list[Gradient]) -> None:
         seen = self._seen(witness, gradients)
         everyone = tuple(self._gathered([seen]))
-        witness.stop()
+        witness.leave()
         self._witness = None
         self._proofs = [prove(self._plan, everyone) for prove in first_step(self._plan)]
         self._say(block(self._proofs))
-        self._keep_or_stop()
+        self._keep_or_refuse()
         if self._hand_over is not None:
             self._hand_over.begin(everyone)
 
     def _settle_hand_over(self, hand_over: HandOver) -> None:
         """Takes what is known of the hand-over for its proof."""
-        hand_over.stop()
+        hand_over.leave()
         self._hand_over = None
         proof = hand_over.proof(self._steps)
         self._proofs.append(proof)
         if proof.ok:
             self._say(f"step {self._steps + 1} proof  {proof.shown}")
         self._leave()
-        self._keep_or_stop(self._steps + 1)
+        self._keep_or_refuse(self._steps + 1)
 
     def _seen(self, witness: Witness, gradients: list[Gradient]) -> FirstStep:
         trainer = self._trainer
@@ -179,7 +179,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             self._say(f"step {self._steps} proof  {proof.shown}")
         self._has_moved = True
         self._leave()
-        self._keep_or_stop()
+        self._keep_or_refuse()
         return True
 
     def _has_sharded_optimizer(self) -> bool:
@@ -188,11 +188,11 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
     def _gathered(self, own: list[Any]) -> list[Any]:
         return own if self._trainer.accelerator.num_processes == 1 else list(gather_object(own))
 
-    def _keep_or_stop(self, step: int | None = None) -> None:
+    def _keep_or_refuse(self, step: int | None = None) -> None:
         """step: the one that the proofs were made in, if it is not yet over."""
         self._record.update(proofs=as_records(self._proofs))
         if any(proof.ok is False for proof in self._proofs):
-            raise Stopped(refusal(self._proofs, step or self._steps or 1))
+            raise Refused(*refusal(self._proofs, step or self._steps or 1))
 
     def _say(self, text: str) -> None:
         if self._trainer.is_world_process_zero():

@@ -9,16 +9,17 @@ import torch
 from transformers.pytorch_utils import Conv1D
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.library import micro_batches_per_generation
 from grpo_recipes.worker.completions.ends import ends_of
-from grpo_recipes.worker.library import micro_batches_per_generation
 from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, completion
+from grpo_recipes.worker.trainer.live_model import dtype_name
 from grpo_recipes.worker.trainer.trained_tensors import owners
 
 KIB_PER_GIB = 1024**2
 
 
 class Witness:
-    """Stands before `trainer.compute_loss` until stop() is called; hooks exist only while a loss is computed.
+    """Stands before `trainer.compute_loss` until leave() is called; hooks exist only while a loss is computed.
 
     TRL 0.14 makes the completions inside its loss: then the lengths are those of what was generated, and nothing is
     seen of the masks.
@@ -38,7 +39,7 @@ class Witness:
         self._compute_loss = trainer.compute_loss
         trainer.compute_loss = self._watched
 
-    def stop(self) -> None:
+    def leave(self) -> None:
         """Gives the trainer its own method back."""
         if self._trainer.__dict__.get("compute_loss") == self._watched:
             del self._trainer.compute_loss
@@ -137,11 +138,6 @@ class Witness:
             masked=bool(getattr(arguments, "mask_truncated_completions", False)),
             clipped_ratio=float(logged[-1]) if logged and whole else None,
         )
-
-
-def dtype_name(dtype: Any) -> str:
-    """ "bfloat16" for torch.bfloat16."""
-    return str(dtype).removeprefix("torch.")
 
 
 def peak_memory() -> tuple[float, float | None]:

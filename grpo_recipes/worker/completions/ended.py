@@ -14,7 +14,7 @@ import torch
 from transformers import TrainerCallback
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.callbacks.inputs import watch_inputs
+from grpo_recipes.worker._shared.inputs import watch_inputs
 from grpo_recipes.worker.completions.ends import Ends, end_tokens, ends_of
 
 STOP, EOS, LENGTH = "stop", "eos", "length"

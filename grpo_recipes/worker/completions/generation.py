@@ -8,9 +8,9 @@ import torch
 from transformers import set_seed
 
 from grpo_recipes.contract.plan import Evaluation
+from grpo_recipes.worker._shared.library import generation_config, model_for_generation, parsed_response
 from grpo_recipes.worker.completions.ends import Ends, tokenizer_of
 from grpo_recipes.worker.completions.random_state import kept_random_state
-from grpo_recipes.worker.library import generation_config, model_for_generation, parsed_response
 
 
 @contextmanager

@@ -3,12 +3,12 @@
 import contextlib
 from typing import Any
 
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.data.bounded import TooMuch, bounded
-from grpo_recipes.worker.stopped import Stopped
 
 
-def stop_at_endless_template(trainer: Any, rows: Any) -> None:
-    """Raises Stopped where the first prompt cannot be rendered within the limits; other faults are TRL's to say."""
+def refuse_endless_template(trainer: Any, rows: Any) -> None:
+    """Raises Refused where the first prompt cannot be rendered within the limits; other faults are TRL's to say."""
     prompt = rows[0]["prompt"]
     if isinstance(prompt, str):
         return
@@ -17,4 +17,4 @@ def stop_at_endless_template(trainer: Any, rows: Any) -> None:
         with contextlib.suppress(Exception), bounded():
             trainer.processing_class.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True, **keywords)
     except TooMuch as problem:
-        raise Stopped(f"the chat template cannot render the first prompt\n  = because: {problem}") from None
+        raise Refused.of("the chat template cannot render the first prompt", because=str(problem)) from None

@@ -10,11 +10,11 @@ from datasets import Dataset, DatasetDict, load_dataset, load_from_disk
 
 from grpo_recipes.contract.plan import Data
 from grpo_recipes.contract.prompt_shape import PICTURES, wrong_prompt
-from grpo_recipes.worker.checkpoints.digest import sha256_of
+from grpo_recipes.worker._shared.digest import sha256_of
+from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.verified import seen_in_rows
 from grpo_recipes.worker.data.templates import row_renderer
 from grpo_recipes.worker.data.unreadable_rows import unreadable
-from grpo_recipes.worker.stopped import Stopped
-from grpo_recipes.worker.trainer.verified import seen_in_rows
 
 IN_MEMORY_BYTES = 256 * 1024**2
 # TRL passes these to each reward function beside the columns, so a column of that name cannot be passed.
@@ -27,7 +27,7 @@ def prepared_rows(data: Data, where: str, cache: Path, rank: int, seen: dict[str
     where: the recipe section in messages, "dataset" or "evaluation". cache: a folder inside the run folder,
     so that nothing is left elsewhere (a hub dataset itself lies in the hub's cache). Every rank gets the same
     rows. seen: what the whole data shows of itself is put there.
-    Raises Stopped if the file changed since the plan was made, there are no rows, a row cannot fill a template, or
+    Raises Refused if the file changed since the plan was made, there are no rows, a row cannot fill a template, or
     its own prompt is none that TRL takes.
     """
     rows = rendered_rows(loaded_rows(data, where, cache, seen), data, where, cache, rank)
@@ -39,7 +39,7 @@ def prepared_rows(data: Data, where: str, cache: Path, rank: int, seen: dict[str
 def without_cache(cache: Path) -> None:
     """Removes what an earlier attempt, or whoever had the folder before, left of the data: it is read again.
 
-    A link is removed, and what it leads to stays. Raises Stopped where that cannot be.
+    A link is removed, and what it leads to stays. Raises Refused where that cannot be.
     """
     try:
         if cache.is_symlink() or cache.is_file():
@@ -47,21 +47,22 @@ def without_cache(cache: Path) -> None:
         elif cache.exists():
             shutil.rmtree(cache)
     except OSError as problem:
-        raise Stopped(
-            f"{cache} cannot be removed\n  = because: {problem.strerror or problem}; "
-            f"rows that an earlier attempt left there are not trusted\n  = fix: remove it"
+        raise Refused.of(
+            f"{cache} cannot be removed",
+            because=f"{problem.strerror or problem}; rows that an earlier attempt left there are not trusted",
+            fix="remove it",
         ) from problem
 
 
 def loaded_rows(data: Data, where: str, cache: Path, seen: dict[str, object] | None = None) -> Any:
-    """The rows of `data` as they are, with the columns that a run needs. Raises Stopped as prepared_rows does."""
+    """The rows of `data` as they are, with the columns that a run needs. Raises Refused as prepared_rows does."""
     rows = _loaded(data, where, cache)
     if seen is not None and len(rows) > 0:
         seen |= seen_in_rows(where, rows)
     if data.max_rows is not None:
         rows = rows.select(range(min(data.max_rows, len(rows))))
     if len(rows) == 0:
-        raise Stopped(f"{where}: {data.path} has no rows")
+        raise Refused.of(f"{where}: {data.path} has no rows")
     _check_columns(data, where, rows.column_names)
     return rows
 
@@ -85,35 +86,35 @@ def rendered_rows(
 
 def _check_columns(data: Data, where: str, columns: list[str]) -> None:
     if data.prompt is None and "prompt" not in columns:
-        raise Stopped(
-            f"{where}: the rows have no column `prompt`\n"
-            f"  = because: {data.path} has the columns {', '.join(sorted(columns))}\n"
-            f"  = fix: {where}.prompt with a template over them"
+        raise Refused.of(
+            f"{where}: the rows have no column `prompt`",
+            because=f"{data.path} has the columns {', '.join(sorted(columns))}",
+            fix=f"{where}.prompt with a template over them",
         )
     taken = [name for name in TAKEN_COLUMNS if name in columns or name in data.columns]
     if taken:
-        raise Stopped(
-            f"{where}: the rows have a column `{taken[0]}`\n"
-            f"  = because: trl passes its own `{taken[0]}` to the reward functions beside the columns\n"
-            f"  = fix: rename the column in {data.path}"
+        raise Refused.of(
+            f"{where}: the rows have a column `{taken[0]}`",
+            because=f"trl passes its own `{taken[0]}` to the reward functions beside the columns",
+            fix=f"rename the column in {data.path}",
         )
 
     pictures = [name for name in PICTURES if name in columns or name in data.columns]
     if pictures:
-        raise Stopped(
-            f"{where}: the rows have a column `{pictures[0]}`\n"
-            f"  = because: trl trains on the pictures in it, and evaluation, preflight and reports would not see them\n"
-            f"  = fix: rename or drop the column in {data.path}, and train on text"
+        raise Refused.of(
+            f"{where}: the rows have a column `{pictures[0]}`",
+            because="trl trains on the pictures in it, and evaluation, preflight and reports would not see them",
+            fix=f"rename or drop the column in {data.path}, and train on text",
         )
 
 
 def _check_prompts(rows: Any, data: Data, where: str) -> None:
     for index, prompt in enumerate(rows["prompt"]):
         if reason := wrong_prompt(prompt):
-            raise Stopped(
-                f"{where}: the prompt of row {index + 1} cannot be used\n"
-                f"  = because: {reason}\n"
-                f"  = fix: leave such rows out of {data.path}, or make their prompts with {where}.prompt"
+            raise Refused.of(
+                f"{where}: the prompt of row {index + 1} cannot be used",
+                because=reason,
+                fix=f"leave such rows out of {data.path}, or make their prompts with {where}.prompt",
             )
 
 
@@ -122,7 +123,7 @@ def _loaded(data: Data, where: str, cache: Path) -> Any:
         return load_dataset(data.path, data.name, split=data.split, revision=data.commit or data.revision)
     path = Path(data.path)
     if not path.exists():
-        raise Stopped(f"{where}: {path} does not exist\n  = because: the plan was made with it")
+        raise Refused.of(f"{where}: {path} does not exist", because="the plan was made with it")
     if data.source == "file":
         _check_digest(data, where, path)
         return _read(data, where, data.format, data_files=str(path), split="train", cache_dir=str(cache))
@@ -132,7 +133,7 @@ def _loaded(data: Data, where: str, cache: Path) -> Any:
 
 
 def _read(data: Data, where: str, *source: Any, **options: Any) -> Any:
-    """What load_dataset returns. Raises Stopped, with file and line, for rows that it cannot read."""
+    """What load_dataset returns. Raises Refused, with file and line, for rows that it cannot read."""
     try:
         return load_dataset(*source, **options)
     except Exception as problem:
@@ -147,10 +148,10 @@ def _check_digest(data: Data, where: str, path: Path) -> None:
         return
     found = sha256_of(path)
     if found != data.sha256:
-        raise Stopped(
-            f"{where}: {path} changed since the plan was made\n"
-            f"  = because: its sha256 is {found[:12]}, the plan has {data.sha256[:12]}\n"
-            f"  = fix: plan again"
+        raise Refused.of(
+            f"{where}: {path} changed since the plan was made",
+            because=f"its sha256 is {found[:12]}, the plan has {data.sha256[:12]}",
+            fix="plan again",
         )
 
 
@@ -160,5 +161,5 @@ def _saved(path: Path, split: str, where: str) -> Dataset:
     if not isinstance(saved, DatasetDict):
         return saved
     if split not in saved:
-        raise Stopped(f"{where}: {path} has no split {split}\n  = because: it has {', '.join(sorted(saved))}")
+        raise Refused.of(f"{where}: {path} has no split {split}", because=f"it has {', '.join(sorted(saved))}")
     return saved[split]

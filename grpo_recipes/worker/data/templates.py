@@ -6,9 +6,10 @@ from typing import Any
 from jinja2 import StrictUndefined, Template, pass_context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from grpo_recipes.contract.findings.finding import Path, dotted, mistake
 from grpo_recipes.contract.plan import Data
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.data.bounded import TooMuch, bounded
-from grpo_recipes.worker.stopped import Stopped
 
 Row = Mapping[str, Any]
 LONGEST_TEXT = 4 << 20
@@ -31,20 +32,20 @@ def row_renderer(data: Data, where: str) -> Callable[[Row, int], dict[str, Any]]
     """The function that gives the new columns of a row and its index: `prompt`, and those of `data.columns`.
 
     where: the recipe section in messages, "dataset" or "evaluation". Rows are counted from 1 in messages.
-    The function raises Stopped for a template that a row cannot fill, and for a null in it.
+    The function raises Refused for a template that a row cannot fill, and for a null in it.
     """
     environment = _Sandbox(
         undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True, finalize=_refuse_null, optimized=False
     )
-    sources = {f"{where}.columns.{name}": text for name, text in data.columns.items()}
+    sources: dict[Path, str] = {(where, "columns", name): text for name, text in data.columns.items()}
     if data.prompt is not None:
-        sources[f"{where}.prompt"] = data.prompt
-    templates = {key: _compiled(environment, key, text) for key, text in sources.items()}
+        sources[where, "prompt"] = data.prompt
+    templates = {path: _compiled(environment, path, text) for path, text in sources.items()}
 
     def render(row: Row, index: int) -> dict[str, Any]:
-        texts = {key: _filled(template, sources[key], key, row, index) for key, template in templates.items()}
-        added: dict[str, Any] = {name: texts[f"{where}.columns.{name}"] for name in data.columns}
-        prompt = texts[f"{where}.prompt"] if data.prompt is not None else row["prompt"]
+        texts = {path: _filled(template, sources[path], path, row, index) for path, template in templates.items()}
+        added: dict[str, Any] = {name: texts[where, "columns", name] for name in data.columns}
+        prompt = texts[where, "prompt"] if data.prompt is not None else row["prompt"]
         if data.prompt is not None and data.prompt_format == "conversational":
             prompt = [{"role": "user", "content": prompt}]
         return {**added, "prompt": _with_system_prompt(prompt, data.system_prompt, where, index)}
@@ -58,23 +59,25 @@ def _with_system_prompt(prompt: Any, system_prompt: str | None, where: str, inde
     if isinstance(prompt, str):
         return f"{system_prompt}\n\n{prompt}"
     if prompt and prompt[0].get("role") == "system":
-        raise Stopped(
-            f"{where}: row {index + 1} has a system message already\n"
-            f"  = because: {where}.system_prompt would be a second one\n"
-            f"  = fix: remove {where}.system_prompt"
+        raise Refused.of(
+            f"{where}: row {index + 1} has a system message already",
+            because=f"{where}.system_prompt would be a second one",
+            fix=f"remove {where}.system_prompt",
         )
     return [{"role": "system", "content": system_prompt}, *prompt]
 
 
-def _compiled(environment: ImmutableSandboxedEnvironment, key: str, text: str) -> Template:
+def _compiled(environment: ImmutableSandboxedEnvironment, path: Path, text: str) -> Template:
     try:
         with bounded():
             return environment.from_string(text)
     except (Exception, TooMuch) as problem:
-        raise Stopped(f"{key}: not a jinja2 template\n  = template: {text}\n  = because: {problem}") from problem
+        message = f"{dotted(path)}: not a jinja2 template"
+        told = mistake(message, seen=[_template(text)], because=str(problem), path=path)
+        raise Refused(told) from problem
 
 
-def _filled(template: Template, text: str, key: str, row: Row, index: int) -> str:
+def _filled(template: Template, text: str, path: Path, row: Row, index: int) -> str:
     try:
         with bounded():
             filled = template.render(dict(row))
@@ -82,12 +85,14 @@ def _filled(template: Template, text: str, key: str, row: Row, index: int) -> st
             raise ValueError(f"its text has {len(filled):,} characters, and {LONGEST_TEXT:,} are the most")
         return filled
     except (Exception, TooMuch) as problem:  # a template may raise whatever the expressions in it raise
-        raise Stopped(
-            f"{key}: row {index + 1} cannot fill the template\n"
-            f"  = template: {text}\n"
-            f"  = because: {problem}\n"
-            f"  = because: the row has the columns {', '.join(sorted(row))}"
-        ) from problem
+        columns = f"the row has the columns {', '.join(sorted(row))}"
+        message = f"{dotted(path)}: row {index + 1} cannot fill the template"
+        told = mistake(message, seen=[_template(text)], because=[str(problem), columns], path=path)
+        raise Refused(told) from problem
+
+
+def _template(text: str) -> str:
+    return f"= template: {text}"
 
 
 @pass_context  # without it jinja2 would compute what is constant while it compiles

@@ -7,7 +7,7 @@ from typing import Any
 
 from grpo_recipes.contract.files.regular_file import open_regular
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker._shared.refused import Refused
 
 _JSON = (".jsonl", ".json")
 _MOST_FILES = 1000
@@ -16,7 +16,7 @@ _LONGEST_CAUSE = 300
 _LARGEST_DOCUMENT = 256 * 1024**2
 
 
-def unreadable(problem: Exception, data: Data, where: str) -> Stopped | None:
+def unreadable(problem: Exception, data: Data, where: str) -> Refused | None:
     """What is wrong with a local file that datasets could not load; None where it is not the file.
 
     where: the recipe section in messages. A disk that is full, or a file that is gone, is not the file's fault.
@@ -27,10 +27,10 @@ def unreadable(problem: Exception, data: Data, where: str) -> Stopped | None:
         if broken is not None:
             number, text, why = broken
             shown = text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}..."
-            return Stopped(
-                f"{where}: {file}:{number}: the line is no JSON\n"
-                f"  = because: {why}, in {shown!r}\n"
-                f'  = fix: mend the line, or leave it out: each has one whole row, {{"column": value, ...}}'
+            return Refused.of(
+                f"{where}: {file}:{number}: the line is no JSON",
+                because=f"{why}, in {shown!r}",
+                fix='mend the line, or leave it out: each has one whole row, {"column": value, ...}',
             )
     causes = [problem]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and isinstance(cause, Exception):
@@ -39,9 +39,10 @@ def unreadable(problem: Exception, data: Data, where: str) -> Stopped | None:
         return None
     kind = data.format or "rows"
     said = " ".join(f"{type(causes[-1]).__name__}: {causes[-1]}".split())[:_LONGEST_CAUSE]
-    return Stopped(
-        f"{where}: {path} cannot be read as {kind}\n  = because: {said}\n"
-        f"  = fix: each row has the same columns, and each column values of one kind"
+    return Refused.of(
+        f"{where}: {path} cannot be read as {kind}",
+        because=said,
+        fix="each row has the same columns, and each column values of one kind",
     )
 
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
+
+from grpo_recipes.contract.findings.finding import Finding, mistake
 
 SHOWN_DIGITS = 3
 
@@ -25,12 +27,15 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """What was found. value: the figure that the threshold is for; because: the usual cause; fix: the way out."""
+    """What a guard found. value: the figure that the threshold is for."""
 
     value: float
-    found: str
-    because: str
-    fix: str
+    finding: Finding
+
+    @classmethod
+    def of(cls, value: float, found: str, because: str, fix: str) -> Self:
+        """The alarm with what was found, the usual cause and the way out."""
+        return cls(value, mistake(found, because=because, fix=fix))
 
 
 class Guard(Protocol):
@@ -68,15 +73,15 @@ def shown(value: float) -> str:
 def one_line(name: str, identity: str, action: str, step: int, alarm: Alarm) -> str:
     """What is said of an alarm that does not stop the run."""
     kind = {"note": "note", "warn": "warning"}[action]
-    return f"{kind}: {name} at step {step}: {alarm.found}; {alarm.because}; fix: {alarm.fix} [{identity}]"
+    found = alarm.finding
+    return f"{kind}: {name} at step {step}: {'; '.join((found.message, *found.because))}; fix: {found.fix} [{identity}]"
 
 
-def refusal(name: str, identity: str, step: int, alarm: Alarm) -> str:
-    """The message of a run that is stopped."""
-    return (
-        f"{name}: the guard stopped the run at step {step} [{identity}]\n"
-        f"  found    {alarm.found}\n"
-        f"  = because: {alarm.because}\n"
-        f"  = fix: {alarm.fix}; or guards.{name}: warn, to go on all the same\n"
-        f"  = more: grpo-run explain {identity}"
+def refusal(name: str, identity: str, step: int, alarm: Alarm) -> Finding:
+    """Why a run is stopped."""
+    return alarm.finding._replace(
+        rule=identity,
+        message=f"{name}: the guard stopped the run at step {step}",
+        seen=(f"found    {alarm.finding.message}",),
+        fix=f"{alarm.finding.fix}; or guards.{name}: warn, to go on all the same",
     )

@@ -47,7 +47,7 @@ class EntropyCollapse:
         gained = now["reward"] - start["reward"] > GAIN * start["reward_std"]
         if gained or now["entropy"] >= KEPT * start["entropy"]:
             return None
-        return Alarm(
+        return Alarm.of(
             now["entropy"],
             f"the entropy is {shown(now['entropy'])} nats, {shown(start['entropy'])} in the first {STEPS} steps; the"
             f" reward {shown(now['reward'])}, {shown(start['reward'])} then",

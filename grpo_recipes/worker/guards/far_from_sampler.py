@@ -48,14 +48,14 @@ class FarFromSampler:
         clipped = None if share is None else self._clipped.add(line, share)
         apart = self._difference.add(line, line.figures[DIFFERENCE]) if DIFFERENCE in line.figures else None
         if apart is not None and apart > MOST_DIFFERENT:
-            return Alarm(
+            return Alarm.of(
                 apart,
                 f"log-probabilities of generator and trainer differ by {shown(apart)} on average in {STEPS} steps",
                 "the generator samples from another distribution than the one that is trained",
                 "the same dtype on both sides, trl.vllm_importance_sampling_correction: true",
             )
         if apart is not None and self._at_first is not None and apart > max(MOST_GROWN, TIMES * self._at_first):
-            return Alarm(
+            return Alarm.of(
                 apart,
                 f"log-probabilities of generator and trainer differ by {shown(apart)} on average in {STEPS} steps,"
                 f" in the first ones by {shown(self._at_first)}",
@@ -64,7 +64,7 @@ class FarFromSampler:
             )
         self._at_first = apart if self._at_first is None else self._at_first
         if clipped is not None and clipped > MOST_CLIPPED:
-            return Alarm(
+            return Alarm.of(
                 clipped,
                 f"{clipped:.0%} of the tokens of the last {STEPS} steps had a clipped ratio",
                 "the policy moved far from the one that wrote these completions",

@@ -44,7 +44,7 @@ class KlRise:
         before = self._means[:-1]
         if len(before) < FEWEST_MEANS or mean <= max(HIGH, TIMES * median(before)):
             return None
-        return Alarm(
+        return Alarm.of(
             mean,
             f"the KL divergence of the last {STEPS} steps is {shown(mean)}, its median so far {shown(median(before))}",
             "the policy has jumped away from the reference",

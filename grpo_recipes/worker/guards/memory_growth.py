@@ -95,7 +95,7 @@ class MemoryGrowth:
 
 
 def _alarm(what: str, rank: int, before: float, after: float) -> Alarm:
-    return Alarm(
+    return Alarm.of(
         after - before,
         f"the {what} of process {rank} grew from {before:.2f} to {after:.2f} GiB in {STRETCHES * STEPS} steps",
         "something keeps what each step makes; completions did not grow",

@@ -65,7 +65,7 @@ class NoMovement:
             because = "the gradient is zero though rewards vary: an adapter that is off, or no token that is trained"
         elif norm is not None:
             because += f" (gradient norm {shown(norm)}, learning rate {'?' if rate is None else shown(rate)})"
-        return Alarm(
+        return Alarm.of(
             steps,
             f"no trained tensor changed in {steps} steps whose rewards varied",
             because,

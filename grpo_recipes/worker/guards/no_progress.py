@@ -48,7 +48,7 @@ def end_after(longest_s: float, ddp_timeout_s: float | None) -> float:
 def alarm(seconds: float, what: str, durations: Sequence[float], stacks: str, where: str) -> Alarm:
     """What takes so long: "a step". stacks: the file with the stacks of all threads; where: a line of code."""
     usual = f", the median is {median(durations):.2g} s" if len(durations) >= FEWEST_STEPS else ""
-    return Alarm(
+    return Alarm.of(
         round(seconds, 1),
         f"{what} takes {seconds:.0f} s so far{usual}; it is at {where}",
         f"something in it waits; the stacks of all threads are in {stacks}",
@@ -58,7 +58,7 @@ def alarm(seconds: float, what: str, durations: Sequence[float], stacks: str, wh
 
 def held(seconds: float, what: str, stacks: str, where: str) -> Alarm:
     """No thread of the process could run for so long."""
-    return Alarm(
+    return Alarm.of(
         round(seconds, 1),
         f"{what} lets no other thread of its process run for {seconds:.0f} s; it is at {where}",
         f"the code there never gives the interpreter back, as a regular expression that backtracks without end; "

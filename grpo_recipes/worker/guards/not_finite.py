@@ -39,13 +39,13 @@ def in_step(what: str, value: float, reward: float | None, broken: int, tensors:
         because = REWARD.format(reward)
     elif broken:
         because = UPDATE.format(broken, tensors)
-    return Alarm(value, f"a {what} of {shown(value)}", because, _fix(reward is not None))
+    return Alarm.of(value, f"a {what} of {shown(value)}", because, _fix(reward is not None))
 
 
 def at_end(broken: int, tensors: int) -> Alarm:
     """An alarm for the weights that would be saved."""
     found = f"{broken} of {tensors} trained tensors hold NaN or infinity after the last step"
-    return Alarm(float(broken), found, "the last update made them so", _fix(False))
+    return Alarm.of(float(broken), found, "the last update made them so", _fix(False))
 
 
 def _fix(is_reward: bool) -> str:

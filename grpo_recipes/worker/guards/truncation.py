@@ -42,7 +42,7 @@ class Truncation:
         share = self._window.add(line, cut)
         if share is None or share < self._share:
             return None
-        return Alarm(
+        return Alarm.of(
             share,
             f"{share:.0%} of the completions of the last {STEPS} steps were cut at {self._limit} tokens",
             "rewards judge where the cut fell, and the model is not taught to end",

@@ -38,7 +38,7 @@ class WastedGroups:
         share = self._window.add(line, line.zero_variance)
         if share is None or share < self._limit:
             return None
-        return Alarm(
+        return Alarm.of(
             share,
             f"{share:.0%} of the groups of the last {STEPS} steps had no variance (mean reward"
             f" {shown(line.figures.get('reward', 0.0))})",

@@ -47,7 +47,7 @@ class ZeroVariance:
         if groups < self._limit or self._steps < FEWEST_STEPS:
             return None
         self._steps = None
-        return Alarm(
+        return Alarm.of(
             groups,
             f"none of {groups} groups so far had two different rewards (mean reward"
             f" {shown(line.figures.get('reward', 0.0))})",

@@ -7,10 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.contract.findings.finding import of_record
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.machines.machine import ANSWER_S, MARK, POLL_S, SAID_EVERY_S, Machine, Missing
 from grpo_recipes.worker.machines.network import receive_line, send_line, tell_gloo
 from grpo_recipes.worker.machines.seal import drawn, is_sealed, read_secret, sealed
-from grpo_recipes.worker.stopped import Stopped
 
 _MARKS = re.compile(re.escape(MARK) + "[0-9a-f]{32}")
 
@@ -35,7 +36,7 @@ def call(machine: Machine, give_up: float) -> None:
             if not is_sealed(said, secret, "answer", number):
                 raise _left(where, "what it says is not sealed with the secret of this run")
             if "wrong" in said:
-                raise (Missing if said.get("missing") else Stopped)(str(said["wrong"]))
+                raise (Missing if said.get("missing") else Refused)(*map(of_record, said["wrong"]))
             tell_gloo(connection)
             return
 
@@ -43,7 +44,7 @@ def call(machine: Machine, give_up: float) -> None:
 def _taken(machine: Machine, connection: socket.socket, where: str) -> tuple[str, str, dict[str, Any]] | None:
     """The secret, this machine's number and the answer, after it said who it is; None where it was not heard.
 
-    Raises Stopped for another run folder than that of machine 0, and Missing where somebody else answers there.
+    Raises Refused for another run folder than that of machine 0, and Missing where somebody else answers there.
     """
     try:
         first = receive_line(connection, ANSWER_S)
@@ -54,16 +55,17 @@ def _taken(machine: Machine, connection: socket.socket, where: str) -> tuple[str
     own = machine.introduction()
     who = f"machine {machine.node} ({own['host']})"
     if first.get("plan") != own["plan"]:
-        raise Stopped(
-            f"{who} has another plan.json than {where}\n"
-            f"  = because: its run folder is another one\n  = fix: start all machines from one folder that they share"
+        raise Refused.of(
+            f"{who} has another plan.json than {where}",
+            because="its run folder is another one",
+            fix="start all machines from one folder that they share",
         )
     secret = _secret_in(machine.folder, str(first.get("mark")))
     if secret is None:
-        raise Stopped(
-            f"{who} does not see the run folder of {where}\n"
-            f"  = because: a file that machine 0 wrote there is not in its folder, which is a copy, or cannot be read\n"
-            f"  = fix: a run folder on a disk that all machines share, and the same user on all of them"
+        raise Refused.of(
+            f"{who} does not see the run folder of {where}",
+            because="a file that machine 0 wrote there is not in its folder, which is a copy, or cannot be read",
+            fix="a run folder on a disk that all machines share, and the same user on all of them",
         )
     number = drawn()
     try:
@@ -74,10 +76,10 @@ def _taken(machine: Machine, connection: socket.socket, where: str) -> tuple[str
 
 
 def _left(where: str, because: str) -> Missing:
-    return Missing(
-        f"{where} left before all machines were there\n"
-        f"  = because: {because}\n"
-        f"  = fix: see what it said there, and start all machines again"
+    return Missing.of(
+        f"{where} left before all machines were there",
+        because=because,
+        fix="see what it said there, and start all machines again",
     )
 
 
@@ -88,10 +90,10 @@ def _connected(machine: Machine, where: str, give_up: float) -> socket.socket:
             return socket.create_connection((machine.address, machine.port), timeout=10.0)
         except OSError as problem:
             if time.monotonic() > give_up:
-                raise Missing(
-                    f"{where} does not answer\n"
-                    f"  = because: {problem}\n"
-                    f"  = fix: launch.sh --node 0 there, and an address at which this machine reaches it"
+                raise Missing.of(
+                    f"{where} does not answer",
+                    because=str(problem),
+                    fix="launch.sh --node 0 there, and an address at which this machine reaches it",
                 ) from None
             if time.monotonic() > next_word:
                 next_word += SAID_EVERY_S

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.files.folder_files import read_bytes
+from grpo_recipes.contract.findings.mistake import Mistake
 
 SAID_EVERY_S = 30.0
 ANSWER_S = 60.0  # to find the mark of machine 0 in a shared folder: a network file system looks again after 30
@@ -16,7 +17,7 @@ POLL_S = 0.2
 MARK = ".meeting."
 
 
-class Missing(Exception):
+class Missing(Mistake):
     """A machine did not come, or left before all were there."""
 
 

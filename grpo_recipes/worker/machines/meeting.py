@@ -22,15 +22,17 @@ from typing import Any
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_INTERRUPTED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_files import remove
 from grpo_recipes.contract.files.folder_lock import holder
+from grpo_recipes.contract.findings.finding import Finding, as_record, mistake
+from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.contract.secrets.redact import hide_secrets
+from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.machines.callers import Callers
 from grpo_recipes.worker.machines.joining import call
 from grpo_recipes.worker.machines.machine import ANSWER_S, MARK, POLL_S, SAID_EVERY_S, Machine, Missing
 from grpo_recipes.worker.machines.network import send_line, tell_gloo
 from grpo_recipes.worker.machines.seal import is_sealed, sealed, write_secret
-from grpo_recipes.worker.record import Record
-from grpo_recipes.worker.stopped import Stopped
 
 _PATIENCE_S = 600.0
 _BACKLOG = 128
@@ -50,18 +52,18 @@ def meet(machine: Machine, *, resumed: bool, patience_s: float = _PATIENCE_S) ->
     try:
         (_listen if machine.node == 0 else call)(machine, give_up)
         return EXIT_DONE
-    except Stopped as problem:
+    except Refused as problem:
         return _ended(machine, "stopped", EXIT_STOPPED, problem, resumed=resumed)
     except Missing as problem:
         return _ended(machine, "interrupted", EXIT_INTERRUPTED, problem, resumed=resumed)
 
 
-def _ended(machine: Machine, status: str, code: int, problem: Exception, *, resumed: bool) -> int:
+def _ended(machine: Machine, status: str, code: int, problem: Mistake, *, resumed: bool) -> int:
     # A training that goes on there, maybe on the very port, keeps its record.
     if machine.node == 0 and holder(machine.folder) is None:
         record = Record(machine.folder, 0)
         record.start(resumed=resumed)
-        record.end(status, code, str(problem))
+        record.end(status, code, problem)
     print(hide_secrets(f"error: {problem}"), file=sys.stderr, flush=True)
     return code
 
@@ -86,8 +88,12 @@ def _listen(machine: Machine, give_up: float) -> None:
             callers = Callers(server, {"mark": mark, "plan": own["plan"]}, ANSWER_S)
             try:
                 _gather(machine, callers, secret, others, give_up)
-            except (Stopped, Missing) as problem:
-                _tell(others, secret, {"wrong": str(problem), "missing": isinstance(problem, Missing)})
+            except (Refused, Missing) as problem:
+                _tell(
+                    others,
+                    secret,
+                    {"wrong": [as_record(one) for one in problem.findings], "missing": isinstance(problem, Missing)},
+                )
                 raise
             finally:
                 callers.close()
@@ -106,7 +112,7 @@ def _gather(machine: Machine, callers: Callers, secret: str, others: Others, giv
     next_word = time.monotonic() + SAID_EVERY_S
     while len(others) < machine.nodes - 1:
         if time.monotonic() > give_up:
-            raise Missing(_missing(machine, others, strangers))
+            raise _missing(machine, others, strangers)
         if time.monotonic() > next_word:
             next_word += SAID_EVERY_S
             print(f"waiting for {_absent(machine, others)}{_of(strangers)}", file=sys.stderr, flush=True)
@@ -118,10 +124,15 @@ def _gather(machine: Machine, callers: Callers, secret: str, others: Others, giv
                 _note_stranger(strangers, caller.address)
                 continue
             problem = _wrong(own, said, others)
-            _answer(caller.connection, secret, said, {"welcome": True} if problem is None else {"wrong": problem})
+            _answer(
+                caller.connection,
+                secret,
+                said,
+                {"welcome": True} if problem is None else {"wrong": [as_record(problem)]},
+            )
             if problem is not None:
                 caller.connection.close()
-                raise Stopped(problem)
+                raise Refused(problem)
             others[said["node"]] = (said, caller.connection)
 
 
@@ -149,22 +160,25 @@ def _answer(connection: socket.socket, secret: str, said: dict[str, Any], word: 
         send_line(connection, sealed(word, secret, "answer", str(said["number"])))
 
 
-def _wrong(own: dict[str, Any], said: dict[str, Any], others: Others) -> str | None:
+def _wrong(own: dict[str, Any], said: dict[str, Any], others: Others) -> Finding | None:
     """What is wrong with a machine that called, None when it is the right one."""
     who = f"machine {said['node']} ({said.get('host')})"
     if said.get("plan") != own["plan"] or said.get("nodes") != own["nodes"]:
-        return (
-            f"{who} has another plan.json than machine 0 ({own['host']})\n"
-            f"  = because: its run folder is another one\n  = fix: start all machines from one folder that they share"
+        return mistake(
+            f"{who} has another plan.json than machine 0 ({own['host']})",
+            because="its run folder is another one",
+            fix="start all machines from one folder that they share",
         )
     if not 0 <= said["node"] < own["nodes"]:
-        return f"{who} is none of {own['nodes']}\n  = fix: --node 0 to --node {own['nodes'] - 1}, each number once"
+        return mistake(
+            f"{who} is none of {own['nodes']}", fix=f"--node 0 to --node {own['nodes'] - 1}, each number once"
+        )
     twice = own if said["node"] == 0 else others[said["node"]][0] if said["node"] in others else None
     if twice is not None:
-        return (
-            f"machine {said['node']} of {own['nodes']} was started twice\n"
-            f"  = because: process {twice['pid']} on {twice['host']}, process {said['pid']} on {said['host']}\n"
-            f"  = fix: launch.sh --node 0 on the first machine, --node 1 on the next, each number once"
+        return mistake(
+            f"machine {said['node']} of {own['nodes']} was started twice",
+            because=f"process {twice['pid']} on {twice['host']}, process {said['pid']} on {said['host']}",
+            fix="launch.sh --node 0 on the first machine, --node 1 on the next, each number once",
         )
     return None
 
@@ -175,11 +189,11 @@ def _absent(machine: Machine, others: Others) -> str:
     return f"machine{'' if len(absent) == 1 else 's'} {shown} of {machine.nodes} at {machine.address}:{machine.port}"
 
 
-def _missing(machine: Machine, others: Others, strangers: "Counter[str]") -> str:
-    return (
-        f"no call from {_absent(machine, others)}\n"
-        f"  = because: it was not started, or cannot reach that address{_of(strangers)}\n"
-        f"  = fix: launch.sh on each machine, with the address of machine 0 as the others reach it"
+def _missing(machine: Machine, others: Others, strangers: "Counter[str]") -> Missing:
+    return Missing.of(
+        f"no call from {_absent(machine, others)}",
+        because=f"it was not started, or cannot reach that address{_of(strangers)}",
+        fix="launch.sh on each machine, with the address of machine 0 as the others reach it",
     )
 
 
@@ -194,10 +208,10 @@ def _listening(machine: Machine) -> Iterator[socket.socket]:
             backlog=_BACKLOG + machine.nodes,
         )
     except OSError as problem:
-        raise Stopped(
-            f"port {machine.port} of machine 0 cannot be listened on\n"
-            f"  = because: {problem.strerror}; maybe another run, or this machine was started twice\n"
-            f"  = fix: another --port, the same number on all machines"
+        raise Refused.of(
+            f"port {machine.port} of machine 0 cannot be listened on",
+            because=f"{problem.strerror}; maybe another run, or this machine was started twice",
+            fix="another --port, the same number on all machines",
         ) from None
     with server:
         yield server

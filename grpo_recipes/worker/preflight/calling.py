@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.worker.preflight._shared.reward_seen import Call, CalledCompletion, RewardSeen
 from grpo_recipes.worker.preflight.host import Request
-from grpo_recipes.worker.preflight.outcome import is_reward_file
-from grpo_recipes.worker.preflight.reward_seen import Call, CalledCompletion, RewardSeen
+from grpo_recipes.worker.user_code.outcome import is_reward_file
 
 PART = Path(__file__).parents[1] / "part.py"
 POLL_S = 0.03

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from grpo_recipes.contract.plan import Reward
-from grpo_recipes.worker.preflight.reward_seen import EMPTY, GOLD, GOLD_IN_TAGS, NOISE, OTHER, WORDS
-from grpo_recipes.worker.preflight.seen import prompt_as_text
+from grpo_recipes.worker.preflight._shared.reward_seen import EMPTY, GOLD, GOLD_IN_TAGS, NOISE, OTHER, WORDS
+from grpo_recipes.worker.preflight._shared.seen import prompt_as_text
 
 # Columns that are taken for the right answer, the first one that the rows have.
 REFERENCES = ("solution", "answer", "ground_truth", "reference", "target", "label", "expected", "gold")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from grpo_recipes.contract.plan import Reward
-from grpo_recipes.worker.preflight.outcome import called, loading_failed, parameters_of
+from grpo_recipes.worker.user_code.outcome import called, loading_failed, parameters_of
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
 # Of the time that one call may take, the share that the call over the whole sample is laid out for.

@@ -6,18 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.plan import Data, Plan
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.data.dataset import loaded_rows, rendered_rows
+from grpo_recipes.worker.preflight._shared.options import Options
+from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen
+from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, is_conversational
+from grpo_recipes.worker.preflight._shared.tokens import rendered_text, tokens_of
+from grpo_recipes.worker.preflight._shared.trl_source import KEPT_COLUMNS, passed_names
 from grpo_recipes.worker.preflight.calling import tried
 from grpo_recipes.worker.preflight.checks import rows_can_be_used
 from grpo_recipes.worker.preflight.completions import Trials, trials
 from grpo_recipes.worker.preflight.host import Request
-from grpo_recipes.worker.preflight.options import Options
-from grpo_recipes.worker.preflight.reward_seen import RewardSeen
-from grpo_recipes.worker.preflight.seen import Rows, Seen, is_conversational
 from grpo_recipes.worker.preflight.spread import spread
-from grpo_recipes.worker.preflight.tokens import look_at_tokenizer, rendered_text, tokens_of
-from grpo_recipes.worker.preflight.trl_source import KEPT_COLUMNS, passed_names
-from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker.preflight.tokenizer import look_at_tokenizer
 
 # Rows that are rendered, and seconds for counting the tokens of their prompts; more are looked at in part.
 MOST_ROWS = 100_000
@@ -47,8 +48,8 @@ def _rows(seen: Seen, data: Data, where: str, folder: Path) -> Rows | None:
         part = rows if len(places) == total else rows.select(places)
         part = rendered_rows(part, data, where, folder / "cache", 0, places)
         return Rows(where, total, part, list(part["prompt"]), places)
-    except Stopped as stopped:
-        seen.faults.append(rows_can_be_used.of_stopped_rows(str(stopped), where))
+    except Refused as stopped:
+        seen.faults.append(rows_can_be_used.of_refused(stopped, where))
     except Exception as problem:
         seen.faults.append(rows_can_be_used.of_problem(problem, data.path, where))
     return None

@@ -3,11 +3,11 @@
 import statistics
 from typing import Any
 
+from grpo_recipes.worker.preflight._shared.fault import cut
+from grpo_recipes.worker.preflight._shared.reward_seen import GOLDS, RewardSeen, by_case, mean
+from grpo_recipes.worker.preflight._shared.seen import Seen, prompt_as_text
+from grpo_recipes.worker.preflight._shared.vocabulary import word
 from grpo_recipes.worker.preflight.checks.prompts_fit import max_completion_length
-from grpo_recipes.worker.preflight.fault import cut
-from grpo_recipes.worker.preflight.reward_seen import GOLDS, RewardSeen, by_case, mean
-from grpo_recipes.worker.preflight.seen import Seen, prompt_as_text
-from grpo_recipes.worker.preflight.vocabulary import word
 
 EXAMPLES = 2
 MOST_CHARACTERS = 1500

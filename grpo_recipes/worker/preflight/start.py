@@ -5,9 +5,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from grpo_recipes.worker.planned import read_plan
-from grpo_recipes.worker.preflight.options import ANSWER_FILE, read_options
-from grpo_recipes.worker.quiet import quiet_libraries
+from grpo_recipes.contract.findings.finding import as_record
+from grpo_recipes.worker._shared.planned import read_plan
+from grpo_recipes.worker._shared.quiet import quiet_libraries
+from grpo_recipes.worker.preflight._shared.options import ANSWER_FILE, read_options
 from grpo_recipes.worker.user_code.reward_functions import check_reward_files
 
 
@@ -24,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     from grpo_recipes.worker.preflight.shown import shown
 
     seen = look(plan, folder, options)
-    answer = {"faults": [fault.as_record() for fault in faults_of(seen)], "shown": shown(seen)}
+    answer = {"faults": [as_record(fault) for fault in faults_of(seen)], "shown": shown(seen)}
     writing = folder / f".{ANSWER_FILE}"
     writing.write_text(json.dumps(answer), encoding="utf-8")
     os.replace(writing, folder / ANSWER_FILE)

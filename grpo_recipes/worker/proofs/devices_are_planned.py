@@ -8,7 +8,7 @@ Source: trl 1.16.0 grpo_trainer.py (device_map), accelerate 1.15.0 accelerator.p
 """
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.proof import Proof, holds
+from grpo_recipes.worker.proofs.proof import Proof, fails, holds
 from grpo_recipes.worker.proofs.seen import FirstStep
 
 ID = "PRF002"
@@ -26,10 +26,9 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     if kinds == {plan.world.device} and not shared and not spread:
         return holds(ID, NAME, shown)
     found = [f"rank {one.rank} on {one.device}, its weights on {', '.join(one.parameter_devices)}" for one in seen]
-    return Proof(
+    return fails(
         ID,
         NAME,
-        False,
         shown,
         found="; ".join(found),
         planned=f"each process with its whole model on a {plan.world.device} device of its own",

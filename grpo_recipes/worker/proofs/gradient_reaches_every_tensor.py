@@ -12,7 +12,7 @@ Source: trl issue 3150; transformers 5.23.0 trainer.py (logging_nan_inf_filter).
 import math
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.proof import Proof, holds
+from grpo_recipes.worker.proofs.proof import Proof, fails, holds
 from grpo_recipes.worker.proofs.seen import FirstStep, Gradient
 
 ID = "PRF004"
@@ -26,10 +26,9 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     losses = [loss for one in seen for loss in one.losses]
     strange = [loss for loss in losses if not math.isfinite(loss)]
     if strange:
-        return Proof(
+        return fails(
             ID,
             NAME,
-            False,
             f"loss {strange[0]}",
             found=f"a loss of {strange[0]}",
             planned=PLANNED,
@@ -61,10 +60,9 @@ def merged(seen: tuple[FirstStep, ...]) -> list[Gradient]:
 
 def without_graph() -> Proof:
     """The failure of a loss that no backward pass can start from."""
-    return Proof(
+    return fails(
         ID,
         NAME,
-        False,
         "loss has no grad_fn",
         found="a loss without grad_fn: nothing that is trained is part of it",
         planned=PLANNED,
@@ -86,10 +84,9 @@ def _missing(missing: list[str], due: list[Gradient], tensors: list[Gradient]) -
     else:
         found = f"no gradient (None) on {len(missing)} of {len(due)} trainable tensors: {names}"
         because = "their modules took part in the loss, so something detached them or threw the gradients away"
-    return Proof(
+    return fails(
         ID,
         NAME,
-        False,
         shown,
         found=found,
         planned=PLANNED,

@@ -10,7 +10,7 @@ Source: trl 1.16.0 trainer/utils.py add_fused_lm_head; measured on trl 0.14.0 to
 """
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.proof import Proof, holds
+from grpo_recipes.worker.proofs.proof import Proof, fails, holds
 from grpo_recipes.worker.proofs.seen import FirstStep, Forward
 
 ID = "PRF003"
@@ -25,10 +25,9 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
         built = next((forward.logits for forward in forwards if forward.logits), None)
         return holds(ID, NAME, f"logits {_shape(built)}" if built else "no logits built (fused head)")
     if not forwards:
-        return Proof(
+        return fails(
             ID,
             NAME,
-            False,
             "not seen",
             found="the loss was computed without a call of the policy",
             planned="one forward pass of the policy for each micro-batch",
@@ -57,7 +56,7 @@ def _wrong(forward: Forward) -> Proof:
         found = f"logits {_shape(forward.logits)}"
         because = "log-probabilities would be taken from other positions than the completion's"
     fix = "versions of trl and transformers that agree on the keyword; grpo-run doctor names known defects"
-    return Proof(ID, NAME, False, found, found=found, planned=planned, because=because, fix=fix)
+    return fails(ID, NAME, found, found=found, planned=planned, because=because, fix=fix)
 
 
 def _shape(shape: tuple[int, ...] | None) -> str:

@@ -9,7 +9,7 @@ Source: trl 1.16.0 grpo_trainer.py; measured on trl 0.21.0 and 1.16.0.
 """
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.proof import Proof, holds
+from grpo_recipes.worker.proofs.proof import Proof, fails, holds
 from grpo_recipes.worker.proofs.seen import Completion, Completions, FirstStep
 
 ID = "PRF008"
@@ -54,10 +54,9 @@ def _wrong(row: Completion, all_of: Completions, plan: Plan) -> tuple[str, str] 
 
 
 def _failed(found: str, because: str) -> Proof:
-    return Proof(
+    return fails(
         ID,
         NAME,
-        False,
         found,
         found=found,
         planned=PLANNED,

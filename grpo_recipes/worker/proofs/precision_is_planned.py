@@ -8,7 +8,7 @@ Source: trl 1.16.0 grpo_trainer.py, peft 0.21.2 cast_adapter_dtype, deepspeed 0.
 """
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.proof import Proof, holds
+from grpo_recipes.worker.proofs.proof import Proof, fails, holds
 from grpo_recipes.worker.proofs.seen import FirstStep
 
 ID = "PRF006"
@@ -22,10 +22,9 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     shown = "dtypes " + ", ".join(f"{name} {dtype}" for name, dtype in found.items())
     if not wrong:
         return holds(ID, NAME, shown)
-    return Proof(
+    return fails(
         ID,
         NAME,
-        False,
         shown,
         found=", ".join(f"{name} {found[name]}" for name in wrong),
         planned=", ".join(f"{name} {planned[name]}" for name in wrong),

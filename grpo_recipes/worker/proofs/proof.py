@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from grpo_recipes.contract.findings.finding import Finding
+
 WIDTH = 110
 PROOFS_OF = "step 1 proofs"
 
@@ -11,23 +13,27 @@ PROOFS_OF = "step 1 proofs"
 class Proof:
     """What was seen of one thing.
 
-    ok: None when it could not be seen yet. shown: a few words for the block of proofs.
-    found, planned, because, fix: only for a proof that failed.
+    ok: None when it could not be seen yet. shown: a few words for the block of proofs. finding: of one that failed.
     """
 
     id: str
     name: str
     ok: bool | None
     shown: str
-    found: str = ""
-    planned: str = ""
-    because: str = ""
-    fix: str = ""
+    finding: Finding | None = None
 
 
 def holds(identity: str, name: str, shown: str) -> Proof:
     """A proof that holds."""
     return Proof(identity, name, True, shown)
+
+
+def fails(identity: str, name: str, shown: str, *, found: str, planned: str, because: str, fix: str) -> Proof:
+    """A proof that failed: what was found, what was planned, the usual cause and the way out."""
+    seen = (f"found    {found}", f"planned  {planned}")
+    message = f"{name}: the proof failed"
+    finding = Finding(identity, "error", message, because=(because,), fix=fix, seen=seen)
+    return Proof(identity, name, False, shown, finding)
 
 
 def as_records(proofs: list[Proof]) -> list[dict[str, Any]]:
@@ -50,17 +56,7 @@ def block(proofs: list[Proof]) -> str:
     return "\n".join(lines)
 
 
-def refusal(proofs: list[Proof], step: int) -> str:
-    """The message for the proofs that failed in an optimizer step, counted from 1."""
-    return "\n".join(_failure(proof, step) for proof in proofs if proof.ok is False)
-
-
-def _failure(proof: Proof, step: int) -> str:
-    return (
-        f"{proof.name}: the proof failed in step {step} [{proof.id}]\n"
-        f"  found    {proof.found}\n"
-        f"  planned  {proof.planned}\n"
-        f"  = because: {proof.because}\n"
-        f"  = fix: {proof.fix}\n"
-        f"  = more: grpo-run explain {proof.id}"
-    )
+def refusal(proofs: list[Proof], step: int) -> tuple[Finding, ...]:
+    """The findings of the proofs that failed in an optimizer step, counted from 1."""
+    failed = (proof.finding for proof in proofs if proof.finding is not None)
+    return tuple(finding._replace(message=f"{finding.message} in step {step}") for finding in failed)

@@ -10,7 +10,7 @@ Source: trl 0.14.0 to 1.16.0 grpo_trainer.py (ref_model).
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.precision_is_planned import planned_dtypes
-from grpo_recipes.worker.proofs.proof import Proof, holds
+from grpo_recipes.worker.proofs.proof import Proof, fails, holds
 from grpo_recipes.worker.proofs.seen import FirstStep, Reference
 
 ID = "PRF007"
@@ -51,10 +51,9 @@ def _failed(found: str, is_needed: bool, dtype: str | None, beta: float) -> Proo
     reason = f"beta is {beta} and every weight is trained" if is_needed else f"beta is {beta}"
     if not is_needed and beta:
         reason += " and the adapter switched off is the reference"
-    return Proof(
+    return fails(
         ID,
         NAME,
-        False,
         found,
         found=found,
         planned=f"a reference model in {dtype or 'the dtype of the weights'}" if is_needed else "no reference model",

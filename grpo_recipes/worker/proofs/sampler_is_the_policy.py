@@ -14,7 +14,7 @@ before the first step compare it by name. A quantized policy has no bound.
 """
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.proof import Proof, holds
+from grpo_recipes.worker.proofs.proof import Proof, fails, holds
 from grpo_recipes.worker.proofs.seen import FirstStep, Sampled
 
 ID = "PRF010"
@@ -80,10 +80,9 @@ def failed(identity: str, name: str, found: Sampled, most: float, because: str) 
     """The proof that failed. because: the cause of a small difference; a large one is of other weights."""
     if mean(found) > OF_PRECISION:
         because = "vLLM has other weights: another model on the server, or a hand-over that did not reach it"
-    return Proof(
+    return fails(
         identity,
         name,
-        False,
         f"|log-prob difference| mean {mean(found):.1e}",
         found=f"log-probabilities of vLLM and of the policy differ by {mean(found):.2g} on average and"
         f" {found.most:.2g} at most, over {found.tokens} tokens; {found.cut} tokens the policy would not have drawn",

@@ -9,7 +9,7 @@ LoRA B starts at 0, where nothing is lost.
 Source: trl issue 3150; PEFT 0.21.2 initialises lora_B with zeros.
 """
 
-from grpo_recipes.worker.proofs.proof import Proof, holds
+from grpo_recipes.worker.proofs.proof import Proof, fails, holds
 
 ID = "PRF005"
 NAME = "movement"
@@ -44,7 +44,7 @@ def prove(due: set[str], moved: set[str], zero: set[str], left_out: set[str], ki
         found = f"none of {len(due)} tensors with a gradient changed in {after} steps"
         because = "the optimizer's step did nothing, or each update is below the spacing of the weights' dtype"
         fix = "model.dtype: float32, or a larger learning_rate, or the optimizer that makes no step"
-    return Proof(ID, NAME, False, shown, found=found, planned=PLANNED, because=because, fix=fix)
+    return fails(ID, NAME, shown, found=found, planned=PLANNED, because=because, fix=fix)
 
 
 def postponed(steps: int) -> Proof:

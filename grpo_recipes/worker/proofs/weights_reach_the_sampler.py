@@ -10,7 +10,7 @@ learning rate long before it has a size that any bound could know.
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs import sampler_is_the_policy as first
-from grpo_recipes.worker.proofs.proof import Proof, holds
+from grpo_recipes.worker.proofs.proof import Proof, fails, holds
 from grpo_recipes.worker.proofs.seen import Sampled
 
 ID = "PRF011"
@@ -44,10 +44,9 @@ def not_seen(steps: int, reason: str) -> Proof:
 
 
 def _stayed_behind(now: Sampled, moved: float, most: float, steps: int) -> Proof:
-    return Proof(
+    return fails(
         ID,
         NAME,
-        False,
         f"vLLM {first.mean(now):.1e} behind",
         found=f"after {steps} steps the policy has moved by {moved:.2g} in log-probability, and vLLM's differ from it"
         f" by {first.mean(now):.2g} on average",

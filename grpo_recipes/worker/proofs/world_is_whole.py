@@ -2,12 +2,12 @@
 
 Catches: ranks that each train alone, into the same folder and with a batch that is too small (a launcher that
 started other processes than planned, a backend that found no partner), and another ZeRO stage than the planned one.
-The checks before the first step compare the same numbers; here they are seen at work, by a real collective.
+Before the first step the launcher was believed; here the processes are seen at work, by a real collective.
 Source: accelerate 1.15.0 state.py, where a process without a backend believes itself the only one.
 """
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.proof import Proof, holds
+from grpo_recipes.worker.proofs.proof import Proof, fails, holds
 from grpo_recipes.worker.proofs.seen import FirstStep
 
 ID = "PRF001"
@@ -22,10 +22,9 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     shown = f"world {min(answered)}/{size}" + (f", ZeRO-{stage}" if stage else "")
     if answered == {size} and stages == [stage]:
         return holds(ID, NAME, shown)
-    return Proof(
+    return fails(
         ID,
         NAME,
-        False,
         shown,
         found=f"{' or '.join(map(str, sorted(answered)))} processes, ZeRO stage {', '.join(map(str, stages))}",
         planned=f"{size} processes, ZeRO stage {stage}",

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.planned import model_path
+from grpo_recipes.worker._shared.planned import model_path
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.serving import answers
 from grpo_recipes.worker.serving.port import free_port
-from grpo_recipes.worker.stopped import Stopped
 
 URL = "GRPO_RUN_VLLM_URL"
 _POLL_S = 1.0
@@ -24,14 +24,14 @@ _SHAPE = ("model_type", "architectures", "hidden_size", "num_hidden_layers", "nu
 def server_arguments(plan: Plan, fields: Collection[str]) -> dict[str, Any]:
     """The arguments of GRPOConfig that name the run's own server, {} without one. fields: what the release has.
 
-    Raises Stopped when it was not started. The port of the group in which weights are handed over is a free one, so
+    Raises Refused when it was not started. The port of the group in which weights are handed over is a free one, so
     that two runs on one machine do not meet.
     """
     if plan.vllm is None or plan.vllm.server is None:
         return {}
     url = os.environ.get(URL)
     if url is None:
-        raise Stopped(f"no vLLM server was started\n  = because: {URL} is not set\n  = fix: start with launch.sh")
+        raise Refused.of("no vLLM server was started", because=f"{URL} is not set", fix="start with launch.sh")
     host, _, port = url.rpartition("/")[2].rpartition(":")
     named: dict[str, Any] = {"vllm_server_timeout": _TIMEOUT_S}
     if "vllm_server_base_url" in fields:
@@ -46,7 +46,7 @@ def server_arguments(plan: Plan, fields: Collection[str]) -> dict[str, Any]:
 def check_other_server(plan: Plan, arguments: Any, folder: Path) -> str | None:
     """What the server of somebody else serves, None where there is none. arguments: the GRPOConfig.
 
-    TRL takes whatever the server has, and hands the weights over to it. Raises Stopped when nobody answers within
+    TRL takes whatever the server has, and hands the weights over to it. Raises Refused when nobody answers within
     vllm_server_timeout, when it serves another model, or one that is too short for a completion.
     """
     if plan.vllm is None or plan.vllm.mode != "server" or plan.vllm.server is not None:
@@ -58,13 +58,13 @@ def check_other_server(plan: Plan, arguments: Any, folder: Path) -> str | None:
     if not listed:
         return f"vLLM server at {url}, which does not say what it serves"
     first = listed[0]
-    _stop_at_another_model(url, first, model_path(plan, folder))
+    _refuse_another_model(url, first, model_path(plan, folder))
     length, longest = first.get("max_model_len"), arguments.max_completion_length
     if isinstance(length, int) and length <= longest:
-        raise Stopped(
-            f"the vLLM server at {url} ends a completion after {length - 1} tokens or less\n"
-            f"  = because: its --max-model-len is {length}, max_completion_length is {longest}\n"
-            f"  = fix: start it with more, or with a smaller max_completion_length here"
+        raise Refused.of(
+            f"the vLLM server at {url} ends a completion after {length - 1} tokens or less",
+            because=f"its --max-model-len is {length}, max_completion_length is {longest}",
+            fix="start it with more, or with a smaller max_completion_length here",
         )
     return f"vLLM server at {url} serves {first.get('id')}, {length} tokens at most"
 
@@ -73,15 +73,15 @@ def _wait(url: str, timeout_s: float) -> None:
     give_up = time.monotonic() + timeout_s
     while not answers.is_healthy(url):
         if time.monotonic() > give_up:
-            raise Stopped(
-                f"no vLLM server answers at {url}\n"
-                f"  = because: it was asked for its health for {timeout_s:g} seconds\n"
-                f"  = fix: start it first, or leave its address out: then the run starts one itself"
+            raise Refused.of(
+                f"no vLLM server answers at {url}",
+                because=f"it was asked for its health for {timeout_s:g} seconds",
+                fix="start it first, or leave its address out: then the run starts one itself",
             )
         time.sleep(_POLL_S)
 
 
-def _stop_at_another_model(url: str, served: dict[str, Any], wanted: str) -> None:
+def _refuse_another_model(url: str, served: dict[str, Any], wanted: str) -> None:
     """A server may call the model anything and have it anywhere: what it is made of decides, where that can be read."""
     names = [str(served[key]) for key in ("root", "id") if served.get(key)]
     ours = _shape(wanted)
@@ -92,10 +92,10 @@ def _stop_at_another_model(url: str, served: dict[str, Any], wanted: str) -> Non
         is_named = any(_last(name) == _last(wanted) for name in names)
         because = None if is_named else "a server takes the weights of the model that it was started with, no others"
     if because is not None:
-        raise Stopped(
-            f"the vLLM server at {url} serves {names[0] if names else 'nothing'}, the run trains {wanted}\n"
-            f"  = because: {because}\n"
-            f"  = fix: vllm serve {wanted}, or let the run start its server"
+        raise Refused.of(
+            f"the vLLM server at {url} serves {names[0] if names else 'nothing'}, the run trains {wanted}",
+            because=because,
+            fix=f"vllm serve {wanted}, or let the run start its server",
         )
 
 

@@ -7,25 +7,29 @@ import traceback
 import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_STARTED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_lock import SERVING, Busy, hold
 from grpo_recipes.contract.files.regular_file import NotRegular
-from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, told
+from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
+from grpo_recipes.contract.findings.finding import as_record
+from grpo_recipes.contract.findings.findings_text import bare_text
+from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.contract.host import processes
 from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.planned_vllm import VllmServer
-from grpo_recipes.contract.secrets.redact import hide_secrets
-from grpo_recipes.worker.planned import model_path, model_revision, read_plan
-from grpo_recipes.worker.record import Record
+from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
+from grpo_recipes.worker._shared.planned import model_path, model_revision, read_plan
+from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.serving import answers, server
 from grpo_recipes.worker.serving.extended import extended
 from grpo_recipes.worker.serving.notice import Notice, put_up
 from grpo_recipes.worker.serving.port import address_towards
 from grpo_recipes.worker.serving.problem import ServerProblem
-from grpo_recipes.worker.serving.stopping import Wishes
-from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker.serving.wishes import Wishes
 
 _POLL_S = 0.5
 _LOOK_S = 1.0
@@ -66,7 +70,7 @@ def serve_alone(folder: Path, *, address: str) -> int:
         print(f"error: {busy}", file=sys.stderr, flush=True)
         return EXIT_NOT_STARTED
     except NotRegular as problem:
-        print(hide_secrets(f"error: {told(problem)}"), file=sys.stderr, flush=True)
+        print(hide_secrets(f"error: {bare_text([strange_entry(problem)])}"), file=sys.stderr, flush=True)
         return EXIT_STOPPED
     notice = Notice("starting", uuid.uuid4().hex)
     try:
@@ -74,10 +78,10 @@ def serve_alone(folder: Path, *, address: str) -> int:
         put_up(folder, notice)
         notice = _served(folder, plan, _planned(plan), address, wishes, notice)
         code = EXIT_DONE if notice.state == "done" else EXIT_INTERRUPTED
-    except Stopped as problem:
-        notice, code = replace(notice, state="failed", reason=str(problem)), EXIT_STOPPED
+    except Refused as problem:
+        notice, code = _failed(notice, problem), EXIT_STOPPED
     except ServerProblem as problem:
-        notice, code = replace(notice, state="failed", reason=str(problem)), EXIT_FAILED
+        notice, code = _failed(notice, problem), EXIT_FAILED
     except BaseException as problem:
         print(hide_secrets(traceback.format_exc()), file=sys.stderr, end="", flush=True)
         notice, code = (
@@ -90,6 +94,11 @@ def serve_alone(folder: Path, *, address: str) -> int:
     return code
 
 
+def _failed(notice: Notice, problem: Mistake) -> Notice:
+    findings = tuple(as_record(finding) for finding in problem.findings)
+    return replace(notice, state="failed", reason=str(problem), findings=findings)
+
+
 def _say_the_end(folder: Path, notice: Notice) -> None:
     if notice.state == "done":
         print("the training has ended, and the vLLM server with it", flush=True)
@@ -97,7 +106,8 @@ def _say_the_end(folder: Path, notice: Notice) -> None:
         lead = "error: " if notice.state == "failed" else "the vLLM server "
         print(hide_secrets(f"{lead}{notice.reason}"), file=sys.stderr, flush=True)
     try:
-        put_up(folder, replace(notice, reason=notice.reason and hide_secrets(notice.reason)))
+        findings = tuple(cast("dict[str, Any]", redact_value(one)) for one in notice.findings)
+        put_up(folder, replace(notice, reason=notice.reason and hide_secrets(notice.reason), findings=findings))
     except OSError as problem:
         print(f"the trainers could not be told of it: {problem}", file=sys.stderr, flush=True)
 
@@ -126,14 +136,14 @@ def _served(folder: Path, plan: Plan, planned: VllmServer, address: str, wishes:
         print(hide_secrets(started.last_lines()), file=sys.stderr, flush=True)
         raise
     finally:
-        server.stop(started)
+        server.end(started)
 
 
 def _planned(plan: Plan) -> VllmServer:
     planned = None if plan.vllm is None else plan.vllm.server
     if planned is None or not planned.own_node:
-        raise Stopped(
-            "plan.json has no vLLM server with a machine of its own\n  = fix: start with launch.sh as it says"
+        raise Refused.of(
+            "plan.json has no vLLM server with a machine of its own", fix="start with launch.sh as it says"
         )
     return planned
 

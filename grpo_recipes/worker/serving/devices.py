@@ -20,9 +20,9 @@ def visible(places: Sequence[int], environment: Mapping[str, str] = os.environ) 
         return {VISIBLE: ",".join(map(str, places))}
     names = [name.strip() for name in listed.split(",") if name.strip()]
     if max(places) >= len(names):
-        raise ServerProblem(
-            f"the run needs {max(places) + 1} GPUs for trainer and vLLM server, it may see {len(names)}\n"
-            f"  = because: {VISIBLE} is {listed!r}\n"
-            f"  = fix: start it where it sees them, or plan again there"
+        raise ServerProblem.of(
+            f"the run needs {max(places) + 1} GPUs for trainer and vLLM server, it may see {len(names)}",
+            because=f"{VISIBLE} is {listed!r}",
+            fix="start it where it sees them, or plan again there",
         )
     return {VISIBLE: ",".join(names[place] for place in places)}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from grpo_recipes.contract.host import processes
 from grpo_recipes.worker.serving.problem import ServerProblem
-from grpo_recipes.worker.serving.stopping import Wishes
+from grpo_recipes.worker.serving.wishes import Wishes
 
 PART = Path(__file__).parents[1] / "part.py"
 _POLL_S = 0.5
@@ -15,7 +15,7 @@ _POLL_S = 0.5
 def extended(folder: Path, wishes: Wishes) -> bool:
     """Writes the model that trainer and server start from; false when asked to stop. Raises ServerProblem."""
     helper = subprocess.Popen(
-        [sys.executable, "-P", "-u", str(PART), "serving.extend", str(folder)],
+        [sys.executable, "-P", "-u", str(PART), "extend", str(folder)],
         stdin=subprocess.DEVNULL,
         preexec_fn=processes.die_with_parent,
     )
@@ -24,5 +24,7 @@ def extended(folder: Path, wishes: Wishes) -> bool:
             processes.kill(helper)
             return False
     if helper.returncode:
-        raise ServerProblem("the model with the tokens of tokenizer.add_tokens could not be written; train.log has why")
+        raise ServerProblem.of(
+            "the model with the tokens of tokenizer.add_tokens could not be written; train.log has why"
+        )
     return True

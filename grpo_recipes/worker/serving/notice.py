@@ -18,12 +18,14 @@ class Notice:
 
     state: starting and up; failed: it did not come up; lost: it died after that; stopped: it was asked to; done: the
     training had ended. attempt: differs at each start. url: None until it is up. reason: of failed, lost and stopped.
+    findings: why it failed, as data.
     """
 
     state: State
     attempt: str
     url: str | None = None
     reason: str | None = None
+    findings: tuple[dict[str, Any], ...] = ()
 
     @property
     def has_ended(self) -> bool:

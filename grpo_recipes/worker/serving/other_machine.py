@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from grpo_recipes.contract.findings.finding import of_record
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.serving import answers
 from grpo_recipes.worker.serving.address import URL
@@ -69,17 +70,22 @@ def _url(folder: Path, patience_s: float) -> str:
         if notice is not None and (seen is None or notice.attempt != seen.attempt):
             seen, give_up = notice, time.monotonic() + patience_s
         if time.monotonic() > give_up:
-            raise ServerProblem(_in_vain(folder, notice, patience_s))
+            raise _in_vain(folder, notice, patience_s)
         time.sleep(_POLL_S)
 
 
 def _ended(notice: Notice) -> Exception:
     if notice.state == "failed":
-        return ServerProblem(notice.reason or "the vLLM server did not come up")
+        findings = [of_record(one) for one in notice.findings]
+        return (
+            ServerProblem(*findings)
+            if findings
+            else ServerProblem.of(notice.reason or "the vLLM server did not come up")
+        )
     return ServerLost(f"the vLLM server {notice.reason or 'has ended'}")
 
 
-def _in_vain(folder: Path, notice: Notice | None, patience_s: float) -> str:
+def _in_vain(folder: Path, notice: Notice | None, patience_s: float) -> ServerProblem:
     if notice is None:
         because = f"there is no {NOTICE_FILE} in {folder}, in which it says where it is"
     elif notice.has_ended:
@@ -88,8 +94,8 @@ def _in_vain(folder: Path, notice: Notice | None, patience_s: float) -> str:
         because = "it is still starting"
     else:
         because = f"it says that it is up at {notice.url}, where nobody answers this machine"
-    return (
-        f"no vLLM server after {patience_s:.0f} seconds\n"
-        f"  = because: {because}\n"
-        f"  = fix: start it on its machine with launch.sh --server, in this folder on a disk that all machines share"
+    return ServerProblem.of(
+        f"no vLLM server after {patience_s:.0f} seconds",
+        because=because,
+        fix="start it on its machine with launch.sh --server, in this folder on a disk that all machines share",
     )

@@ -19,10 +19,10 @@ def address_towards(other: str) -> str:
             one.connect(place)  # sends nothing
             address: str = one.getsockname()[0]
     except OSError as problem:
-        raise ServerProblem(
-            f"the machine {other} cannot be reached from this one\n"
-            f"  = because: {problem.strerror or problem}\n"
-            f"  = fix: a name or an address that all machines of the run know"
+        raise ServerProblem.of(
+            f"the machine {other} cannot be reached from this one",
+            because=str(problem.strerror or problem),
+            fix="a name or an address that all machines of the run know",
         ) from problem
     return address
 

@@ -1,7 +1,9 @@
 """The exceptions that end a run for its vLLM server's sake."""
 
+from grpo_recipes.contract.findings.mistake import Mistake
 
-class ServerProblem(Exception):
+
+class ServerProblem(Mistake):
     """The server does not come up, or died too often: what, because of what, the way out. The run exits with 1."""
 
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grpo_recipes.contract.files.folder_files import open_to_append, open_to_read
+from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.host.processes import die_with_parent, kill
 from grpo_recipes.contract.planned_vllm import VllmServer
 from grpo_recipes.worker.serving import answers, keep
 from grpo_recipes.worker.serving.devices import visible
 from grpo_recipes.worker.serving.port import HOST, free_port, holder, is_free
 from grpo_recipes.worker.serving.problem import ServerProblem
-from grpo_recipes.worker.serving.stopping import Wishes
+from grpo_recipes.worker.serving.wishes import Wishes
 
 LOG_FILE = "vllm_server.log"
 _POLL_S = 0.2
@@ -42,16 +43,16 @@ class Server:
     log_start: int
 
     def has_ended(self) -> bool:
-        """Whether its process is gone."""
+        """Whether the server's process is gone."""
         return self.process.poll() is not None
 
     def death(self) -> str:
-        """How its process ended, in words."""
+        """How the server's process ended, in words."""
         code = self.process.wait()
         return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
     def output(self) -> str:
-        """What it said, without the beginning of a very long story."""
+        """What the server said, without the beginning of a very long story."""
         with open_to_read(self.log.parent, self.log.name) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(self.log_start, size - _LONGEST_TAIL))
@@ -106,22 +107,20 @@ def wait_until_up(server: Server, model: str, timeout_s: float, wishes: Wishes) 
     give_up = time.monotonic() + timeout_s
     while not answers.is_healthy(server.url):
         if server.has_ended():
-            raise ServerProblem(f"the vLLM server {server.death()} before it could work{_see(server)}")
+            raise _problem(server, f"the vLLM server {server.death()} before it could work")
         if time.monotonic() > give_up:
-            raise ServerProblem(
-                f"the vLLM server was not up after {timeout_s:g} seconds{_see(server)}\n"
-                f"  = fix: more vllm_server.startup_timeout if it was still loading"
-            )
+            fix = "more vllm_server.startup_timeout if it was still loading"
+            raise _problem(server, f"the vLLM server was not up after {timeout_s:g} seconds", fix)
         if wishes.wait(_POLL_S) or wishes.orphaned:
             return False
     listed = answers.models(server.url)
     names = [name for one in listed or () for name in (one.get("id"), one.get("root"))]
     if listed is not None and model not in names:
-        raise ServerProblem(f"the vLLM server serves {', '.join(map(str, dict.fromkeys(names)))}, not {model}")
+        raise ServerProblem.of(f"the vLLM server serves {', '.join(map(str, dict.fromkeys(names)))}, not {model}")
     return True
 
 
-def stop(server: Server) -> None:
+def end(server: Server) -> None:
     """Ends the server and all that belongs to it: a moment to leave by itself, then it is killed."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(server.process.pid, signal.SIGTERM)
@@ -140,21 +139,21 @@ def _port(planned: VllmServer, host: str) -> int:
     while not is_free(planned.port, host):
         who = holder(planned.port)
         if who is not None or time.monotonic() > give_up:
-            raise ServerProblem(
-                f"port {planned.port} of the vLLM server is taken\n"
-                f"  = because: {who or 'another program'} listens on it\n"
-                f"  = fix: vllm_server.port: auto, or another number"
+            raise ServerProblem.of(
+                f"port {planned.port} of the vLLM server is taken",
+                because=f"{who or 'another program'} listens on it",
+                fix="vllm_server.port: auto, or another number",
             )
         time.sleep(_POLL_S)
     return planned.port
 
 
-def _see(server: Server) -> str:
+def _problem(server: Server, message: str, fix: str | None = None) -> ServerProblem:
     """What went wrong by its output, and where the rest is."""
     lines = server.output().splitlines()
     found = [
         match[0] for line in lines if (match := _RAISED.search(line)) and not any(words in line for words in _NO_CAUSE)
     ]
     cause = (found or lines)[-1:]
-    because = f"\n  = because: {cause[0].strip()[:_LONGEST_CAUSE]}" if cause else ""
-    return f"{because}\n  = more: {server.log.name} in the run folder"
+    because = [one.strip()[:_LONGEST_CAUSE] for one in cause]
+    return ServerProblem(mistake(message, because=because, fix=fix, more=f"{server.log.name} in the run folder"))

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.files.folder_files import open_to_append, remove
-from grpo_recipes.worker.callbacks.metrics import append_line
-from grpo_recipes.worker.record import Record
+from grpo_recipes.worker._shared.metrics import append_line
+from grpo_recipes.worker._shared.record import Record
 
 
 class Story:
-    """Tells it while no trainer writes, or in whole lines beside it."""
+    """Tells of the server while no trainer writes, or in whole lines beside it."""
 
     def __init__(self, folder: Path, record: Record, *, resumed: bool) -> None:
         self._metrics = folder / "metrics.jsonl"
@@ -29,11 +29,11 @@ class Story:
         self._tell("starting", "the vLLM server is starting")
 
     def up(self, url: str, seconds: float) -> None:
-        """It can work."""
+        """The server can work."""
         self._tell("up", f"the vLLM server is up at {url} after {seconds:.0f} s", url=url, seconds=round(seconds, 1))
 
     def died(self, how: str, restart: int, of: int) -> None:
-        """It died, and is started again; restart: which of how many."""
+        """The server died, and is started again; restart: which of how many."""
         death = {"time": round(time.time(), 3), "step": self._record.read().get("step"), "how": how}
         self._deaths.append(death)
         self._record.reopen(vllm_server={"restarts": list(self._deaths)})

@@ -1,25 +1,26 @@
 """Finds the shims by their file names, and applies those of the plan."""
 
 import importlib
-import pkgutil
+import os
 from types import ModuleType
 from typing import Any
 
 import grpo_recipes.worker.shims as package
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker._shared.refused import Refused
 
 
 def known_shims() -> list[str]:
     """The names of all shims."""
-    return [info.name for info in pkgutil.iter_modules(package.__path__) if info.name != "catalog"]
+    names = (name.removesuffix(".py") for name in os.listdir(package.__path__[0]) if name.endswith(".py"))
+    return sorted(name for name in names if name[0] != "_" and name != "catalog")
 
 
 def apply_before_trainer(plan: Plan) -> None:
-    """Applies what has to be there before the training arguments. Raises Stopped for a shim that is not known."""
+    """Applies what has to be there before the training arguments. Raises Refused for a shim that is not known."""
     unknown = [name for name in plan.shims if name not in known_shims()]
     if unknown:
-        raise Stopped(f"this worker has no shim {', '.join(unknown)}\n  = because: plan.json names it")
+        raise Refused.of(f"this worker has no shim {', '.join(unknown)}", because="plan.json names it")
     for name, value in plan.shims.items():
         apply = getattr(_module(name), "before_trainer", None)
         if apply is not None:

@@ -14,8 +14,9 @@ from types import MethodType
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.library import LOGITS_KEYWORDS, logits_keyword
 
-NEW, OLD = "logits_to_keep", "num_logits_to_keep"
+NEW, OLD = LOGITS_KEYWORDS
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
@@ -24,7 +25,7 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     if passed is None:
         return ""
     models = [_base(trainer, model) for model in (trainer.model, getattr(trainer, "ref_model", None)) if model]
-    keyword = known_keyword(models[0])
+    keyword = logits_keyword(models[0])
     if keyword == passed:
         return ""
     for model in models:
@@ -33,12 +34,6 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
         trainer.model_kwarg_keys = {*trainer.model_kwarg_keys, NEW}
     name = type(models[0]).__name__
     return f"{name} gets {keyword} for {passed}" if keyword else f"{name} keeps the last hidden states for {passed}"
-
-
-def known_keyword(model: Any) -> str | None:
-    """The keyword for the last logits that a model's forward declares, None when it has none."""
-    parameters = inspect.signature(model.forward).parameters
-    return next((word for word in (NEW, OLD) if word in parameters), None)
 
 
 def _passed_by(trainer: Any) -> str | None:
@@ -63,7 +58,7 @@ def take_both_words(model: Any) -> None:
 
     It is a method of the instance: PEFT calls forward without the hooks of its module, and accelerate wraps a method.
     """
-    forward, keyword = model.forward, known_keyword(model)
+    forward, keyword = model.forward, logits_keyword(model)
 
     def asked(self: Any, *given: Any, **named: Any) -> Any:
         counts = [named.pop(word) for word in (OLD, NEW) if word in named]

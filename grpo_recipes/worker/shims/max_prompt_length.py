@@ -14,7 +14,7 @@ import torch
 from transformers import TrainerCallback
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker._shared.refused import Refused
 
 METRIC = "prompts/clipped_ratio"
 
@@ -27,7 +27,7 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     elif "prompts" in inspect.signature(getattr(trainer, "_generate_single_turn", print)).parameters:
         trainer._generate_single_turn = _generating(trainer, trainer._generate_single_turn, cut)
     else:
-        raise Stopped("this trl has no place known where prompts are tokenized\n  = because: max_prompt_length is set")
+        raise Refused.of("this trl has no place known where prompts are tokenized", because="max_prompt_length is set")
     if hasattr(trainer, "max_prompt_length"):
         trainer.max_prompt_length = None  # trl 0.24 and 0.25 would have the tokenizer truncate at their own default too
     trainer.add_callback(cut)
@@ -75,9 +75,9 @@ def _tokenizing(tokenize: Callable[[Any], Any], cut: _Cut) -> Callable[[Any], An
     def tokenize_and_cut(prompts: Any) -> Any:
         prompt_ids, images, fields = tokenize(prompts)
         if images or fields:
-            raise Stopped(
-                "max_prompt_length is set, and the model's processor gives more than token ids\n"
-                f"  = because: {', '.join(fields) or 'images'} would not fit to a prompt that was cut"
+            raise Refused.of(
+                "max_prompt_length is set, and the model's processor gives more than token ids",
+                because=f"{', '.join(fields) or 'images'} would not fit to a prompt that was cut",
             )
         return cut.rows(prompt_ids), images, fields
 

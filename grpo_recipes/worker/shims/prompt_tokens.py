@@ -10,12 +10,12 @@ Remove when: these releases are no longer supported.
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.completions.ends import tokenizer_of
-from grpo_recipes.worker.stopped import Stopped
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
-    """Adds the special tokens to plain prompts. Raises Stopped if a conversation ends with the assistant."""
+    """Adds the special tokens to plain prompts. Raises Refused if a conversation ends with the assistant."""
     prompts = trainer.train_dataset["prompt"]
     if not isinstance(prompts[0], str):
         _refuse_begun_answers(prompts)
@@ -40,8 +40,8 @@ def keep_special_tokens(tokenizer: Any) -> None:
 def _refuse_begun_answers(prompts: Any) -> None:
     for row, prompt in enumerate(prompts):
         if prompt[-1]["role"] == "assistant":
-            raise Stopped(
-                f"dataset: the prompt of row {row + 1} ends with a message of the assistant\n"
-                f"  = because: this TRL lets the model continue it, the newest one begins another message after it\n"
-                f"  = fix: end prompts with a message of the user"
+            raise Refused.of(
+                f"dataset: the prompt of row {row + 1} ends with a message of the assistant",
+                because="this TRL lets the model continue it, the newest one begins another message after it",
+                fix="end prompts with a message of the user",
             )

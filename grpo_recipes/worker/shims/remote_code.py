@@ -12,8 +12,8 @@ from transformers import AutoConfig
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.stopped import Stopped
-from grpo_recipes.worker.trainer.model import trust_remote_code
+from grpo_recipes.worker._shared.planned import trust_remote_code
+from grpo_recipes.worker._shared.refused import Refused
 
 AUTO_CLASS = "AutoModelForCausalLM"
 
@@ -21,7 +21,7 @@ AUTO_CLASS = "AutoModelForCausalLM"
 def before_trainer(value: object, plan: Plan) -> None:
     """Makes configuration and class known where TRL looks for them.
 
-    Nothing for a class of transformers itself, and where the plan does not allow the model's code. Raises Stopped if
+    Nothing for a class of transformers itself, and where the plan does not allow the model's code. Raises Refused if
     the model names no class for text generation.
     """
     if not trust_remote_code(plan):
@@ -32,7 +32,7 @@ def before_trainer(value: object, plan: Plan) -> None:
     if not classes:
         return
     if AUTO_CLASS not in classes:
-        raise Stopped(f"{path}: its code has no {AUTO_CLASS}\n  = because: auto_map of its config.json names none")
+        raise Refused.of(f"{path}: its code has no {AUTO_CLASS}", because="auto_map of its config.json names none")
     if config.model_type not in transformers.CONFIG_MAPPING:
         AutoConfig.register(config.model_type, type(config))
     own = get_class_from_dynamic_module(classes[AUTO_CLASS], path, revision=revision)

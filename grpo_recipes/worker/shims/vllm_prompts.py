@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.library import vllm_client, vllm_engine
-from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker._shared.library import vllm_client, vllm_engine
+from grpo_recipes.worker._shared.refused import Refused
 
 SHOWN = 60
 
@@ -53,15 +53,15 @@ def _ids(trainer: Any, prompts: Sequence[str]) -> list[list[int]]:
 
 
 def _text(trainer: Any, prompt: str, ids: list[int]) -> str:
-    """The text of which the server makes these tokens. Raises Stopped where it would make others."""
+    """The text of which the server makes these tokens. Raises Refused where it would make others."""
     tokenizer = trainer.processing_class
     text = str(tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
     read = list(tokenizer(text=text)["input_ids"])
     if read != ids:
-        raise Stopped(
-            f"a prompt cannot be cut to its last {len(ids)} tokens for the vLLM server: {prompt[:SHOWN]!r}...\n"
-            f"  = because: this TRL sends the server texts, and of the cut one it makes {len(read)} tokens that begin"
-            f" with {tokenizer.convert_ids_to_tokens(read[:3])}, not {tokenizer.convert_ids_to_tokens(ids[:3])}\n"
-            "  = fix: a larger generation.max_prompt_length, or trl 0.29.1"
+        raise Refused.of(
+            f"a prompt cannot be cut to its last {len(ids)} tokens for the vLLM server: {prompt[:SHOWN]!r}...",
+            because=f"this TRL sends the server texts, and of the cut one it makes {len(read)} tokens that begin with "
+            f"{tokenizer.convert_ids_to_tokens(read[:3])}, not {tokenizer.convert_ids_to_tokens(ids[:3])}",
+            fix="a larger generation.max_prompt_length, or trl 0.29.1",
         )
     return text

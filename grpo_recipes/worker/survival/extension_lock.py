@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any, cast
 
 from grpo_recipes.contract.files.bounded_json import read_json
-from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker._shared.refused import Refused
 
 
-def stop_at_stale_lock(folder: Path) -> None:
-    """Raises Stopped if a run that offloads would wait for a lock that no process of this machine holds."""
+def refuse_stale_lock(folder: Path) -> None:
+    """Raises Refused if a run that offloads would wait for a lock that no process of this machine holds."""
     if not _offloads(folder):
         return
     locks = {lock.resolve() for depth in ("*", "*/*") for lock in extensions_folder().glob(f"{depth}/lock")}
     stale = sorted(str(lock) for lock in locks - _open_files()) if locks else []
     if stale:
-        raise Stopped(
-            f"a lock of torch's extensions was left behind: {', '.join(stale)}\n"
-            f"  = because: DeepSpeed would wait for it without end; no process on this machine holds it\n"
-            f"  = fix: rm {' '.join(stale)}, unless another machine is compiling there now"
+        raise Refused.of(
+            f"a lock of torch's extensions was left behind: {', '.join(stale)}",
+            because="DeepSpeed would wait for it without end; no process on this machine holds it",
+            fix=f"rm {' '.join(stale)}, unless another machine is compiling there now",
         )
 
 

@@ -8,8 +8,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from grpo_recipes.contract.findings.mistake import Mistake
+from grpo_recipes.worker._shared.same_folder import FolderGone, SameFolder
 from grpo_recipes.worker.checkpoints.checkpoint import latest_checkpoint, remove_leftovers
-from grpo_recipes.worker.checkpoints.same_folder import FolderGone, SameFolder
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 _WORDS = {
@@ -38,7 +39,7 @@ _PROBE_BYTES = 1 << 16
 _LONGEST_CAUSE = 200
 
 
-def explained(problem: BaseException, same: SameFolder) -> str | None:
+def explained(problem: BaseException, same: SameFolder) -> Mistake | None:
     """What could not be written, why, and how the run goes on; None for a problem of another kind.
 
     same: the run folder; where it is gone, that is the reason, whatever the problem. The libraries say it in many ways:
@@ -49,7 +50,7 @@ def explained(problem: BaseException, same: SameFolder) -> str | None:
     try:
         same.check()
     except FolderGone as gone:
-        return str(gone)
+        return gone
     except OSError:
         pass  # of a disk that fails, as the problem will say
     for one in _chain(problem):
@@ -72,17 +73,17 @@ def make_room(folder: Path, problem: BaseException) -> None:
         remove_leftovers(folder)
 
 
-def _told(problem: BaseException, number: int, folder: Path) -> str:
+def _told(problem: BaseException, number: int, folder: Path) -> Mistake:
     place = _named(problem) or next((one for one in _places(problem, folder) if _probe(one) == number), folder)
     short = _shortened(place, folder)
     said = str(problem).splitlines()[0][:_LONGEST_CAUSE] if str(problem) else ""
     text = f"{type(problem).__name__}: {said}"
     free = _free(place)
     room = f"; {_bytes(free)} are free there" if free is not None and number in FULL else ""
-    return (
-        f"{short} cannot be written: {_WORDS[number]}{room}\n"
-        f"  = because: {text}\n"
-        f"  = fix: {_fix(number, folder)}, then grpo-run RUNDIR --resume: {_goes_on(folder)}"
+    return Mistake.of(
+        f"{short} cannot be written: {_WORDS[number]}{room}",
+        because=text,
+        fix=f"{_fix(number, folder)}, then grpo-run RUNDIR --resume: {_goes_on(folder)}",
     )
 
 

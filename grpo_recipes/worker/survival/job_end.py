@@ -20,8 +20,8 @@ from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import open_to_append, read_bytes, status
 from grpo_recipes.contract.integrity.checkpoints import step_of
+from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.checkpoints.checkpoint import latest_checkpoint
-from grpo_recipes.worker.record import Record
 
 ENDS_FILE = "job_ends.jsonl"
 REQUEUE = "requeue"

@@ -9,6 +9,8 @@ import re
 import traceback
 from collections.abc import Iterator
 
+from grpo_recipes.contract.findings.mistake import Mistake
+
 # Words of torch 2.13: gloo's tcp transport, ProcessGroupGloo, ProcessGroupNCCL, TCPStore.
 _LATE = re.compile(
     r"Timed out waiting (?P<gloo_ms>\d+)\s?ms for|Application timeout caused pair closure"
@@ -26,7 +28,7 @@ _PEER = re.compile(r"peer (\[[^\]]+\]:\d+)|\[([0-9a-fA-F:.]+)\]:(\d+)")
 _LONGEST_BECAUSE = 300
 
 
-def lost_peer(problem: BaseException) -> str | None:
+def lost_peer(problem: BaseException) -> Mistake | None:
     """What happened and how to go on, where the processes of the run lost each other; None for any other exception."""
     for each in _with_causes(problem):
         text = f"{type(each).__name__}: {each}"
@@ -42,13 +44,13 @@ def lost_peer(problem: BaseException) -> str | None:
     return None
 
 
-def _message(found: str, problem: BaseException, text: str) -> str:
+def _message(found: str, problem: BaseException, text: str) -> Mistake:
     peer = _PEER.search(text)
     at = "" if peer is None else f", at {peer[1] or f'[{peer[2]}]:{peer[3]}'}"
-    return (
-        f"{found}{at}, {_where(problem)}\n"
-        f"  = because: {' '.join(text.split())[:_LONGEST_BECAUSE]}\n"
-        f"  = fix: start all machines again with --resume once they reach each other"
+    return Mistake.of(
+        f"{found}{at}, {_where(problem)}",
+        because=" ".join(text.split())[:_LONGEST_BECAUSE],
+        fix="start all machines again with --resume once they reach each other",
     )
 
 

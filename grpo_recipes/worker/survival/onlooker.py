@@ -28,9 +28,10 @@ from pathlib import Path
 from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_STOPPED
 from grpo_recipes.contract.host.processes import ASKING, process
 from grpo_recipes.contract.secrets.redact import hide_secrets
+from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.guards import no_progress
 from grpo_recipes.worker.guards.alarm import refusal
-from grpo_recipes.worker.record import Record
 from grpo_recipes.worker.survival.stacks import stacks_file
 
 POLL_S = 0.5
@@ -111,9 +112,9 @@ def _end(looked: Looked, dumps: int) -> None:
     place = _PLACE.search(text.decode().rpartition("hread 0x")[2])
     where = f"{Path(place[1]).name}:{place[2]} in {place[3]}" if place else "an unknown place"
     alarm = no_progress.held(looked.waited_s, looked.what, f"stalled/{looked.stacks.name}", where)
-    message = refusal(no_progress.NAME, no_progress.ID, looked.step, alarm)
-    Record(looked.folder, looked.rank).end("stopped", EXIT_STOPPED, message)
-    print(hide_secrets(f"error: {message}"), file=sys.stderr, flush=True)
+    stopped = Refused(refusal(no_progress.NAME, no_progress.ID, looked.step, alarm))
+    Record(looked.folder, looked.rank).end("stopped", EXIT_STOPPED, stopped)
+    print(hide_secrets(f"error: {stopped}"), file=sys.stderr, flush=True)
     with suppress(ProcessLookupError):
         os.kill(looked.pid, signal.SIGKILL)
 

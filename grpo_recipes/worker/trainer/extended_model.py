@@ -11,9 +11,9 @@ from grpo_recipes.contract.files.folder_files import remove_tree, status
 from grpo_recipes.contract.integrity.manifest import MANIFEST, NotWhole, faults, refuse, stated_of_model
 from grpo_recipes.contract.integrity.seal import YOU
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.planned import trust_remote_code
 from grpo_recipes.worker.checkpoints.checkpoint import put_in_place
 from grpo_recipes.worker.checkpoints.manifest import write_model_manifest
-from grpo_recipes.worker.trainer.model import trust_remote_code
 
 
 def write_extended_model(plan: Plan, place: Path) -> None:

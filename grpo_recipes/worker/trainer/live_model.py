@@ -4,10 +4,14 @@ from typing import Any
 
 import torch
 
-from grpo_recipes.worker.callbacks.witness import dtype_name
 from grpo_recipes.worker.proofs.seen import Precision, Reference
 
 NOT_OF_THE_MODEL = ("lora_", "modules_to_save", "trainable_tokens")
+
+
+def dtype_name(dtype: Any) -> str:
+    """ "bfloat16" for torch.bfloat16."""
+    return str(dtype).removeprefix("torch.")
 
 
 def processes_reached(trainer: Any) -> int:
@@ -48,15 +52,18 @@ def precision(trainer: Any, compute: str | None) -> Precision:
     return Precision(weight_dtypes(model), tuple(sorted(adapter)), compute, tuple(sorted(packed)))
 
 
-def weight_dtypes(model: Any) -> tuple[str, ...]:
-    """The dtypes of a model's own floating weights, without adapters and packed 4-bit weights."""
+def weight_dtypes(model: Any, left_out: tuple[str, ...] = NOT_OF_THE_MODEL) -> tuple[str, ...]:
+    """The dtypes of a model's own floating weights, without adapters and packed 4-bit weights.
+
+    left_out: parts of the names of adapters.
+    """
     return tuple(
         sorted(
             {
                 dtype_name(parameter.dtype)
                 for name, parameter in model.named_parameters()
                 if parameter.is_floating_point()
-                and not any(part in name for part in NOT_OF_THE_MODEL)
+                and not any(part in name for part in left_out)
                 and not hasattr(parameter, "quant_state")
             }
         )

@@ -9,14 +9,13 @@ from transformers import AutoProcessor, BitsAndBytesConfig, PrinterCallback, Pro
 from trl import GRPOConfig, GRPOTrainer
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.library import awaited
-from grpo_recipes.worker.planned import model_path, model_revision
+from grpo_recipes.worker._shared.library import awaited
+from grpo_recipes.worker._shared.planned import ON_OWN_DEVICE, model_path, model_revision, trust_remote_code
 from grpo_recipes.worker.serving.address import server_arguments
 from grpo_recipes.worker.trainer.seeds import seeded_adapter
 from grpo_recipes.worker.vllm.engine import planned_engine, seed_generations
 
 # In model_init_kwargs of a plan: each process loads the whole model onto its own device.
-ON_OWN_DEVICE = "local_rank"
 
 
 def training_arguments(plan: Plan, folder: Path) -> Any:
@@ -57,12 +56,6 @@ def build_trainer(plan: Plan, arguments: Any, rows: Any, rewards: list[Any], fol
     for printing in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(printing)
     return trainer
-
-
-def trust_remote_code(plan: Plan) -> bool:
-    """Whether the model's own code may run; newer releases take it as an argument of the training."""
-    places = (plan.arguments.GRPOConfig, plan.arguments.model_init_kwargs)
-    return any(place.get("trust_remote_code") is True for place in places)
 
 
 def _quantization(plan: Plan, arguments: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from grpo_recipes.worker.trainer.trained_tensors import local, trainable
 
 
 class RealLosses:
-    """Stands before `trainer.training_step` and `accelerator.clip_grad_norm_` until stop() is called.
+    """Stands before `trainer.training_step` and `accelerator.clip_grad_norm_` until leave() is called.
 
     on_broken: called at once when sampling from the model fails because its probabilities are not finite. Nothing
     waits for a device while a step is computed; found() does so once.
@@ -27,7 +27,7 @@ class RealLosses:
         trainer.training_step = self._noted_step
         trainer.accelerator.clip_grad_norm_ = self._noted_norm
 
-    def stop(self) -> None:
+    def leave(self) -> None:
         """Gives trainer and accelerator their own methods back."""
         for owner, name, own in (
             (self._trainer, "training_step", self._noted_step),

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from grpo_recipes.worker.library import ADAPTED_MODULES
+from grpo_recipes.worker._shared.library import ADAPTED_MODULES
 
 INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.plan import CODE_OF, Plan
-from grpo_recipes.worker.checkpoints.digest import sha256_of
-from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker._shared.digest import sha256_of
+from grpo_recipes.worker._shared.refused import Refused
 
 
 def run_only_planned_code(plan: Plan) -> None:
     """Has transformers take code of the hub at the planned commits alone, and run no other file of a folder than the
-    planned ones. Both raise Stopped.
+    planned ones. Both raise Refused.
     """
     from transformers import dynamic_module_utils as modules
 
@@ -38,10 +38,10 @@ def _pinned(plan: Plan, get: Callable[..., str], local: set[str]) -> Callable[..
         if str(repository) in pins:
             keywords["revision"] = pins[str(repository)]
         elif pins and str(repository) != plan.model.path:
-            raise Stopped(
-                f"model: {plan.model.path} has its code in {repository}\n"
-                f"  = because: that was not known when the run was allowed, and nobody was asked\n"
-                f"  = fix: launch it anew where the hub can be reached; it then asks for that code, too"
+            raise Refused.of(
+                f"model: {plan.model.path} has its code in {repository}",
+                because="that was not known when the run was allowed, and nobody was asked",
+                fix="launch it anew where the hub can be reached; it then asks for that code, too",
             )
         return get(repository, *arguments, **keywords)
 
@@ -49,7 +49,7 @@ def _pinned(plan: Plan, get: Callable[..., str], local: set[str]) -> Callable[..
 
 
 def _checked(plan: Plan, modules: Any, local: set[str]) -> Callable[..., Any]:
-    """get_class_in_module, which raises Stopped for a copied file whose content the plan does not have."""
+    """get_class_in_module, which raises Refused for a copied file whose content the plan does not have."""
     run = modules.get_class_in_module
 
     @functools.wraps(run)
@@ -74,10 +74,10 @@ def _check(plan: Plan, file: Path) -> None:
     if plan.model.source == "hub":
         known |= _of_the_hub(plan, file.name)
     if known and sha256_of(file) not in known:
-        raise Stopped(
-            f"model: code in {file.name} is not what the plan was made with\n"
-            f"  = because: its sha256 is {sha256_of(file)[:12]}, which no file of {plan.model.path} had\n"
-            f"  = fix: bring the file back, or plan again; new code asks to be allowed"
+        raise Refused.of(
+            f"model: code in {file.name} is not what the plan was made with",
+            because=f"its sha256 is {sha256_of(file)[:12]}, which no file of {plan.model.path} had",
+            fix="bring the file back, or plan again; new code asks to be allowed",
         )
     # Python runs a compiled copy with the right time and size in place of what was looked at.
     for copy in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):

@@ -6,19 +6,18 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.worker.preflight.outcome import NUMBERS, answer_taken, is_reward_file, place_of
-from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.contract.findings.mistake import Mistake
+from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.user_code.contained import RAISED_IN, RewardLeft
+from grpo_recipes.worker.user_code.outcome import NUMBERS, answer_taken, is_reward_file, place_of
 
 _LONGEST_TEXT = 100
 _LONGEST_ERROR = 500
-_NO_FILE = (
-    "  = fix: no data file travels with a reward: give its absolute path as an option of the reward in the recipe"
-)
+_NO_FILE = "no data file travels with a reward: give its absolute path as an option of the reward in the recipe"
 
 
-def stop_at_no_numbers(reward: str, found: Any, given: Mapping[str, Any]) -> None:
-    """Raises Stopped for an answer that TRL cannot take: it has one number or None for each completion.
+def refuse_no_numbers(reward: str, found: Any, given: Mapping[str, Any]) -> None:
+    """Raises Refused for an answer that TRL cannot take: it has one number or None for each completion.
 
     given: what the reward was called with. An answer without a length is left to TRL, who alone may go through it.
     """
@@ -34,16 +33,15 @@ def stop_at_no_numbers(reward: str, found: Any, given: Mapping[str, Any]) -> Non
     values = found if isinstance(found, list | tuple) and len(found) == count else []
     place = next((at for at, value in enumerate(values) if not isinstance(value, (*NUMBERS, type(None)))), 0)
     shown = f", and the answer for completion {place + 1} is {_short(values[place])}" if values else ""
-    raise Stopped(
-        f"reward {reward} returned {wrong}, not one number for each completion\n"
-        f"  = because: it was called with {count} completions{shown}\n"
-        f"{_prompt(given, place)}"
-        f"  = fix: return [score(completion) for completion in completions], where score returns a number"
+    raise Refused.of(
+        f"reward {reward} returned {wrong}, not one number for each completion",
+        because=[f"it was called with {count} completions{shown}", *_prompt(given, place)],
+        fix="return [score(completion) for completion in completions], where score returns a number",
     )
 
 
-def explained_reward(problem: BaseException, user: Path) -> tuple[str, str] | None:
-    """What a reward raised, as a message and as a traceback of its own lines; None where no reward raised it."""
+def explained_reward(problem: BaseException, user: Path) -> tuple[Mistake, str] | None:
+    """What a reward raised, as a mistake and as a traceback of its own lines; None where no reward raised it."""
     cause = problem.__cause__ if isinstance(problem, RewardLeft) and problem.__cause__ is not None else problem
     notes = [str(note) for note in getattr(problem, "__notes__", ()) if str(note).startswith(RAISED_IN)]
     if not notes and not isinstance(problem, RewardLeft):
@@ -55,15 +53,13 @@ def explained_reward(problem: BaseException, user: Path) -> tuple[str, str] | No
     while own is not None and not is_reward_file(own.tb_frame.f_code.co_filename, str(user)):
         own = own.tb_next
     said = "".join(traceback.format_exception(type(cause), cause, own or cause.__traceback__, chain=own is None))
-    lines = [message, *([f"  = because: {place}"] if place else [])]
-    if isinstance(cause, FileNotFoundError):
-        lines.append(_NO_FILE)
-    return "\n".join(lines), said
+    fix = _NO_FILE if isinstance(cause, FileNotFoundError) else None
+    return Mistake.of(message, because=[place] if place else [], fix=fix), said
 
 
-def _prompt(given: Mapping[str, Any], place: int) -> str:
+def _prompt(given: Mapping[str, Any], place: int) -> list[str]:
     prompts = given.get("prompts")
-    return f"  = because: the prompt of completion {place + 1} is {_short(prompts[place])}\n" if prompts else ""
+    return [f"the prompt of completion {place + 1} is {_short(prompts[place])}"] if prompts else []
 
 
 def _short(value: object) -> str:

@@ -8,8 +8,8 @@ from types import ModuleType
 from typing import Any
 
 from grpo_recipes.contract.plan import Reward
-from grpo_recipes.worker.callbacks.answered import Answered
-from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.user_code.answered import Answered
 from grpo_recipes.worker.user_code.contained import contained
 from grpo_recipes.worker.user_code.user_modules import checked_sources, user_module
 
@@ -19,7 +19,7 @@ Judge = Callable[[str, Any, Mapping[str, Any]], None]
 
 
 def check_reward_files(rewards: tuple[Reward, ...], user: Path) -> None:
-    """Raises Stopped if a user's reward file is missing or not the planned one; runs none of them."""
+    """Raises Refused if a user's reward file is missing or not the planned one; runs none of them."""
     for reward in rewards:
         if reward.kind == "python":
             checked_sources(reward, user)
@@ -41,13 +41,13 @@ def _function(reward: Reward, user: Path) -> RewardFunction:
         with contained(reward.name):
             module = user_module(checked_sources(reward, user))
         return _member(module, reward.target.rpartition(":")[2], reward)
-    raise Stopped(f"reward {reward.name}: kind {reward.kind!r} is none of shipped, python, model")
+    raise Refused.of(f"reward {reward.name}: kind {reward.kind!r} is none of shipped, python, model")
 
 
 def _member(module: ModuleType, name: str, reward: Reward) -> RewardFunction:
     function = getattr(module, name, None)
     if not callable(function):
-        raise Stopped(f"reward {reward.name}: {module.__file__} has no function {name}")
+        raise Refused.of(f"reward {reward.name}: {module.__file__} has no function {name}")
     found: RewardFunction = function
     return found
 

@@ -11,13 +11,13 @@ from types import ModuleType
 from typing import Any
 
 from grpo_recipes.contract.plan import Reward
-from grpo_recipes.worker.stopped import Stopped
+from grpo_recipes.worker._shared.refused import Refused
 
 
 def checked_sources(reward: Reward, user: Path) -> dict[Path, bytes]:
     """The reward's own file, which comes first, and those that it imports, as they were planned.
 
-    user: the folder of the copies. Raises Stopped for a file that is missing or has another digest; runs none.
+    user: the folder of the copies. Raises Refused for a file that is missing or has another digest; runs none.
     """
     own = Path(reward.target.rpartition(":")[0]).name
     digests = {own: reward.sha256, **reward.imports}
@@ -43,13 +43,13 @@ def _checked(reward: Reward, path: Path, sha256: str | None) -> bytes:
     try:
         content = path.read_bytes()
     except OSError:
-        raise Stopped(f"reward {reward.name}: {path} does not exist") from None
+        raise Refused.of(f"reward {reward.name}: {path} does not exist") from None
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
-        raise Stopped(
-            f"reward {reward.name}: {path} changed since the plan was made\n"
-            f"  = because: its sha256 is {found[:12]}, the plan has {str(sha256)[:12]}\n"
-            f"  = fix: plan again, and look at what changed"
+        raise Refused.of(
+            f"reward {reward.name}: {path} changed since the plan was made",
+            because=f"its sha256 is {found[:12]}, the plan has {str(sha256)[:12]}",
+            fix="plan again, and look at what changed",
         )
     return content
 

@@ -9,9 +9,9 @@ from typing import Any
 from transformers import set_seed
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.library import module_with_engine, vllm_engine
+from grpo_recipes.worker._shared.planned import model_revision
 from grpo_recipes.worker.completions.random_state import kept_random_state
-from grpo_recipes.worker.library import module_with_engine, vllm_engine
-from grpo_recipes.worker.planned import model_revision
 
 
 def seed_of_engine(seed: int, group: int) -> int:

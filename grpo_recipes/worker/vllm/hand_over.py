@@ -12,7 +12,7 @@ from grpo_recipes.worker.vllm.sampled import SamplerWitness
 
 
 class HandOver:
-    """Watches generations until one shows whether vLLM has the trained weights. stop() takes it off the trainer."""
+    """Watches generations until one shows whether vLLM has the trained weights. leave() takes it off the trainer."""
 
     def __init__(self, trainer: Any, plan: Plan) -> None:
         self._plan = plan
@@ -22,9 +22,9 @@ class HandOver:
         self._reason = "vLLM generated once"
         self._proof: Proof | None = None
 
-    def stop(self) -> None:
+    def leave(self) -> None:
         """Watches no longer."""
-        self._witness.stop()
+        self._witness.leave()
 
     def found(self) -> Sampled | None:
         """What the last generation that was looked at showed on this process, None where it was taken before."""

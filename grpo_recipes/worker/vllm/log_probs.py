@@ -14,8 +14,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from grpo_recipes.worker.library import sampling_of_vllm
-from grpo_recipes.worker.shims.logits_to_keep import known_keyword
+from grpo_recipes.worker._shared.library import logits_keyword, sampling_of_vllm
 
 # Parameters of a request that change no probability, or whose effect is known here.
 HARMLESS = {
@@ -80,7 +79,7 @@ def log_probs(trainer: Any, prompt: list[int], completion: list[int], sampling: 
     """
     device = trainer.accelerator.device
     ids = torch.tensor([[*prompt, *completion]], device=device)
-    keyword = known_keyword(_base(trainer))
+    keyword = logits_keyword(_base(trainer))
     kept = {} if keyword is None else {keyword: len(completion) + 1}
     with torch.no_grad():
         logits = trainer.model(input_ids=ids, use_cache=False, **kept).logits[0, -len(completion) - 1 : -1].float()

@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from grpo_recipes.worker.callbacks.inputs import watch_inputs
+from grpo_recipes.worker._shared.inputs import watch_inputs
+from grpo_recipes.worker._shared.library import generation_in_use, vllm_engine
 from grpo_recipes.worker.completions.generation import undisturbed
-from grpo_recipes.worker.library import generation_in_use, vllm_engine
 from grpo_recipes.worker.proofs.seen import Sampled
 from grpo_recipes.worker.vllm.log_probs import Sampling, log_probs, sampling_of
 
@@ -29,7 +29,7 @@ class SampledCompletion:
 class SamplerWitness:
     """Scores a few completions of the first, second, fourth, eighth ... generation by the policy that wrote them.
 
-    take() gives what was found. All processes do it at the same generations, equally often. stop() when it is enough.
+    take() gives what was found. All processes do it at the same generations, equally often. leave() when it is enough.
     """
 
     def __init__(self, trainer: Any) -> None:
@@ -39,7 +39,7 @@ class SamplerWitness:
         self._generations = 0
         self._found: Sampled | None = None
         self._first: list[tuple[SampledCompletion, Any]] = []
-        self.stop = watch_inputs(trainer, self._look)
+        self.leave = watch_inputs(trainer, self._look)
 
     def take(self) -> Sampled | None:
         """What was found since the last call, None where no generation was looked at."""

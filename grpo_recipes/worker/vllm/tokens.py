@@ -1,80 +1,68 @@
-"""vLLM's tokens against the trainer's, before the first step: a number has to mean the same token in both.
-
-vLLM reads a tokenizer of its own, from the folder that it was started with. Completions travel as numbers, so a token
-that only one of both knows is no error by itself: it is one where vLLM has no row for it, and where a stop text cannot
-be seen because vLLM does not know the token that spells it, and is not told its number either.
-"""
+"""What vLLM knows of the tokens, and computes in: of the engine in this process, or asked of a server."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.library import sampling_of_vllm, vllm_client, vllm_engine
 from grpo_recipes.worker.completions.ends import end_tokens, tokenizer_of
-from grpo_recipes.worker.library import sampling_of_vllm, vllm_client, vllm_engine
-from grpo_recipes.worker.trainer.check import Check
+from grpo_recipes.worker.proofs.before_training.loaded import VllmTokens
 from grpo_recipes.worker.vllm.sampled import engine_dtype
 
 TIMEOUT_S = 60
 NO_TOKEN = 2**31 - 1
-OTHER = "a vLLM server with another tokenizer, or another model, than the trainer"
-SAME_MODEL = "start vLLM from the folder that the trainer loads, with its tokenizer and its added tokens"
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class _Known:
     """What vLLM knows. vocabulary: rows of its model; text: what tokens spell; None where it does not say."""
 
     vocabulary: int | None
     text: Callable[[Sequence[int]], str | None]
 
 
-def vllm_dtype(plan: Plan, trainer: Any) -> Iterable[Check]:
-    """What vLLM computes in, where it can be seen."""
+def dtype_seen(plan: Plan, trainer: Any) -> str | None:
+    """What vLLM computes in, None where it cannot be seen."""
     if plan.vllm is None:
-        return
+        return None
     client = vllm_client(trainer)
-    live = engine_dtype(trainer) if client is None else _server_dtype(client)
-    if live is not None:
-        because = "its probabilities would differ from the policy's by more than the plan allows"
-        yield Check("dtype of vLLM", plan.vllm.dtype, live, because, f"vLLM with --dtype {plan.vllm.dtype}")
+    return engine_dtype(trainer) if client is None else _server_dtype(client)
 
 
-def vllm_tokens(plan: Plan, trainer: Any) -> Iterable[Check]:
-    """The tokens that vLLM has to know, where one is in this process or was reached by it."""
-    known = _tokens_of(trainer)
+def tokens_seen(plan: Plan, trainer: Any) -> VllmTokens | None:
+    """The tokens that vLLM has to know; None where no vLLM is in this process or was reached by it."""
+    known = _known(trainer)
     if known is None:
-        return
-    checks = [*_in_vocabulary(plan, trainer, known), *_stops(plan, trainer, known)]
-    if known.vocabulary is None or (plan.expect.stop and known.text([0]) is None):
-        yield Check("vLLM's tokens", "not checked", "not checked")
-    yield from checks
-
-
-def _in_vocabulary(plan: Plan, trainer: Any, known: Tokens) -> Iterable[Check]:
-    if known.vocabulary is None:
-        return
+        return None
     tokenizer = tokenizer_of(trainer)
-    added = tokenizer.convert_tokens_to_ids(list(plan.tokenizer.add_tokens))
+    beyond = _beyond(plan, trainer, known.vocabulary)
+    return VllmTokens(
+        known.vocabulary,
+        tuple(f"{token} {tokenizer.convert_ids_to_tokens(token)!r}" for token in beyond),
+        tuple(_stops(plan, trainer, known)),
+        spells=not plan.expect.stop or known.text([0]) is not None,
+    )
+
+
+def _beyond(plan: Plan, trainer: Any, vocabulary: int | None) -> list[int]:
+    """The needed tokens that vLLM has no row for."""
+    if vocabulary is None:
+        return []
+    added = tokenizer_of(trainer).convert_tokens_to_ids(list(plan.tokenizer.add_tokens))
     needed = {*end_tokens(trainer), *plan.expect.stop_token_ids, *added, *_stop_ids(trainer)}
-    beyond = sorted(token for token in needed if token >= known.vocabulary)
-    shown = ", ".join(f"{token} {tokenizer.convert_ids_to_tokens(token)!r}" for token in beyond)
-    live = f"{known.vocabulary} rows, without token {shown}" if beyond else "every token"
-    because = f"{OTHER}: it can neither read nor write these tokens"
-    yield Check("vocabulary of vLLM", "every token", live, because, SAME_MODEL)
+    return sorted(token for token in needed if token >= vocabulary)
 
 
-def _stops(plan: Plan, trainer: Any, known: Tokens) -> Iterable[Check]:
+def _stops(plan: Plan, trainer: Any, known: _Known) -> Iterator[tuple[str, tuple[int, ...], str]]:
+    """Each stop that vLLM has to see as a text, its ids, and what vLLM says that they spell."""
     tokenizer, passed = tokenizer_of(trainer), _stop_ids(trainer)
     for stop in plan.expect.stop:
         ids = tokenizer.encode(stop, add_special_tokens=False)
         text = known.text(ids)
-        if text is None or (ids and ids[-1] in passed):
-            continue
-        live = stop if stop in text else text
-        because = f"{OTHER}: its tokens {ids} are {text!r}, so it would never see this stop"
-        yield Check("stop as vLLM spells it", stop, live, because, SAME_MODEL)
+        if text is not None and not (ids and ids[-1] in passed):
+            yield stop, tuple(ids), text
 
 
 def _stop_ids(trainer: Any) -> set[int]:
@@ -82,14 +70,14 @@ def _stop_ids(trainer: Any) -> set[int]:
     return {int(token) for token in sampling_of_vllm(trainer).get("stop_token_ids") or ()}
 
 
-def _tokens_of(trainer: Any) -> Tokens | None:
+def _known(trainer: Any) -> _Known | None:
     engine, client = vllm_engine(trainer), vllm_client(trainer)
     if engine is not None:
         tokenizer = engine.get_tokenizer()
         size = getattr(engine.llm_engine.model_config, "get_vocab_size", lambda: None)()
-        return Tokens(size, lambda ids: str(tokenizer.decode(list(ids), skip_special_tokens=False)))
+        return _Known(size, lambda ids: str(tokenizer.decode(list(ids), skip_special_tokens=False)))
     if client is not None:
-        return Tokens(_server_vocabulary(client), lambda ids: _server_text(client, ids))
+        return _Known(_server_vocabulary(client), lambda ids: _server_text(client, ids))
     return None
 
 

@@ -262,6 +262,7 @@ def test_json_that_can_be_worked_with_is_read(text: str, value: object) -> None:
     ],
     ids=lambda text: f"{text[:8]} of {len(text)}",
 )
+@pytest.mark.slow
 def test_other_json_is_refused_in_linear_time(text: str) -> None:
     began = time.process_time()
     with pytest.raises(ValueError):

@@ -18,6 +18,8 @@ from grpo_recipes.contract.integrity.user_key import Key
 from grpo_recipes.lock.verify import verified
 from grpo_recipes.worker.checkpoints.manifest import write_manifest, write_model_manifest
 
+pytestmark = pytest.mark.slow
+
 Damage = Callable[[Path], object]
 Answer = Any
 LAST = "checkpoints/checkpoint-4"

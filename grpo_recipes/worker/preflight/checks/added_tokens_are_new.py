@@ -9,14 +9,15 @@ Example: add_tokens has '<|im_end|>', which is a special token of the tokenizer 
 
 from collections.abc import Iterator
 
-from grpo_recipes.worker.preflight.fault import Fault
-from grpo_recipes.worker.preflight.seen import Seen
-from grpo_recipes.worker.preflight.vocabulary import special_tokens
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.seen import Seen
+from grpo_recipes.worker.preflight._shared.vocabulary import special_tokens
 
 ID = "PFL015"
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     if seen.tokenizer is None:
         return
     tokens = seen.plan.tokenizer.add_tokens
@@ -24,12 +25,12 @@ def check(seen: Seen) -> Iterator[Fault]:
     new = [token for token in tokens if token not in known]
     for token in known:
         special = seen.was_known[token] in special_tokens(seen.tokenizer)
-        yield Fault(
+        yield fault(
             ID,
             "warning" if special else "note",
             f"add_tokens has {token!r}, which is a {'special ' if special else ''}token of the tokenizer already",
             ("tokenizer", "add_tokens", tokens.index(token)),
             because=(("it stays special, and rewards do not see it",) if special else ("adding it changes nothing",)),
             fix=f"add_tokens: [{', '.join(map(repr, new))}]",
-            patch=({"path": ["tokenizer", "add_tokens"], "value": new},),
+            patch=(Patch(("tokenizer", "add_tokens"), new),),
         )

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight.checks import (
     added_tokens_are_new,
     chat_template_renders,
@@ -27,10 +29,8 @@ from grpo_recipes.worker.preflight.checks import (
     stops_can_be_written,
     turn_ends_where_generation_does,
 )
-from grpo_recipes.worker.preflight.fault import Fault
-from grpo_recipes.worker.preflight.seen import Seen
 
-CHECKS: tuple[Callable[[Seen], Iterator[Fault]], ...] = (
+CHECKS: tuple[Callable[[Seen], Iterator[Finding]], ...] = (
     data_gives_steps.check,
     prompts_say_something.check,
     prompts_differ.check,
@@ -57,6 +57,6 @@ CHECKS: tuple[Callable[[Seen], Iterator[Fault]], ...] = (
 )
 
 
-def faults_of(seen: Seen) -> list[Fault]:
+def faults_of(seen: Seen) -> list[Finding]:
     """All faults, those of the looking first."""
     return [*seen.faults, *(fault for check in CHECKS for fault in check(seen))]

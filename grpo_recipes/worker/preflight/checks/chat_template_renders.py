@@ -11,20 +11,21 @@ Source: transformers 5.23.0 tokenization_utils_base.py (get_chat_template).
 
 from collections.abc import Iterator
 
-from grpo_recipes.worker.preflight.fault import Fault, cut
-from grpo_recipes.worker.preflight.seen import Rows, Seen, chat_template_kwargs, content_of, is_conversational
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import cut, fault
+from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, chat_template_kwargs, content_of, is_conversational
 
 ID = "PFL011"
 # Read by apply_chat_template itself.
 OF_THE_CALL = ("documents", "max_length", "padding", "return_tensors", "tokenizer_kwargs", "truncation")
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     if seen.tokenizer is None or seen.data is None:
         return
     conversational = any(is_conversational(seen.data.prompts[place]) for place in seen.sample)
     if conversational and seen.tokenizer.chat_template is None:
-        yield Fault(
+        yield fault(
             ID,
             "error",
             "the prompts are messages, and the tokenizer has no chat template",
@@ -33,7 +34,7 @@ def check(seen: Seen) -> Iterator[Fault]:
             fix="chat_template_path: chat.jinja; or prompt_format: standard under dataset",
         )
     elif seen.template_problem:
-        yield Fault(
+        yield fault(
             ID,
             "error",
             "a prompt cannot be rendered",
@@ -45,7 +46,7 @@ def check(seen: Seen) -> Iterator[Fault]:
         yield from _unknown_variables(seen)
 
 
-def _left_out(seen: Seen, data: Rows) -> Iterator[Fault]:
+def _left_out(seen: Seen, data: Rows) -> Iterator[Finding]:
     missing: dict[str, int] = {}
     for place, text in zip(seen.sample, seen.texts, strict=True):
         for message in data.prompts[place] or []:
@@ -53,7 +54,7 @@ def _left_out(seen: Seen, data: Rows) -> Iterator[Fault]:
             if content and content not in text:
                 missing.setdefault(str(message.get("role")), data.number(place))
     for role, row in missing.items():
-        yield Fault(
+        yield fault(
             ID,
             "warning",
             f"the chat template leaves the {role} message out of the prompt, or changes it",
@@ -63,12 +64,12 @@ def _left_out(seen: Seen, data: Rows) -> Iterator[Fault]:
         )
 
 
-def _unknown_variables(seen: Seen) -> Iterator[Fault]:
+def _unknown_variables(seen: Seen) -> Iterator[Finding]:
     template = seen.tokenizer.chat_template
     texts = list(template.values()) if isinstance(template, dict) else [str(template)]
     for name in chat_template_kwargs(seen):
         if name not in OF_THE_CALL and not any(name in text for text in texts):
-            yield Fault(
+            yield fault(
                 ID,
                 "warning",
                 f"the chat template knows no variable {name}",

@@ -8,14 +8,15 @@ Example: 5 of 100 rows have no value in column solution, which reward accuracy r
 
 from collections.abc import Iterator
 
-from grpo_recipes.worker.preflight.fault import Fault, listed
-from grpo_recipes.worker.preflight.seen import Seen
-from grpo_recipes.worker.preflight.trl_source import KEPT_COLUMNS, passed_names
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import fault, listed
+from grpo_recipes.worker.preflight._shared.seen import Seen
+from grpo_recipes.worker.preflight._shared.trl_source import KEPT_COLUMNS, passed_names
 
 ID = "PFL009"
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     data = seen.data
     for name in data.rows.column_names if data is not None else ():
         readers = [reward.name for reward in seen.rewards if name in reward.parameters]
@@ -23,7 +24,7 @@ def check(seen: Seen) -> Iterator[Fault]:
             continue
         places = [place for place, value in enumerate(data.rows[name]) if value is None]
         if places:
-            yield Fault(
+            yield fault(
                 ID,
                 "warning",
                 f"{len(places)} of {len(data.prompts)} rows have no value in column {name}, which reward "

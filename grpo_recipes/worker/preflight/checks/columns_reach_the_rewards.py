@@ -10,21 +10,22 @@ Source: trl 1.16.0 grpo_trainer.py (_calculate_rewards).
 
 from collections.abc import Iterator
 
-from grpo_recipes.worker.preflight.fault import Fault
-from grpo_recipes.worker.preflight.seen import Seen
-from grpo_recipes.worker.preflight.trl_source import KEPT_COLUMNS, passed_names
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.seen import Seen
+from grpo_recipes.worker.preflight._shared.trl_source import KEPT_COLUMNS, passed_names
 
 ID = "PFL008"
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     if seen.data is None:
         return
     names = list(seen.data.rows.column_names)
     kept = [name for name in names if name in KEPT_COLUMNS and name != "prompt"]
     own = [name for name in names if name in passed_names() and name not in KEPT_COLUMNS]
     for name in [*kept, *own]:
-        yield Fault(
+        yield fault(
             ID,
             "warning" if name in own or any(name in reward.parameters for reward in seen.rewards) else "note",
             f"column {name} does not reach the rewards",

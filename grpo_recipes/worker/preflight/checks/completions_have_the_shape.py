@@ -12,9 +12,10 @@ Source: trl 1.16.0 grpo_trainer.py (_generate).
 
 from collections.abc import Iterator
 
-from grpo_recipes.worker.preflight.fault import Fault
-from grpo_recipes.worker.preflight.reward_seen import Call, RewardSeen
-from grpo_recipes.worker.preflight.seen import Seen, is_conversational
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen
+from grpo_recipes.worker.preflight._shared.seen import Seen, is_conversational
 
 ID = "PFL023"
 
@@ -33,7 +34,7 @@ def _differs(call: Call) -> bool:
     return call.kind == "values" and len({repr(value) for value in call.values}) > 1
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     if seen.data is None or not seen.sample:
         return
     are_messages = any(is_conversational(seen.data.prompts[place]) for place in seen.sample)
@@ -43,7 +44,7 @@ def check(seen: Seen) -> Iterator[Fault]:
         failed = reward.failed
         what, are = ("text", "messages") if are_messages else ("messages", "text")
         consequence = "it gives the same to every completion" if failed is None else failed.error
-        yield Fault(
+        yield fault(
             ID,
             "error" if failed is not None else "warning",
             f"reward {reward.name} reads completions as {what}, and they are {are}",

@@ -13,21 +13,22 @@ Sources: trl 1.16.0 trainer/utils.py (RepeatSampler), transformers 5.23.0 traine
 
 from collections.abc import Iterator
 
-from grpo_recipes.worker.preflight.fault import Fault
-from grpo_recipes.worker.preflight.seen import Seen
-from grpo_recipes.worker.preflight.trl_source import drops_incomplete_generations
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.seen import Seen
+from grpo_recipes.worker.preflight._shared.trl_source import drops_incomplete_generations
 
 ID = "PFL002"
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     if seen.data is None or not drops_incomplete_generations():
         return
     options, total = seen.options, seen.data.total
     size = options.batch.prompts
     if total < size:
         ends = "the run would end as completed after 0 steps" if options.max_steps else "the trainer raises ValueError"
-        yield Fault(
+        yield fault(
             ID,
             "error",
             f"{total} rows are fewer than the {size} prompts of one generation: {ends}",
@@ -36,7 +37,7 @@ def check(seen: Seen) -> Iterator[Fault]:
             fix=f"prompts_per_step: {total}, or less; or more rows" if total else None,
         )
     elif total % size and not options.shuffled and _epochs(seen) > 1:
-        yield Fault(
+        yield fault(
             ID,
             "note",
             f"the last {total % size} of {total} rows are never trained on",

@@ -8,20 +8,21 @@ Example: 100 of 100 prompts of the evaluation are trained on too
 
 from collections.abc import Iterator
 
-from grpo_recipes.worker.preflight.fault import Fault, listed
-from grpo_recipes.worker.preflight.seen import Seen, prompt_as_text
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import fault, listed
+from grpo_recipes.worker.preflight._shared.seen import Seen, prompt_as_text
 
 ID = "PFL007"
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     if seen.data is None or seen.held_out is None:
         return
     trained = {prompt_as_text(prompt) for prompt in seen.data.prompts}
     held_out = seen.held_out
     both = [place for place, prompt in enumerate(held_out.prompts) if prompt_as_text(prompt) in trained]
     if both:
-        yield Fault(
+        yield fault(
             ID,
             "warning",
             f"{len(both)} of {len(held_out.prompts)} prompts of the evaluation are trained on too",

@@ -10,18 +10,19 @@ Source: trl 1.16.0 grpo_trainer.py (pad_token = eos_token), data collators of tr
 
 from collections.abc import Iterator
 
-from grpo_recipes.worker.preflight.fault import Fault
-from grpo_recipes.worker.preflight.seen import Seen
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL016"
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     if seen.tokenizer is None:
         return
     key = ("model", "model_name_or_path")
     if seen.tokenizer.eos_token_id is None:
-        yield Fault(
+        yield fault(
             ID,
             "error",
             "the tokenizer has no end token",
@@ -30,6 +31,6 @@ def check(seen: Seen) -> Iterator[Fault]:
             fix="eos_token in tokenizer_config.json of the model",
         )
     elif seen.tokenizer.pad_token_id is None:
-        yield Fault(ID, "note", "the tokenizer has no padding token; trl takes its end token", key)
+        yield fault(ID, "note", "the tokenizer has no padding token; trl takes its end token", key)
     elif seen.tokenizer.pad_token_id == seen.tokenizer.eos_token_id:
-        yield Fault(ID, "note", f"the tokenizer pads with its end token {seen.tokenizer.eos_token!r}", key)
+        yield fault(ID, "note", f"the tokenizer pads with its end token {seen.tokenizer.eos_token!r}", key)

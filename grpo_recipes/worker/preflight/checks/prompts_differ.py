@@ -10,16 +10,17 @@ Example: all 500 prompts are equal
 
 from collections.abc import Iterator
 
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.prompt_shape import wrong_prompt
-from grpo_recipes.worker.preflight.fault import Fault, cut, listed
-from grpo_recipes.worker.preflight.seen import Rows, Seen, prompt_as_text
+from grpo_recipes.worker.preflight._shared.fault import cut, fault, listed
+from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, prompt_as_text
 
 ID = "PFL004"
 # A share of copies that is worth a note.
 MANY = 0.2
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     data = seen.data
     if data is None:
         return
@@ -30,12 +31,12 @@ def check(seen: Seen) -> Iterator[Fault]:
         yield from _contradictions(seen, data, texts)
 
 
-def _copies(texts: list[str]) -> Iterator[Fault]:
+def _copies(texts: list[str]) -> Iterator[Finding]:
     if len(texts) < 2:
         return
     copies = len(texts) - len(set(texts))
     if copies == len(texts) - 1:
-        yield Fault(
+        yield fault(
             ID,
             "warning",
             f"all {len(texts)} prompts are equal",
@@ -44,7 +45,7 @@ def _copies(texts: list[str]) -> Iterator[Fault]:
             fix="a template names columns in braces: {{ question }}",
         )
     elif copies / len(texts) >= MANY:
-        yield Fault(
+        yield fault(
             ID,
             "note",
             f"{copies} of {len(texts)} prompts are copies of an earlier one",
@@ -53,7 +54,7 @@ def _copies(texts: list[str]) -> Iterator[Fault]:
         )
 
 
-def _contradictions(seen: Seen, data: Rows, texts: dict[int, str]) -> Iterator[Fault]:
+def _contradictions(seen: Seen, data: Rows, texts: dict[int, str]) -> Iterator[Finding]:
     if seen.reference is None:
         return
     first: dict[str, tuple[int, object]] = {}
@@ -65,7 +66,7 @@ def _contradictions(seen: Seen, data: Rows, texts: dict[int, str]) -> Iterator[F
         if reference != known:
             found.append(f"{data.number(before)} and {data.number(place)}")
     if found:
-        yield Fault(
+        yield fault(
             ID,
             "warning",
             f"{len(found)} prompts come again with another {seen.reference}",

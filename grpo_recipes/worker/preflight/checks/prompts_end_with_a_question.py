@@ -10,26 +10,27 @@ Sources: trl 1.16.0 grpo_trainer.py (_tokenize_prompts, add_generation_prompt=Tr
 
 from collections.abc import Iterator
 
-from grpo_recipes.worker.preflight.fault import Fault, listed
-from grpo_recipes.worker.preflight.seen import Rows, Seen, is_conversational
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import fault, listed
+from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, is_conversational
 
 ID = "PFL005"
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     for rows in (seen.data, seen.held_out):
         if rows is not None:
             yield from _of(rows)
 
 
-def _of(rows: Rows) -> Iterator[Fault]:
+def _of(rows: Rows) -> Iterator[Finding]:
     answered = [
         place
         for place, prompt in enumerate(rows.prompts)
         if is_conversational(prompt) and prompt[-1].get("role") == "assistant"
     ]
     if answered:
-        yield Fault(
+        yield fault(
             ID,
             "warning",
             f"{rows.where}: {len(answered)} of {len(rows.prompts)} prompts end with a message of the assistant",

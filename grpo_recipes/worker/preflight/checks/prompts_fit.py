@@ -10,13 +10,14 @@ Example: 12 of 7473 prompts and their completions are longer than the model's co
 
 from collections.abc import Iterator
 
-from grpo_recipes.worker.preflight.fault import Fault, listed
-from grpo_recipes.worker.preflight.seen import Seen
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import fault, listed
+from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL006"
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     if seen.data is None or not seen.lengths:
         return
     yield from _context(seen)
@@ -39,7 +40,7 @@ def max_completion_length(seen: Seen) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _context(seen: Seen) -> Iterator[Fault]:
+def _context(seen: Seen) -> Iterator[Finding]:
     completion, kept = max_completion_length(seen), max_prompt_length(seen)
     if seen.context is None:
         return
@@ -48,7 +49,7 @@ def _context(seen: Seen) -> Iterator[Fault]:
     if longer:
         longest = max(lengths)
         left = seen.context - longest
-        yield Fault(
+        yield fault(
             ID,
             "warning",
             f"{len(longer)} of {len(lengths)} prompts and their completions are longer than the model's context of "
@@ -62,10 +63,10 @@ def _context(seen: Seen) -> Iterator[Fault]:
         )
 
 
-def _cut(seen: Seen, kept: int) -> Iterator[Fault]:
+def _cut(seen: Seen, kept: int) -> Iterator[Finding]:
     longer = [place for place, length in zip(seen.measured, seen.lengths, strict=True) if length > kept]
     if longer:
-        yield Fault(
+        yield fault(
             ID,
             "warning",
             f"{len(longer)} of {len(seen.lengths)} prompts lose their beginning",

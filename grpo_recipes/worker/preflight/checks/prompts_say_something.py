@@ -12,27 +12,28 @@ Source: trl 1.16.0 data_utils.py (is_conversational).
 
 from collections.abc import Iterator
 
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.prompt_shape import template_of, wrong_prompt
-from grpo_recipes.worker.preflight.fault import Fault, listed
-from grpo_recipes.worker.preflight.seen import Rows, Seen, content_of
+from grpo_recipes.worker.preflight._shared.fault import fault, listed
+from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, content_of
 
 ID = "PFL003"
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     for rows in (seen.data, seen.held_out):
         if rows is not None:
             yield from _unfit(rows)
             yield from _of(rows)
 
 
-def _unfit(rows: Rows) -> Iterator[Fault]:
+def _unfit(rows: Rows) -> Iterator[Finding]:
     wrong = {place: reason for place, prompt in enumerate(rows.prompts) if prompt and (reason := wrong_prompt(prompt))}
     if not wrong:
         return
     place = min(wrong)
     written = template_of("prompt", rows.prompts[place])
-    yield Fault(
+    yield fault(
         ID,
         "error",
         f"{rows.where}: {len(wrong)} of {len(rows.prompts)} prompts cannot be used",
@@ -44,14 +45,14 @@ def _unfit(rows: Rows) -> Iterator[Fault]:
     )
 
 
-def _of(rows: Rows) -> Iterator[Fault]:
+def _of(rows: Rows) -> Iterator[Finding]:
     absent = [place for place, prompt in enumerate(rows.prompts) if prompt is None or prompt == []]
     usable = [(place, prompt) for place, prompt in enumerate(rows.prompts) if prompt and not wrong_prompt(prompt)]
     blank = [place for place, prompt in usable if _is_blank(prompt)]
     blank += [place for place, prompt in enumerate(rows.prompts) if prompt == ""]
     for places, severity, word in ((absent, "error", "missing"), (blank, "warning", "blank")):
         if places:
-            yield Fault(
+            yield fault(
                 ID,
                 severity,  # type: ignore[arg-type]
                 f"{rows.where}: {len(places)} of {len(rows.prompts)} prompts are {word}",

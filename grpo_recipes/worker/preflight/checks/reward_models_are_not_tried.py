@@ -8,16 +8,17 @@ Example: reward my-reward-model is a model, and was not tried
 
 from collections.abc import Iterator
 
-from grpo_recipes.worker.preflight.fault import Fault
-from grpo_recipes.worker.preflight.seen import Seen
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL028"
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     for reward in seen.rewards:
         if reward.kind == "model":
-            yield Fault(
+            yield fault(
                 ID,
                 "not-checked",
                 f"reward {reward.name} is a model, and was not tried",

@@ -9,15 +9,16 @@ Example: reward judge takes 0.8 s for a completion, about 102 s of each optimize
 
 from collections.abc import Iterator
 
-from grpo_recipes.worker.preflight.fault import Fault
-from grpo_recipes.worker.preflight.seen import Seen
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL027"
 NOTE_S = 10.0
 WARNING_S = 60.0
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     options = seen.options
     per_step = options.completions_per_call * options.calls_per_step / max(1, seen.plan.expect.world_size)
     for reward in seen.rewards:
@@ -28,7 +29,7 @@ def check(seen: Seen) -> Iterator[Fault]:
         if one * per_step >= NOTE_S:
             steps = options.max_steps
             total = f", {one * per_step * steps / 3600:.1f} h of {steps} steps" if steps else ""
-            yield Fault(
+            yield fault(
                 ID,
                 "warning" if one * per_step >= WARNING_S else "note",
                 f"reward {reward.name} takes {one:.2g} s for a completion, about {one * per_step:.0f} s of each "

@@ -11,20 +11,21 @@ Source: trl 1.16.0 grpo_trainer.py (nansum over rewards_per_func, unscorable_mas
 
 from collections.abc import Iterator
 
-from grpo_recipes.worker.preflight.fault import Fault, listed
-from grpo_recipes.worker.preflight.reward_seen import RewardSeen, by_case
-from grpo_recipes.worker.preflight.seen import Seen
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import fault, listed
+from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen, by_case
+from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL025"
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     for reward in seen.rewards:
         yield from _by_completion(reward)
     yield from _rows_without(seen)
 
 
-def _by_completion(reward: RewardSeen) -> Iterator[Fault]:
+def _by_completion(reward: RewardSeen) -> Iterator[Finding]:
     """A reward that depends on the completion for whether there is one; whole rows without are by intention."""
     call = reward.judged
     if call is None:
@@ -39,7 +40,7 @@ def _by_completion(reward: RewardSeen) -> Iterator[Fault]:
         if value is None and entry.row not in empty_rows
     }
     if cases:
-        yield Fault(
+        yield fault(
             ID,
             "warning",
             f"reward {reward.name} gives no reward to completions of the kind: "
@@ -50,7 +51,7 @@ def _by_completion(reward: RewardSeen) -> Iterator[Fault]:
         )
 
 
-def _rows_without(seen: Seen) -> Iterator[Fault]:
+def _rows_without(seen: Seen) -> Iterator[Finding]:
     calls = [reward.judged for reward in seen.rewards]
     if seen.data is None or not calls or any(call is None for call in calls):
         return
@@ -65,7 +66,7 @@ def _rows_without(seen: Seen) -> Iterator[Fault]:
     without = sorted(tried - given)
     if without:
         rows = [seen.data.number(seen.sample[row]) for row in without]
-        yield Fault(
+        yield fault(
             ID,
             "error" if len(without) == len(tried) else "warning",
             f"{len(without)} of {len(tried)} rows get no reward from any function",

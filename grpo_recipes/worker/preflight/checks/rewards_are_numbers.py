@@ -12,19 +12,20 @@ Source: trl 1.16.0 grpo_trainer.py (_calculate_rewards; torch.tensor(..., dtype=
 import math
 from collections.abc import Iterator
 
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import fault, listed
+from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen, by_case
+from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight.checks import completions_have_the_shape
-from grpo_recipes.worker.preflight.fault import Fault, listed
-from grpo_recipes.worker.preflight.reward_seen import RewardSeen, by_case
-from grpo_recipes.worker.preflight.seen import Seen
 
 ID = "PFL022"
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     for reward in seen.rewards:
         failed = reward.failed
         if failed is not None and failed.kind == "wrong" and not completions_have_the_shape.explains(reward):
-            yield Fault(
+            yield fault(
                 ID,
                 "error",
                 f"reward {reward.name} returned {failed.error}, not one number for each completion",
@@ -35,14 +36,14 @@ def check(seen: Seen) -> Iterator[Fault]:
         yield from _infinite(reward)
 
 
-def _infinite(reward: RewardSeen) -> Iterator[Fault]:
+def _infinite(reward: RewardSeen) -> Iterator[Finding]:
     call = reward.judged
     if call is None:
         return
     infinite = (math.inf, -math.inf)
     cases = [case for case, values in by_case(call).items() if any(value in infinite for value in values)]
     if cases:
-        yield Fault(
+        yield fault(
             ID,
             "error",
             f"reward {reward.name} is infinite for completions of the kind: {listed(cases)}",

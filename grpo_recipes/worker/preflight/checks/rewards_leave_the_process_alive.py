@@ -11,21 +11,22 @@ Example: reward judge did not return within 60 s (rewards.py:12 in judge)
 
 from collections.abc import Iterator
 
-from grpo_recipes.worker.preflight.fault import Fault
-from grpo_recipes.worker.preflight.reward_seen import Call, RewardSeen
-from grpo_recipes.worker.preflight.seen import Seen
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen
+from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL021"
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     for reward in seen.rewards:
         failed = reward.failed
         if failed is not None and failed.kind == "killed":
             yield _fault(seen, reward, failed)
 
 
-def _fault(seen: Seen, reward: RewardSeen, failed: Call) -> Fault:
+def _fault(seen: Seen, reward: RewardSeen, failed: Call) -> Finding:
     what = {
         "time": f"did not return within {seen.options.time_limit:g} s",
         "memory": "took more memory than it may",
@@ -35,7 +36,7 @@ def _fault(seen: Seen, reward: RewardSeen, failed: Call) -> Fault:
         "time": "a timeout around what may take long, or --time-limit with more seconds",
         "memory": "hold less at a time, or --memory-limit with more GiB",
     }
-    return Fault(
+    return fault(
         ID,
         "error",
         f"reward {reward.name} {what}",

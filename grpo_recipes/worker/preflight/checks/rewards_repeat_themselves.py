@@ -10,21 +10,22 @@ Example: reward judge gave another value to 12 of 192 completions when it was ca
 
 from collections.abc import Iterator
 
-from grpo_recipes.worker.preflight.fault import Fault
-from grpo_recipes.worker.preflight.reward_seen import record
-from grpo_recipes.worker.preflight.seen import Seen
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.reward_seen import record
+from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL026"
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     for reward in seen.rewards:
         first, again = reward.judged, reward.call("again")
         if first is None or again is None or again.kind != "values":
             continue
         pairs = [(a, b) for a, b in zip(first.values, again.values, strict=True) if a != b]
         if pairs:
-            yield Fault(
+            yield fault(
                 ID,
                 "warning",
                 f"reward {reward.name} gave another value to {len(pairs)} of {len(first.values)} completions when it "

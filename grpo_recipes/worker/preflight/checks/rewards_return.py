@@ -13,15 +13,16 @@ Source: trl 1.16.0 grpo_trainer.py (_calculate_rewards).
 
 from collections.abc import Iterator
 
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import fault, listed
+from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen
+from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight.checks import completions_have_the_shape
-from grpo_recipes.worker.preflight.fault import Fault, listed
-from grpo_recipes.worker.preflight.reward_seen import Call, RewardSeen
-from grpo_recipes.worker.preflight.seen import Seen
 
 ID = "PFL020"
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     for reward in seen.rewards:
         failed = reward.failed
         if failed is None or failed.kind != "raised" or completions_have_the_shape.explains(reward):
@@ -34,10 +35,10 @@ def check(seen: Seen) -> Iterator[Fault]:
             yield _raised(reward, failed)
 
 
-def _missing(seen: Seen, reward: RewardSeen, failed: Call) -> Fault:
+def _missing(seen: Seen, reward: RewardSeen, failed: Call) -> Finding:
     columns = sorted(set(seen.data.rows.column_names) - {"prompt"}) if seen.data is not None else []
     name = failed.missing[0]
-    return Fault(
+    return fault(
         ID,
         "error",
         f"reward {reward.name} asks for {listed(failed.missing)}, which the data does not have",
@@ -47,8 +48,8 @@ def _missing(seen: Seen, reward: RewardSeen, failed: Call) -> Fault:
     )
 
 
-def _unexpected(reward: RewardSeen, failed: Call) -> Fault:
-    return Fault(
+def _unexpected(reward: RewardSeen, failed: Call) -> Finding:
+    return fault(
         ID,
         "error",
         f"reward {reward.name} does not take {failed.unexpected}",
@@ -58,10 +59,10 @@ def _unexpected(reward: RewardSeen, failed: Call) -> Fault:
     )
 
 
-def _raised(reward: RewardSeen, failed: Call) -> Fault:
+def _raised(reward: RewardSeen, failed: Call) -> Finding:
     because = [failed.place] if failed.place else []
     if failed.name == "load":
-        return Fault(
+        return fault(
             ID,
             "error",
             f"reward {reward.name} cannot be loaded: {failed.error}",
@@ -71,7 +72,7 @@ def _raised(reward: RewardSeen, failed: Call) -> Fault:
     cases = [call for call in reward.calls if call.name not in ("one row", "all", "again") and call.shape == "own"]
     raising = [call.name for call in cases if call.kind != "values"]
     with_ = f" with completions of the kind: {listed(raising)}" if raising and len(raising) < len(cases) else ""
-    return Fault(
+    return fault(
         ID,
         "error",
         f"reward {reward.name} fails{with_}: {failed.error}",

@@ -14,9 +14,9 @@ Example: reward accuracy gives 0 to every completion, right, empty or garbage
 
 from collections.abc import Iterator
 
-from grpo_recipes.worker.preflight.checks import completions_have_the_shape
-from grpo_recipes.worker.preflight.fault import Fault
-from grpo_recipes.worker.preflight.reward_seen import (
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.reward_seen import (
     GARBAGE,
     GOLDS,
     OTHER,
@@ -25,14 +25,15 @@ from grpo_recipes.worker.preflight.reward_seen import (
     mean,
     record,
 )
-from grpo_recipes.worker.preflight.seen import Seen
+from grpo_recipes.worker.preflight._shared.seen import Seen
+from grpo_recipes.worker.preflight.checks import completions_have_the_shape
 
 ID = "PFL024"
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     if seen.rewards and all(reward.weight == 0 for reward in seen.rewards):
-        yield Fault(
+        yield fault(
             ID,
             "error",
             "the weight of every reward is 0",
@@ -47,7 +48,7 @@ def check(seen: Seen) -> Iterator[Fault]:
         yield from _upside_down(seen)
 
 
-def _constant(seen: Seen, reward: RewardSeen) -> Iterator[Fault]:
+def _constant(seen: Seen, reward: RewardSeen) -> Iterator[Finding]:
     call = reward.judged
     if call is None or completions_have_the_shape.explains(reward):
         return
@@ -58,7 +59,7 @@ def _constant(seen: Seen, reward: RewardSeen) -> Iterator[Fault]:
     if value is None and all(_gives_nothing(other) for other in seen.rewards):
         return  # the rows without any reward are told as such
     kinds = ("right, " if seen.gold else "") + "empty or garbage"
-    yield Fault(
+    yield fault(
         ID,
         "warning",
         f"reward {reward.name} gives {'no reward' if value is None else record(value)} to every completion, {kinds}",
@@ -85,7 +86,7 @@ def totals(seen: Seen) -> dict[str, float]:
     return found
 
 
-def _upside_down(seen: Seen) -> Iterator[Fault]:
+def _upside_down(seen: Seen) -> Iterator[Finding]:
     if not seen.gold or any(reward.judged is None for reward in seen.rewards):
         return
     found = [fault for reward in seen.rewards if seen.reference in reward.parameters for fault in _own(seen, reward)]
@@ -94,14 +95,14 @@ def _upside_down(seen: Seen) -> Iterator[Fault]:
         yield from _sum(seen)
 
 
-def _own(seen: Seen, reward: RewardSeen) -> Iterator[Fault]:
+def _own(seen: Seen, reward: RewardSeen) -> Iterator[Finding]:
     """A function that reads the reference, and does not pay for it."""
     assert reward.judged is not None
     means = {case: mean(values) or 0.0 for case, values in by_case(reward.judged).items()}
     best = max(means[case] for case in GOLDS if case in means)
     worst = max((case for case in GARBAGE if case in means), key=means.__getitem__)
     if reward.weight > 0 and means[worst] >= best:
-        yield Fault(
+        yield fault(
             ID,
             "warning",
             f"reward {reward.name} gives right answers {record(best)}, and completions of the kind {worst} "
@@ -111,18 +112,18 @@ def _own(seen: Seen, reward: RewardSeen) -> Iterator[Fault]:
             fix="look at what it compares",
         )
     elif reward.weight < 0 and best > means[worst]:
-        yield Fault(
+        yield fault(
             ID,
             "warning",
             f"reward {reward.name} gives right answers the most, and its weight is {reward.weight:g}",
             (*reward.key, "weight"),
             because=("a negative weight trains against it",),
             fix=f"weight: {-reward.weight:g}",
-            patch=({"path": [*reward.key, "weight"], "value": -reward.weight},),
+            patch=(Patch((*reward.key, "weight"), -reward.weight),),
         )
 
 
-def _sum(seen: Seen) -> Iterator[Fault]:
+def _sum(seen: Seen) -> Iterator[Finding]:
     sums = totals(seen)
     best = max(sums[case] for case in GOLDS if case in sums)
     reads = any(seen.reference in reward.parameters for reward in seen.rewards)
@@ -130,7 +131,7 @@ def _sum(seen: Seen) -> Iterator[Fault]:
     garbage = [case for case in GARBAGE if case in sums and (reads or case != OTHER)]
     worst = max(garbage, key=sums.__getitem__)
     if sums[worst] >= best:
-        yield Fault(
+        yield fault(
             ID,
             "warning",
             f"right answers get {record(best)}, and completions of the kind {worst} {record(sums[worst])}",

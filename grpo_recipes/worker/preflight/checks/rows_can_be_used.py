@@ -7,23 +7,25 @@ Fix: a template such as "{{ answer or '' }}" says what a missing value stands fo
 Example: dataset.prompt: row 3 cannot fill the template, because an expression of it is null in this row
 """
 
-from grpo_recipes.worker.preflight.fault import Fault, Key, cut, of_stopped
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.preflight._shared.fault import cut, fault
 
 ID = "PFL001"
 
 
-def of_stopped_rows(text: str, where: str) -> Fault:
+def of_refused(stopped: Refused, where: str) -> Finding:
     """The fault of what the worker says about the rows of a section."""
-    first = text.partition(":")[0]
-    key: Key = tuple(first.split(".")) if first.startswith(f"{where}.") else (where,)
-    return of_stopped(ID, text, key)
+    found = stopped.findings[0]
+    seen = tuple(line.removeprefix("= ") for line in found.seen)
+    return fault(ID, "error", found.message, found.path or (where,), seen + found.because, found.fix)
 
 
-def of_problem(problem: Exception, path: str, where: str) -> Fault:
+def of_problem(problem: Exception, path: str, where: str) -> Finding:
     """The fault of data that the library cannot load, with what it began with: datasets wraps that in its own."""
     while problem.__cause__ is not None and isinstance(problem.__cause__, Exception):
         problem = problem.__cause__
-    return Fault(
+    return fault(
         ID,
         "error",
         f"{where}: {path} cannot be loaded",

@@ -8,30 +8,26 @@ Example: stop_token_ids has 151999, and the tokenizer has 151669 tokens
 
 from collections.abc import Iterator
 
-from grpo_recipes.worker.preflight.fault import Fault
-from grpo_recipes.worker.preflight.seen import Seen
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL014"
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     if seen.tokenizer is None or seen.ends is None:
         return
     size = len(seen.tokenizer)
     given = seen.ends.stop_token_ids
     for index, token in enumerate(given):
         if token >= size:
-            yield Fault(
+            yield fault(
                 ID,
                 "error",
                 f"stop_token_ids has {token}, and the tokenizer has {size} tokens",
                 ("generation", "stop_token_ids", index),
                 because=("a token that does not exist ends no completion",),
                 fix=f"an id below {size}",
-                patch=(
-                    {
-                        "path": ["generation", "stop_token_ids"],
-                        "value": [other for other in given if other < size],
-                    },
-                ),
+                patch=(Patch(("generation", "stop_token_ids"), [other for other in given if other < size]),),
             )

@@ -12,15 +12,16 @@ Source: trl 1.16.0 grpo_trainer.py (batch_decode with skip_special_tokens=True).
 
 from collections.abc import Iterator
 
-from grpo_recipes.worker.preflight.fault import Fault, listed
-from grpo_recipes.worker.preflight.reward_seen import GOLD
-from grpo_recipes.worker.preflight.seen import Seen
-from grpo_recipes.worker.preflight.vocabulary import special_tokens
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import fault, listed
+from grpo_recipes.worker.preflight._shared.reward_seen import GOLD
+from grpo_recipes.worker.preflight._shared.seen import Seen
+from grpo_recipes.worker.preflight._shared.vocabulary import special_tokens
 
 ID = "PFL013"
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     if seen.tokenizer is None or seen.ends is None:
         return
     for index, stop in enumerate(seen.ends.stops):
@@ -30,13 +31,13 @@ def check(seen: Seen) -> Iterator[Fault]:
         yield from _early(seen, stop, key)
 
 
-def _unwritable(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Fault]:
+def _unwritable(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Finding]:
     tokenizer = seen.tokenizer
     ids = tokenizer(stop, add_special_tokens=False)["input_ids"]
     text = tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
     is_unknown = tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids
     if not ids or (is_unknown and stop != tokenizer.unk_token) or "".join(stop.split()) not in "".join(text.split()):
-        yield Fault(
+        yield fault(
             ID,
             "warning",
             f"stop {stop!r} cannot be written, since the tokenizer has no token for part of it",
@@ -46,11 +47,11 @@ def _unwritable(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[F
         )
 
 
-def _invisible(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Fault]:
+def _invisible(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Finding]:
     tokenizer = seen.tokenizer
     special = [text for text in special_tokens(tokenizer).values() if text in stop]
     if special:
-        yield Fault(
+        yield fault(
             ID,
             "note",
             f"stop {stop!r} is not in the text that rewards get",
@@ -60,11 +61,11 @@ def _invisible(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Fa
         )
 
 
-def _early(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Fault]:
+def _early(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Finding]:
     right = seen.trial_texts.get(GOLD, [])
     cut = [place for place, text in zip(seen.sample, right, strict=False) if stop in text.rstrip()[:-1]]
     if cut and seen.data is not None:
-        yield Fault(
+        yield fault(
             ID,
             "warning",
             f"stop {stop!r} stands inside of the right answer",

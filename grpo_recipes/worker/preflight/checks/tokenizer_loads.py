@@ -6,14 +6,15 @@ Fix: what the library says; for a private model HF_TOKEN, for a folder the files
 Example: the tokenizer of ./model cannot be loaded, because there is no tokenizer.json in it
 """
 
-from grpo_recipes.worker.preflight.fault import Fault, cut
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import cut, fault
 
 ID = "PFL010"
 
 
-def of_problem(problem: Exception, path: str) -> Fault:
+def of_problem(problem: Exception, path: str) -> Finding:
     """The fault of a tokenizer or a chat template that cannot be loaded."""
-    return Fault(
+    return fault(
         ID,
         "error",
         f"the tokenizer of {path} cannot be loaded",

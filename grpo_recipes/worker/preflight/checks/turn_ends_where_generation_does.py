@@ -13,16 +13,17 @@ Example: the chat template ends the assistant's turn with '<|im_end|>', and gene
 from collections.abc import Iterator
 from typing import Any
 
-from grpo_recipes.worker.preflight.fault import Fault, cut
-from grpo_recipes.worker.preflight.seen import DeclaredEnds, Seen, is_conversational
-from grpo_recipes.worker.preflight.tokens import rendered_text
-from grpo_recipes.worker.preflight.vocabulary import special_tokens, word
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.worker.preflight._shared.fault import cut, fault
+from grpo_recipes.worker.preflight._shared.seen import DeclaredEnds, Seen, is_conversational
+from grpo_recipes.worker.preflight._shared.tokens import rendered_text
+from grpo_recipes.worker.preflight._shared.vocabulary import special_tokens, word
 
 ID = "PFL012"
 ANSWER = "4"
 
 
-def check(seen: Seen) -> Iterator[Fault]:
+def check(seen: Seen) -> Iterator[Finding]:
     if seen.tokenizer is None or seen.data is None or seen.ends is None or seen.template_problem or not seen.texts:
         return
     conversations = (seen.data.prompts[place] for place in seen.sample)
@@ -47,21 +48,19 @@ def _tail(seen: Seen, prompt: Any) -> str | None:
     return tail if found and before else None
 
 
-def _fault(tokenizer: Any, ends: DeclaredEnds, tail: str, ids: list[int]) -> Fault:
+def _fault(tokenizer: Any, ends: DeclaredEnds, tail: str, ids: list[int]) -> Finding:
     words = ", ".join(word(tokenizer, token) for token in (*ends.tokens, *ends.stop_token_ids)) or "nothing"
     special = [token for token in ids if token in special_tokens(tokenizer)]
     if not tail.strip():
         message = "the chat template puts no end behind the assistant's answer"
     else:
         message = f"the chat template ends the assistant's turn with {cut(tail)!r}, and generation does not end there"
-    return Fault(
+    return fault(
         ID,
         "warning",
         message,
         ("generation", "stop_token_ids"),
         because=(f"generation ends at {words}",),
         fix=f"stop_token_ids: [{special[0]}]" if special else None,
-        patch=({"path": ["generation", "stop_token_ids"], "value": [*ends.stop_token_ids, special[0]]},)
-        if special
-        else (),
+        patch=(Patch(("generation", "stop_token_ids"), [*ends.stop_token_ids, special[0]]),) if special else (),
     )

@@ -1,0 +1,1 @@
+"""What is wrong, in one shape: as a value, as an exception, as text."""

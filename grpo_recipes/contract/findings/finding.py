@@ -1,0 +1,132 @@
+"""A finding: one mistake, where it stands, why it is one and what to write instead."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple
+
+Severity = Literal["error", "warning", "note", "not-checked"]
+Path = tuple[str | int, ...]
+
+
+class Mark(NamedTuple):
+    """A place in a recipe file: line and columns count from 1, `end_column` is exclusive.
+
+    file: as the user wrote it, or "--set" for an override, whose text is then `line_text`.
+    line_text: the whole source line, so that a finding can be shown after the file is gone.
+    """
+
+    file: str
+    line: int
+    column: int
+    end_column: int
+    line_text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class Patch(NamedTuple):
+    """The fix as data: set the value at `path`, or remove the key when `remove` is true."""
+
+    path: Path
+    value: object = None
+    remove: bool = False
+
+
+class Finding(NamedTuple):
+    """What is wrong and how to mend it.
+
+    rule: the id, as `grpo-run explain` takes it, "" for what has no page. key: the recipe key in dots, "" for the
+    whole file. because: reasons with their numbers and origins. fix: text to paste; patch: the same as data.
+    seen: what was found and what was planned, a line each. notes: what to know beside the fix. more: where more is
+    told, when that is not the page. path: the key as the steps to it, where who found it does not know its place.
+    """
+
+    rule: str
+    severity: Severity
+    message: str
+    key: str = ""
+    mark: Mark | None = None
+    because: tuple[str, ...] = ()
+    fix: str | None = None
+    patch: tuple[Patch, ...] = ()
+    seen: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    more: str = ""
+    path: Path = ()
+
+
+def mistake(
+    message: str,
+    *,
+    because: str | Iterable[str] = (),
+    fix: str | None = None,
+    seen: Iterable[str] = (),
+    more: str = "",
+    path: Path = (),
+) -> Finding:
+    """An error that no rule found. because: one reason, or several. path: of its key, if it is about a recipe's."""
+    reasons = (because,) if isinstance(because, str) else tuple(because)
+    return Finding("", "error", message, dotted(path), None, reasons, fix, seen=tuple(seen), more=more, path=path)
+
+
+def as_record(finding: Finding) -> dict[str, Any]:
+    """The finding as JSON values, without its mark, which only the reader of the recipe knows."""
+    return {
+        "id": finding.rule,
+        "severity": finding.severity,
+        "message": finding.message,
+        "key": list(finding.path),
+        "because": list(finding.because),
+        "fix": finding.fix,
+        "patch": [patch._asdict() for patch in finding.patch],
+        "seen": list(finding.seen),
+        "notes": list(finding.notes),
+        "more": finding.more,
+    }
+
+
+def of_record(record: Mapping[str, Any]) -> Finding:
+    """The finding that `as_record` wrote, with its key in dots."""
+    path = tuple(record["key"])
+    return Finding(
+        record["id"],
+        record["severity"],
+        record["message"],
+        dotted(path),
+        because=tuple(record["because"]),
+        fix=record["fix"],
+        patch=tuple(Patch(**{**patch, "path": tuple(patch["path"])}) for patch in record["patch"]),
+        seen=tuple(record["seen"]),
+        notes=tuple(record["notes"]),
+        more=record["more"],
+        path=path,
+    )
+
+
+def dotted(path: Path) -> str:
+    """The key of a path as it is written in messages and `--set`: rewards[0].weight."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def moved_to(findings: Iterable[Finding]) -> set[Path]:
+    """Where fixes put what stands under another name or in another place; what is there now is not what is meant."""
+    moves = [finding.patch for finding in findings if any(patch.remove for patch in finding.patch)]
+    return {patch.path for patches in moves for patch in patches if not patch.remove}
+
+
+def by_place(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings sorted by file, line and column; those without a place come last."""
+    return sorted(
+        findings,
+        key=lambda f: (
+            (f.mark is None, f.mark.file, f.mark.line, f.mark.column, f.rule) if f.mark else (True, "", 0, 0, f.rule)
+        ),
+    )
+
+
+def has_errors(findings: Iterable[Finding]) -> bool:
+    """Whether any finding forbids to start."""
+    return any(f.severity == "error" for f in findings)

@@ -1,0 +1,96 @@
+"""Combinations that pip allows and that still cannot be imported or trained, a reviewed table."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from grpo_recipes.facts.classified import OPERATORS, Condition
+from grpo_recipes.facts.released.shipped import table
+from grpo_recipes.facts.released.windows import is_within
+from grpo_recipes.stack.stack import Stack
+
+TABLE = "broken_pairs"
+ABSENT = "absent"
+
+
+class BrokenPair(NamedTuple):
+    """One combination: what happens, why, how it was seen, and the nearest versions that work.
+
+    packages: name -> specifier, or "absent"; all must hold. without_gpus: it holds only where there is no GPU.
+    when: conditions on a recipe's settings, () where no recipe works; a key without a dot is a section, true or false.
+    works: alternatives, each the packages to change, nearest first. write: recipe keys whose values avoid it.
+    instead: what the author can write that only he can choose, in words; "" where there is nothing.
+    """
+
+    packages: Mapping[str, str]
+    without_gpus: bool
+    happens: str
+    because: str
+    seen: str
+    works: tuple[Mapping[str, str], ...]
+    when: tuple[Condition, ...]
+    write: Mapping[str, object]
+    instead: str = ""
+
+    def holds(self, stack: Stack) -> bool:
+        """Whether the stack is this combination; False where one of its versions is not known."""
+        if self.without_gpus and stack.gpus != ():
+            return False
+        return holds(self.packages, stack)
+
+    def is_met(self, values: Mapping[str, object]) -> bool:
+        """Whether a recipe with these values of the keys in `when` meets it."""
+        return all(OPERATORS[operator](values[key], operand) for key, operator, operand in self.when)
+
+    def named(self, stack: Stack) -> str:
+        """The packages with their versions: "trl 0.14.0 with transformers 4.52.4"."""
+        absent = [f" without {name}" for name, window in self.packages.items() if window == ABSENT]
+        present = [f"{name} {stack.version(name)}" for name, window in self.packages.items() if window != ABSENT]
+        return " with ".join(present) + "".join(absent)
+
+    @property
+    def fix(self) -> str:
+        """What to write, install or change, nearest first, as text to paste."""
+        write = [f"{key.rpartition('.')[2]}: {str(value).lower()}" for key, value in self.write.items()]
+        missing = [f"pip install {name}" for name, window in self.packages.items() if window == ABSENT]
+        return either([*([self.instead] if self.instead else []), *write, *missing], self.works)
+
+
+@functools.cache
+def broken_pairs() -> tuple[BrokenPair, ...]:
+    """The whole table."""
+    return tuple(
+        BrokenPair(
+            packages=row["packages"],
+            without_gpus=row.get("without_gpus", False),
+            happens=row["happens"],
+            because=row["because"],
+            seen=row["seen"],
+            works=tuple(row["works"]),
+            when=tuple((key, operator, operand) for key, operator, operand in row.get("when", ())),
+            write=row.get("write", {}),
+            instead=row.get("instead", ""),
+        )
+        for row in table(TABLE)["pairs"]
+    )
+
+
+def either(texts: Sequence[str], ways: Sequence[Mapping[str, str]]) -> str:
+    """Alternatives in words, versions last: "use_vllm: false, or trl==0.15.2"."""
+    versions = [" and ".join(f"{package}=={version}" for package, version in way.items()) for way in ways]
+    return ", or ".join([*texts, *versions])
+
+
+def holds(packages: Mapping[str, str], stack: Stack) -> bool:
+    """Whether every package of the stack lies in its window; False where one of the versions is not known."""
+    return all(_within(stack, name, window) for name, window in packages.items())
+
+
+def _within(stack: Stack, name: str, window: str) -> bool:
+    version = stack.version(name)
+    if version is None or window == ABSENT:
+        return window == ABSENT and stack.is_absent(name)
+    try:
+        return is_within(version, window)
+    except ValueError:
+        return False

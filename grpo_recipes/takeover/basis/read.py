@@ -1,0 +1,72 @@
+"""Reading a configuration as the program does that it was written for: PyYAML, thus YAML 1.1."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import yaml
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.errors import Refusal
+from grpo_recipes.takeover.basis.draft import Draft, Row
+from grpo_recipes.yaml.files import read_recipe
+
+MOST_VALUES = 10_000
+LONGEST_NUMBER = 100
+_NUMBERS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp"))
+
+
+def read_mapping(path: str, draft: Draft, label: str = "") -> dict[str, object]:
+    """The keys of a YAML or JSON file. label: the file's name before its keys in the rows.
+
+    A key that is written twice gets a row, since the last one counts in silence. Raises Refusal.
+    """
+    text = read_recipe(path)
+    if isinstance(text, Finding):
+        raise Refusal(text)
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        _count(node, path)
+        value = json.loads(text) if Path(path).suffix == ".json" else yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as problem:  # no date, or no JSON
+        problem_text = " ".join(str(problem).split())
+        raise Refusal.of(f"{path}: it cannot be read", because=problem_text) from problem
+    if not isinstance(value, dict):
+        raise Refusal.of(f"{path}: it holds no keys", because="a configuration is a mapping of keys to values")
+    for name in _twice(node):
+        draft.rows.append(Row(f"{label}{name}", value.get(name), "emulated", (), "written twice; the last one counts"))
+    return {str(key): _plain(one) for key, one in value.items()}
+
+
+def _count(node: yaml.Node | None, path: str) -> None:
+    """Raises Refusal for a file whose aliases make it larger than any configuration is."""
+    waiting, seen = [node], 0
+    while waiting:
+        one = waiting.pop()
+        seen += 1
+        if seen > MOST_VALUES:
+            raise Refusal.of(f"{path}: it has more than {MOST_VALUES} values", because="no configuration is that large")
+        if isinstance(one, yaml.ScalarNode) and one.tag in _NUMBERS and len(one.value) > LONGEST_NUMBER:
+            raise Refusal.of(
+                f"{path}: it has a number of {len(one.value):,} characters",
+                because=f"{LONGEST_NUMBER} are the most for a number or a date",
+                fix=f"correct it in line {one.start_mark.line + 1}, or write it in quotes",
+            )
+        if isinstance(one, yaml.SequenceNode):
+            waiting.extend(one.value)
+        elif isinstance(one, yaml.MappingNode):
+            waiting.extend(part for entry in one.value for part in entry)
+
+
+def _plain(value: object) -> object:
+    """A value without the dates, bytes and sets that YAML has and a recipe has not; they become texts and lists."""
+    if isinstance(value, dict):
+        return {key if isinstance(key, str | int | float) else str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [_plain(one) for one in (sorted(value, key=str) if isinstance(value, set) else value)]
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def _twice(node: yaml.Node | None) -> list[str]:
+    names = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
+    return sorted(str(name) for name, count in Counter(map(str, names)).items() if count > 1)

@@ -1,0 +1,168 @@
+"""The release that a configuration was written for: what it takes, and what it does where nothing is said."""
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from grpo_recipes.errors import Refusal
+from grpo_recipes.facts.broken_pairs import broken_pairs
+from grpo_recipes.facts.classified import ClassifiedField
+from grpo_recipes.facts.expression import PACKAGES, NotExpressed, Target, expression, written_as
+from grpo_recipes.facts.facts import facts_for
+from grpo_recipes.facts.released.releases import released
+from grpo_recipes.facts.released.requirements import requirements
+from grpo_recipes.facts.released.shipped import releases_with_facts, table
+from grpo_recipes.facts.released.windows import is_within
+from grpo_recipes.facts.source.field import UNKNOWN, Field
+from grpo_recipes.rules.the_worker_was_run_with_this_transformers import APPLIES_TO as NOT_RUN
+from grpo_recipes.stack.stack import Stack
+from grpo_recipes.stack.target import parse_target
+from grpo_recipes.takeover.basis.tables import rows_of
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release of TRL with one of transformers. how: how it was found, in words."""
+
+    trl: str
+    transformers: str
+    fields: Mapping[str, Field]
+    how: str
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"trl {self.trl} and transformers {self.transformers}"
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether the author's release was named, and not found by his keys."""
+        return self.how.startswith("--written-for")
+
+    @property
+    def target(self) -> Target:
+        """What values are expressed on."""
+        return Target({"trl": self.trl, "transformers": self.transformers}, self.fields)
+
+    def is_in(self, windows: Mapping[str, str]) -> bool:
+        """Whether the release lies in all windows, {"trl": ">=0.26"}."""
+        versions = {"trl": self.trl, "transformers": self.transformers}
+        return all(is_within(versions[package], window) for package, window in windows.items())
+
+
+def declared_release(text: str) -> Release:
+    """The release of `--written-for`: trl==0.15.2, or trl==0.15.2,transformers==4.49.0. Raises Refusal."""
+    stack, findings = parse_target(text)
+    trl = stack.version("trl") if stack is not None else None
+    if stack is None or trl is None:
+        said = "; ".join(finding.message for finding in findings) or "it names no trl"
+        raise Refusal.of(f"--written-for {text}: {said}", fix="--written-for trl==0.15.2")
+    transformers = stack.version("transformers")
+    how = "--written-for" if transformers else "--written-for, with the oldest transformers that both take"
+    return _release(trl, transformers or _companion(trl), how)
+
+
+def detected_release(names: Iterable[str]) -> Release:
+    """The newest release that takes all these keys, the newest of all where none does."""
+    asked = frozenset(names)
+    trl = _newest_with("trl", asked)
+    transformers = _newest_with("transformers", asked, trl)
+    newest = trl == releases_with_facts("trl")[-1]
+    how = "the newest" if newest else "the newest that takes all its keys"
+    return _release(trl, transformers, f"{how}; --written-for says another")
+
+
+def release_of(trl: str, like: Release) -> Release | None:
+    """Another release of TRL with the same transformers, None where its fields are not known."""
+    fields = facts_for(Stack(None, {"trl": trl, "transformers": like.transformers}, None, None, True, "")).fields(
+        "GRPOConfig"
+    )
+    return None if fields is None else Release(trl, like.transformers, fields, "")
+
+
+def _release(trl: str, transformers: str, how: str) -> Release:
+    facts = facts_for(Stack(None, {"trl": trl, "transformers": transformers}, None, None, True, how))
+    fields = facts.fields("GRPOConfig")
+    if fields is None or facts.origins.get("trl") == "near":
+        known = ", ".join(releases_with_facts("trl"))
+        wrong = "was never released" if trl not in released("trl") else "is not one whose defaults are known"
+        raise Refusal.of(
+            f"--written-for: trl {trl} with transformers {transformers} {wrong}", because=f"known are {known}"
+        )
+    return Release(trl, transformers, fields, how)
+
+
+def _companion(trl: str) -> str:
+    """The transformers that goes with a release of TRL where nothing says it, of those that grpo-run trains with."""
+    known = releases_with_facts("transformers")
+    if trl == releases_with_facts("trl")[-1]:
+        return known[-1]
+    return next((one for one in known if _go_together(trl, one)), known[-1])
+
+
+def _go_together(trl: str, transformers: str) -> bool:
+    """Whether pip takes both, they can be imported, and grpo-run trains with them."""
+    stack = Stack(None, {"trl": trl, "transformers": transformers}, None, None, True, "")
+    declared = [one for one in requirements("trl", trl) or () if one.name == "transformers" and one.extra is None]
+    is_broken = any(pair.holds(stack) for pair in broken_pairs() if not pair.when)
+    was_run = not is_within(transformers, NOT_RUN["transformers"])
+    return was_run and not is_broken and all(window.accepts(transformers) for window in declared)
+
+
+def _newest_with(package: str, names: frozenset[str], trl: str | None = None) -> str:
+    """The newest release of a package that takes the names. trl: with which it goes."""
+    releases = releases_with_facts(package)
+    if trl is not None:
+        releases = tuple(one for one in releases if _go_together(trl, one)) or releases
+    asked = names & _ever(package)
+    if package == "trl":
+        asked -= _ever("transformers")  # a release that does not declare a field of its base has it all the same
+    last = _windows_of(package, names)
+    return next(
+        (one for one in reversed(releases) if asked <= _names(package, one) and _is_up_to(one, last)), releases[-1]
+    )
+
+
+def _windows_of(package: str, names: frozenset[str]) -> list[str]:
+    """Windows of keys that are no GRPOConfig fields: ["<0.27"] for torch_dtype."""
+    rows = rows_of("last_releases").get(package, {})
+    return [str(rows[name]) for name in sorted(names & set(rows))]
+
+
+def _is_up_to(version: str, windows: list[str]) -> bool:
+    return all(is_within(version, window) for window in windows)
+
+
+@functools.cache
+def _ever(package: str) -> frozenset[str]:
+    return frozenset(table(package)["owners"][PACKAGES[package]]["fields"])
+
+
+@functools.cache
+def _names(package: str, version: str) -> frozenset[str]:
+    facts = facts_for(Stack(None, {package: version}, None, None, True, ""))
+    return frozenset(facts.own_fields(PACKAGES[package]) or ())
+
+
+def default_of(one: ClassifiedField, release: Release, values: Mapping[str, object]) -> object:
+    """What the release does where a configuration says nothing, in the format's words; UNKNOWN where it computes it.
+
+    values: the configuration's and the format's, by field name.
+    """
+    there = release.fields.get(one.name)
+    if there is None:
+        said = expression(one, values.get(one.name), values, release.target)
+        return said.values[0] if isinstance(said, NotExpressed) and said.values else values.get(one.name)
+    default: object = there.default
+    for row in rows_of("computed_defaults").get(one.name, ()):
+        if release.is_in(row["in"]) and (default is UNKNOWN or default == row["where"]):
+            return (not values.get(row["not"])) if "not" in row else row["value"]
+    return in_format_words(one, default, release, values)
+
+
+def in_format_words(one: ClassifiedField, value: object, release: Release, values: Mapping[str, object]) -> object:
+    """The format's value for what a release of TRL is told."""
+    for told, written in rows_of("same_values").get(one.name, ()):
+        if told == value and type(told) is type(value):
+            return written
+    return written_as(one, value, values, release.target)

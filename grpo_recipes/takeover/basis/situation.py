@@ -1,0 +1,107 @@
+"""What all parts of a takeover know."""
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from grpo_recipes.facts.classified import classified_fields
+from grpo_recipes.schemas.keys import sections
+from grpo_recipes.takeover.basis.coercion import WORDS
+from grpo_recipes.takeover.basis.draft import Draft, Given
+from grpo_recipes.takeover.basis.release import Release
+
+SERVER_ADDRESS = ("vllm_server_base_url", "vllm_server_host", "vllm_server_port")
+Dialect = Literal["trl", "open_r1", "axolotl"]
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """One takeover.
+
+    dialect: the program whose script reads the file. folder: where the recipe will lie. writes_files: whether a text
+    can be put beside it.
+    """
+
+    given: Given
+    draft: Draft
+    release: Release
+    dialect: Dialect
+    folder: str
+    stem: str
+    writes_files: bool
+
+    @property
+    def processes(self) -> int | None:
+        """Training processes in all, None where nothing says it."""
+        values = self.draft.values
+        if isinstance(in_all := values.get("launch.num_processes"), int) and in_all > 0:
+            return in_all
+        each, machines = values.get("launch.gpus_per_node"), values.get("launch.num_nodes", 1)
+        if not isinstance(each, int) or not isinstance(machines, int) or each < 1:
+            return None
+        if self.starts_server and machines > 1:
+            return each * (machines - 1)
+        return (each - self.server_gpus) * machines or None
+
+    @property
+    def starts_server(self) -> bool:
+        """Whether the run will start a vLLM server, which of several machines has one for itself."""
+        said = {**self.given.taken, **self.given.values}
+        if WORDS.get(str(said.get("use_vllm")).lower()) is not True or self._names_server:
+            return False
+        mode = said.get("vllm_mode") if "vllm_mode" in self.release.fields else None
+        return (self._mode_where_unsaid if mode is None else mode) == "server"
+
+    @property
+    def server_gpus(self) -> int:
+        """GPUs that the server of the run takes beside those of the training processes; of several machines, none."""
+        if not self.starts_server or self.draft.values.get("launch.num_nodes", 1) != 1:
+            return 0
+        said = self.draft.values.get("vllm_server.gpus", 1)
+        return said if isinstance(said, int) and said > 0 else 1
+
+    @property
+    def _names_server(self) -> bool:
+        said = {**self.given.taken, **self.given.values}
+        return any(said.get(name) is not None for name in SERVER_ADDRESS)
+
+    @property
+    def _mode_where_unsaid(self) -> object:
+        """How the release asks vLLM: 0.16 and 0.17 know it as a server alone, those before have no server."""
+        there = self.release.fields.get("vllm_mode")
+        if there is not None:
+            return there.default
+        return "server" if "vllm_server_host" in self.release.fields else "colocate"
+
+    def value(self, name: str) -> object:
+        """What a GRPOConfig field will be: as the recipe has it, as the input has it, else the release's default."""
+        field = classified_fields().get(name)
+        if field is not None and field.home in self.draft.values:
+            return self.draft.values[field.home]
+        if f"trl.{name}" in self.draft.values:
+            return self.draft.values[f"trl.{name}"]
+        if name in self.given.values:
+            return self.given.values[name]
+        default = self.release.fields.get(name)
+        return None if default is None else default.default
+
+
+def format_value(key: str) -> object:
+    """The value of format 1 for a recipe key."""
+    section, _, name = key.rpartition(".")
+    return sections()[section].model_fields[name].get_default(call_default_factory=True)
+
+
+def beside_the_recipe(path: str, folder: str) -> str:
+    """A path below this folder as the recipe has it, relative to its own; what is no such path stays as it is."""
+    if path.startswith(("/", "~")) or not (path.startswith(("./", "../")) or os.path.exists(path)):
+        return path
+    relative = os.path.relpath(os.path.abspath(path), folder)
+    return relative if relative.startswith("../") else f"./{relative}"
+
+
+def recipe_name(stem: str) -> str:
+    """A name for the recipe, from its file's."""
+    name = re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._")[:64]
+    return name or "taken-over"

@@ -1,0 +1,136 @@
+"""The parts of a decoder and their sizes, from its config.json alone."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_MOST_LAYERS = 1000
+
+
+class Experts(NamedTuple):
+    """The experts of a layer: how many, how many a token goes to, and the width of each."""
+
+    number: int
+    per_token: int
+    intermediate: int
+
+
+class Architecture(NamedTuple):
+    """A decoder of equal layers: attention with rotary positions, RMSNorm, a gated MLP or experts.
+
+    *_bias: has one. has_head_norms: q_norm and k_norm. experts: None is a dense MLP of `intermediate`.
+    """
+
+    hidden: int
+    intermediate: int
+    layers: int
+    vocabulary: int
+    heads: int
+    key_value_heads: int
+    head_dim: int
+    is_tied: bool
+    query_bias: bool
+    output_bias: bool
+    mlp_bias: bool
+    has_head_norms: bool
+    experts: Experts | None
+
+    def linears(self) -> dict[str, tuple[int, int]]:
+        """The linear modules of one layer, those of experts left out: name -> (inputs, outputs)."""
+        query, key_value = self.heads * self.head_dim, self.key_value_heads * self.head_dim
+        attention = {
+            "self_attn.q_proj": (self.hidden, query),
+            "self_attn.k_proj": (self.hidden, key_value),
+            "self_attn.v_proj": (self.hidden, key_value),
+            "self_attn.o_proj": (query, self.hidden),
+        }
+        if self.experts is not None:
+            return attention
+        mlp = {
+            "mlp.gate_proj": (self.hidden, self.intermediate),
+            "mlp.up_proj": (self.hidden, self.intermediate),
+            "mlp.down_proj": (self.intermediate, self.hidden),
+        }
+        return attention | mlp
+
+    def linear_parameters(self) -> int:
+        """The weights of the linear modules of one layer: what bitsandbytes quantizes."""
+        return sum(inputs * outputs for inputs, outputs in self.linears().values())
+
+    def expert_parameters(self) -> int:
+        """The weights of all experts of one layer; they are no linear modules and stay as they are loaded."""
+        return 0 if self.experts is None else 3 * self.experts.number * self.experts.intermediate * self.hidden
+
+    def other_parameters(self) -> int:
+        """Norms, biases and the router of one layer."""
+        linears = self.linears()
+        biased = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"] if self.query_bias else []
+        biased += ["self_attn.o_proj"] if self.output_bias else []
+        biased += [name for name in linears if name.startswith("mlp.")] if self.mlp_bias else []
+        router = 0 if self.experts is None else self.experts.number * self.hidden
+        norms = 2 * self.hidden + (2 * self.head_dim if self.has_head_norms else 0)
+        return sum(linears[name][1] for name in biased) + norms + router
+
+    def layer_parameters(self) -> int:
+        """All parameters of one layer."""
+        return self.linear_parameters() + self.expert_parameters() + self.other_parameters()
+
+    def embedding_parameters(self) -> int:
+        """The parameters of the embedding, of the output layer where it has its own, and of the last norm."""
+        return self.vocabulary * self.hidden * (1 if self.is_tied else 2) + self.hidden
+
+    def parameters(self) -> int:
+        """All parameters, tied embeddings once."""
+        return self.layers * self.layer_parameters() + self.embedding_parameters()
+
+
+def read_architecture(config: Mapping[str, object]) -> Architecture | None:
+    """The parts that a config.json describes, None for one that is not covered.
+
+    Covered are qwen2, qwen3, llama, mistral and qwen3_moe with experts in every layer, as text models.
+    Source: transformers 5.23.0, models/<model_type>/modeling_<model_type>.py and configuration_<model_type>.py.
+    """
+    family = config.get("model_type")
+    if family not in ("qwen2", "qwen3", "llama", "mistral", "qwen3_moe"):
+        return None
+    names = ("hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size", "num_attention_heads")
+    found = [_positive(config.get(name)) for name in (*names, "num_key_value_heads")]
+    numbers = [number for number in found if number is not None]
+    tied = config.get("tie_word_embeddings", False)
+    if len(numbers) < len(found) or numbers[2] > _MOST_LAYERS or not isinstance(tied, bool):
+        return None
+    experts = _experts(config) if family == "qwen3_moe" else None
+    if family == "qwen3_moe" and experts is None:
+        return None
+    hidden, intermediate, layers, vocabulary, heads, key_value_heads = numbers
+    is_biased = bool(config.get("attention_bias", False))
+    usual = 128 if family == "qwen3" else hidden // heads
+    return Architecture(
+        hidden=hidden,
+        intermediate=intermediate,
+        layers=layers,
+        vocabulary=vocabulary,
+        heads=heads,
+        key_value_heads=key_value_heads,
+        head_dim=_positive(config.get("head_dim")) or usual,
+        is_tied=tied,
+        query_bias=family == "qwen2" or (family != "mistral" and is_biased),
+        output_bias=family in ("qwen3", "llama", "qwen3_moe") and is_biased,
+        mlp_bias=family == "llama" and bool(config.get("mlp_bias", False)),
+        has_head_norms=family in ("qwen3", "qwen3_moe"),
+        experts=experts,
+    )
+
+
+def _experts(config: Mapping[str, object]) -> Experts | None:
+    """The experts of qwen3_moe; None when some layers have none."""
+    count, per_token = _positive(config.get("num_experts")), _positive(config.get("num_experts_per_tok"))
+    intermediate = _positive(config.get("moe_intermediate_size"))
+    if count is None or per_token is None or intermediate is None:
+        return None
+    if config.get("mlp_only_layers") or config.get("decoder_sparse_step", 1) != 1:
+        return None
+    return Experts(count, per_token, intermediate)
+
+
+def _positive(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

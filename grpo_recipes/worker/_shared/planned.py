@@ -1,0 +1,65 @@
+"""plan.json as the worker sees it. The worker has no default for anything: a missing key stops it."""
+
+from pathlib import Path
+
+from grpo_recipes.contract.files.bounded_json import read_json
+from grpo_recipes.contract.integrity.run_folder import plan_fault
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.read_plan import NotAPlan, plan_of
+from grpo_recipes.worker._shared.refused import Refused
+
+# What the plan says as device_map where each process holds the whole model on its own device.
+ON_OWN_DEVICE = "local_rank"
+
+
+def extended_model_folder(folder: Path) -> Path:
+    """Where the model with added tokens lies in a run folder."""
+    return folder / "extended_model"
+
+
+def model_path(plan: Plan, folder: Path) -> str:
+    """What trainer and vLLM load: the planned model, or the one of the run folder that has the added tokens."""
+    return str(extended_model_folder(folder)) if plan.tokenizer.add_tokens else plan.model.path
+
+
+def model_revision(plan: Plan) -> str | None:
+    """Of the hub's model that is loaded, None for a folder."""
+    return None if plan.tokenizer.add_tokens else plan.model.commit or plan.model.revision
+
+
+def trust_remote_code(plan: Plan) -> bool:
+    """Whether the model's own code may run; newer releases take it as an argument of the training."""
+    places = (plan.arguments.GRPOConfig, plan.arguments.model_init_kwargs)
+    return any(place.get("trust_remote_code") is True for place in places)
+
+
+def read_plan(folder: Path) -> Plan:
+    """The plan of a run folder. Raises Refused if it is missing, of another format or lacks a key."""
+    path = folder / "plan.json"
+    try:
+        content = read_json(folder, "plan.json")
+    except (OSError, ValueError) as problem:
+        raise Refused.of(
+            f"{path}: the plan cannot be read",
+            because=str(problem),
+            fix="bring it back from a copy; recipe.yaml beside it trains anew, in another folder",
+        ) from problem
+    try:
+        return plan_of(content)
+    except NotAPlan as problem:
+        raise Refused.of(
+            f"{path}: not a plan that this worker carries out",
+            because=f"{problem}, and the worker decides nothing",
+            fix="bring it back from a copy; recipe.yaml beside it trains anew, in another folder",
+        ) from problem
+
+
+def refuse_changed_plan(folder: Path) -> None:
+    """Raises Refused for a plan.json that is not the one that was written into the run folder."""
+    because = plan_fault(folder)
+    if because is not None:
+        raise Refused.of(
+            f"{folder / 'plan.json'}: the plan was changed after it was written",
+            because=because,
+            fix="bring it back from a copy; recipe.yaml beside it trains anew, in another folder",
+        )

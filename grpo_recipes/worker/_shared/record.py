@@ -1,0 +1,197 @@
+"""run.json: how the run stands and how it ended. It is replaced whole, so a reader never sees half of it."""
+
+import contextlib
+import errno
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from grpo_recipes.contract.files.bounded_json import read_json
+from grpo_recipes.contract.files.folder_files import remove, remove_unfinished, rename, write_whole
+from grpo_recipes.contract.files.folder_lock import holder, this_launch
+from grpo_recipes.contract.findings.finding import as_record
+from grpo_recipes.contract.findings.mistake import Mistake
+from grpo_recipes.contract.integrity.run_folder import record_fault, record_text
+from grpo_recipes.contract.run_record import KEYS, RECORD_FILE, RECORD_FORMAT
+from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
+from grpo_recipes.worker._shared.same_folder import FolderGone, SameFolder
+
+DAMAGED_FILE = "run.json.damaged"
+# Room on the disk that is given back when a full one leaves none for saying how the run ended.
+RESERVE_FILE = ".reserve"
+_RESERVE_BYTES = 1 << 16
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+# What another process said before this one began anew: how often the vLLM server was started again.
+_KEPT = ("vllm_server",)
+_NO_WORD: dict[str, Any] = {"exit_code": None, "message": None, "findings": []}
+
+
+class Record:
+    """The run.json of a run folder. Rank 0 keeps it; another rank writes only its own failure.
+
+    A status that ends the run is never overwritten by another rank: the first failure is the cause of the
+    rest. same: whether the run folder is still that of this run; nothing is written where it is not.
+    """
+
+    def __init__(self, folder: Path, rank: int) -> None:
+        self.same = SameFolder(folder)
+        self._path = folder / RECORD_FILE
+        self._rank = rank
+
+    def start(self, *, resumed: bool) -> None:
+        """Says that the run is running. A resumed run keeps what the record said before, where it can be read."""
+        if self._rank != 0:
+            return
+        remove_unfinished(self._path.parent, self._path.name)
+        if resumed:
+            self._set_aside_damaged()
+        before = self.read()
+        kept = before if resumed else {key: before[key] for key in _KEPT if key in before}
+        self._write(
+            {
+                "evaluation": {},
+                "metrics": {},
+                "checkpoint": None,
+                "guards": [],
+                **kept,
+                "run": RECORD_FORMAT,
+                "status": "running",
+                "step": kept.get("step", 0),
+                "max_steps": None,
+                "started": _now(),
+                "slurm_job": os.environ.get("SLURM_JOB_ID"),
+                "ended": None,
+                **_NO_WORD,
+                "checks": [],
+                "proofs": [],
+                "guards_not_seen": [],
+                "final": None,
+                "train_cpu_s": None,
+                "train_wall_s": None,
+            }
+        )
+        self._reserve()
+
+    def update(self, **values: Any) -> None:
+        """Sets keys while the run is running; does nothing on other ranks than 0 and after the end.
+
+        Raises KeyError for a key that run.json does not have.
+        """
+        if undeclared := values.keys() - KEYS:
+            raise KeyError(f"run.json has no {', '.join(sorted(undeclared))}")
+        if self._rank != 0:
+            return
+        self.same.check()  # without its folder there is no run.json that could say that the run is running
+        content = self.read()
+        if content.get("status") == "running":
+            self._write({**content, **values})
+
+    def update_evaluation(self, **values: Any) -> None:
+        """Sets keys of the `evaluation` mapping."""
+        self.update(evaluation={**self.read().get("evaluation", {}), **values})
+
+    def evaluation(self) -> dict[str, Any]:
+        """The `evaluation` mapping as it is now."""
+        found: dict[str, Any] = self.read().get("evaluation", {})
+        return found
+
+    def guards(self) -> list[dict[str, Any]]:
+        """The guards that spoke, as they are now."""
+        found: list[dict[str, Any]] = self.read().get("guards", [])
+        return found
+
+    def reopen(self, **values: Any) -> None:
+        """Says that the run goes on after all, and sets keys."""
+        self._write({**self.read(), "status": "running", "ended": None, **_NO_WORD, **values})
+
+    def end(
+        self,
+        status: str,
+        exit_code: int,
+        why: Mistake | str | None = None,
+        *,
+        last_word: bool = False,
+        for_all: bool = False,
+    ) -> bool:
+        """Says how the run ended; returns false, and writes nothing, if it is not this rank's to say.
+
+        A good end is rank 0's, which still has to save when the others are done; a failure is the first one's.
+        last_word: replaces what was said before, by the one who knows why it failed. for_all: any rank may say this,
+        since rank 0 may be gone. Raises nothing: where run.json
+        cannot be written, stderr says so.
+        """
+        content = self.read()
+        is_told = content.get("status", "running") != "running" and not last_word
+        may_say = for_all or status in ("failed", "stopped")
+        if is_told or (self._rank != 0 and (not may_say or self._is_of_another_launch())):
+            return False
+        told = {"message": why and str(why), "findings": _records(why)}
+        content = {**content, "status": status, "exit_code": exit_code, **told, "ended": _now()}
+        try:
+            self._write_at_last(content)
+        except FolderGone:
+            return False
+        except OSError as problem:
+            print(hide_secrets(f"run.json does not say how the run ended: {problem}"), file=sys.stderr, flush=True)
+            return False
+        return True
+
+    def read(self) -> dict[str, Any]:
+        """What the record says now, {} when there is none."""
+        try:
+            content = read_json(self._path.parent, self._path.name)
+        except (OSError, ValueError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    def _write(self, content: dict[str, Any]) -> None:
+        self.same.check()
+        text = record_text(self._path.parent, cast("dict[str, Any]", redact_value(content)))
+        write_whole(self._path.parent, self._path.name, text, check=self.same.check)
+
+    def _write_at_last(self, content: dict[str, Any]) -> None:
+        """Writes the end, on a full disk into the room that was kept for it."""
+        try:
+            self._write(content)
+        except OSError as problem:
+            if problem.errno not in _FULL:
+                raise
+            remove(self._path.parent, RESERVE_FILE)
+            self._write(content)
+        with contextlib.suppress(OSError):
+            remove(self._path.parent, RESERVE_FILE)
+
+    def _reserve(self) -> None:
+        write_whole(self._path.parent, RESERVE_FILE, os.urandom(_RESERVE_BYTES))
+
+    def _is_of_another_launch(self) -> bool:
+        """Whether other processes than those of this launch train here, whose rank 0 was refused the folder."""
+        other = holder(self._path.parent)
+        return other is not None and other.launch is not None and other.launch != this_launch()
+
+    def _set_aside_damaged(self) -> None:
+        """Keeps a record that cannot be read under another name, and leaves out of one what is not of its kind."""
+        with contextlib.suppress(FileNotFoundError):
+            content = self.read()
+            kinds = {"evaluation": dict, "metrics": dict, "guards": list, "step": int}
+            wrong = [key for key, kind in kinds.items() if not isinstance(content.get(key, kind()), kind)]
+            if content and not wrong and record_fault(self._path.parent) is None:
+                return
+            rename(self._path.parent, self._path.name, DAMAGED_FILE)
+            print(
+                f"run.json is damaged and begun anew, without what it said before of evaluations and guards; "
+                f"the damaged one is {DAMAGED_FILE}",
+                flush=True,
+            )
+            if content:
+                self._write({key: value for key, value in content.items() if key not in wrong})
+
+
+def _records(why: Mistake | str | None) -> list[dict[str, Any]]:
+    return [as_record(finding) for finding in why.findings] if isinstance(why, Mistake) else []
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

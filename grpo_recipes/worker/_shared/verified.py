@@ -1,0 +1,89 @@
+"""What only the loaded data, model and tokenizer say of themselves, held against the plan before the first step.
+
+The keys, in run.json under "verified" and in the plan: dataset.rows, dataset.fingerprint, evaluation.rows,
+evaluation.fingerprint (rows of the whole data, before any is left out), model.commit (of the hub), chat_template
+(sha256 of its text).
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from grpo_recipes.contract.findings.finding import mistake
+from grpo_recipes.contract.plan import Model, Plan
+from grpo_recipes.worker._shared.digest import sha256_of
+from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.refused import Refused
+
+ROWS_IN_FINGERPRINT = 1000
+LARGEST_CHECKED_BYTES = 16 * 1024**2
+
+
+def check_model_files(model: Model) -> None:
+    """Raises Refused if a file of the model's folder is another one than in the plan.
+
+    Large files, the weights, are read by whoever wrote the run folder, and not once more by each process.
+    """
+    for name, planned in model.files.items():
+        path = Path(model.path) / name
+        if not path.is_file():
+            raise Refused.of(f"model: {path} does not exist", because="the plan was made with it")
+        if path.stat().st_size <= LARGEST_CHECKED_BYTES and sha256_of(path) != planned:
+            raise Refused.of(
+                f"model: {path} changed since the plan was made",
+                because=f"its sha256 is not {planned[:12]}, which the plan has",
+                fix="plan again",
+            )
+
+
+def seen_in_rows(where: str, rows: Any) -> dict[str, object]:
+    """How many rows there are, and a digest of up to 1000 of them, evenly spread, with the names of their columns."""
+    count = len(rows)
+    last = max(1, min(count, ROWS_IN_FINGERPRINT) - 1)
+    places = sorted({place * (count - 1) // last for place in range(min(count, ROWS_IN_FINGERPRINT))})
+    table = rows.select(places).with_format("arrow")[:]
+    names = sorted(table.column_names)
+    digest = hashlib.sha256(json.dumps([count, names]).encode())
+    for row in table.select(names).to_pylist():
+        digest.update(json.dumps(row, sort_keys=True, default=_plain).encode())
+    return {f"{where}.rows": count, f"{where}.fingerprint": digest.hexdigest()}
+
+
+def _plain(value: object) -> str:
+    """What JSON has no word for; pictures and sounds are bytes here."""
+    return hashlib.sha256(value).hexdigest() if isinstance(value, bytes) else repr(value)
+
+
+def seen_in_trainer(trainer: Any, plan: Plan) -> dict[str, object]:
+    """The commit that the hub's model was loaded at, and the chat template that is used; what there is none of is left
+    out.
+    """
+    found: dict[str, object] = {}
+    commit = getattr(trainer.model.config, "_commit_hash", None)
+    if plan.model.source == "hub" and not plan.tokenizer.add_tokens and commit is not None:
+        found["model.commit"] = commit
+    template = getattr(trainer.processing_class, "chat_template", None)
+    if isinstance(template, str):
+        found["chat_template"] = hashlib.sha256(template.encode()).hexdigest()
+    return found
+
+
+def refuse_if_not_found(plan: Plan, found: dict[str, object], record: Record) -> None:
+    """Writes what was found into run.json. Raises Refused if it is not what the plan has, unless that was accepted."""
+    record.update(verified=found)
+    different = [key for key, planned in plan.verified.items() if key in found and found[key] != planned]
+    if different and not plan.accept_drift:
+        raise Refused(
+            mistake(
+                "what was loaded is not what the plan was made with",
+                seen=[f"{key}: plan {_short(plan.verified[key])}, found {_short(found[key])}" for key in different],
+                because="training it would be another experiment than the plan's",
+                fix="bring back what was planned, or grpo-run RUNDIR --accept-drift",
+            )
+        )
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text[:12] if len(text) in (40, 64) else text

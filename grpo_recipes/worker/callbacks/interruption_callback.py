@@ -1,0 +1,46 @@
+"""The training ends with a checkpoint when any rank was asked to stop, and checkpoints come where they are exact."""
+
+from typing import Any
+
+import torch
+from transformers import TrainerCallback
+
+from grpo_recipes.worker.callbacks.generation_window import is_used_up
+from grpo_recipes.worker.survival.interruption import Interruption
+from grpo_recipes.worker.user_code.contained import end_if_fork
+
+
+class InterruptionCallback(TrainerCallback):  # type: ignore[misc]
+    """Ends the training with a checkpoint where a generation is used up after any rank was asked to stop.
+
+    A checkpoint that is due between is written there, too. It comes before callbacks that look at what is saved.
+    """
+
+    def __init__(self, request: Interruption, trainer: Any) -> None:
+        self.interrupted = False
+        self._request = request
+        self._trainer = trainer
+        self._is_due = False
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
+        """Asks all ranks; a signal that comes in the last steps changes nothing, since the run then just ends."""
+        end_if_fork()
+        if state.global_step >= state.max_steps:
+            return control
+        self._is_due |= control.should_save
+        control.should_save = is_used_up(self._trainer) and self._is_due
+        if is_used_up(self._trainer):
+            self._is_due = False
+            if self._any_rank_asked():
+                self.interrupted = True
+                control.should_save = True
+                control.should_training_stop = True
+        return control
+
+    def _any_rank_asked(self) -> bool:
+        accelerator = self._trainer.accelerator
+        if accelerator.num_processes == 1:
+            return self._request.requested
+        asked = torch.tensor([int(self._request.requested)], device=accelerator.device)
+        torch.distributed.all_reduce(asked, op=torch.distributed.ReduceOp.MAX)
+        return bool(asked.item())

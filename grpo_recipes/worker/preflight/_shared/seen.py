@@ -1,0 +1,100 @@
+"""Everything that the checks look at: rows, prompts as the model gets them, the tokenizer, and what rewards gave."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker.preflight._shared.options import Options
+from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a section, "dataset" or "evaluation".
+
+    total: how many a run has. rows: the datasets.Dataset of those that were rendered, all or a part spread evenly;
+    prompts: theirs. places: of these rows in the data, counted from 0.
+    """
+
+    where: str
+    total: int
+    rows: Any
+    prompts: list[Any]
+    places: list[int]
+
+    def number(self, place: int) -> int:
+        """The number of a row in the data, counted from 1."""
+        return self.places[place] + 1
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredEnds:
+    """What ends a completion. tokens: ids, the tokenizer's own and those the model declares; stops: texts."""
+
+    tokens: tuple[int, ...]
+    stop_token_ids: tuple[int, ...]
+    stops: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen; None where it could not be, for which faults has the reason.
+
+    sample: places in data.prompts that are looked at closely. texts: of the sample as the model gets them.
+    lengths: tokens of the prompts in `measured`, which are places too. context: tokens that the model can take.
+    template_problem: why a prompt could not be rendered, "" if all could. known_before: tokens before any was added;
+    was_known: by each added token the id that it had already. gold: how right completions were made, "" without any;
+    reference: the column that they were made from; trial_texts: of each kind of completion by row of the sample.
+    """
+
+    plan: Plan
+    options: Options
+    faults: list[Finding] = field(default_factory=list)
+    data: Rows | None = None
+    held_out: Rows | None = None
+    sample: list[int] = field(default_factory=list)
+    tokenizer: Any = None
+    config: Any = None
+    ends: DeclaredEnds | None = None
+    texts: list[str] = field(default_factory=list)
+    template_problem: str = ""
+    known_before: int = 0
+    was_known: dict[str, int | None] = field(default_factory=dict)
+    measured: list[int] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    context: int | None = None
+    gold: str = ""
+    trial_texts: dict[str, list[str]] = field(default_factory=dict)
+    reference: str | None = None
+    rewards: list[RewardSeen] = field(default_factory=list)
+
+
+def chat_template_kwargs(seen: Seen) -> dict[str, Any]:
+    """The variables that the plan gives the chat template."""
+    given = seen.plan.arguments.GRPOConfig.get("chat_template_kwargs")
+    return dict(given) if isinstance(given, dict) else {}
+
+
+def is_conversational(prompt: Any) -> bool:
+    """Whether a prompt is a list of messages, as TRL decides it."""
+    return isinstance(prompt, list) and bool(prompt) and isinstance(prompt[0], dict) and "role" in prompt[0]
+
+
+def content_of(message: Any) -> str:
+    """The text of a message, also where it is a list of parts."""
+    content = message.get("content") if isinstance(message, dict) else message
+    if isinstance(content, list):
+        return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+    return "" if content is None else str(content)
+
+
+def _role(message: Any) -> str:
+    return str(message.get("role")) if isinstance(message, dict) else ""
+
+
+def prompt_as_text(prompt: Any) -> str:
+    """All of a prompt in one text, to compare prompts and to look for words in them."""
+    if isinstance(prompt, list):
+        return "\n".join(f"{_role(message)}: {content_of(message)}" for message in prompt if message)
+    return "" if prompt is None else str(prompt)

@@ -1,0 +1,26 @@
+"""Prompts as TRL gives them to the tokenizer."""
+
+from typing import Any
+
+from grpo_recipes.worker.data.bounded import TooMuch, bounded
+from grpo_recipes.worker.preflight._shared.seen import Seen, chat_template_kwargs, is_conversational
+
+
+def rendered_text(seen: Seen, prompt: Any, *, opened: bool = True) -> str:
+    """A prompt as the text that the model continues, "" for none; opened: with the beginning of the answer."""
+    if not is_conversational(prompt):
+        return str(prompt or "")
+    keywords = {"tokenize": False, "add_generation_prompt": opened, **chat_template_kwargs(seen)}
+    try:
+        with bounded():
+            return str(seen.tokenizer.apply_chat_template(prompt, **keywords))
+    except TooMuch as problem:
+        raise RuntimeError(str(problem)) from None
+
+
+def tokens_of(seen: Seen, prompt: Any) -> list[int]:
+    """The token ids of a prompt. A rendered conversation has its special tokens already, a plain text gets them."""
+    is_messages = is_conversational(prompt)
+    text = rendered_text(seen, prompt)
+    found: list[int] = seen.tokenizer(text, add_special_tokens=not is_messages)["input_ids"]
+    return found

@@ -1,0 +1,23 @@
+"""vLLM computes in the planned dtype, where that can be seen.
+
+Catches: a server that was started with another --dtype, or whose model's own one is another. Its log-probabilities
+would differ from the policy's by more than PRF010 allows.
+Source: vllm 0.31.0 (model_config.dtype, /server_info of its development mode).
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker.proofs.before_training.compared import Compared
+from grpo_recipes.worker.proofs.before_training.loaded import Loaded
+
+ID = "PRF017"
+NAME = "dtype of vLLM"
+
+
+def compare(plan: Plan, seen: Loaded) -> Iterator[Compared]:
+    """The dtype that the engine or the server names."""
+    if plan.vllm is None or seen.vllm_dtype is None:
+        return
+    because = "its probabilities would differ from the policy's by more than the plan allows"
+    yield Compared("dtype of vLLM", plan.vllm.dtype, seen.vllm_dtype, because, f"vLLM with --dtype {plan.vllm.dtype}")

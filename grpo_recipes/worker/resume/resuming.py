@@ -1,0 +1,134 @@
+"""From where a run goes on: the newest whole checkpoint, if it is one of this run."""
+
+from pathlib import Path
+
+from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints
+from grpo_recipes.contract.integrity.manifest import WITHOUT_DIGESTS, Manifest
+from grpo_recipes.contract.integrity.pickled import strange_pickles
+from grpo_recipes.contract.integrity.seal import SOMEBODY_ELSE
+from grpo_recipes.contract.integrity.user_key import NoKey, allowed_digests, user_key
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.checkpoints.manifest import installed
+from grpo_recipes.worker.resume.same_run import changed, experiment
+
+_SHOWN = 6
+
+
+def checkpoint_to_resume(folder: Path, plan: Plan, *, contents: bool = True) -> tuple[Path | None, list[str]]:
+    """The checkpoint that --resume goes on from, None to begin anew; with what has to be said of it.
+
+    contents: its files are read and compared with their digests, which one process does for all; the others follow
+    agreed_checkpoint. Raises Refused where there are checkpoints and none is whole, where the run has become another
+    one, and where reading a checkpoint would run code of somebody else.
+    """
+    skipped: list[tuple[str, str]] = []
+    for judged in judged_checkpoints(folder / "checkpoints", contents=contents):
+        checkpoint, manifest = judged.folder, judged.manifest
+        if manifest is not None:
+            _refuse_another_world(checkpoint, manifest, plan.expect.world_size)
+            said = _other_experiment(checkpoint, manifest, folder, is_accepted=plan.accept_drift)
+            said += _other_stack(checkpoint, manifest)
+            if contents:
+                said += _without_digests(checkpoint, manifest)
+                _refuse_strange_pickles(checkpoint, manifest)
+            return checkpoint, [*_as_lines(skipped), *said, f"resumed from {checkpoint.name}"]
+        skipped.append((checkpoint.name, str(judged.reason)))
+    if skipped:
+        raise Refused.of(
+            "none of the checkpoints is whole, so there is nothing to go on from",
+            because=[f"{name}: {reason}" for name, reason in skipped],
+            fix=f"bring one back, or remove {folder / 'checkpoints'} and begin anew with --resume",
+        )
+    return None, ["no checkpoint was written yet: the training begins anew"]
+
+
+def agreed_checkpoint(checkpoint: Path | None) -> Path | None:
+    """The checkpoint that the first rank found whole; all ranks call it once they have found each other."""
+    from accelerate.utils import broadcast_object_list
+
+    agreed: list[Path | None] = broadcast_object_list([checkpoint], from_process=0)
+    return agreed[0]
+
+
+def why_unsigned() -> str | None:
+    """Why what this run writes tells nobody that this user wrote it, None where it does."""
+    try:
+        user_key(make=True)
+    except NoKey as problem:
+        return f"checkpoints are not signed, so --resume may ask for --allow-code: {problem}"
+    return None
+
+
+def _as_lines(skipped: list[tuple[str, str]]) -> list[str]:
+    return [f"skipped {name}: {reason}" for name, reason in skipped]
+
+
+def _without_digests(checkpoint: Path, manifest: Manifest) -> list[str]:
+    if manifest.format != WITHOUT_DIGESTS:
+        return []
+    return [
+        f"{checkpoint.name} carries no content hashes, of an older grpo-run: only the sizes of its files were compared"
+    ]
+
+
+def _refuse_strange_pickles(checkpoint: Path, manifest: Manifest) -> None:
+    """Raises Refused for files that may run code when they are read and that this user neither wrote nor allowed."""
+    found = strange_pickles(checkpoint, manifest)
+    if found is None or found[1] in allowed_digests():
+        return
+    names, sha256 = found
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    raise Refused.of(
+        f"{checkpoint.name} was not written by you, and reading it may run code",
+        because=f"{', '.join(names[:_SHOWN])}{more} are pickles, {_signed(manifest)}",
+        fix=f"if you trust who wrote them, grpo-run {checkpoint.parents[1]} --resume --allow-code {sha256}",
+    )
+
+
+def _signed(manifest: Manifest) -> str:
+    """Why nobody knows that this user wrote it."""
+    try:
+        key = user_key(make=False)
+    except NoKey as problem:
+        return f"and there is no key of yours to tell: {problem}"
+    what = "signature is not" if manifest.signer == SOMEBODY_ELSE else "manifest has no signature"
+    return f"and its {what} of your key {key.id}"
+
+
+def _refuse_another_world(checkpoint: Path, manifest: Manifest, planned: int) -> None:
+    if manifest.world_size != planned:
+        raise Refused.of(
+            f"{checkpoint.name} was written by {_processes(manifest.world_size)}, the plan has {_processes(planned)}",
+            because="each process has a part of its own in a checkpoint",
+            fix=f"go on with {manifest.world_size}, or begin anew in another folder",
+        )
+
+
+def _processes(count: int) -> str:
+    return f"{count} process{'' if count == 1 else 'es'}"
+
+
+def _other_experiment(checkpoint: Path, manifest: Manifest, folder: Path, *, is_accepted: bool) -> list[str]:
+    """What is said of another experiment that was accepted. Raises Refused for one that was not."""
+    differences = list(changed(manifest.experiment, experiment(folder)))
+    if not differences:
+        return []
+    more = f", and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else ""
+    text = f"{'; '.join(differences[:_SHOWN])}{more}"
+    if is_accepted:
+        return [f"another experiment than that of {checkpoint.name}, which was accepted: {text}"]
+    raise Refused.of(
+        f"plan.json is not what it was when {checkpoint.name} was written",
+        because=text,
+        fix="bring the old plan.json back, or begin anew in another folder",
+    )
+
+
+def _other_stack(checkpoint: Path, manifest: Manifest) -> list[str]:
+    now = installed()
+    both = [name for name in manifest.stack if name in now and manifest.stack[name] != now[name]]
+    if not both:
+        return []
+    listed = ", ".join(f"{name} {manifest.stack[name]} -> {now[name]}" for name in both)
+    return [f"another stack than that of {checkpoint.name}, so not bit for bit the same run: {listed}"]

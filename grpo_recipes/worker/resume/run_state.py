@@ -1,0 +1,177 @@
+"""What a run remembers and transformers puts into no checkpoint: saved beside it, and given back.
+
+Between two lines of figures: the summed loss, the step of the last line, and what TRL has collected for the next one.
+Of the guards: those that spoke, and what no_movement compares with. With sync_ref_model: the reference's weights, which
+follow the policy's. Source: trl 0.14.0 to 1.16.0, transformers 4.48.3 to 5.23.0.
+"""
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import TrainerCallback
+
+from grpo_recipes.worker._shared.metrics import MetricsLog
+from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.callbacks.guard_callback import GuardCallback
+from grpo_recipes.worker.trainer.live_model import zero_stage
+from grpo_recipes.worker.trainer.trained_tensors import local
+
+
+class Trained(Exception):
+    """The checkpoint is that of the last step: there is nothing left to train."""
+
+
+class RunState(TrainerCallback):  # type: ignore[misc]
+    """Adds its files to each checkpoint on every rank, and takes them from the one that is resumed.
+
+    It comes after the guards, which stand before the trainer's own step.
+    """
+
+    def __init__(
+        self, trainer: Any, record: Record, guards: GuardCallback, log: MetricsLog | None, checkpoint: Path | None
+    ) -> None:
+        self._trainer, self._record, self._guards = trainer, record, guards
+        self._metrics_log, self._checkpoint = log, checkpoint
+        self._loss: Any = None
+        log_and_save = trainer._maybe_log_save_evaluate
+
+        def noted(loss: Any, *given: Any, **named: Any) -> Any:
+            self._loss = loss  # zeroed in its place where a line is logged
+            return log_and_save(loss, *given, **named)
+
+        trainer._maybe_log_save_evaluate = noted
+
+    def save(self, folder: Path) -> None:
+        """Adds to a checkpoint, before it counts."""
+        trainer = self._trainer
+        found = {
+            "loss": float(self._loss),
+            "logged_step": trainer._globalstep_last_logged,
+            "tokens": getattr(trainer, "_total_train_tokens", None),
+            "figures": {name: [_number(value) for value in values] for name, values in _figures(trainer).items()},
+            "guards": self._guards.memory(),
+        }
+        if self._metrics_log is not None:
+            self._metrics_log.sync()
+            found["spoken"], found["evaluation"] = self._record.guards(), self._record.evaluation()
+        _file(folder, trainer).write_text(json.dumps(found), encoding="utf-8")
+        if getattr(trainer.args, "sync_ref_model", False):
+            _save_reference(trainer, folder)
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Gives it back. Raises Trained where the training had come to its end."""
+        if self._checkpoint is None:
+            return
+        trainer, file = self._trainer, _file(self._checkpoint, self._trainer)
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))
+            trainer._globalstep_last_logged = found["logged_step"]
+            _figures(trainer).update(found["figures"])
+            if found["tokens"] is not None:
+                trainer._total_train_tokens = found["tokens"]
+            self._guards.remember(found["guards"])
+            _add_to_next_loss(trainer, float(found["loss"]))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as problem:
+            raise _not_ours(file, f"{type(problem).__name__}: {problem}") from problem
+        if getattr(args, "sync_ref_model", False):
+            _load_reference(trainer, self._checkpoint)
+        if state.global_step >= state.max_steps:
+            raise Trained
+
+
+def told_until(checkpoint: Path) -> dict[str, Any]:
+    """What run.json said of guards and evaluations when a checkpoint was written."""
+    file = checkpoint / "grpo_run_0.json"
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return {"guards": list(found["spoken"]), "evaluation": dict(found["evaluation"])}
+    except (OSError, ValueError, TypeError, KeyError) as problem:
+        raise _not_ours(file, f"{type(problem).__name__}: {problem}") from problem
+
+
+def _not_ours(file: Path, because: str) -> Refused:
+    """For a file of a checkpoint without digests that holds something else than is written there."""
+    return Refused.of(
+        f"{file.parent.name}: {file.name} is not as grpo-run writes it",
+        because=because,
+        fix=f"remove {file.parent} to go on from the checkpoint before it",
+    )
+
+
+def _file(folder: Path, trainer: Any) -> Path:
+    return folder / f"grpo_run_{trainer.accelerator.process_index}.json"
+
+
+def _figures(trainer: Any) -> Any:
+    """What TRL collects for the next line; older releases keep one mapping for training and evaluation."""
+    kept = trainer._metrics
+    return kept.get("train", kept)
+
+
+def _number(value: Any) -> Any:
+    return value.item() if isinstance(value, torch.Tensor) else value
+
+
+def _add_to_next_loss(trainer: Any, loss: float) -> None:
+    """Adds the loss of the steps since the last line to that of the next batch: in the order of an unbroken run."""
+    own, step = trainer.__dict__.get("training_step"), trainer.training_step
+
+    def first(*given: Any, **named: Any) -> Any:
+        if own is None:
+            del trainer.training_step
+        else:
+            trainer.training_step = own
+        return step(*given, **named) + loss
+
+    trainer.training_step = first
+
+
+def _save_reference(trainer: Any, folder: Path) -> None:
+    """Writes the reference's weights: the first rank all of them, or each its part where FSDP shards them."""
+    parameters = dict(trainer.ref_model.named_parameters())
+    with _gathered(trainer, parameters, writes=False):
+        tensors = {name: local(parameter.detach()).cpu() for name, parameter in parameters.items()}
+        if trainer.is_world_process_zero() or _is_sharded(parameters):
+            torch.save(tensors, _reference_file(trainer, folder, parameters))
+
+
+def _load_reference(trainer: Any, folder: Path) -> None:
+    parameters = dict(trainer.ref_model.named_parameters())
+    file = _reference_file(trainer, folder, parameters)
+    try:
+        tensors = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as problem:  # of many kinds, by what is wrong with the file
+        raise _not_ours(file, f"{type(problem).__name__}: {problem}") from problem
+    with _gathered(trainer, parameters, writes=True), torch.no_grad():
+        wrong = [name for name, parameter in parameters.items() if not _fits(parameter, tensors, name)]
+        if wrong:
+            raise _not_ours(file, f"{wrong[0]} of the model is not in it, or has another shape")
+        for name, parameter in parameters.items():
+            local(parameter.detach()).copy_(tensors[name])
+
+
+def _fits(parameter: Any, tensors: Any, name: str) -> bool:
+    found = tensors.get(name) if isinstance(tensors, dict) else None
+    return isinstance(found, torch.Tensor) and found.shape == local(parameter.detach()).shape
+
+
+def _reference_file(trainer: Any, folder: Path, parameters: dict[str, Any]) -> Path:
+    rank = trainer.accelerator.process_index if _is_sharded(parameters) else 0
+    return folder / f"reference_{rank}.pt"
+
+
+def _is_sharded(parameters: dict[str, Any]) -> bool:
+    return any(hasattr(parameter, "to_local") for parameter in parameters.values())
+
+
+def _gathered(trainer: Any, parameters: dict[str, Any], *, writes: bool) -> Any:
+    """A context in which the weights are whole, also under ZeRO-3."""
+    if zero_stage(trainer) != 3:
+        return nullcontext()
+    import deepspeed
+
+    return deepspeed.zero.GatheredParameters(list(parameters.values()), modifier_rank=0 if writes else None)

@@ -1,0 +1,164 @@
+"""A run with a vLLM server of its own, from the first start to the last process. train.sh starts the trainer."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_STOPPED
+from grpo_recipes.contract.files.folder_lock import SERVING
+from grpo_recipes.contract.findings.finding import mistake
+from grpo_recipes.contract.findings.mistake import Mistake
+from grpo_recipes.contract.host import processes
+from grpo_recipes.contract.host.standard_streams import make_steady
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.planned_vllm import VllmServer
+from grpo_recipes.worker._shared.planned import model_path, model_revision, read_plan
+from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.begin import begin
+from grpo_recipes.worker.run import refuse_checkpoints
+from grpo_recipes.worker.serving import answers, server
+from grpo_recipes.worker.serving.address import URL
+from grpo_recipes.worker.serving.devices import visible
+from grpo_recipes.worker.serving.extended import extended
+from grpo_recipes.worker.serving.problem import ServerProblem
+from grpo_recipes.worker.serving.story import Story
+from grpo_recipes.worker.serving.wishes import Wishes
+from grpo_recipes.worker.survival.folder_faults import explained
+
+_POLL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What stays the same however often the server is started."""
+
+    folder: Path
+    plan: Plan
+    planned: VllmServer
+    story: Story
+    wishes: Wishes
+
+
+def serve(folder: Path, *, resume: bool) -> int:
+    """Starts the server, trains beside it and returns the exit code of the run; no process is left behind.
+
+    0 done; 1 the trainer failed, or the server does not come up or died too often; 3 a check stopped it; 75
+    interrupted by a signal. All of it is said in run.json, as the worker does.
+    """
+    make_steady()
+    parent = os.getppid() if processes.ask_before_dying() else None
+    processes.adopt_orphans()
+    wishes = Wishes(parent)
+    record = Record(folder, 0)
+    refused = begin(folder, record, SERVING, resumed=resume)
+    if refused is not None:
+        return refused
+    story = Story(folder, record, resumed=resume)
+    try:
+        plan = read_plan(folder)
+        refuse_checkpoints(folder, resume=resume)
+        if plan.vllm is None or plan.vllm.server is None:
+            raise Refused.of("plan.json has no vLLM server", fix="start with launch.sh of the run folder")
+        code = _served(Run(folder, plan, plan.vllm.server, story, wishes), resume=resume)
+    except Refused as problem:
+        code = _ended(record, "stopped", EXIT_STOPPED, problem)
+    except ServerProblem as problem:
+        code = _ended(record, "failed", EXIT_FAILED, problem)
+    except BaseException as problem:
+        why = explained(problem, record.same)
+        if why is None:
+            traceback.print_exc()
+        code = _ended(record, "failed", EXIT_FAILED, why or f"{type(problem).__name__}: {problem}")
+    finally:
+        processes.kill_all_below()
+    if code is None:
+        record.end("interrupted", EXIT_INTERRUPTED, "ended by a signal before the worker had saved")
+    return EXIT_INTERRUPTED if code is None else code
+
+
+def _ended(record: Record, status: str, code: int, problem: Mistake | str) -> int:
+    record.end(status, code, problem, last_word=True)
+    print(f"error: {problem}", file=sys.stderr, flush=True)
+    return code
+
+
+def _served(run: Run, *, resume: bool) -> int | None:
+    """The exit code of the training, None when it was asked to stop while it could not save."""
+    if run.plan.tokenizer.add_tokens and not extended(run.folder, run.wishes):
+        return None
+    restarts = 0
+    while True:
+        code, death = _attempt(run, resume=resume)
+        if death is None or run.wishes.count or run.wishes.orphaned:
+            return code
+        if restarts == run.planned.max_restarts:
+            times = "" if restarts == 0 else f" {restarts + 1} times"
+            raise ServerProblem(
+                mistake(
+                    f"the vLLM server died{times}: it {death}",
+                    because=f"vllm_server.max_restarts is {restarts}",
+                    more=f"{server.LOG_FILE} in the run folder",
+                )
+            )
+        restarts += 1
+        resume = any((run.folder / "checkpoints").glob("checkpoint-*"))
+        run.story.died(death, restarts, run.planned.max_restarts)
+
+
+def _attempt(run: Run, *, resume: bool) -> tuple[int | None, str | None]:
+    """One server and one training beside it: the exit code, and how the server died if it did."""
+    model = model_path(run.plan, run.folder)
+    began = time.monotonic()
+    started = server.start(run.planned, model, model_revision(run.plan), run.folder)
+    run.story.starting()
+    try:
+        if not server.wait_until_up(started, model, run.planned.startup_timeout, run.wishes):
+            return None, None
+        run.story.up(started.url, time.monotonic() - began)
+        return _train(run, started, resume=resume)
+    except ServerProblem:
+        print(started.last_lines(), file=sys.stderr, flush=True)
+        raise
+    finally:
+        server.end(started)
+
+
+def _train(run: Run, started: server.Server, *, resume: bool) -> tuple[int | None, str | None]:
+    trainer = _trainer(run, started.url, ["--resume"] if resume else [])
+    while trainer.poll() is None:
+        asked = run.wishes.wait(_POLL_S)
+        if run.wishes.orphaned or (asked and run.wishes.count > 1):
+            processes.kill(trainer, spared=started.process.pid)
+            return None, None
+        if asked:
+            # torchrun gives its ranks 30 seconds at a SIGTERM; told directly they save as long as they need.
+            below = processes.ranks(processes.descendants(os.getpid()))
+            processes.send(below or [trainer.pid], signal.SIGTERM)
+        if started.has_ended() and not run.wishes.count:  # one that was asked to stop may still be saving
+            processes.kill(trainer, spared=started.process.pid)
+            return None, started.death()
+        processes.reap(trainer, started.process, started.keeper)
+    code = trainer.returncode if trainer.returncode >= 0 else 128 - trainer.returncode
+    if code and run.story.is_failure() and not answers.is_healthy(started.url):
+        return code, started.death() if started.has_ended() else "did not answer any more"
+    return code, None
+
+
+def _trainer(run: Run, url: str, arguments: list[str]) -> subprocess.Popen[bytes]:
+    """The trainer, told where the server is and which GPUs are left to it."""
+    on_gpus = run.plan.world.device == "cuda"
+    gpus = visible(range(run.plan.world.num_processes)) if on_gpus else {}
+    # A proxy of the site would be asked for the server of this machine, too.
+    direct = {name: ",".join(filter(None, (os.environ.get(name), "127.0.0.1"))) for name in ("NO_PROXY", "no_proxy")}
+    return subprocess.Popen(
+        ["bash", str(run.folder / "train.sh"), *arguments],
+        env={**os.environ, **direct, **gpus, URL: url},
+        stdin=subprocess.DEVNULL,
+        preexec_fn=processes.die_with_parent,
+    )

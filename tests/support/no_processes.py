@@ -1,0 +1,44 @@
+"""A test that says nothing of processes starts none, and imports no training stack: it is one of `make test-unit`."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+# Markers of tests that may.
+MAY = ("processes", "stack", "stacks", "fuzz", "distributed", "hostile", "survival", "slurm", "vllm")
+# Fixtures that start processes, so that the tests that ask for them are marked.
+STARTING = ("small_disk", "failing_disk", "warm_python", "mark")
+_STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system")
+_is_watched = False
+
+
+def mark_by_fixtures(items: list[pytest.Item]) -> None:
+    """Marks tests whose fixtures start processes."""
+    for item in items:
+        if not set(STARTING).isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker("processes")
+
+
+@contextmanager
+def watched(item: pytest.Item) -> Iterator[None]:
+    """Lets a process that the test starts fail it, unless a marker says that it may."""
+    global _is_watched
+    _is_watched = not any(item.get_closest_marker(name) for name in MAY)
+    try:
+        yield
+    finally:
+        _is_watched = False
+
+
+def _seen(event: str, given: tuple[object, ...]) -> None:
+    if not _is_watched:
+        return
+    if event in _STARTS:
+        raise RuntimeError(f"{event}: a test without the marker processes starts none")
+    if event == "import" and given[0] == "torch":
+        raise RuntimeError("a test without the marker stack imports no torch")
+
+
+sys.addaudithook(_seen)

@@ -1,0 +1,17 @@
+"""The sources of the package as syntax trees, parsed once for all tests that read them."""
+
+import ast
+import functools
+from pathlib import Path
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    """The tree of a Python file. Nobody may change it."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of a Python file, outer ones first."""
+    return tuple(ast.walk(tree_of(path)))

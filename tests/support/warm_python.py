@@ -1,0 +1,217 @@
+"""A Python that has torch, transformers and TRL when it starts: what would import them is a fork of one that has.
+
+`made(folder)` is an environment whose bin/python is a small program. It runs a worker's train.py, and what preflight
+does, in a fork of the server; anything else is the real Python in its place, which hands the small program on as
+sys.executable. The fork is a session of its own and no child of who started it: signals are passed on to it, and it
+dies with who waits for it. Where the start of processes is what is tested, the real Python is the one to take.
+"""
+
+import atexit
+import contextlib
+import gc
+import io
+import json
+import os
+import runpy
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+# Runs without site-packages, in some milliseconds.
+_STUB = """#!{real} -IS
+import json, os, signal, socket, sys
+words = sys.argv[1:]
+script = next((word for word in words if not word.startswith("-")), "")
+is_preflight = script.endswith("worker/part.py") and "preflight.start" in words
+if not script.endswith("worker/train.py") and not is_preflight:
+    os.execv("{real}", [sys.argv[0], *words])
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect("{address}")
+    request = json.dumps({{"words": words, "cwd": os.getcwd(), "environ": dict(os.environ), "python": sys.argv[0]}})
+    socket.send_fds(server, [len(request.encode()).to_bytes(4, "big")], [0, 1, 2])
+    server.sendall(request.encode())
+    answers = server.makefile()
+    child = int(answers.readline())
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, lambda number, _: os.kill(child, number))
+    code = int(answers.readline() or 1)
+if code < 0:
+    signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+    os.kill(os.getpid(), -code)
+os._exit(code)
+"""
+
+
+@contextmanager
+def made(folder: Path) -> Iterator[Path]:
+    """The bin folder of an environment with such a Python, and the server behind it."""
+    real, address = Path(sys.executable), folder / "server"
+    (folder / "bin").mkdir()
+    (folder / "lib").symlink_to(Path(sys.prefix) / "lib")
+    shutil.copy(Path(sys.prefix) / "pyvenv.cfg", folder)
+    for name in ("python", "python3"):
+        (folder / "bin" / name).write_text(_STUB.format(real=real, address=address))
+        (folder / "bin" / name).chmod(0o755)
+    (folder / "bin" / "grpo-run").write_text(f"#!{folder}/bin/python\nfrom grpo_recipes.cli.main import main\nmain()\n")
+    (folder / "bin" / "grpo-run").chmod(0o755)
+    own = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "DS_ACCELERATOR": "cpu"}
+    with (folder / "stderr.txt").open("w") as errors:
+        server = subprocess.Popen(
+            [str(folder / "bin" / "python"), "-P", str(Path(__file__)), str(address)],
+            env={**os.environ, **own},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            cwd="/",
+        )
+    assert server.stdin is not None and server.stdout is not None
+    assert server.stdout.readline(), (folder / "stderr.txt").read_text()[-2000:]
+    yield folder / "bin"
+    server.stdin.close()
+    server.wait(timeout=30)
+
+
+def _import_libraries() -> None:
+    """What a worker imports of the stack; nothing of grpo_recipes, which lies in each run folder."""
+    import datasets  # noqa: F401
+    import peft  # noqa: F401
+    import torch
+    import transformers.models.qwen2.modeling_qwen2  # noqa: F401
+    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401
+    from trl import GRPOConfig, GRPOTrainer  # noqa: F401
+
+    torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()
+
+
+class _Served:
+    """A fork, and who waits for it."""
+
+    def __init__(self, connection: socket.socket, child: int) -> None:
+        self.connection, self.child, self.ended = connection, child, os.pidfd_open(child)
+
+    def answer(self) -> None:
+        """Says how the fork ended."""
+        code = os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1])
+        with contextlib.suppress(OSError):
+            self.connection.sendall(f"{code}\n".encode())
+        self.connection.close()
+        os.close(self.ended)
+
+    def kill(self) -> None:
+        """Ends the fork for which nobody waits any more."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.child, signal.SIGKILL)
+        self.answer()
+
+
+def _serve(address: str) -> None:
+    """Answers until nobody holds the other end of standard input."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        os.write(1, b"ready\n")
+        served: list[_Served] = []
+        while True:
+            gone = {each.connection.fileno(): each for each in served}
+            ended = {each.ended: each for each in served}
+            for ready in select.select([0, listener.fileno(), *gone, *ended], [], [])[0]:
+                if ready == 0:
+                    for each in served:
+                        each.kill()
+                    return
+                if ready == listener.fileno():
+                    served.append(_begun(listener))
+                elif (one := ended.get(ready) or gone[ready]) in served:
+                    served.remove(one)
+                    one.answer() if ready in ended else one.kill()
+
+
+def _begun(listener: socket.socket) -> _Served:
+    connection, _ = listener.accept()
+    head, streams, _, _ = socket.recv_fds(connection, 4, 3)
+    with connection.makefile("rb") as file:
+        request = json.loads(file.read(int.from_bytes(head, "big")))
+    child = os.fork()
+    if child == 0:
+        listener.close()
+        connection.close()
+        _run(request, streams)
+    for stream in streams:
+        os.close(stream)
+    connection.sendall(f"{child}\n".encode())
+    return _Served(connection, child)
+
+
+def _run(request: dict[str, Any], streams: list[int]) -> None:
+    """Never returns: the program of a request, in the fork."""
+    code = 1
+    try:
+        _settle(request, streams)
+        path = next(word for word in request["words"] if not word.startswith("-"))
+        sys.argv = request["words"][request["words"].index(path) :]
+        code = _exit_code(path)
+    except BaseException:
+        traceback.print_exc()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def _settle(request: dict[str, Any], streams: list[int]) -> None:
+    os.setsid()
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["environ"])
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.executable = request["python"]
+    sys.path[:0] = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
+    is_unbuffered = "-u" in request["words"]
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        raw = io.FileIO(number, "w", closefd=False)
+        file = io.TextIOWrapper(
+            raw if is_unbuffered else io.BufferedWriter(raw),  # type: ignore[type-var]
+            encoding="utf-8",
+            errors="backslashreplace" if number == 2 else "strict",
+            line_buffering=number == 2 or os.isatty(number),
+            write_through=is_unbuffered,
+        )
+        setattr(sys, name, file)
+        setattr(sys, f"__{name}__", file)
+
+
+def _exit_code(path: str) -> int:
+    """As the interpreter ends: what was registered for the end is done, then the code of SystemExit or 1."""
+    code = 0
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    return code & 0xFF
+
+
+if __name__ == "__main__":
+    _import_libraries()
+    _serve(sys.argv[1])
+    os._exit(0)
