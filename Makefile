@@ -33,7 +33,7 @@ DEVELOPMENT := -e '.[train,quantization,deepspeed,dev]'
 # One retry, for downloads that broke off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup quickstart test test-unit test-fast test-hostile test-stack test-distributed test-stacks test-vllm test-fuzz test-survival test-slurm test-quickstart test-environments lint audit sbom coverage docs site schemas tested facts benchmark clean
+.PHONY: setup quickstart test test-unit test-fast test-hostile test-stack test-memory test-distributed test-stacks test-vllm test-fuzz test-survival test-slurm test-quickstart test-environments lint audit sbom coverage docs site schemas tested facts benchmark clean
 
 setup: $(VENV)/dev.stamp
 
@@ -68,6 +68,13 @@ test-hostile: setup
 
 test-stack: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "stack and not distributed and not hostile" $(PYTEST_ARGS)
+
+# The memory formulas against traces of the installed stack and an older one, CPU runs and published figures; writes
+# benchmarks/memory.md. About five CPU minutes.
+test-memory: setup
+	$(BIN)/python tests/stacks/environments.py 0.23.1/4.57.6
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/memory $(PYTEST_ARGS)
+	$(BIN)/python benchmarks/memory.py --older .stacks/0.23.1-4.57.6 --write
 
 # Every strategy with two processes; writes benchmarks/distributed.md. About ten CPU minutes.
 test-distributed: setup

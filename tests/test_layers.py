@@ -26,6 +26,7 @@ LAYERS = (
     "facts",
     "user_files",
     "schemas",
+    "memory",
     "trust.environment",
     "rules",
     "trust",
@@ -80,7 +81,7 @@ ROOMS = {
     ),
 }
 # Leaves: they import themselves and the contract alone, and nobody imports them.
-LEAVES = ("rewards", "worker")
+LEAVES = ("rewards", "tracing", "worker")
 ALLOWED = {
     ("rules", "rewards.catalog"): "reads the sources of the shipped rewards, which it does not import",
     ("schemas.export", "rewards.catalog"): "reads the sources of the shipped rewards, which it does not import",

@@ -26,6 +26,7 @@ COMMANDS = {
     "validate": "Check recipes; no torch, no GPU.",
     "preflight": "Try data, tokenizer and rewards; no model, no GPU.",
     "plan": "Show every value of a run with its origin.",
+    "fit": "Estimate the GPU memory that a recipe needs.",
     "explain": "Explain a rule or a key.",
     "diff": "Say what changes between recipes, plans, runs, or two stacks.",
     "init": "Write a recipe: a small one, a shipped one, or one taken over.",
@@ -34,7 +35,7 @@ COMMANDS = {
     "allowed": "List the folders whose code is allowed, or forget one.",
 }
 # Nothing can be done by these without a word behind them.
-NEEDING = ("run", "validate", "preflight", "plan", "explain", "diff")
+NEEDING = ("run", "validate", "preflight", "plan", "fit", "explain", "diff")
 
 
 class Commands(click.Group):

@@ -32,6 +32,7 @@ ANSWERS: dict[str, tuple[list[str], int]] = {
     "explain": (["explain", "BAT001"], 0),
     "schema": (["schema"], 0),
     "doctor": (["doctor", *TARGET], 0),
+    "fit": (["fit", "good.yaml", *TARGET], 1),
     "diff": (["diff", "good.yaml", "other.yaml", *TARGET], 1),
     "init --list": (["init", "--list"], 0),
     "allowed": (["allowed", "--json"], 0),

@@ -1,0 +1,73 @@
+"""`grpo-run fit`: what a recipe needs of the memory of GPUs, machine by machine."""
+
+import click
+
+from grpo_recipes.cli.completion import files
+from grpo_recipes.cli.resolving import resolved
+from grpo_recipes.cli.stack_option import chosen_stack, set_option, target_option
+from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE
+from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.errors import Refusal
+from grpo_recipes.memory.estimate import MemoryEstimate, estimate
+from grpo_recipes.memory.planned import planned_memory
+from grpo_recipes.report.fit_text import Fitted, fit_json, fit_text
+from grpo_recipes.resolve.resolve import Resolution, plan_of
+from grpo_recipes.stack.stack import Stack
+from grpo_recipes.stack.target import parse_target
+from grpo_recipes.user_files.model_config import read_model_config
+
+
+@click.command()
+@click.argument("recipe", shell_complete=files)
+@set_option
+@target_option
+@click.option(
+    "--gpus",
+    metavar="MACHINES",
+    help="Machines to compare instead of the stack's own GPUs, e.g. 1xA100-40GB,8xH100-80GB; a count is of GPUs.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print bytes for programs.")
+def fit(recipe: str, overrides: tuple[str, ...], target: str | None, gpus: str | None, as_json: bool) -> int:
+    """Estimate what a recipe needs of each GPU, phase by phase; no torch, no GPU.
+
+    The estimate comes from the model's config.json and the plan. Exits 0 when the recipe fits everywhere, tightly or
+    not, and 1 otherwise.
+    """
+    stack = chosen_stack(target)
+    machines = {"this stack": stack} if gpus is None else _machines(stack, gpus)
+    found = [_fitted(name, resolved(recipe, machine, overrides, strict=False)) for name, machine in machines.items()]
+    click.echo(redact((fit_json if as_json else fit_text)(found)))
+    return EXIT_DONE if all(one.verdict() in ("fits", "tight") for one in found) else EXIT_DIFFERENT
+
+
+def _machines(stack: Stack, gpus: str) -> dict[str, Stack]:
+    """The stack on each machine. Raises Refusal for one that cannot be read."""
+    found = {}
+    for name in filter(None, (part.strip() for part in gpus.split(","))):
+        declared, findings = parse_target(f"gpus={name}")
+        if declared is None:
+            raise Refusal(*findings)
+        found[name] = stack._replace(gpus=declared.gpus, declared=True)
+    if not found:
+        raise Refusal.of("--gpus names no machine", fix="--gpus 1xA100-40GB,8xH100-80GB")
+    return found
+
+
+def _fitted(name: str, resolution: Resolution) -> Fitted:
+    """What a recipe needs of a machine. Raises Refusal for one that cannot be read, on whatever machine."""
+    errors = tuple(finding for finding in resolution.findings if finding.severity == "error")
+    if resolution.context is None:
+        raise Refusal(*errors)
+    if resolution.refused:
+        return Fitted(name, MemoryEstimate((), None), refused=errors)
+    plan = plan_of(resolution)
+    planned = planned_memory(plan)
+    if isinstance(planned, str):
+        return Fitted(name, MemoryEstimate((), None, planned))
+    config = read_model_config(plan.model.path, plan.model.revision)
+    answer = estimate(config, planned.update, planned.layout, planned.gpu_bytes)
+    processes = plan.world.num_processes
+    layout = (
+        f"{plan.world.strategy}, {processes} process{'es' if processes > 1 else ''}, micro-batch {planned.update.batch}"
+    )
+    return Fitted(name, answer, layout, planned.assumed)

@@ -1,0 +1,157 @@
+"""The estimate: what each phase of a run holds on each GPU, and whether that fits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from grpo_recipes.memory.allowances import communicator_bytes, context_bytes, slack_bytes
+from grpo_recipes.memory.generation import (
+    cache_bytes,
+    generation_bytes,
+    vllm_bytes,
+    vllm_left_bytes,
+    vllm_needs,
+)
+from grpo_recipes.memory.layout import Layout, States, states
+from grpo_recipes.memory.moments import Moments, moments, scoring_bytes
+from grpo_recipes.memory.update import Update
+from grpo_recipes.user_files.architecture import Architecture, read_architecture
+
+Verdict = Literal["fits", "tight", "does not fit", "unknown"]
+TIGHT = 0.92
+"""The share of a GPU above which a run is tight: what the formulas may be off by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One thing that a GPU holds in a phase, in bytes."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPhase:
+    """A phase of a step with what is held at its worst moment."""
+
+    name: str
+    terms: tuple[Term, ...]
+
+    def total(self) -> int:
+        """The bytes of all terms."""
+        return sum(term.size for term in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEstimate:
+    """What a run needs of each GPU. unknown: why nothing is known, "" where it is. gpu_bytes: None is unknown."""
+
+    phases: tuple[MemoryPhase, ...]
+    gpu_bytes: int | None
+    unknown: str = ""
+
+    def peak(self) -> MemoryPhase | None:
+        """The phase that needs most."""
+        return max(self.phases, key=MemoryPhase.total, default=None)
+
+    def verdict(self) -> Verdict:
+        """Whether the largest phase fits into the GPU."""
+        peak = self.peak()
+        if peak is None or self.gpu_bytes is None:
+            return "unknown"
+        if peak.total() > self.gpu_bytes:
+            return "does not fit"
+        return "tight" if peak.total() > TIGHT * self.gpu_bytes else "fits"
+
+
+def estimate(
+    config: Mapping[str, object] | None, update: Update, layout: Layout, gpu_bytes: int | None = None
+) -> MemoryEstimate:
+    """What a run needs of each GPU, phase by phase.
+
+    config: config.json of the model. A model or an optimizer that is not covered makes the estimate unknown.
+    """
+    if config is None:
+        return MemoryEstimate((), gpu_bytes, "the config.json of the model is not here")
+    architecture = read_architecture(config)
+    if architecture is None:
+        return MemoryEstimate((), gpu_bytes, f"models of type {config.get('model_type')} are not covered")
+    held, computed = states(architecture, update, layout), moments(architecture, update)
+    if held is None or computed is None:
+        return MemoryEstimate((), gpu_bytes, f"the states of the optimizer {update.optimizer} are not known")
+    return MemoryEstimate(_phases(architecture, update, layout, held, computed, gpu_bytes), gpu_bytes)
+
+
+def _phases(
+    architecture: Architecture,
+    update: Update,
+    layout: Layout,
+    held: States,
+    computed: Moments,
+    gpu_bytes: int | None,
+) -> tuple[MemoryPhase, ...]:
+    """The phases in their order; each has what stays, and what it computes."""
+    stays = {"weights": held.weights, "adapter": held.adapter, "reference": held.reference}
+    trained = {"optimizer": held.optimizer, "buckets": held.buckets}
+    around = {"context": context_bytes(), "communicators": communicator_bytes(layout.processes)}
+    needed = vllm_needs(architecture, update, layout)
+    pool = vllm_bytes(layout, gpu_bytes, needed) if layout.generation == "vllm_colocate" else 0
+    idle = {"vllm": (vllm_left_bytes() if layout.vllm_sleeps else pool) if pool else 0}
+    always, gathered = stays | trained | around, {"gathered": held.gathered}
+    tensor = architecture.vocabulary * architecture.hidden * update.weight_width
+    scored = scoring_bytes(architecture, update)
+    update_holds = _updating(computed, held)
+    found = [
+        _phase("load", stays | around, {"largest tensor": tensor}),
+        _phase("generate", always, _generating(architecture, update, layout, pool, held)),
+        _phase("score", always | idle | gathered, {"activations": scored}) if layout.scores else None,
+        _phase("update", always | idle | gathered, update_holds),
+        _phase("sync", always, {"vllm": min(pool, needed), **_merged(update, layout, held, tensor)}) if pool else None,
+        _phase("save", always | idle, {"largest tensor": tensor}),
+    ]
+    return tuple(phase for phase in found if phase is not None)
+
+
+def _phase(name: str, stays: Mapping[str, int], computes: Mapping[str, int]) -> MemoryPhase:
+    """A phase with the slack of the allocator for what it computes; terms of nothing are left out."""
+    pooled = {"vllm"}
+    slack = slack_bytes(sum(size for term, size in computes.items() if term not in pooled))
+    terms = {**stays, **computes, "slack": slack}
+    return MemoryPhase(name, tuple(Term(term, size) for term, size in terms.items() if size))
+
+
+def _generating(architecture: Architecture, update: Update, layout: Layout, pool: int, held: States) -> dict[str, int]:
+    """What generation holds: vLLM's share here, nothing for a server, or the cache of transformers.
+
+    TRL gathers all parameters of ZeRO-3 for it (1.16.0, trainer/grpo_trainer.py: ds3_gather_for_generation).
+    """
+    if layout.generation != "transformers":
+        return {"vllm": pool}
+    whole = architecture.parameters() * update.weight_width if layout.strategy == "zero3" else held.gathered
+    return {
+        "cache": cache_bytes(architecture, update, layout.sequences),
+        "generation": generation_bytes(architecture, update, layout.sequences),
+        "gathered": whole if layout.shards_weights() else 0,
+    }
+
+
+def _merged(update: Update, layout: Layout, held: States, tensor: int) -> dict[str, int]:
+    """What handing weights to vLLM holds: one at a time, or all of them to merge an adapter of sharded ones.
+
+    Source: trl 1.16.0, generation/vllm_generation.py: _iter_named_params.
+    """
+    if update.adapter is not None and layout.shards_weights():
+        return {"gathered": held.weights * layout.processes}
+    return {"largest tensor": tensor}
+
+
+def _updating(computed: Moments, held: States) -> dict[str, int]:
+    """What the worst moment of an update holds beside what stays: gradients, activations, and what works on them."""
+    constant = computed.weights + computed.adapter + computed.optimizer
+    found = []
+    for moment, has_gradients in computed.in_order():
+        gradients = held.gradients if has_gradients else 0
+        beside = moment - constant - (computed.gradients if has_gradients else 0)
+        kept = min(beside, computed.activations)
+        found.append({"gradients": gradients, "activations": kept, "output layer and workspace": beside - kept})
+    return max(found, key=lambda terms: sum(terms.values()))

@@ -1,0 +1,112 @@
+"""How a run lies on its GPUs, and what of the model each of them holds all the time."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from grpo_recipes.memory.states import optimizer_bytes, trained_parameters, trained_width, weight_bytes
+from grpo_recipes.memory.update import Update
+from grpo_recipes.user_files.architecture import Architecture
+
+Strategy = Literal["single", "ddp", "zero1", "zero2", "zero3", "fsdp2"]
+Generation = Literal["transformers", "vllm_colocate", "vllm_server"]
+_MASTER = 4
+_LIVE_PARAMETERS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The GPUs and what beside an update happens on them.
+
+    processes: one GPU each. has_reference: a second model for the KL term, which an adapter does without. scores:
+    log-probabilities are computed before the update. sequences: completions that one process generates at once.
+    vllm_share: of the GPU, for vLLM's weights and cache in the same process; vllm_ranks: GPUs that share one engine.
+    """
+
+    strategy: Strategy
+    processes: int
+    generation: Generation
+    sequences: int
+    has_reference: bool = False
+    scores: bool = False
+    offloads_optimizer: bool = False
+    offloads_weights: bool = False
+    vllm_share: float = 0.0
+    vllm_sleeps: bool = False
+    vllm_ranks: int = 1
+
+    def shards_weights(self) -> bool:
+        """Whether each process has a part of the weights alone."""
+        return self.strategy in ("zero3", "fsdp2")
+
+    def parts(self, kind: Literal["weights", "gradients", "optimizer"]) -> int:
+        """Into how many parts something is cut. Source: deepspeed 0.19.8, runtime/zero/; torch 2.13.0, fully_shard."""
+        cut = {"zero1": ("optimizer",), "zero2": ("optimizer", "gradients")}.get(self.strategy, ())
+        return self.processes if self.shards_weights() or kind in cut else 1
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """Bytes of each GPU: gathered is what a strategy puts together for a layer, buckets what it sends from."""
+
+    weights: int
+    adapter: int
+    gradients: int
+    optimizer: int
+    reference: int
+    buckets: int
+    gathered: int
+
+
+def states(architecture: Architecture, update: Update, layout: Layout) -> States | None:
+    """What one GPU holds of weights, gradients and the optimizer; None for an unknown optimizer.
+
+    DeepSpeed adds a float32 copy of each trained parameter to the optimizer's states (deepspeed 0.19.8,
+    runtime/zero/stage_1_and_2.py, stage3.py: fp32 groups); FSDP2 has trained parameters in float32 (accelerate 1.15.0,
+    utils/fsdp_utils.py: upcast for mixed precision).
+    """
+    count, width = trained_parameters(architecture, update), trained_width(update)
+    is_deepspeed = layout.strategy.startswith("zero")
+    wide = _MASTER if is_deepspeed or layout.strategy == "fsdp2" else width
+    optimizer = optimizer_bytes(update.optimizer, count, wide)
+    if optimizer is None:
+        return None
+    optimizer += count * _MASTER if is_deepspeed else 0
+    weights = weight_bytes(architecture, update)
+    stored = count * _MASTER if layout.strategy == "fsdp2" and update.adapter is None else weights
+    gradients = count * (_MASTER if layout.strategy == "fsdp2" else width)
+    return States(
+        weights=0 if layout.offloads_weights else stored // layout.parts("weights"),
+        adapter=(count * width) // layout.parts("weights") if update.adapter is not None else 0,
+        gradients=gradients // layout.parts("gradients"),
+        optimizer=0 if layout.offloads_optimizer else optimizer // layout.parts("optimizer"),
+        reference=weights // layout.parts("weights") if layout.has_reference and update.adapter is None else 0,
+        buckets=_buckets(architecture, layout, gradients, width),
+        gathered=_gathered(architecture, update, layout),
+    )
+
+
+def _buckets(architecture: Architecture, layout: Layout, gradients: int, width: int) -> int:
+    """What gradients are sent from.
+
+    DDP has a copy of all (torch 2.13.0, nn/parallel/distributed.py: gradient_as_bucket_view); DeepSpeed two buckets of
+    hidden_size squared, which transformers writes for "auto" (5.23.0, integrations/deepspeed.py).
+    """
+    if layout.strategy == "ddp":
+        return gradients
+    return 2 * architecture.hidden**2 * width if layout.strategy.startswith("zero") else 0
+
+
+def _gathered(architecture: Architecture, update: Update, layout: Layout) -> int:
+    """Parameters that are whole for a while, in the type that is computed in where the strategy knows it.
+
+    ZeRO-3 lets up to 1e9 of them live (deepspeed 0.19.8, runtime/zero/config.py: stage3_max_live_parameters); FSDP2
+    has the layer that computes, the next one, and the embeddings, which it leaves whole (torch 2.13.0,
+    distributed/fsdp/_fully_shard: reshard_after_forward of the root).
+    """
+    if not layout.shards_weights():
+        return 0
+    width = update.weight_width if update.casts_weights else update.width
+    if layout.strategy == "zero3":
+        least = 2 * architecture.layer_parameters() + architecture.embedding_parameters()
+        return min(architecture.parameters(), max(_LIVE_PARAMETERS, least)) * width
+    return (2 * architecture.layer_parameters() + architecture.embedding_parameters()) * width

@@ -1,0 +1,207 @@
+"""The moments of an update at which most is held, and what is held then."""
+
+from dataclasses import dataclass, replace
+
+from grpo_recipes.memory.decoder_layer import hidden_width, layer_held, norm
+from grpo_recipes.memory.output_layer import output_held
+from grpo_recipes.memory.states import (
+    optimizer_bytes,
+    optimizer_step_bytes,
+    trained_parameters,
+    trained_width,
+    weight_bytes,
+)
+from grpo_recipes.memory.tape import Held, Tape
+from grpo_recipes.memory.update import Update
+from grpo_recipes.user_files.architecture import Architecture
+
+_INTEGER = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """What the layers hold: the first, each other one, the last norm; and what all of them share."""
+
+    first: Held
+    other: Held
+    last_norm: Held
+    layers: int
+    between: int
+    shared: int
+    is_checkpointing: bool
+
+    def kept(self) -> int:
+        """What is kept from the end of the forward pass for the backward pass."""
+        if self.is_checkpointing:
+            return self.layers * self.between + self.last_norm.kept + self.shared
+        return self.first.kept + (self.layers - 1) * self.other.kept + self.last_norm.kept
+
+    def embedded(self) -> int:
+        """The first hidden states, which a variable of the model holds, where nothing keeps them."""
+        return 0 if self.is_checkpointing or self.first.keeps_input else self.between
+
+    def variables(self) -> int:
+        """What the code of the decoder still holds at its end, and is not kept: its first, last and normed states."""
+        return self.embedded() + self.between + (0 if self.last_norm.keeps_input else self.between)
+
+    def forward(self) -> int:
+        """The most during the forward pass."""
+        before = (self.layers - 1) * self.between if self.is_checkpointing else self.kept_before_last()
+        layer = self.other.passing if self.is_checkpointing else self.other.forward
+        in_norm = self.kept() - self.last_norm.kept + self.last_norm.forward
+        return self.shared + self.embedded() + max(before + layer, in_norm)
+
+    def kept_before_last(self) -> int:
+        """What all layers but the last keep."""
+        return self.first.kept + (self.layers - 2) * self.other.kept if self.layers > 1 else 0
+
+    def backward(self, gradients_of_a_layer: int) -> int:
+        """The most during the backward pass; gradients_of_a_layer: that come into being as it goes on, 0 if all are."""
+        if self.is_checkpointing:
+            again = self.between + max(self.other.forward, self.other.backward)
+            steps = (((self.layers - 1) * self.between, 1), (0, self.layers))
+            layers = [kept + again + many * gradients_of_a_layer for kept, many in steps]
+            return self.shared + max(*layers, self.layers * self.between + self.last_norm.backward)
+        at_last = self.kept_before_last() + self.other.backward + gradients_of_a_layer
+        at_first = self.first.backward + self.layers * gradients_of_a_layer
+        at_norm = self.kept() - self.last_norm.kept + self.last_norm.backward
+        return max(at_last, at_first, at_norm)
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """The bytes of one update by term, and at each moment, the states with them.
+
+    has_gradients: an earlier micro-batch of the step has made all gradients.
+    """
+
+    weights: int
+    adapter: int
+    gradients: int
+    optimizer: int
+    activations: int
+    forward: int
+    output_forward: int
+    output_backward: int
+    backward: int
+    step: int
+    has_gradients: bool
+
+    def in_order(self) -> tuple[tuple[int, bool], ...]:
+        """The bytes at each moment, and whether all gradients are among them."""
+        first = (self.forward, self.output_forward, self.output_backward, self.backward)
+        return (*((moment, self.has_gradients) for moment in first), (self.step, True))
+
+    def peak(self) -> int:
+        """The most at any moment."""
+        return max(moment for moment, _ in self.in_order())
+
+
+def moments(architecture: Architecture, update: Update) -> Moments | None:
+    """What an update holds; None for an optimizer that is not known."""
+    trained, width = trained_parameters(architecture, update), trained_width(update)
+    optimizer = optimizer_bytes(update.optimizer, trained, width)
+    if optimizer is None:
+        return None
+    decoder, output = decoder_held(architecture, update), output_held(architecture, update)
+    weights, gradients = weight_bytes(architecture, update), trained * width
+    adapter = gradients if update.adapter is not None else 0
+    there = weights + adapter + optimizer + (gradients if update.accumulation > 1 else 0) + _batch(update)
+    cached = _cached_copies(architecture, update)
+    kept, shared = decoder.kept(), decoder.shared if not update.is_checkpointing else 0
+    return Moments(
+        weights=weights,
+        adapter=adapter,
+        gradients=gradients,
+        optimizer=optimizer,
+        activations=kept + shared + decoder.variables() + cached,
+        forward=there + decoder.forward() + cached,
+        output_forward=there + kept + decoder.between + cached + output.forward,
+        output_backward=there + kept + _kept_copies(update, cached) + output.backward,
+        backward=there + output.left + _kept_copies(update, cached) + _decoder_backward(architecture, update, decoder),
+        step=weights + adapter + optimizer + gradients + optimizer_step_bytes(update.optimizer, trained, width),
+        has_gradients=update.accumulation > 1,
+    )
+
+
+def scoring_bytes(architecture: Architecture, update: Update) -> int:
+    """What a forward pass that keeps nothing holds beside the states: for old probabilities and the reference.
+
+    Source: trl 1.16.0, trainer/grpo_trainer.py: _generate_and_score_completions, in micro-batches of the update.
+    """
+    decoder, output = decoder_held(architecture, update), output_held(architecture, update)
+    layer = decoder.shared + decoder.between + max(decoder.other.passing, decoder.last_norm.passing)
+    copies = _cached_copies(architecture, replace(update, is_checkpointing=True))
+    return copies + max(layer, 2 * decoder.between + output.forward) + _batch(update)
+
+
+def _decoder_backward(architecture: Architecture, update: Update, decoder: Decoder) -> int:
+    """The most during the backward pass of the decoder, and of the embedding after it.
+
+    The first micro-batch of a step makes gradients as it goes; the next ones have all of them, and make another for
+    the time that it takes to add it.
+    """
+    width, words = trained_width(update), architecture.vocabulary * architecture.hidden
+    is_first = update.accumulation == 1
+    if not update.trains_weights():
+        trained = trained_parameters(architecture, update) * width
+        return decoder.backward(trained // architecture.layers if is_first else 0)
+    of_output = words * width * (is_first and not architecture.is_tied)
+    of_a_layer = architecture.layer_parameters() * width * is_first
+    at_embedding = architecture.layers * of_a_layer + words * width + decoder.between
+    return of_output + max(decoder.backward(of_a_layer), at_embedding)
+
+
+def decoder_held(architecture: Architecture, update: Update) -> Decoder:
+    """What the layers of a model hold in an update.
+
+    Source of what a checkpointed layer keeps, its input: torch 2.13.0, utils/checkpoint.py.
+    """
+    tape = Tape()
+    count = update.tokens * architecture.hidden
+    norm(tape, update, tape.tensor(count, hidden_width(update), True), architecture.hidden)
+    has_input_gradient = update.trains_weights() or update.is_checkpointing
+    other = layer_held(architecture, update)
+    return Decoder(
+        first=other if has_input_gradient else layer_held(architecture, update, needs_gradient=False),
+        other=other,
+        last_norm=tape.held(),
+        layers=architecture.layers,
+        between=count * hidden_width(update),
+        shared=_shared(architecture, update),
+        is_checkpointing=update.is_checkpointing,
+    )
+
+
+def _shared(architecture: Architecture, update: Update) -> int:
+    """The mask and the positions that all layers read; a mask for eager attention has the type of the hidden states.
+
+    Source: transformers 5.23.0, masking_utils.py: sdpa_mask, eager_mask.
+    """
+    width = {"sdpa": 1 if update.is_padded else 0, "eager": hidden_width(update)}.get(update.attention, 0)
+    positions = 2 * update.length * architecture.head_dim * hidden_width(update)
+    return update.batch * update.length**2 * width + positions
+
+
+def _cached_copies(architecture: Architecture, update: Update) -> int:
+    """Copies of trained weights that autocast holds until the forward pass is over, beside those in the layers' tape.
+
+    Source: torch 2.13.0, aten/src/ATen/autocast_mode.cpp: cached_cast.
+    """
+    if update.autocast_width in (None, trained_width(update)):
+        return 0
+    if update.adapter is not None:  # those of experts are added to the weights without autocast
+        dense = architecture._replace(experts=None, intermediate=0) if architecture.experts else architecture
+        return trained_parameters(dense, update) * update.width
+    is_beside = update.casts_weights and update.is_checkpointing
+    return architecture.layers * architecture.linear_parameters() * update.width * is_beside
+
+
+def _kept_copies(update: Update, cached: int) -> int:
+    """The copies that autograd keeps as well: an adapter's, unless its layer is computed again."""
+    return cached if update.adapter is not None and not update.is_checkpointing else 0
+
+
+def _batch(update: Update) -> int:
+    """Token ids and masks of a micro-batch, apart and joined, and labels."""
+    return 5 * update.tokens * _INTEGER

@@ -1,0 +1,188 @@
+"""Tensors of a forward pass and what autograd keeps of them, as bytes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class TapeTensor:
+    """A tensor on a tape: its place there, the bytes of all of it, those of one element, and if it has a gradient."""
+
+    place: int
+    size: int
+    width: int
+    needs_gradient: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One operation: the places of what it reads, makes, and keeps for its backward pass.
+
+    held: what a variable of the code still holds then. forward, backward: bytes that it needs beside all these while
+    it runs. passes: its gradient is handed on as it is, in the same storage.
+    """
+
+    inputs: tuple[TapeTensor, ...]
+    output: TapeTensor
+    held: frozenset[int]
+    kept: frozenset[int]
+    forward: int
+    backward: int
+    passes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a part of a model holds, in bytes.
+
+    kept: for the backward pass, from the end of the forward pass. forward: the most during a forward pass that keeps
+    it. passing: during one that keeps nothing. backward: the most during the backward pass, with what was kept and
+    the gradient that comes in. keeps_input: the tensor that comes in is one of those that are kept.
+    """
+
+    kept: int
+    forward: int
+    passing: int
+    backward: int
+    keeps_input: bool
+
+
+@dataclass(slots=True)
+class Tape:
+    """Operations in their order. Source: torch 2.13.0, tools/autograd/derivatives.yaml says what each keeps."""
+
+    _sizes: list[int] = field(default_factory=list)
+    _steps: list[_Step] = field(default_factory=list)
+
+    def tensor(self, count: int, width: int, needs_gradient: bool = False) -> TapeTensor:
+        """A tensor that no operation made: what comes in, or the copy of a weight."""
+        self._sizes.append(count * width)
+        return TapeTensor(len(self._sizes) - 1, count * width, width, needs_gradient)
+
+    def made(
+        self,
+        inputs: Sequence[TapeTensor],
+        count: int,
+        width: int,
+        *,
+        keeps: Sequence[TapeTensor] = (),
+        keeps_result: bool = False,
+        trains: bool = False,
+        forward: int = 0,
+        backward: int = 0,
+        passes: bool = False,
+        holds: Sequence[TapeTensor] = (),
+    ) -> TapeTensor:
+        """The tensor that an operation makes out of others. trains: of a weight of its own, too."""
+        held = frozenset(value.place for value in holds)
+        needs_gradient = trains or any(value.needs_gradient for value in inputs)
+        output = self.tensor(count, width, needs_gradient)
+        kept = {value.place for value in keeps} | ({output.place} if keeps_result else set())
+        self._steps.append(
+            _Step(tuple(inputs), output, held, frozenset(kept if needs_gradient else ()), forward, backward, passes)
+        )
+        return output
+
+    def cast(self, value: TapeTensor, width: int) -> TapeTensor:
+        """The tensor in another type; itself where it has that already."""
+        return value if value.width == width else self.made([value], value.size // value.width, width)
+
+    def held(self) -> Held:
+        """What the operations hold, forward and back."""
+        kept = set[int]().union(*(step.kept for step in self._steps))
+        forward = max(self._forward(kept))
+        backward = self._backward(kept) if self._steps[-1].output.needs_gradient else 0
+        size, passing = sum(self._sizes[place] for place in kept), max(self._forward(set()))
+        return Held(size, forward, passing, backward, self._steps[0].inputs[0].place in kept)
+
+    def _forward(self, kept: set[int]) -> Iterator[int]:
+        """The bytes during each operation."""
+        last = {value.place: at for at, step in enumerate(self._steps) for value in step.inputs}
+        last |= {
+            place: max(at, last.get(place, 0)) for at, step in enumerate(self._steps) for place in step.kept | step.held
+        }
+        last[self._steps[-1].output.place] = len(self._steps)
+        alive = {self._steps[0].inputs[0].place}
+        for at, step in enumerate(self._steps):
+            alive |= {value.place for value in step.inputs} | {step.output.place} | step.kept
+            yield sum(self._sizes[place] for place in alive) + step.forward
+            alive = {place for place in alive if place in kept or last.get(place, -1) > at}
+
+    def _backward(self, kept: set[int]) -> int:
+        """The most bytes during the operations in reverse, each freeing what it alone had kept."""
+        gradients = _Gradients()
+        gradients.add(self._steps[-1].output, None)
+        holders = {place: sum(place in step.kept for step in self._steps) for place in kept}
+        left = sum(self._sizes[place] for place in kept)
+        most = left + gradients.size
+        for step in reversed(self._steps):
+            if not gradients.has(step.output):
+                continue
+            for value in step.inputs:
+                if value.needs_gradient:
+                    is_handed_on = step.passes and value.size == step.output.size
+                    gradients.add(value, step.output if is_handed_on else None)
+            most = max(most, left + gradients.most + step.backward)
+            gradients.drop(step.output)
+            for place in step.kept:
+                holders[place] -= 1
+                left -= self._sizes[place] if not holders[place] else 0
+        return most
+
+
+@dataclass(slots=True)
+class _Gradients:
+    """The gradients that are alive: the storage of each tensor's, and how many tensors share one.
+
+    A second gradient of a tensor is added into the first, unless another has that too: then the sum is a new one.
+    Source: torch 2.13.0, torch/csrc/autograd/input_buffer.cpp.
+    """
+
+    size: int = 0
+    most: int = 0
+    _of: dict[int, int] = field(default_factory=dict)
+    _sharers: dict[int, int] = field(default_factory=dict)
+    _sizes: dict[int, int] = field(default_factory=dict)
+
+    def has(self, value: TapeTensor) -> bool:
+        """Whether a gradient has come for a tensor."""
+        return value.place in self._of
+
+    def add(self, value: TapeTensor, shared_with: TapeTensor | None) -> None:
+        """A gradient comes for a tensor: the storage of another's, or a new one."""
+        if shared_with is None:
+            storage = len(self._sizes)
+            self._sizes[storage], self._sharers[storage] = value.size, 0
+            self._grow(value.size)
+        else:
+            storage = self._of[shared_with.place]
+        held = self._of.get(value.place)
+        if held is None:
+            self._of[value.place] = storage
+            self._sharers[storage] += 1
+            return
+        if self._sharers[held] == 1:
+            self._free(storage)
+            return
+        self._sharers[held] -= 1
+        total = len(self._sizes)
+        self._sizes[total], self._sharers[total] = value.size, 1
+        self._of[value.place] = total
+        self._grow(value.size)
+        self._free(storage)
+
+    def drop(self, value: TapeTensor) -> None:
+        """The gradient of a tensor has been used."""
+        storage = self._of.pop(value.place)
+        self._sharers[storage] -= 1
+        self._free(storage)
+        self.most = self.size
+
+    def _grow(self, size: int) -> None:
+        self.size += size
+        self.most = max(self.most, self.size)
+
+    def _free(self, storage: int) -> None:
+        if not self._sharers[storage] and self._sizes[storage]:
+            self.size -= self._sizes[storage]
+            self._sizes[storage] = 0

@@ -1,0 +1,112 @@
+"""What one update of a training is like, as far as its memory depends on it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from grpo_recipes.user_files.architecture import Architecture
+
+Attention = Literal["sdpa", "eager", "flash_attention_2"]
+Output = Literal["fused", "logits", "kernel"]
+Device = Literal["cuda", "cpu"]
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """A plain LoRA adapter. targets: "all-linear" or ends of module names; width: bytes of one of its weights."""
+
+    r: int
+    targets: str | tuple[str, ...]
+    width: int
+    has_dropout: bool = False
+
+    def adapts(self, module: str) -> bool:
+        """Whether a linear module of a layer, such as "mlp.up_proj", has an adapter."""
+        if isinstance(self.targets, str):
+            return True
+        return any(module == target or module.endswith(f".{target}") for target in self.targets)
+
+    def adapts_experts(self) -> bool:
+        """Whether the weights of all experts of a layer have one, as PEFT gives it to those of transformers 5."""
+        return any(self.adapts(f"mlp.experts.{name}") for name in ("gate_proj", "up_proj", "down_proj"))
+
+    def parameters(self, architecture: Architecture) -> int:
+        """The weights of the adapter in one layer, r * (inputs + outputs) for each module that it adapts.
+
+        Source: peft 0.21.2, tuners/lora/layer.py; for experts ParamWrapper, one of r for each, and of twice that for
+        gate and up, which are one weight (utils/transformers_weight_conversion.py).
+        """
+        linears = architecture.linears()
+        dense = sum(self.r * sum(shape) for name, shape in linears.items() if self.adapts(name))
+        experts = architecture.experts
+        if experts is None:
+            return dense
+        hidden, inner = architecture.hidden, experts.intermediate
+        routed = self.r * experts.number * (2 * (hidden + 2 * inner) + inner + hidden) if self.adapts_experts() else 0
+        return dense + routed + (self.r * (hidden + experts.number) if self.adapts("mlp.gate") else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class FourBits:
+    """Linear modules in four bits. compute_width: bytes of the type that they compute in; is_double: absmax too."""
+
+    compute_width: int
+    is_double: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One optimizer step of one process.
+
+    weight_width: bytes of a weight as the model is loaded; autocast_width: of the type of mixed precision, None
+    without it. batch: completions in a micro-batch; prompt, completion: tokens, the longest there may be; accumulation:
+    micro-batches in a step. is_padded: some prompts are shorter than others. output: how probabilities come from the
+    last hidden states. gathers_as_computed: sharded weights are put together in the type of mixed precision.
+    """
+
+    weight_width: int
+    autocast_width: int | None
+    four_bits: FourBits | None
+    adapter: Adapter | None
+    is_checkpointing: bool
+    attention: Attention
+    batch: int
+    prompt: int
+    completion: int
+    accumulation: int
+    optimizer: str
+    output: Output
+    is_padded: bool = True
+    device: Device = "cuda"
+    gathers_as_computed: bool = False
+
+    @property
+    def width(self) -> int:
+        """Bytes of one element of what a linear module computes."""
+        return self.autocast_width or self.weight_width
+
+    @property
+    def casts_weights(self) -> bool:
+        """Whether mixed precision makes copies of the weights that it computes with."""
+        return self.width != self.weight_width and not self.gathers_as_computed
+
+    @property
+    def length(self) -> int:
+        """Tokens of one row."""
+        return self.prompt + self.completion
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a micro-batch, padding with them."""
+        return self.batch * self.length
+
+    def trains_weights(self) -> bool:
+        """Whether the weights of the model are trained, not an adapter beside them."""
+        return self.adapter is None
+
+
+def ends(targets: str | Sequence[str]) -> str | tuple[str, ...] | None:
+    """The targets of an adapter as PEFT reads them; None for a regular expression, which is not looked into."""
+    if isinstance(targets, str):
+        return "all-linear" if targets.lower() == "all-linear" else None
+    return tuple(targets)

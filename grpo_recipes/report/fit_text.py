@@ -1,0 +1,87 @@
+"""What a run needs of each machine, as text and as JSON."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grpo_recipes.contract.findings.finding import Finding, mistake
+from grpo_recipes.contract.findings.findings_text import bare_text
+from grpo_recipes.memory.estimate import MemoryEstimate
+
+GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A machine with what a run needs of it. refused: the errors of the recipe there, which cannot be run with them."""
+
+    machine: str
+    estimate: MemoryEstimate
+    layout: str = ""
+    assumed: tuple[str, ...] = ()
+    refused: tuple[Finding, ...] = ()
+
+    def verdict(self) -> str:
+        """The word that the answer begins with."""
+        return "cannot run" if self.refused else self.estimate.verdict()
+
+
+def fit_text(found: Sequence[Fitted]) -> str:
+    """A block for each machine: the verdict, and terms by phases in GiB of one GPU."""
+    return "\n\n".join(_block(one) for one in found)
+
+
+def fit_json(found: Sequence[Fitted]) -> str:
+    """The answer for programs, in bytes."""
+    return json.dumps({"machines": [_value(one) for one in found]}, indent=2)
+
+
+def _block(one: Fitted) -> str:
+    peak, gpu_bytes = one.estimate.peak(), one.estimate.gpu_bytes
+    lines = [f"{one.machine}: {one.verdict()}"]
+    if reasons := _reasons(one):
+        return bare_text([mistake(lines[0], because=reasons)])
+    if peak is not None:
+        of = "" if gpu_bytes is None else f" of {gpu_bytes / GIB:.1f}"
+        lines[0] += f", {peak.total() / GIB:.1f}{of} GiB of each GPU in {peak.name} ({one.layout})"
+    if gpu_bytes is None:
+        lines.append("  = not known: how much memory its GPUs have")
+    lines += [f"  = assumed: {assumed}" for assumed in one.assumed]
+    return "\n".join([*lines, *_table(one.estimate)])
+
+
+def _reasons(one: Fitted) -> list[str]:
+    """Why there is no estimate."""
+    if one.refused:
+        return [f"{finding.message} [{finding.rule}]" for finding in one.refused]
+    return [one.estimate.unknown] if one.estimate.unknown else []
+
+
+def _table(estimate: MemoryEstimate) -> list[str]:
+    names = list(dict.fromkeys(term.name for phase in estimate.phases for term in phase.terms))
+    rows = [["GiB", *(phase.name for phase in estimate.phases)]]
+    for name in names:
+        sizes = [{term.name: term.size for term in phase.terms}.get(name) for phase in estimate.phases]
+        rows.append([name, *("-" if size is None else f"{size / GIB:.2f}" for size in sizes)])
+    rows.append(["all", *(f"{phase.total() / GIB:.2f}" for phase in estimate.phases)])
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    return [
+        "  "
+        + row[0].ljust(widths[0])
+        + "".join(cell.rjust(width + 2) for cell, width in zip(row[1:], widths[1:], strict=True))
+        for row in rows
+    ]
+
+
+def _value(one: Fitted) -> dict[str, object]:
+    peak = one.estimate.peak()
+    return {
+        "machine": one.machine,
+        "verdict": one.verdict(),
+        "because": "; ".join(_reasons(one)) or None,
+        "gpu_bytes": one.estimate.gpu_bytes,
+        "peak": None if peak is None else {"phase": peak.name, "bytes": peak.total()},
+        "layout": one.layout or None,
+        "assumed": list(one.assumed),
+        "phases": {phase.name: {term.name: term.size for term in phase.terms} for phase in one.estimate.phases},
+    }

@@ -1,0 +1,103 @@
+"""An estimate has its phases, its peak and a verdict, and says what it does not know."""
+
+from dataclasses import replace
+
+import pytest
+from traces import SMALL
+
+from grpo_recipes.memory.estimate import MemoryEstimate, estimate
+from grpo_recipes.memory.layout import Layout
+from grpo_recipes.memory.update import Adapter, FourBits, Update
+from grpo_recipes.user_files.model_config import read_model_config
+
+GIB = 2**30
+FULL = Update(4, 2, None, None, True, "sdpa", 8, 512, 1024, 4, "adamw_torch_fused", "fused")
+ADAPTED = replace(FULL, weight_width=2, adapter=Adapter(16, "all-linear", width=4))
+FOUR_BITS = replace(ADAPTED, four_bits=FourBits(2, True), adapter=Adapter(16, "all-linear", width=2))
+ALONE = Layout("single", 1, "transformers", 32)
+EIGHT = replace(ALONE, processes=8)
+
+
+def _of(model: str, update: Update, layout: Layout, gib: float) -> MemoryEstimate:
+    return estimate(read_model_config(model), update, layout, round(gib * GIB))
+
+
+def _terms(found: MemoryEstimate, phase: str) -> dict[str, int]:
+    return {term.name: term.size for one in found.phases if one.name == phase for term in one.terms}
+
+
+@pytest.mark.parametrize(
+    ("model", "update", "layout", "gib", "verdict"),
+    [
+        pytest.param("Qwen/Qwen2.5-0.5B", ADAPTED, ALONE, 24, "fits", id="small model with an adapter"),
+        pytest.param("Qwen/Qwen2.5-7B", FULL, ALONE, 24, "does not fit", id="7B whole on a consumer card"),
+        pytest.param("Qwen/Qwen2.5-7B", FULL, ALONE, 80, "does not fit", id="7B whole on one large card"),
+        pytest.param("Qwen/Qwen2.5-7B", FULL, replace(EIGHT, strategy="zero3"), 80, "fits", id="7B on eight"),
+        pytest.param("Qwen/Qwen2.5-72B", FULL, ALONE, 80, "does not fit", id="72B whole"),
+        pytest.param("Qwen/Qwen2.5-72B", FOUR_BITS, ALONE, 80, "fits", id="72B in four bits"),
+        pytest.param("google/gemma-2-2b", ADAPTED, ALONE, 80, "unknown", id="a family that is not covered"),
+        pytest.param("nobody/nothing", ADAPTED, ALONE, 80, "unknown", id="a model that is not here"),
+    ],
+)
+def test_verdicts(model: str, update: Update, layout: Layout, gib: float, verdict: str) -> None:
+    found = _of(model, update, layout, gib)
+    assert found.verdict() == verdict
+    assert bool(found.unknown) == (verdict == "unknown")
+
+
+def test_without_a_gpu_there_is_a_table_and_no_verdict() -> None:
+    found = estimate(SMALL, FULL, ALONE)
+    assert found.peak() is not None
+    assert found.verdict() == "unknown"
+
+
+def test_nearly_all_of_a_gpu_is_tight() -> None:
+    peak = estimate(SMALL, FULL, ALONE).peak()
+    assert peak is not None
+    assert estimate(SMALL, FULL, ALONE, peak.total()).verdict() == "tight"
+    assert estimate(SMALL, FULL, ALONE, peak.total() - 1).verdict() == "does not fit"
+
+
+@pytest.mark.parametrize(
+    ("term", "strategies"),
+    [
+        pytest.param("optimizer", ("zero1", "zero2", "zero3", "fsdp2"), id="optimizer"),
+        pytest.param("gradients", ("zero2", "zero3", "fsdp2"), id="gradients"),
+        pytest.param("weights", ("zero3", "fsdp2"), id="weights"),
+    ],
+)
+def test_a_strategy_shares_out_what_its_name_says(term: str, strategies: tuple[str, ...]) -> None:
+    for strategy in ("ddp", "zero1", "zero2", "zero3", "fsdp2"):
+        layout = replace(EIGHT, strategy=strategy)
+        eight = _terms(estimate(SMALL, FULL, layout), "update")[term]
+        two = _terms(estimate(SMALL, FULL, replace(layout, processes=2)), "update")[term]
+        assert (eight < two) == (strategy in strategies), strategy
+
+
+def test_what_is_offloaded_is_not_on_the_gpu() -> None:
+    layout = replace(EIGHT, strategy="zero3", offloads_optimizer=True, offloads_weights=True)
+    terms = _terms(estimate(SMALL, FULL, layout), "update")
+    assert "optimizer" not in terms
+    assert "weights" not in terms
+
+
+def test_a_reference_is_a_second_model_for_full_training_alone() -> None:
+    layout = replace(ALONE, has_reference=True, scores=True)
+    full = _terms(estimate(SMALL, FULL, layout), "score")
+    assert full["reference"] == full["weights"]
+    assert "reference" not in _terms(estimate(SMALL, ADAPTED, layout), "score")
+
+
+def test_a_share_of_the_gpu_is_held_through_the_update_unless_vllm_sleeps() -> None:
+    layout = replace(ALONE, generation="vllm_colocate", vllm_share=0.3)
+    awake = _of("Qwen/Qwen2.5-1.5B", ADAPTED, layout, 80)
+    asleep = _of("Qwen/Qwen2.5-1.5B", ADAPTED, replace(layout, vllm_sleeps=True), 80)
+    assert _terms(awake, "generate")["vllm"] == _terms(awake, "update")["vllm"] == round(0.3 * 80 * GIB)
+    assert _terms(asleep, "update")["vllm"] < 2 * GIB
+    assert "cache" not in _terms(awake, "generate")
+
+
+def test_a_server_leaves_generation_to_others() -> None:
+    found = estimate(SMALL, ADAPTED, replace(ALONE, generation="vllm_server"))
+    assert "cache" not in _terms(found, "generate")
+    assert "sync" not in [phase.name for phase in found.phases]

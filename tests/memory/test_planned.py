@@ -1,0 +1,78 @@
+"""What a plan says of its memory is read from its arguments, and what it does not say is named."""
+
+from pathlib import Path
+
+import pytest
+
+from grpo_recipes.memory.estimate import estimate
+from grpo_recipes.memory.planned import PlannedMemory, planned_memory
+from grpo_recipes.resolve.resolve import plan_of, resolve
+from grpo_recipes.stack.target import parse_target
+from grpo_recipes.user_files.model_config import read_model_config
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+NEWEST = "tested,vllm==0.30.0,gpus="
+
+
+def _planned(recipe: str, target: str, *overrides: str) -> PlannedMemory | str:
+    stack, _ = parse_target(target)
+    assert stack is not None
+    resolution = resolve(str(RECIPES / recipe), stack, overrides)
+    assert not resolution.refused, [finding.message for finding in resolution.findings]
+    return planned_memory(plan_of(resolution))
+
+
+def _known(recipe: str, target: str, *overrides: str) -> PlannedMemory:
+    found = _planned(recipe, target, *overrides)
+    assert isinstance(found, PlannedMemory), found
+    return found
+
+
+def test_an_adapter_beside_four_bits() -> None:
+    found = _known("qwen2_qlora.yaml", f"{NEWEST}1xA100-80GB")
+    assert found.update.four_bits is not None
+    assert found.update.adapter is not None
+    assert (found.update.adapter.r, found.update.adapter.width, found.update.width) == (16, 2, 2)
+    assert (found.layout.strategy, found.layout.sequences) == ("single", 128)
+    assert found.gpu_bytes == 80 * 2**30
+    assert found.assumed == ("prompts of at most 512 tokens, for nothing limits them",)
+
+
+def test_shards_with_vllm_in_the_same_processes() -> None:
+    found = _known("qwen2_5_7b_zero3.yaml", f"{NEWEST}8xH100-80GB")
+    assert (found.layout.strategy, found.layout.processes) == ("zero3", 8)
+    assert (found.layout.generation, found.layout.vllm_share, found.layout.scores) == ("vllm_colocate", 0.3, True)
+    assert (found.update.weight_width, found.update.autocast_width) == (4, 2)
+    assert found.update.trains_weights()
+
+
+def test_a_reference_is_loaded_for_the_kl_term_of_a_full_training() -> None:
+    found = _known("qwen2_lora.yaml", f"{NEWEST}1xH100-80GB", "lora=null", "grpo.beta=0.04")
+    assert found.layout.has_reference
+    assert found.layout.scores
+
+
+def test_the_release_decides_how_logits_are_made() -> None:
+    older = "trl==0.23.1,transformers==4.57.6,torch==2.8.0,peft==0.17.1,accelerate==1.10.1,datasets==4.8.5,gpus=1xH100"
+    assert _known("qwen2_lora.yaml", older).update.output == "logits"
+    assert _known("qwen2_lora.yaml", f"{NEWEST}1xH100").update.output == "fused"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "gpus"),
+    [
+        pytest.param("qwen2_lora.yaml", "1xA100-80GB", id="adapter"),
+        pytest.param("qwen2_qlora.yaml", "1xRTX-4090", id="four bits"),
+        pytest.param("qwen2_5_7b_zero3.yaml", "8xH100-80GB", id="shards"),
+    ],
+)
+def test_a_shipped_recipe_has_an_estimate(recipe: str, gpus: str) -> None:
+    found = _known(recipe, NEWEST + gpus)
+    model = "Qwen/Qwen2.5-7B-Instruct" if "7b" in recipe else "Qwen/Qwen2-0.5B-Instruct"
+    answer = estimate(read_model_config(model), found.update, found.layout, found.gpu_bytes)
+    assert answer.unknown == ""
+    assert answer.verdict() in ("fits", "tight")
+
+
+def test_a_cpu_has_no_verdict() -> None:
+    assert _known("qwen2_lora.yaml", "tested,gpus=0,avx512_bf16=yes").gpu_bytes is None
