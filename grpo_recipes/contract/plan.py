@@ -5,6 +5,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Literal
 
+from grpo_recipes.contract.planned_memory import PlannedMemory
 from grpo_recipes.contract.planned_vllm import Vllm
 
 CODE_OF = "code."
@@ -248,6 +249,7 @@ class Plan:
     recipe_file, folder: where the recipe was, and the run folder, None for a plan without one; absolute.
     verified: what the worker must find again of what it finds before the launch, by the keys of run.json's "verified".
     accept_drift: what of that differs is said and does not stop the run.
+    memory: what each GPU is estimated to need; None in plans of releases that did not estimate it.
     """
 
     plan: int
@@ -280,6 +282,7 @@ class Plan:
     verified: dict[str, object] = field(default_factory=dict)
     accept_drift: bool = False
     job: dict[str, object] = field(default_factory=dict)
+    memory: PlannedMemory | None = None
 
 
 def to_json(plan: Plan) -> str:
