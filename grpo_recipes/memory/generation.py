@@ -30,11 +30,11 @@ def generation_bytes(architecture: Architecture, update: Update, sequences: int)
 
 
 def vllm_bytes(layout: Layout, gpu_bytes: int | None, needed: int) -> int:
-    """What vLLM takes in a training process: its share of the GPU, or what it needs where the GPU is not known.
+    """What vLLM takes in a training process: its share of the GPU, or what it needs where either is not known.
 
     Source: vllm 0.30.0, v1/worker/gpu_worker.py: determine_available_memory.
     """
-    return needed if gpu_bytes is None else round(layout.vllm_share * gpu_bytes)
+    return needed if gpu_bytes is None or layout.vllm_share is None else round(layout.vllm_share * gpu_bytes)
 
 
 def vllm_needs(architecture: Architecture, update: Update, layout: Layout) -> int:

@@ -19,7 +19,8 @@ class Layout:
 
     processes: one GPU each. has_reference: a second model for the KL term, which an adapter does without. scores:
     log-probabilities are computed before the update. sequences: completions that one process generates at once.
-    vllm_share: of the GPU, for vLLM's weights and cache in the same process; vllm_ranks: GPUs that share one engine.
+    vllm_share: of the GPU, for vLLM's weights and cache in the same process, None as much as it needs; vllm_ranks: GPUs
+    that share one engine.
     """
 
     strategy: Strategy
@@ -30,7 +31,7 @@ class Layout:
     scores: bool = False
     offloads_optimizer: bool = False
     offloads_weights: bool = False
-    vllm_share: float = 0.0
+    vllm_share: float | None = None
     vllm_sleeps: bool = False
     vllm_ranks: int = 1
 

@@ -15,8 +15,9 @@ from math import ceil
 from typing import NamedTuple
 
 from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.gpu_memory import GIB
 from grpo_recipes.rules._shared.loaded_model import model_config
-from grpo_recipes.rules.vllms_share_holds_the_model import BYTES, GIB, MOST, Sizes, sizes
+from grpo_recipes.rules.vllms_share_holds_the_model import BYTES, MOST, Sizes, sizes
 from grpo_recipes.settings import Setting
 from grpo_recipes.user_files.model_config import cached_numbers
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.gpu_memory import GIB, smallest_gpu
 from grpo_recipes.rules._shared.loaded_model import model_config
 from grpo_recipes.rules._shared.vllms_gpu import has_a_gpu_of_its_own
 from grpo_recipes.rules.vllm_computes_as_the_trainer import dtype_of
@@ -24,7 +25,6 @@ ID = "VLL001"
 STRATEGY = "distributed.strategy"
 SHARE = "GRPOConfig.vllm_gpu_memory_utilization"
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-GIB = 2**30
 MOST = 0.9
 """The largest share of a GPU that is decided for vLLM."""
 
@@ -74,13 +74,6 @@ def check(context: Context) -> Iterator[Finding]:
             why += ": to merge an adapter TRL gathers all of them on each GPU"
         what = f"vLLM's share of {found.share:.1f} GiB is not free beside the trainer's {own:.1f} GiB"
         yield _finding(context, what, why, most if most * memory > copy else None)
-
-
-def smallest_gpu(context: Context) -> float | None:
-    """GiB of the smallest GPU, None when any is not known."""
-    known = [gpu.memory_gib for gpu in context.stack.gpus or ()]
-    sizes = [size for size in known if size is not None]
-    return min(sizes) if sizes and len(sizes) == len(known) else None
 
 
 def _trainers_weights(context: Context, parameters: int) -> float:

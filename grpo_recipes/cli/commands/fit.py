@@ -8,13 +8,12 @@ from grpo_recipes.cli.stack_option import chosen_stack, set_option, target_optio
 from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
-from grpo_recipes.memory.estimate import MemoryEstimate, estimate
-from grpo_recipes.memory.planned import planned_memory
+from grpo_recipes.memory.estimate import MemoryEstimate
 from grpo_recipes.report.fit_text import Fitted, fit_json, fit_text
-from grpo_recipes.resolve.resolve import Resolution, plan_of
+from grpo_recipes.resolve.resolve import Resolution
+from grpo_recipes.rules._shared.memory_needs import memory_needs
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.stack.target import parse_target
-from grpo_recipes.user_files.model_config import read_model_config
 
 
 @click.command()
@@ -60,14 +59,9 @@ def _fitted(name: str, resolution: Resolution) -> Fitted:
         raise Refusal(*errors)
     if resolution.refused:
         return Fitted(name, MemoryEstimate((), None), refused=errors)
-    plan = plan_of(resolution)
-    planned = planned_memory(plan)
-    if isinstance(planned, str):
-        return Fitted(name, MemoryEstimate((), None, planned))
-    config = read_model_config(plan.model.path, plan.model.revision)
-    answer = estimate(config, planned.update, planned.layout, planned.gpu_bytes)
-    processes = plan.world.num_processes
-    layout = (
-        f"{plan.world.strategy}, {processes} process{'es' if processes > 1 else ''}, micro-batch {planned.update.batch}"
-    )
-    return Fitted(name, answer, layout, planned.assumed)
+    needs = memory_needs(resolution.context)
+    if isinstance(needs, str):
+        return Fitted(name, MemoryEstimate((), None, needs))
+    processes = needs.layout.processes
+    layout = f"{needs.layout.strategy}, {processes} process{'es' if processes > 1 else ''}"
+    return Fitted(name, needs.estimate(), f"{layout}, micro-batch {needs.update.batch}", needs.assumed)

@@ -7,7 +7,7 @@ from grpo_recipes.contract.plan import Arguments, Expect
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import Passed, loading_keyword
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.loaded_model import quantized
+from grpo_recipes.rules._shared.loaded_model import adapter_dtype, quantized
 
 # Live values that must equal the plan's before the first step, beside every experiment value.
 COMPARED = (
@@ -118,23 +118,6 @@ def weights_dtype(context: Context) -> str | None:
     """The dtype of the model's own weights, None where the recipe leaves it to the model (auto)."""
     weights = context.value("model_init_kwargs.dtype")
     return None if weights == "auto" else str(weights or "float32")
-
-
-def adapter_dtype(context: Context) -> str | None:
-    """The dtype of the LoRA tensors before the first step, None without an adapter or when it is not known.
-
-    TRL makes the adapter of a quantized model bfloat16. PEFT keeps others in float32, also on half-precision
-    weights; under ZeRO-3 newer releases of TRL ask for the dtype of the weights, and older ones do not.
-    Source: trl 0.29.1 and 1.16.0 grpo_trainer.py, peft 0.21.2 tuners_utils.py cast_adapter_dtype.
-    """
-    strategy = context.value("distributed.strategy")
-    if not context.has_section("lora") or strategy == "fsdp2":
-        return None
-    if quantized(context):
-        return "bfloat16"
-    weights = context.value("model_init_kwargs.dtype")
-    known = ("float32",) if strategy == "zero3" else ("float32", "bfloat16", "float16")
-    return "float32" if weights in known else None
 
 
 def _listed(value: object) -> list[object]:

@@ -39,6 +39,23 @@ def quantized(context: Context) -> bool:
     return bool(context.value("BitsAndBytesConfig.load_in_4bit") or context.value("BitsAndBytesConfig.load_in_8bit"))
 
 
+def adapter_dtype(context: Context) -> str | None:
+    """The dtype of the LoRA tensors before the first step, None without an adapter or when it is not known.
+
+    TRL makes the adapter of a quantized model bfloat16. PEFT keeps others in float32, also on half-precision
+    weights; under ZeRO-3 newer releases of TRL ask for the dtype of the weights, and older ones do not.
+    Source: trl 0.29.1 and 1.16.0 grpo_trainer.py, peft 0.21.2 tuners_utils.py cast_adapter_dtype.
+    """
+    strategy = context.value("distributed.strategy")
+    if not context.has_section("lora") or strategy == "fsdp2":
+        return None
+    if quantized(context):
+        return "bfloat16"
+    weights = context.value("model_init_kwargs.dtype")
+    known = ("float32",) if strategy == "zero3" else ("float32", "bfloat16", "float16")
+    return "float32" if weights in known else None
+
+
 def sees(config: Mapping[str, object]) -> bool:
     """Whether the class that config.json names reads pictures: it is of no text alone, and has a part for them.
 

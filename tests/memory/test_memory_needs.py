@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from grpo_recipes.memory.estimate import estimate
-from grpo_recipes.memory.planned import PlannedMemory, planned_memory
-from grpo_recipes.resolve.resolve import plan_of, resolve
+from grpo_recipes.resolve.resolve import resolve
+from grpo_recipes.rules._shared.memory_needs import MemoryNeeds, memory_needs
 from grpo_recipes.stack.target import parse_target
 from grpo_recipes.user_files.model_config import read_model_config
 
@@ -14,17 +14,18 @@ RECIPES = Path(__file__).parents[2] / "recipes"
 NEWEST = "tested,vllm==0.30.0,gpus="
 
 
-def _planned(recipe: str, target: str, *overrides: str) -> PlannedMemory | str:
+def _planned(recipe: str, target: str, *overrides: str) -> MemoryNeeds | str:
     stack, _ = parse_target(target)
     assert stack is not None
     resolution = resolve(str(RECIPES / recipe), stack, overrides)
     assert not resolution.refused, [finding.message for finding in resolution.findings]
-    return planned_memory(plan_of(resolution))
+    assert resolution.context is not None
+    return memory_needs(resolution.context)
 
 
-def _known(recipe: str, target: str, *overrides: str) -> PlannedMemory:
+def _known(recipe: str, target: str, *overrides: str) -> MemoryNeeds:
     found = _planned(recipe, target, *overrides)
-    assert isinstance(found, PlannedMemory), found
+    assert isinstance(found, MemoryNeeds), found
     return found
 
 

@@ -1,0 +1,196 @@
+"""What a recipe's memory depends on, read from its settings, and the estimate of it, for rules; no rule itself."""
+
+from collections.abc import Mapping
+from typing import NamedTuple, cast
+
+from grpo_recipes.facts.output_layer import output_layer
+from grpo_recipes.memory.estimate import MemoryEstimate, estimate
+from grpo_recipes.memory.layout import Generation, Layout, Strategy
+from grpo_recipes.memory.update import Adapter, Attention, FourBits, Output, Update, ends
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.gpu_memory import gpu_bytes
+from grpo_recipes.rules._shared.loaded_model import adapter_dtype, model_config, quantized
+from grpo_recipes.rules._shared.vllms_gpu import has_a_gpu_of_its_own
+
+_WIDTHS = {"float32": 4, "bfloat16": 2, "float16": 2}
+_ATTENTION: Mapping[str, Attention] = {
+    "sdpa": "sdpa",
+    "eager": "eager",
+    "flash_attention_2": "flash_attention_2",
+    "flash_attention_3": "flash_attention_2",
+}
+_ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
+_ASSUMED_PROMPT = 512
+_NOT_COVERED = (
+    "modules_to_save",
+    "rank_pattern",
+    "layers_to_transform",
+    "layer_replication",
+    "trainable_token_indices",
+    "use_dora",
+)
+
+
+class MemoryNeeds(NamedTuple):
+    """What the memory of a run depends on. gpu_bytes: of its smallest GPU. assumed: what the recipe does not say."""
+
+    config: Mapping[str, object] | None
+    update: Update
+    layout: Layout
+    gpu_bytes: int | None
+    assumed: tuple[str, ...]
+
+    def estimate(self) -> MemoryEstimate:
+        """What each GPU holds, phase by phase."""
+        return estimate(self.config, self.update, self.layout, self.gpu_bytes)
+
+
+def memory_needs(context: Context) -> MemoryNeeds | str:
+    """The update and the layout of a recipe, or why its memory is not known.
+
+    What is not decided yet counts as little as it can: a micro-batch of one completion, with checkpointing, and vLLM
+    in processes of its own.
+    """
+    output = _output(context)
+    if output is None:
+        return "how this release of trl computes probabilities was not looked into"
+    if context.value("GRPOConfig.use_liger_kernel"):
+        return "the kernels of liger were not looked into"
+    kernel = context.value("model_init_kwargs.attn_implementation")
+    attention = "sdpa" if kernel in (None, "auto") else _ATTENTION.get(str(kernel))
+    if attention is None:
+        return f"attention by {kernel} was not looked into"
+    config = model_config(context)
+    weights = _weight_width(context, config)
+    if weights is None:
+        return f"the width of dtype {context.value('model_init_kwargs.dtype')} is not known before the model is read"
+    adapter, four_bits = _adapter(context), _four_bits(context)
+    if isinstance(adapter, str):
+        return adapter
+    if isinstance(four_bits, str):
+        return four_bits
+    prompt, assumed = _prompt(context)
+    cut, strategy = _batch(context), _strategy(context)
+    is_mixed = bool(context.value("GRPOConfig.bf16") or context.value("GRPOConfig.fp16"))
+    update = Update(
+        # FSDP2 computes with copies in the type of mixed precision.
+        weight_width=2 if strategy == "fsdp2" and is_mixed else weights,
+        autocast_width=2 if is_mixed else None,
+        four_bits=four_bits,
+        adapter=adapter,
+        is_checkpointing=context.value("GRPOConfig.gradient_checkpointing") is not False,
+        attention=attention,
+        batch=cut.size,
+        prompt=prompt,
+        completion=context.whole("GRPOConfig.max_completion_length"),
+        accumulation=cut.accumulation,
+        optimizer=context.text("GRPOConfig.optim"),
+        output=output,
+        device="cpu" if context.value("world.device") == "cpu" else "cuda",
+        # DeepSpeed's torch_autocast gathers in its type; deepspeed 0.19.8, runtime/torch_autocast.py: get_comm_dtype
+        gathers_as_computed=strategy == "zero3",
+    )
+    layout = _layout(context, strategy, cut)
+    return MemoryNeeds(config, update, layout, gpu_bytes(context), assumed)
+
+
+def _output(context: Context) -> Output | None:
+    release = context.stack.version("trl")
+    return None if release is None else cast(Output | None, output_layer(release))
+
+
+def _weight_width(context: Context, config: Mapping[str, object] | None) -> int | None:
+    """Bytes of a weight as the model is loaded; where the recipe says auto, as its config.json says."""
+    dtype = context.value("model_init_kwargs.dtype")
+    if dtype == "auto" and config is not None:
+        dtype = config.get("dtype") or config.get("torch_dtype")
+    return _WIDTHS.get(str(dtype or "float32"))
+
+
+def _adapter(context: Context) -> Adapter | str | None:
+    if not context.has_section("lora"):
+        return None
+    lora = context.settings.under("LoraConfig")
+    targets = ends(cast(str | list[str], lora.get("target_modules")))
+    odd = next((key for key in _NOT_COVERED if lora.get(key)), None)
+    if targets is None or odd is not None:
+        return f"what an adapter with {odd or 'these target_modules'} takes was not looked into"
+    width = _WIDTHS[adapter_dtype(context) or "float32"]
+    return Adapter(cast(int, lora["r"]), targets, width, has_dropout=bool(lora.get("lora_dropout")))
+
+
+def _four_bits(context: Context) -> FourBits | str | None:
+    if not quantized(context):
+        return None
+    if not context.value("BitsAndBytesConfig.load_in_4bit"):
+        return "what 8-bit weights take was not looked into"
+    width = _WIDTHS.get(str(context.value("BitsAndBytesConfig.bnb_4bit_compute_dtype") or "float32"), 4)
+    return FourBits(width, bool(context.value("BitsAndBytesConfig.bnb_4bit_use_double_quant")))
+
+
+def _prompt(context: Context) -> tuple[int, tuple[str, ...]]:
+    """The tokens of the longest prompt, and what is assumed where nothing limits them."""
+    limit = context.value("GRPOConfig.max_prompt_length")
+    if isinstance(limit, int):
+        return limit, ()
+    window, completion = (
+        context.value("GRPOConfig.vllm_max_model_length"),
+        context.value("GRPOConfig.max_completion_length"),
+    )
+    if isinstance(window, int) and isinstance(completion, int) and window > completion:
+        return window - completion, ()
+    return _ASSUMED_PROMPT, (f"prompts of at most {_ASSUMED_PROMPT} tokens, for nothing limits them",)
+
+
+class _Cut(NamedTuple):
+    """Completions of a micro-batch, micro-batches of a step, and of a generation."""
+
+    size: int
+    accumulation: int
+    steps: int
+
+
+def _batch(context: Context) -> _Cut:
+    """How the batch is cut, the size alone being enough where the recipe says prompts_per_step."""
+    size, said = context.value("GRPOConfig.per_device_train_batch_size"), context.value(_ACCUMULATION)
+    feeds, prompts = context.value("GRPOConfig.steps_per_generation"), context.value("training.prompts_per_step")
+    size = size if isinstance(size, int) else 1
+    accumulation = said if isinstance(said, int) else 1
+    if isinstance(prompts, int) and not isinstance(said, int):
+        completions = prompts * context.whole("GRPOConfig.num_generations")
+        accumulation = max(1, completions // context.whole("world.num_processes") // size)
+        feeds = accumulation * context.whole("grpo.optimizer_steps_per_generation")
+    return _Cut(size, accumulation, feeds if isinstance(feeds, int) else accumulation)
+
+
+def _strategy(context: Context) -> Strategy:
+    strategy = context.value("distributed.strategy")
+    if strategy == "auto":
+        strategy = "single" if context.whole("world.num_processes") == 1 else "ddp"
+    return cast(Strategy, strategy)
+
+
+def _layout(context: Context, strategy: Strategy, cut: _Cut) -> Layout:
+    generation: Generation = "transformers"
+    use_vllm, has_kl = context.value("GRPOConfig.use_vllm"), bool(context.value("GRPOConfig.beta"))
+    if use_vllm in (True, "auto"):
+        is_beside = use_vllm == "auto" or context.value("GRPOConfig.vllm_mode") != "colocate"
+        generation = "vllm_server" if is_beside or has_a_gpu_of_its_own(context) else "vllm_colocate"
+    is_corrected = use_vllm is True and context.value("GRPOConfig.vllm_importance_sampling_correction") is True
+    every = cut.steps * context.whole("GRPOConfig.num_iterations")
+    share, ranks = (
+        context.value(f"GRPOConfig.vllm_{name}") for name in ("gpu_memory_utilization", "tensor_parallel_size")
+    )
+    return Layout(
+        strategy=strategy,
+        processes=context.whole("world.num_processes"),
+        generation=generation,
+        sequences=cut.size * cut.steps,
+        has_reference=has_kl and not context.has_section("lora"),
+        scores=has_kl or is_corrected or cut.accumulation % every != 0,
+        offloads_optimizer=context.value("distributed.offload_optimizer_device") != "none",
+        offloads_weights=context.value("distributed.offload_param_device") != "none",
+        vllm_share=float(share) if isinstance(share, int | float) else None,
+        vllm_sleeps=bool(context.value("GRPOConfig.vllm_enable_sleep_mode")),
+        vllm_ranks=ranks if isinstance(ranks, int) else 1,
+    )
