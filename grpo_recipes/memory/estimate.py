@@ -54,6 +54,10 @@ class MemoryEstimate:
         """The phase that needs most."""
         return max(self.phases, key=MemoryPhase.total, default=None)
 
+    def by_phase(self) -> dict[str, dict[str, int]]:
+        """Bytes by the name of a term, by the phase."""
+        return {phase.name: {term.name: term.size for term in phase.terms} for phase in self.phases}
+
     def verdict(self) -> Verdict:
         """Whether the largest phase fits into the GPU."""
         peak = self.peak()

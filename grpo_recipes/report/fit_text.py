@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.contract.findings.findings_text import bare_text
 from grpo_recipes.memory.estimate import MemoryEstimate
-
-GIB = 2**30
+from grpo_recipes.report.memory_table import GIB, memory_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ def _block(one: Fitted) -> str:
     if gpu_bytes is None:
         lines.append("  = not known: how much memory its GPUs have")
     lines += [f"  = assumed: {assumed}" for assumed in one.assumed]
-    return "\n".join([*lines, *_table(one.estimate)])
+    return "\n".join([*lines, *(f"  {row}" for row in memory_table(one.estimate.by_phase()))])
 
 
 def _reasons(one: Fitted) -> list[str]:
@@ -55,22 +54,6 @@ def _reasons(one: Fitted) -> list[str]:
     if one.refused:
         return [f"{finding.message} [{finding.rule}]" for finding in one.refused]
     return [one.estimate.unknown] if one.estimate.unknown else []
-
-
-def _table(estimate: MemoryEstimate) -> list[str]:
-    names = list(dict.fromkeys(term.name for phase in estimate.phases for term in phase.terms))
-    rows = [["GiB", *(phase.name for phase in estimate.phases)]]
-    for name in names:
-        sizes = [{term.name: term.size for term in phase.terms}.get(name) for phase in estimate.phases]
-        rows.append([name, *("-" if size is None else f"{size / GIB:.2f}" for size in sizes)])
-    rows.append(["all", *(f"{phase.total() / GIB:.2f}" for phase in estimate.phases)])
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return [
-        "  "
-        + row[0].ljust(widths[0])
-        + "".join(cell.rjust(width + 2) for cell, width in zip(row[1:], widths[1:], strict=True))
-        for row in rows
-    ]
 
 
 def _value(one: Fitted) -> dict[str, object]:
@@ -83,5 +66,5 @@ def _value(one: Fitted) -> dict[str, object]:
         "peak": None if peak is None else {"phase": peak.name, "bytes": peak.total()},
         "layout": one.layout or None,
         "assumed": list(one.assumed),
-        "phases": {phase.name: {term.name: term.size for term in phase.terms} for phase in one.estimate.phases},
+        "phases": one.estimate.by_phase(),
     }

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan, PlannedSetting
+from grpo_recipes.contract.planned_memory import PlannedMemory
 from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.report.memory_table import GIB, memory_table
 from grpo_recipes.report.stack_text import end_text
 from grpo_recipes.resolve.known_defects import known_defects
 from grpo_recipes.stack.stack import from_json_value
@@ -30,11 +32,27 @@ def plan_text(plan: Plan) -> str:
         rows = [row for row in plan.settings if row.kind == kind and not row.key.startswith(SHIMS)]
         if rows:
             lines += ["", title, *_table(rows)]
+    lines += _memory(plan.memory)
     lines += _shims(plan)
     lines += _releases(plan.expressible)
     if plan.findings:
         lines += ["", "said", *(f"  {finding}" for finding in plan.findings)]
     return redact("\n".join(lines))
+
+
+def _memory(memory: PlannedMemory | None) -> list[str]:
+    """What each GPU is estimated to hold, phase by phase, or why that is not known."""
+    if memory is None:
+        return []
+    peak = memory.peak()
+    if peak is None:
+        return ["", f"memory: not known: {memory.unknown}"]
+    of = "" if memory.gpu_bytes is None else f" of {memory.gpu_bytes / GIB:.1f}"
+    verdict = "" if memory.verdict == "unknown" else f", {memory.verdict}"
+    where = "process" if memory.gpu_bytes is None else "GPU"
+    said = f"memory of each {where}, an estimate: {peak[1] / GIB:.1f}{of} GiB in {peak[0]}{verdict}"
+    assumed = [f"  assumed: {one}" for one in memory.assumed]
+    return ["", said, *assumed, *(f"  {row}" for row in memory_table(memory.phases))]
 
 
 def _shims(plan: Plan) -> list[str]:

@@ -179,6 +179,7 @@ def plan_of(
         "job": {},
         "verified": {},
         "accept_drift": False,
+        "memory": None,
         **sections,
     }
 

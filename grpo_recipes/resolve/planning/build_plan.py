@@ -19,6 +19,7 @@ from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import Expression, Passed, Unsaid
 from grpo_recipes.resolve.planning.arguments import arguments, expect
 from grpo_recipes.resolve.planning.made_by import made_by
+from grpo_recipes.resolve.planning.memory_plan import planned_memory
 from grpo_recipes.resolve.planning.planned_files import planned_data, planned_model, planned_rewards, planned_tokenizer
 from grpo_recipes.resolve.planning.vllm_plan import vllm
 from grpo_recipes.rules._shared.context import Context
@@ -76,6 +77,7 @@ def build_plan(
         made_by=made_by(),
         recipe_file=os.path.abspath(context.source.file),
         job=_job(context),
+        memory=planned_memory(context),
     )
 
 

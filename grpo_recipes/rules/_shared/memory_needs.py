@@ -142,7 +142,7 @@ def _prompt(context: Context) -> tuple[int, tuple[str, ...]]:
     return _ASSUMED_PROMPT, (f"prompts of at most {_ASSUMED_PROMPT} tokens, for nothing limits them",)
 
 
-class _Cut(NamedTuple):
+class _BatchCut(NamedTuple):
     """Completions of a micro-batch, micro-batches of a step, and of a generation."""
 
     size: int
@@ -150,7 +150,7 @@ class _Cut(NamedTuple):
     steps: int
 
 
-def _batch(context: Context) -> _Cut:
+def _batch(context: Context) -> _BatchCut:
     """How the batch is cut, the size alone being enough where the recipe says prompts_per_step."""
     size, said = context.value("GRPOConfig.per_device_train_batch_size"), context.value(_ACCUMULATION)
     feeds, prompts = context.value("GRPOConfig.steps_per_generation"), context.value("training.prompts_per_step")
@@ -160,7 +160,7 @@ def _batch(context: Context) -> _Cut:
         completions = prompts * context.whole("GRPOConfig.num_generations")
         accumulation = max(1, completions // context.whole("world.num_processes") // size)
         feeds = accumulation * context.whole("grpo.optimizer_steps_per_generation")
-    return _Cut(size, accumulation, feeds if isinstance(feeds, int) else accumulation)
+    return _BatchCut(size, accumulation, feeds if isinstance(feeds, int) else accumulation)
 
 
 def _strategy(context: Context) -> Strategy:
@@ -170,7 +170,7 @@ def _strategy(context: Context) -> Strategy:
     return cast(Strategy, strategy)
 
 
-def _layout(context: Context, strategy: Strategy, cut: _Cut) -> Layout:
+def _layout(context: Context, strategy: Strategy, cut: _BatchCut) -> Layout:
     generation: Generation = "transformers"
     use_vllm, has_kl = context.value("GRPOConfig.use_vllm"), bool(context.value("GRPOConfig.beta"))
     if use_vllm in (True, "auto"):
