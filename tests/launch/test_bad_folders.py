@@ -113,6 +113,30 @@ own.end("completed", 0)
     assert temporary(folder) == []
 
 
+def test_the_end_is_written_while_others_fill_the_disk(small_disk: Disk) -> None:
+    folder = make(
+        small_disk(512) / "run",
+        """
+filling = subprocess.Popen([sys.executable, "-c", '''
+import os
+others = open("others", "ab", buffering=0)
+while os.getppid() > 1:
+    try: others.write(bytes(1 << 10))
+    except OSError: pass
+'''])
+try:
+    while os.statvfs(".").f_bavail: time.sleep(0.01)
+    own.end("completed", 0)
+finally:
+    filling.kill()
+""",
+    )
+    for turn in range(3):
+        (folder / "others").unlink(missing_ok=True)
+        assert launch(str(folder), resume=turn > 0, echo=io.StringIO()) == 0
+        assert ended(folder).status == "completed"
+
+
 def test_a_log_goes_on_when_there_is_room_again(small_disk: Disk) -> None:
     folder = make(
         small_disk(512) / "run",

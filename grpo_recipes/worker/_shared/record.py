@@ -11,6 +11,7 @@ from typing import Any, cast
 from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.files.folder_files import remove, remove_unfinished, rename, write_whole
 from grpo_recipes.contract.files.folder_lock import holder, this_launch
+from grpo_recipes.contract.files.spare_room import write_over
 from grpo_recipes.contract.findings.finding import as_record
 from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.contract.integrity.run_folder import record_fault, record_text
@@ -148,8 +149,10 @@ class Record:
 
     def _write(self, content: dict[str, Any]) -> None:
         self.same.check()
-        text = record_text(self._path.parent, cast("dict[str, Any]", redact_value(content)))
-        write_whole(self._path.parent, self._path.name, text, check=self.same.check)
+        write_whole(self._path.parent, self._path.name, self._text(content), check=self.same.check)
+
+    def _text(self, content: dict[str, Any]) -> str:
+        return record_text(self._path.parent, cast("dict[str, Any]", redact_value(content)))
 
     def _write_at_last(self, content: dict[str, Any]) -> None:
         """Writes the end, on a full disk into the room that was kept for it."""
@@ -158,8 +161,12 @@ class Record:
         except OSError as problem:
             if problem.errno not in _FULL:
                 raise
-            remove(self._path.parent, RESERVE_FILE)
-            self._write(content)
+            self.same.check()
+            try:
+                write_over(self._path.parent, RESERVE_FILE, self._path.name, self._text(content))
+            except OSError:
+                remove(self._path.parent, RESERVE_FILE)
+                self._write(content)
         with contextlib.suppress(OSError):
             remove(self._path.parent, RESERVE_FILE)
 
