@@ -16,7 +16,7 @@ ID = "LRA001"
 CHECKPOINTING = "GRPOConfig.gradient_checkpointing"
 KWARGS = "GRPOConfig.gradient_checkpointing_kwargs"
 OWNS = (KWARGS,)
-READS = ("distributed.strategy",)
+READS = ("GRPOConfig.gradient_checkpointing", "distributed.strategy")
 
 
 def _reentrant(context: Context) -> bool:

@@ -14,6 +14,7 @@ from grpo_recipes.settings import Setting
 ID = "SHM015"
 APPLIES_TO = {"trl": "<0.22"}
 OWNS = ("shims.generation_cache",)
+READS = ("GRPOConfig.gradient_checkpointing",)
 
 
 def decide(context: Context) -> Iterator[Setting]:

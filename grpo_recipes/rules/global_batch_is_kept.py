@@ -1,10 +1,11 @@
 """The global batch is the recipe's: it is the same on 1 GPU and on 64, or the recipe is refused.
 
 One optimizer step trains on `prompts_per_step` x `num_generations` completions over all processes. From that and
-the number of processes come the micro-batch (given, or the largest whose tokens fit), the accumulation steps and the
-steps that one generation feeds. Where the completions cannot be split evenly, another batch would be another
-experiment, so that is an error and not a rounding. A recipe that claims its processes and micro-batch with
-`training.cut` has these, and its prompts have to fit them (see BAT006).
+the number of processes come the micro-batch (given, or the largest of at most 16384 completion tokens whose update
+fits into 0.85 of the GPU, by the estimate of `grpo-run fit`), the accumulation steps and the steps that one generation
+feeds. Where the completions cannot be split evenly, another batch would be another experiment, so that is an error and
+not a rounding. A recipe that claims its processes and micro-batch with `training.cut` has these, and its prompts have
+to fit them (see BAT006).
 
 TRL's own batch fields may be written under `trl:` instead of `prompts_per_step`; then only TRL's divisibility is
 checked (see BAT002).
@@ -23,6 +24,7 @@ from grpo_recipes.rules._shared.cut import (
     has_its_processes,
     micro_batch_key,
 )
+from grpo_recipes.rules._shared.fitting import FILLED, IN_AN_UPDATE, share_needed
 from grpo_recipes.settings import Setting
 
 ID = "BAT001"
@@ -30,7 +32,17 @@ ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
 STEPS_PER_GENERATION = "GRPOConfig.steps_per_generation"
 TRL_FIELDS = (ACCUMULATION, STEPS_PER_GENERATION, "GRPOConfig.generation_batch_size")
 OWNS = (MICRO_BATCH, ACCUMULATION, STEPS_PER_GENERATION)
-READS = ("world.num_processes", "batch.one_prompt", "batch.whole_groups", "batch.in_one_piece")
+READS = (
+    "world.device",
+    "world.num_processes",
+    "batch.one_prompt",
+    "batch.whole_groups",
+    "batch.in_one_piece",
+    "distributed.strategy",
+    "GRPOConfig.gradient_checkpointing",
+    "GRPOConfig.use_vllm",
+    "GRPOConfig.vllm_mode",
+)
 COMPLETION_TOKENS = 16384
 """A micro-batch holds at most so many completion tokens; more gains no speed and costs activations."""
 USUAL_PROMPTS = 16
@@ -48,7 +60,7 @@ def _completions(context: Context) -> tuple[int, int, int]:
     )
 
 
-def _micro_batch(context: Context, per_process: int, processes: int) -> int | None:
+def _micro_batch(context: Context, per_process: int, processes: int, tokens: int = COMPLETION_TOKENS) -> int | None:
     """The micro-batch of a process, None where the target can make none.
 
     The largest divisor of the process' completions whose tokens fit; where the target asks for whole groups, the
@@ -64,9 +76,24 @@ def _micro_batch(context: Context, per_process: int, processes: int) -> int | No
     smallest = _smallest(context, processes)
     if per_process % smallest:
         return None
-    limit = max(1, COMPLETION_TOKENS // context.whole("GRPOConfig.max_completion_length"))
+    limit = max(1, tokens // context.whole("GRPOConfig.max_completion_length"))
     sizes = (smallest * count for count in range(min(limit, per_process) // smallest, 0, -1))
-    return next((size for size in sizes if per_process % size == 0), smallest)
+    return next((size for size in sizes if per_process % size == 0 and _fits(context, size)), smallest)
+
+
+def _fits(context: Context, size: int) -> bool:
+    """Whether an update with such a micro-batch fits into the GPU; where that is not known it does."""
+    share = share_needed(context, {MICRO_BATCH: size}, READS, IN_AN_UPDATE)
+    return share is None or share <= FILLED
+
+
+def largest_micro_batch(context: Context, tokens: int) -> int | None:
+    """The largest micro-batch of so many completion tokens; None where none can be made or TRL's fields say it."""
+    if context.value("training.prompts_per_step") is None or _trl_fields(context):
+        return None
+    _, completions, processes = _completions(context)
+    everywhere = context._replace(stack=context.stack._replace(gpus=None))
+    return None if completions % processes else _micro_batch(everywhere, completions // processes, processes, tokens)
 
 
 def _smallest(context: Context, processes: int) -> int:
@@ -106,12 +133,14 @@ def _why(context: Context, size: int, per_process: int) -> str:
     for key in ("batch.one_prompt", "batch.in_one_piece"):
         if context.value(key) is True:
             return context.settings[key].why
+    of = f"divisor of {per_process} completions per process"
     whole = " in whole groups" if context.value("batch.whole_groups") is True else ""
-    if size * context.whole("GRPOConfig.max_completion_length") > COMPLETION_TOKENS:
-        return f"smallest divisor of {per_process} completions per process{whole}"
-    return (
-        f"largest divisor of {per_process} completions per process{whole} within {COMPLETION_TOKENS} completion tokens"
-    )
+    needed = share_needed(context, {MICRO_BATCH: size}, READS, IN_AN_UPDATE)
+    share = "" if needed is None else f"; an update needs {needed:.0%} of the GPU, by an estimate"
+    if size * context.whole("GRPOConfig.max_completion_length") > COMPLETION_TOKENS or (needed or 0) > FILLED:
+        return f"smallest {of}{whole}{share}"
+    fitting = " that fits the GPU," if size != largest_micro_batch(context, COMPLETION_TOKENS) else ""
+    return f"largest {of}{whole}{fitting} within {COMPLETION_TOKENS} completion tokens{share}"
 
 
 def _trl_fields(context: Context) -> list[str]:

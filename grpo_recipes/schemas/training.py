@@ -37,7 +37,7 @@ class TrainingSection(Section):
     batch fields are written under `trl`."""
     per_device_train_batch_size: PositiveInt | Auto = "auto"
     """Completions per micro-batch and process. The machine's: accumulation is derived from it. auto: that of `cut`,
-    else the largest within 16384 completion tokens."""
+    else the largest within 16384 completion tokens that the GPU has room for."""
     cut: CutSection | None = None
     """Processes and micro-batch where they are part of the experiment: it runs on so many processes and on no others.
     null: the machine's, and nothing that depends on them is taken."""
@@ -69,8 +69,9 @@ class TrainingSection(Section):
     """Autocast to bfloat16 in training. It needs hardware that can, or it is an error."""
     fp16: bool = False
     """Autocast to float16 with loss scaling. It needs a GPU."""
-    gradient_checkpointing: bool = True
-    """Recompute activations in the backward pass: less memory, about a fifth slower, the same numbers."""
+    gradient_checkpointing: bool | Auto = True
+    """Recompute activations in the backward pass: less memory, about a fifth slower, the same numbers. auto: false
+    where the GPU is known to have room for them, else true."""
     gradient_checkpointing_kwargs: dict[str, Any] | None = None
     """Arguments of torch's checkpoint. null: use_reentrant is chosen."""
     shuffle_dataset: bool = True

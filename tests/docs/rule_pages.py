@@ -27,6 +27,7 @@ FAMILIES = {
     "LOS": "Losses",
     "LRA": "LoRA",
     "MDL": "The model",
+    "MEM": "The memory of the GPUs",
     "PFL": "Preflight",
     "PRE": "Precision",
     "PRF": "Proofs before the first step, and of the first ones",

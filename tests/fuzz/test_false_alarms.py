@@ -70,7 +70,8 @@ def _wrongly_refused(count: int, seed: int, folder: Path) -> list[tuple[int, str
         values, gpus = valid_recipe(random.Random(f"valid {seed} {number}"))
         file = folder / "valid.yaml"
         file.write_text(json.dumps(values), encoding="utf-8")
-        errors = _errors(file, f"{STACK},vllm==0.30.0,gpus={gpus}")
+        found = _errors(file, f"{STACK},vllm==0.30.0,gpus={gpus}")
+        errors = [error for error in found if not error.startswith("MEM001")]  # the GPUs are drawn, whatever the batch
         if errors:
             wrong.append((number, gpus, errors, values))
     return wrong

@@ -11,6 +11,7 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.memory.estimate import MemoryEstimate
 from grpo_recipes.report.fit_text import Fitted, fit_json, fit_text
 from grpo_recipes.resolve.resolve import Resolution
+from grpo_recipes.rules import memory_is_enough
 from grpo_recipes.rules._shared.memory_needs import memory_needs
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.stack.target import parse_target
@@ -54,10 +55,10 @@ def _machines(stack: Stack, gpus: str) -> dict[str, Stack]:
 
 def _fitted(name: str, resolution: Resolution) -> Fitted:
     """What a recipe needs of a machine. Raises Refusal for one that cannot be read, on whatever machine."""
-    errors = tuple(finding for finding in resolution.findings if finding.severity == "error")
+    errors = tuple(f for f in resolution.findings if f.severity == "error" and f.rule != memory_is_enough.ID)
     if resolution.context is None:
         raise Refusal(*errors)
-    if resolution.refused:
+    if errors:
         return Fitted(name, MemoryEstimate((), None), refused=errors)
     needs = memory_needs(resolution.context)
     if isinstance(needs, str):

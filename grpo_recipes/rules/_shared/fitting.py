@@ -1,0 +1,49 @@
+"""Whether a recipe would fit into its GPUs with other values, for rules that choose them; no rule itself."""
+
+from collections.abc import Collection, Mapping
+
+from grpo_recipes.rules._shared.context import Context, NotJudged
+from grpo_recipes.rules._shared.gpu_memory import gpu_bytes
+
+FILLED = 0.85
+"""The share of a GPU that `auto` fills, by an estimate that was compared with no GPU yet."""
+IN_AN_UPDATE = ("score", "update")
+DECIDED = (
+    "distributed.strategy",
+    "world.device",
+    "world.num_processes",
+    "GRPOConfig.gradient_accumulation_steps",
+    "GRPOConfig.gradient_checkpointing",
+    "GRPOConfig.per_device_train_batch_size",
+    "GRPOConfig.steps_per_generation",
+    "GRPOConfig.use_vllm",
+    "GRPOConfig.vllm_gpu_memory_utilization",
+    "GRPOConfig.vllm_max_model_length",
+    "GRPOConfig.vllm_mode",
+    "GRPOConfig.vllm_tensor_parallel_size",
+)
+"""What memory depends on and rules decide."""
+
+
+def share_needed(
+    context: Context, values: Mapping[str, object], reads: Collection[str], phases: Collection[str] = ()
+) -> float | None:
+    """The share of a GPU that a recipe would need with these settings; None where that is not known.
+
+    reads: what the rule that asks waits for; of what else is decided, the estimate takes what the recipe says.
+    phases: those that count, all of them when there are none.
+    """
+    if (memory := gpu_bytes(context)) is None:
+        return None
+    from grpo_recipes.rules._shared.memory_needs import memory_needs  # a recipe for a CPU does not pay for it
+
+    context = context.as_written(*(key for key in DECIDED if key not in reads))
+    settings = context.settings
+    tried = settings.having(settings[key]._replace(value=value) for key, value in values.items())
+    try:
+        needs = memory_needs(context._replace(settings=tried))
+    except NotJudged:
+        return None
+    found = [] if isinstance(needs, str) else needs.estimate().phases
+    sizes = [phase.total() for phase in found if not phases or phase.name in phases]
+    return max(sizes) / memory if sizes else None

@@ -1,0 +1,174 @@
+"""What would make a recipe need less of each GPU, the cheapest first, for a rule; no rule itself."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from grpo_recipes.contract.findings.finding import Patch
+from grpo_recipes.memory.estimate import TIGHT
+from grpo_recipes.memory.update import Adapter, FourBits
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.cut import has_cut
+from grpo_recipes.rules._shared.gpu_memory import GIB
+from grpo_recipes.rules._shared.loaded_model import quantized
+from grpo_recipes.rules._shared.memory_needs import MemoryNeeds
+
+MOST_WAYS = 3
+SIZE, CHECKPOINTING = ("training", "per_device_train_batch_size"), ("training", "gradient_checkpointing")
+STRATEGY = ("distributed", "strategy")
+_SHARDS = ("zero1", "zero2", "zero3")
+_MORE_GPUS = (2, 4, 8, 16, 32, 64, 128)
+_LARGEST_GIB = 288
+
+Change = Callable[[MemoryNeeds], MemoryNeeds]
+
+
+class Way(NamedTuple):
+    """A change that is enough. said: what and at what cost; patch: of the recipe, for the same experiment alone."""
+
+    said: str
+    patch: tuple[Patch, ...]
+
+
+class _MachineChange(NamedTuple):
+    """A change of the machine's side, which leaves the experiment as it is."""
+
+    text: str
+    cost: str
+    patch: Patch
+    change: Change
+
+
+def less_memory(context: Context, needs: MemoryNeeds) -> list[Way]:
+    """At most three ways to fit: one change, then several, other GPUs, and at last another experiment."""
+    ways = [*_alone(context, needs), *_together(context, needs)] or [*_other_gpus(context, needs)]
+    return [*ways, *_other_experiments(context, needs)][:MOST_WAYS]
+
+
+def _peak(needs: MemoryNeeds) -> float:
+    """The share of the GPU that is needed, infinite where it is not known."""
+    peak = needs.estimate().peak()
+    return peak.total() / needs.gpu_bytes if peak is not None and needs.gpu_bytes else float("inf")
+
+
+def _shown(needs: MemoryNeeds) -> str:
+    return f"{_peak(needs) * (needs.gpu_bytes or 0) / GIB:.1f} GiB"
+
+
+def _steps(context: Context, needs: MemoryNeeds) -> Iterator[_MachineChange]:
+    """The changes that keep the experiment, the cheapest first."""
+    least = None if has_cut(context) else _smallest(context, needs)
+    for size in () if least is None else [size for size in _divisors(needs.update.batch) if size >= least]:
+        yield _MachineChange(f"per_device_train_batch_size: {size}", "", Patch(SIZE, size), _cut_to(size))
+    if not needs.update.is_checkpointing:
+        yield _MachineChange(
+            "gradient_checkpointing: true",
+            "about a fifth slower",
+            Patch(CHECKPOINTING, True),
+            lambda n: n._replace(update=replace(n.update, is_checkpointing=True)),
+        )
+    if needs.layout.processes > 1 and context.stack.version("deepspeed") and not quantized(context):
+        sharding = _SHARDS if needs.update.adapter is None else _SHARDS[:2]
+        for strategy in sharding[_place(needs.layout.strategy) :]:
+            patch = Patch(STRATEGY, strategy)
+            yield _MachineChange(f"strategy: {strategy}", "more sent between the GPUs", patch, _sharded(strategy))
+
+
+def _alone(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
+    """Each kind of change that is enough by itself, at its cheapest."""
+    seen: set[str] = set()
+    for step in _steps(context, needs):
+        kind = step.text.partition(":")[0]
+        changed = step.change(needs)
+        if kind not in seen and _peak(changed) <= TIGHT:
+            seen.add(kind)
+            cost = ", ".join(filter(None, (_shown(changed), step.cost)))
+            yield Way(f"{step.text} ({cost})", (step.patch,))
+
+
+def _together(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
+    """The most of each kind at once, where none is enough by itself."""
+    last = {step.text.partition(":")[0]: step for step in _steps(context, needs)}
+    is_alone = any(_peak(step.change(needs)) <= TIGHT for step in last.values())
+    changed = _least(context, needs)
+    if len(last) > 1 and not is_alone and _peak(changed) <= TIGHT:
+        text = " with ".join(step.text for step in last.values())
+        yield Way(f"{text} ({_shown(changed)})", tuple(step.patch for step in last.values()))
+
+
+def _least(context: Context, needs: MemoryNeeds) -> MemoryNeeds:
+    """What the same experiment needs at least on these GPUs."""
+    for step in {step.text.partition(":")[0]: step for step in _steps(context, needs)}.values():
+        needs = step.change(needs)
+    return needs
+
+
+def _other_gpus(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
+    """The memory that each GPU would have to have, or the fewest GPUs that hold a sharded training."""
+    least = _least(context, needs)
+    of_each = _peak(least) * (needs.gpu_bytes or 0) / TIGHT / GIB
+    if of_each <= _LARGEST_GIB:
+        yield Way(f"GPUs with {of_each:.0f} GiB", ())
+    if not context.stack.version("deepspeed") or quantized(context) or needs.update.adapter is not None:
+        return
+    for count in _MORE_GPUS:
+        tried = _sharded("zero3")(least)
+        tried = tried._replace(layout=replace(tried.layout, processes=count))
+        if count > needs.layout.processes and _peak(tried) <= TIGHT:
+            yield Way(f"strategy: zero3 on {count} such GPUs ({_shown(tried)})", ())
+            return
+
+
+def _other_experiments(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
+    """What trains something else, and says so."""
+    layout = replace(needs.layout, has_reference=False)
+    needs = _least(context, needs)
+    update = needs.update
+    if update.weight_width == 4 and update.adapter is not None:
+        half = needs._replace(update=replace(update, weight_width=2))
+        if _peak(half) <= TIGHT:
+            yield Way(f"dtype: bfloat16 ({_shown(half)}, another experiment)", ())
+    if update.adapter is not None:
+        return
+    small = replace(update, weight_width=2, adapter=Adapter(16, "all-linear", 4), is_checkpointing=True)
+    adapted = needs._replace(update=small, layout=layout)
+    if _peak(adapted) <= TIGHT:
+        yield Way(f"dtype: bfloat16 with lora: {{r: 16}} ({_shown(adapted)}, another experiment)", ())
+        return
+    four = needs._replace(update=replace(small, four_bits=FourBits(2, True)), layout=layout)
+    if _peak(four) <= TIGHT:
+        yield Way(f"quantization: {{load_in_4bit: true}} with lora ({_shown(four)}, another experiment)", ())
+
+
+def _smallest(context: Context, needs: MemoryNeeds) -> int | None:
+    """The smallest micro-batch that the target and the loss take, None where the size is no free choice."""
+    if any(context.value(f"batch.{key}") is True for key in ("one_prompt", "in_one_piece", "whole_groups")):
+        return None
+    return 1 if needs.update.batch > 1 else None
+
+
+def _divisors(size: int) -> list[int]:
+    """Smaller sizes that cut a process' completions as evenly, the largest first."""
+    return [one for one in range(size // 2, 0, -1) if size % one == 0]
+
+
+def _cut_to(size: int) -> Change:
+    def change(needs: MemoryNeeds) -> MemoryNeeds:
+        update = needs.update
+        parts = update.accumulation * update.batch // size
+        return needs._replace(update=replace(update, batch=size, accumulation=parts))
+
+    return change
+
+
+def _sharded(strategy: str) -> Change:
+    def change(needs: MemoryNeeds) -> MemoryNeeds:
+        update = replace(needs.update, gathers_as_computed=strategy == "zero3")
+        return needs._replace(update=update, layout=replace(needs.layout, strategy=strategy))  # type: ignore[arg-type]
+
+    return change
+
+
+def _place(strategy: str) -> int:
+    """How many of the sharded strategies are not heavier than this one."""
+    return _SHARDS.index(strategy) + 1 if strategy in _SHARDS else 3 if strategy == "fsdp2" else 0

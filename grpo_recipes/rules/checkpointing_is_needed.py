@@ -1,0 +1,50 @@
+"""Activations are recomputed in the backward pass where the GPU has no room for them.
+
+`gradient_checkpointing: auto` is false where an update fits without it, by the estimate of `grpo-run fit`, into 0.85 of
+the GPU with the micro-batch that is written, else with one of 4096 completion tokens, which keeps a GPU busy;
+recomputing costs about a fifth of the time. It is true everywhere else: where it does not fit, where the model, an
+option or the GPU is not known, and on a CPU. The numbers are the same both ways.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.cut import MICRO_BATCH
+from grpo_recipes.rules._shared.fitting import FILLED, IN_AN_UPDATE, share_needed
+from grpo_recipes.rules.global_batch_is_kept import OWNS as BATCH
+from grpo_recipes.rules.global_batch_is_kept import largest_micro_batch
+from grpo_recipes.settings import Setting
+
+ID = "MEM002"
+CHECKPOINTING = "GRPOConfig.gradient_checkpointing"
+ENOUGH_TOKENS = 4096
+OWNS = (CHECKPOINTING,)
+READS = (
+    "world.device",
+    "world.num_processes",
+    "distributed.strategy",
+    "batch.one_prompt",
+    "batch.whole_groups",
+    "batch.in_one_piece",
+    "GRPOConfig.use_vllm",
+    "GRPOConfig.vllm_mode",
+)
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    if context.value(CHECKPOINTING) != "auto":
+        return
+    context = context.as_written(*BATCH)
+    size = context.value(MICRO_BATCH)
+    size = largest_micro_batch(context, ENOUGH_TOKENS) if size == "auto" else size
+    trial = {CHECKPOINTING: False} if size is None else {CHECKPOINTING: False, MICRO_BATCH: size}
+    share = share_needed(context, trial, READS, IN_AN_UPDATE)
+    if share is None:
+        why = "the memory that it needs without is not known"
+    elif share > FILLED:
+        why = f"an update without it needs {share:.0%} of the GPU, by an estimate, with {size} in a micro-batch"
+    else:
+        why = f"an update fits without it: {share:.0%} of the GPU, by an estimate, with {size} in a micro-batch"
+        yield decided(CHECKPOINTING, False, ID, why, context.settings)
+        return
+    yield decided(CHECKPOINTING, True, ID, why, context.settings)

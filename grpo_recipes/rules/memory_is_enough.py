@@ -1,0 +1,83 @@
+"""The memory of each GPU is enough for the recipe.
+
+Weights, gradients, the optimizer's states, activations, probabilities, vLLM's share and what else a GPU holds are
+estimated for each phase of a run, from config.json and the settings alone; `grpo-run fit` and `grpo-run plan` show the
+terms. A run that needs more than there is ends in an out-of-memory error, often hours later, when completions get as
+long as max_completion_length allows. It is an error where 1.15 of the GPU would not be enough, nor prompts of 64
+tokens: the estimate was never so far off where it was compared. From 0.92 of the GPU on it is a warning. What is
+offered keeps the experiment unless it says otherwise. A model, an option or a release that is not covered is not
+judged, and neither is a model whose config.json is not here, or a run on the CPU.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.gpu_memory import GIB, gpu_bytes
+from grpo_recipes.rules.vllms_share_holds_the_model import check as share_is_wrong
+
+if TYPE_CHECKING:
+    from grpo_recipes.rules._shared.memory_needs import MemoryNeeds
+
+ID = "MEM001"
+MODEL = "model.model_name_or_path"
+SURELY = 1.15
+"""The largest share of what was measured that an estimate was over it; see benchmarks/memory.md."""
+LEAST_PROMPT = 64
+"""Tokens that prompts have where they are short: nobody knows them before the data is read."""
+SHOWN_TERMS = 4
+
+
+def check(context: Context) -> Iterator[Finding]:
+    memory = gpu_bytes(context)
+    if memory is None or any(share_is_wrong(context)):
+        return
+    from grpo_recipes.rules._shared.memory_needs import memory_needs  # a recipe for a CPU does not pay for it
+
+    needs = memory_needs(context)
+    if isinstance(needs, str):
+        yield _not_known(context, needs)
+        return
+    if needs.config is None:
+        return  # nothing of the model is here, which `plan` and `fit` say
+    found = needs.estimate()
+    peak, verdict = found.peak(), found.verdict()
+    if peak is None:
+        yield _not_known(context, found.unknown)
+    elif verdict != "fits":
+        from grpo_recipes.rules._shared.less_memory import less_memory
+
+        ways = less_memory(context, needs)
+        terms = sorted(peak.terms, key=lambda term: -term.size)[:SHOWN_TERMS]
+        listed = ", ".join(f"{term.size / GIB:.1f} {term.name}" for term in terms)
+        largest = f"completions of {needs.update.completion} tokens, {needs.update.batch} in a micro-batch"
+        keeping = next((way.patch for way in ways if way.patch), ())
+        yield context.finding(
+            ID,
+            f"{peak.total() / GIB:.1f} GiB are needed of each GPU in {peak.name}, and it has {memory / GIB:.1f}"
+            + (": that is tight" if verdict == "tight" else ""),
+            MODEL,
+            because=[
+                listed,
+                f"an estimate for {largest}, strategy {needs.layout.strategy}",
+                *(f"assumed: {one}" for one in needs.assumed),
+            ],
+            fix=", or ".join(way.said for way in ways) or "a smaller model: no change that is known is enough",
+            patch=keeping,
+            severity="error" if _least(needs) > SURELY * memory else "warning",
+        )
+
+
+def _least(needs: "MemoryNeeds") -> int:
+    """Bytes of a GPU that are needed with short prompts."""
+    prompt = min(LEAST_PROMPT, needs.update.prompt)
+    peak = needs._replace(update=replace(needs.update, prompt=prompt)).estimate().peak()
+    return peak.total() if peak is not None else 0
+
+
+def _not_known(context: Context, why: str) -> Finding:
+    return context.finding(
+        ID, "whether the memory of the GPUs is enough is not known", MODEL, because=[why], severity="not-checked"
+    )
