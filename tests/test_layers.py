@@ -27,6 +27,7 @@ LAYERS = (
     "user_files",
     "schemas",
     "memory",
+    "duration",
     "trust.environment",
     "rules",
     "trust",

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import NamedTuple, cast
 
 from grpo_recipes.facts.output_layer import output_layer
-from grpo_recipes.memory.estimate import MemoryEstimate, estimate
 from grpo_recipes.memory.layout import Generation, Layout, Strategy
+from grpo_recipes.memory.needs import MemoryNeeds
 from grpo_recipes.memory.update import Adapter, Attention, FourBits, Output, Update, ends
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.gpu_memory import gpu_bytes
@@ -29,20 +29,6 @@ _NOT_COVERED = (
     "trainable_token_indices",
     "use_dora",
 )
-
-
-class MemoryNeeds(NamedTuple):
-    """What the memory of a run depends on. gpu_bytes: of its smallest GPU. assumed: what the recipe does not say."""
-
-    config: Mapping[str, object] | None
-    update: Update
-    layout: Layout
-    gpu_bytes: int | None
-    assumed: tuple[str, ...]
-
-    def estimate(self) -> MemoryEstimate:
-        """What each GPU holds, phase by phase."""
-        return estimate(self.config, self.update, self.layout, self.gpu_bytes)
 
 
 def memory_needs(context: Context) -> MemoryNeeds | str:
@@ -69,7 +55,7 @@ def memory_needs(context: Context) -> MemoryNeeds | str:
         return adapter
     if isinstance(four_bits, str):
         return four_bits
-    prompt, assumed = _prompt(context)
+    prompt, assumed = longest_prompt(context)
     cut, strategy = _batch(context), _strategy(context)
     is_mixed = bool(context.value("GRPOConfig.bf16") or context.value("GRPOConfig.fp16"))
     update = Update(
@@ -128,7 +114,7 @@ def _four_bits(context: Context) -> FourBits | str | None:
     return FourBits(width, bool(context.value("BitsAndBytesConfig.bnb_4bit_use_double_quant")))
 
 
-def _prompt(context: Context) -> tuple[int, tuple[str, ...]]:
+def longest_prompt(context: Context) -> tuple[int, tuple[str, ...]]:
     """The tokens of the longest prompt, and what is assumed where nothing limits them."""
     limit = context.value("GRPOConfig.max_prompt_length")
     if isinstance(limit, int):
