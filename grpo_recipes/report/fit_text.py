@@ -6,36 +6,51 @@ from dataclasses import dataclass
 
 from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.contract.findings.findings_text import bare_text
+from grpo_recipes.duration.planned import Duration
 from grpo_recipes.memory.estimate import MemoryEstimate
+from grpo_recipes.report.duration_text import duration_lines, duration_value
 from grpo_recipes.report.memory_table import GIB, memory_table
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A machine with what a run needs of it. refused: the errors of the recipe there, which cannot be run with them."""
+    """A machine with what a run needs of it. refused: the errors of the recipe there, which cannot be run with them.
+
+    ways: what would make it fit, "" where it does or nothing is known. duration: None where it cannot run.
+    """
 
     machine: str
     estimate: MemoryEstimate
     layout: str = ""
     assumed: tuple[str, ...] = ()
     refused: tuple[Finding, ...] = ()
+    ways: str = ""
+    duration: Duration | None = None
 
     def verdict(self) -> str:
         """The word that the answer begins with."""
         return "cannot run" if self.refused else self.estimate.verdict()
 
 
-def fit_text(found: Sequence[Fitted]) -> str:
-    """A block for each machine: the verdict, and terms by phases in GiB of one GPU."""
-    return "\n\n".join(_block(one) for one in found)
+def fit_text(found: Sequence[Fitted], price: float | None = None) -> str:
+    """A block for each machine: the verdict, terms by phases in GiB of one GPU, and the duration.
+
+    price: of a GPU for an hour; None tells no cost.
+    """
+    return "\n\n".join(_block(one, price) for one in found)
 
 
-def fit_json(found: Sequence[Fitted]) -> str:
-    """The answer for programs, in bytes."""
-    return json.dumps({"machines": [_value(one) for one in found]}, indent=2)
+def fit_json(found: Sequence[Fitted], price: float | None = None) -> str:
+    """The answer for programs, in bytes and seconds."""
+    return json.dumps({"machines": [_value(one, price) for one in found]}, indent=2)
 
 
-def _block(one: Fitted) -> str:
+def _block(one: Fitted, price: float | None) -> str:
+    duration = [] if one.duration is None else duration_lines(one.duration, price)
+    return "\n".join([_memory(one), *duration])
+
+
+def _memory(one: Fitted) -> str:
     peak, gpu_bytes = one.estimate.peak(), one.estimate.gpu_bytes
     lines = [f"{one.machine}: {one.verdict()}"]
     if reasons := _reasons(one):
@@ -46,6 +61,7 @@ def _block(one: Fitted) -> str:
     if gpu_bytes is None:
         lines.append("  = not known: how much memory its GPUs have")
     lines += [f"  = assumed: {assumed}" for assumed in one.assumed]
+    lines += [f"  = fix: {one.ways}"] if one.ways else []
     return "\n".join([*lines, *(f"  {row}" for row in memory_table(one.estimate.by_phase()))])
 
 
@@ -56,7 +72,7 @@ def _reasons(one: Fitted) -> list[str]:
     return [one.estimate.unknown] if one.estimate.unknown else []
 
 
-def _value(one: Fitted) -> dict[str, object]:
+def _value(one: Fitted, price: float | None) -> dict[str, object]:
     peak = one.estimate.peak()
     return {
         "machine": one.machine,
@@ -67,4 +83,6 @@ def _value(one: Fitted) -> dict[str, object]:
         "layout": one.layout or None,
         "assumed": list(one.assumed),
         "phases": one.estimate.by_phase(),
+        "fix": one.ways or None,
+        "duration": None if one.duration is None else duration_value(one.duration, price),
     }

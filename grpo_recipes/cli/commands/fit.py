@@ -1,4 +1,6 @@
-"""`grpo-run fit`: what a recipe needs of the memory of GPUs, machine by machine."""
+"""`grpo-run fit`: what a recipe needs of the memory of GPUs, and how long it takes them, machine by machine."""
+
+import math
 
 import click
 
@@ -7,12 +9,13 @@ from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, target_option
 from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE
 from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.duration.planned import planned_duration
 from grpo_recipes.errors import Refusal
 from grpo_recipes.memory.estimate import MemoryEstimate
 from grpo_recipes.report.fit_text import Fitted, fit_json, fit_text
-from grpo_recipes.resolve.resolve import Resolution
+from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.rules import memory_is_enough
-from grpo_recipes.rules._shared.memory_needs import memory_needs
+from grpo_recipes.rules._shared.memory_needs import longest_prompt, memory_needs
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.stack.target import parse_target
 
@@ -26,17 +29,24 @@ from grpo_recipes.stack.target import parse_target
     metavar="MACHINES",
     help="Machines to compare instead of the stack's own GPUs, e.g. 1xA100-40GB,8xH100-80GB; a count is of GPUs.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print bytes for programs.")
-def fit(recipe: str, overrides: tuple[str, ...], target: str | None, gpus: str | None, as_json: bool) -> int:
-    """Estimate what a recipe needs of each GPU, phase by phase; no torch, no GPU.
+@click.option(
+    "--price", type=click.FloatRange(min=0), metavar="PRICE", help="What one GPU costs for an hour, in any currency."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print bytes and seconds for programs.")
+def fit(
+    recipe: str, overrides: tuple[str, ...], target: str | None, gpus: str | None, price: float | None, as_json: bool
+) -> int:
+    """Estimate what a recipe needs of each GPU, phase by phase, and how long it takes; no torch, no GPU.
 
-    The estimate comes from the model's config.json and the plan. Exits 0 when the recipe fits everywhere, tightly or
-    not, and 1 otherwise.
+    The estimate comes from the model's config.json, the plan, and datasheets of GPUs. Exits 0 when the recipe fits
+    everywhere, tightly or not, and 1 otherwise; how long it takes does not count.
     """
+    if price is not None and not math.isfinite(price):
+        raise Refusal.of(f"--price {price} is no price", fix="--price 2.5")
     stack = chosen_stack(target)
     machines = {"this stack": stack} if gpus is None else _machines(stack, gpus)
     found = [_fitted(name, resolved(recipe, machine, overrides, strict=False)) for name, machine in machines.items()]
-    click.echo(redact((fit_json if as_json else fit_text)(found)))
+    click.echo(redact((fit_json if as_json else fit_text)(found, price)))
     return EXIT_DONE if all(one.verdict() in ("fits", "tight") for one in found) else EXIT_DIFFERENT
 
 
@@ -60,9 +70,17 @@ def _fitted(name: str, resolution: Resolution) -> Fitted:
         raise Refusal(*errors)
     if errors:
         return Fitted(name, MemoryEstimate((), None), refused=errors)
-    needs = memory_needs(resolution.context)
+    needs, prompt = memory_needs(resolution.context), longest_prompt(resolution.context)[0]
+    duration = None if resolution.refused else planned_duration(plan_of(resolution), prompt, needs)
     if isinstance(needs, str):
-        return Fitted(name, MemoryEstimate((), None, needs))
+        return Fitted(name, MemoryEstimate((), None, needs), duration=duration)
     processes = needs.layout.processes
     layout = f"{needs.layout.strategy}, {processes} process{'es' if processes > 1 else ''}"
-    return Fitted(name, needs.estimate(), f"{layout}, micro-batch {needs.update.batch}", needs.assumed)
+    return Fitted(
+        name,
+        needs.estimate(),
+        f"{layout}, micro-batch {needs.update.batch}",
+        needs.assumed,
+        ways=next((f.fix or "" for f in resolution.findings if f.rule == memory_is_enough.ID), ""),
+        duration=duration,
+    )
