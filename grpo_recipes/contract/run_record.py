@@ -31,6 +31,8 @@ class RunRecord:
     generation_config_ignored: what the model's own generation_config.json says and the recipe does not.
     slurm_job: the id of the job that the run is, None outside of Slurm.
     train_cpu_s: CPU seconds of all training threads of this process; train_wall_s: seconds by the clock.
+    duration: from the 20th step on, {"steps": that this launch trained, "seconds_per_step": their median, evaluations
+    left out, "generation_share": of the time, None where TRL does not tell it, "estimated_end": of the last step}.
     """
 
     run: int = RECORD_FORMAT
@@ -53,6 +55,7 @@ class RunRecord:
     checkpoint: str | None = None
     train_cpu_s: float | None = None
     train_wall_s: float | None = None
+    duration: dict[str, object] | None = None
     verified: dict[str, object] | None = None
     resumed: list[object] | None = None
     shims: dict[str, object] | None = None
@@ -97,7 +100,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(
         ("findings", "checks", "proofs", "guards", "guards_not_seen", "resumed", "generation_config_ignored"), list
     ),
-    **dict.fromkeys(("vllm_server", "verified", "shims"), dict),
+    **dict.fromkeys(("vllm_server", "verified", "shims", "duration"), dict),
 }
 
 

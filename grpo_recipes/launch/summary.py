@@ -54,6 +54,9 @@ def _time_lines(record: RunRecord) -> list[str]:
         parts.append(f"{clock(record.train_wall_s)} by the clock")
     if record.train_cpu_s is not None:
         parts.append(f"{record.train_cpu_s:.1f} CPU seconds")
+    each, share = (number(record.duration or {}, key) for key in ("seconds_per_step", "generation_share"))
+    if each is not None:
+        parts.append(f"{each:.3g} s a step" + (f", {share:.0%} of it generation" if share is not None else ""))
     return [f"  training    {', '.join(parts)}"] if parts else []
 
 

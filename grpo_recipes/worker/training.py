@@ -20,6 +20,7 @@ from grpo_recipes.worker.callbacks.guard_callback import GuardCallback
 from grpo_recipes.worker.callbacks.interruption_callback import InterruptionCallback
 from grpo_recipes.worker.callbacks.progress import ProgressLines
 from grpo_recipes.worker.callbacks.proof_callback import ProofCallback
+from grpo_recipes.worker.callbacks.step_times import StepTimes
 from grpo_recipes.worker.checkpoints.checkpoint import save_final, save_whole_checkpoints
 from grpo_recipes.worker.checkpoints.model_card import hand_over
 from grpo_recipes.worker.completions.ended import EndedShares
@@ -173,8 +174,9 @@ def _add_callbacks(
         evaluation = EvaluationCallback(trainer, plan, held_out, folder, record, log, stop)
     if log is not None:
         names = [reward.name for reward in plan.rewards]
-        lines = ProgressLines(record, log, names, lambda: 0.0 if evaluation is None else evaluation.seconds)
-        trainer.add_callback(lines)
+        times = StepTimes(trainer, record, lambda: 0.0 if evaluation is None else evaluation.seconds)
+        trainer.add_callback(times)
+        trainer.add_callback(ProgressLines(record, log, names, times))
     if evaluation is not None:
         trainer.add_callback(evaluation)
     guards = GuardCallback(trainer, plan, folder, record, log, looked_on)

@@ -357,6 +357,7 @@ TEXTS = {
             "checkpoint": [],
             "train_cpu_s": "x",
             "train_wall_s": [],
+            "duration": {"seconds_per_step": "x", "generation_share": []},
             "verified": 3,
         }
     ),

@@ -244,6 +244,18 @@ def test_the_summary_of_a_completed_run_tells_before_and_after(tmp_path: Path) -
     ]
 
 
+def test_the_summary_says_how_long_a_step_took() -> None:
+    told: dict[str, object] = {
+        "steps": 40,
+        "seconds_per_step": 12.345,
+        "generation_share": 0.714,
+        "estimated_end": None,
+    }
+    assert "  training    12.3 s a step, 71% of it generation\n" in summary(RunRecord(duration=told))
+    unknown = RunRecord(train_wall_s=33.4, duration={**told, "generation_share": None})
+    assert "  training    0:00:33 by the clock, 12.3 s a step\n" in summary(unknown)
+
+
 @pytest.mark.parametrize(
     ("record", "lines"),
     [

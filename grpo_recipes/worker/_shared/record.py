@@ -71,6 +71,7 @@ class Record:
                 "final": None,
                 "train_cpu_s": None,
                 "train_wall_s": None,
+                "duration": None,
             }
         )
         self._reserve()

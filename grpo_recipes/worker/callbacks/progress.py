@@ -1,7 +1,6 @@
 """The figures of each step: on stdout, in metrics.jsonl, the last ones in run.json. Rank 0 only."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,28 +9,21 @@ from transformers import TrainerCallback
 from grpo_recipes.worker._shared.library import newest_names
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker.callbacks.step_times import StepTimes
 
 RECORD_EVERY_S = 1.0
 
 
 class ProgressLines(TrainerCallback):  # type: ignore[misc]
-    """Writes what the trainer logs.
+    """Writes what the trainer logs. rewards: their names."""
 
-    rewards: their names. not_training_s: seconds so far that were not spent on steps.
-    """
-
-    def __init__(
-        self, record: Record, log: MetricsLog, rewards: list[str], not_training_s: Callable[[], float]
-    ) -> None:
+    def __init__(self, record: Record, log: MetricsLog, rewards: list[str], times: StepTimes) -> None:
         self.last: dict[str, Any] = {}
-        self._record, self._log, self._rewards, self._not_training_s = record, log, rewards, not_training_s
-        self._started = 0.0
-        self._first_step = 0
+        self._record, self._log, self._rewards, self._times = record, log, rewards, times
         self._recorded = 0.0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Starts the clock."""
-        self._started, self._first_step = time.perf_counter(), state.global_step
+        """Says of how many steps the run is, and from which one it goes on."""
         self._record.update(step=state.global_step, max_steps=state.max_steps)
         said = self._record.read().get("resumed")
         more = {"resumed": said} if said else {}
@@ -58,9 +50,9 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
         self._record.update(step=state.global_step, metrics=self.last)
 
     def _line(self, state: Any, logs: dict[str, Any]) -> str:
-        spent = time.perf_counter() - self._started - self._not_training_s()
-        left = spent / max(1, state.global_step - self._first_step) * (state.max_steps - state.global_step)
-        words = [f"step {state.global_step}/{state.max_steps}", f"eta {clock(left)}"]
+        words, left = [f"step {state.global_step}/{state.max_steps}"], self._times.seconds_left(state)
+        if left is not None:
+            words.append(f"eta {clock(left)}")
         # With steps_per_generation > 1 a step that generates nothing has no reward.
         if logs.get("reward") is not None:
             words.append(f"reward {logs['reward']:.3g}")

@@ -1,0 +1,125 @@
+"""How long steps take by the clock, which share of it is generation, and how long the rest will take."""
+
+import functools
+import math
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from transformers import TrainerCallback
+
+from grpo_recipes.worker._shared.record import Record
+
+TOLD_EVERY = 20
+_REMEMBERED = 100
+
+
+class StepTimes(TrainerCallback):  # type: ignore[misc]
+    """Times optimizer steps, evaluations left out; those that share a generation are timed as one.
+
+    The first ones are slower than the rest, by kernels that are compiled and memory that is taken, and count only
+    while there are no others. not_training_s: seconds so far that were not spent on steps.
+    """
+
+    def __init__(self, trainer: Any, record: Record, not_training_s: Callable[[], float]) -> None:
+        self._record, self._not_training_s = record, not_training_s
+        self._generation = _GenerationClock(trainer)
+        self._sharing = 1
+        self._steps = 0
+        self._began = (0.0, 0.0)
+        self._first: tuple[float, float | None] | None = None
+        self._rest: deque[tuple[float, float | None]] = deque(maxlen=_REMEMBERED)
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Starts the clock."""
+        self._sharing = steps_of_a_generation(args)
+        self._began = self._now()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Notes the steps that shared a generation, when the last of them ends."""
+        self._steps += 1
+        if self._steps % self._sharing:
+            return
+        now = self._now()
+        spent, generating = now[0] - self._began[0], now[1] - self._began[1]
+        one = (spent / self._sharing, generating / self._sharing if self._generation.is_seen else None)
+        if self._first is None:
+            self._first = one
+        else:
+            self._rest.append(one)
+        self._began = now
+        if self._steps % TOLD_EVERY == 0:
+            self._tell(state)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Leaves the figures in the record; whether a run that was interrupted goes on is not known."""
+        self._tell(state, is_over=True)
+
+    def seconds_of_a_step(self) -> float | None:
+        """The median of the newest hundred steps after the first ones; None before a step ended."""
+        known = self._known()
+        return statistics.median(spent for spent, _ in known) if known else None
+
+    def seconds_left(self, state: Any) -> float | None:
+        """Seconds until the last step has ended, evaluations and checkpoints not counted."""
+        each = self.seconds_of_a_step()
+        return None if each is None else each * (state.max_steps - state.global_step)
+
+    def _known(self) -> list[tuple[float, float | None]]:
+        return list(self._rest) or ([self._first] if self._first is not None else [])
+
+    def _now(self) -> tuple[float, float]:
+        return time.perf_counter() - self._not_training_s(), self._generation.seconds
+
+    def _tell(self, state: Any, *, is_over: bool = False) -> None:
+        each, left, known = self.seconds_of_a_step(), self.seconds_left(state), self._known()
+        if each is None or left is None:
+            return
+        generating = [part for _, part in known if part is not None]
+        share = sum(generating) / sum(spent for spent, _ in known) if generating else None
+        end = datetime.now(UTC) + timedelta(seconds=left)
+        self._record.update(
+            duration={
+                "steps": self._steps,
+                "seconds_per_step": round(each, 4),
+                "generation_share": None if share is None else round(min(share, 1.0), 4),
+                "estimated_end": end.isoformat(timespec="seconds") if left and not is_over else None,
+            }
+        )
+
+
+def steps_of_a_generation(arguments: Any) -> int:
+    """Optimizer steps that train on one generation, at least 1. Source: `_prepare_inputs` of trl 0.14.0 to 1.16.0."""
+    iterations: int = getattr(arguments, "num_iterations", 1)
+    batches = getattr(arguments, "steps_per_generation", None)
+    if batches is None:
+        return iterations
+    return math.ceil(int(batches) * iterations / int(arguments.gradient_accumulation_steps))
+
+
+class _GenerationClock:
+    """Seconds that TRL waited for completions, with weights handed to vLLM before.
+
+    is_seen: this release has a method of its own for that, `_generate`; source: trl 1.16.0, trainer/grpo_trainer.py.
+    """
+
+    def __init__(self, trainer: Any) -> None:
+        self.seconds = 0.0
+        generate = getattr(trainer, "_generate", None)
+        self.is_seen = generate is not None
+        if generate is not None:
+            trainer._generate = self._timed(generate)
+
+    def _timed(self, generate: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(generate)
+        def timed(*given: Any, **named: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return generate(*given, **named)
+            finally:
+                self.seconds += time.perf_counter() - began
+
+        return timed

@@ -1,0 +1,131 @@
+"""The time of a step is that of a usual one, and the time left follows from it."""
+
+import itertools
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from worker_runs import Changes, events, record, train
+
+from grpo_recipes.worker._shared.record import Record
+
+pytestmark = pytest.mark.stack
+ALONE = SimpleNamespace(num_iterations=1, steps_per_generation=4, gradient_accumulation_steps=4)
+
+
+class Trainer:
+    """Takes seconds for completions by a clock that is set."""
+
+    def __init__(self, clock: list[float]) -> None:
+        self._clock = clock
+
+    def _generate(self, seconds: float) -> None:
+        self._clock[0] += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, which stands still but for what is added to it."""
+    now = [100.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    return now
+
+
+def _timed(
+    folder: Path, clock: list[float], arguments: Any, steps: list[tuple[float, float]], of: int, elsewhere: list[float]
+) -> tuple[Any, Any]:
+    """What has seen these steps, each with seconds of generation and of the rest, of a run of so many; its state."""
+    from grpo_recipes.worker.callbacks.step_times import StepTimes
+
+    kept, trainer = Record(folder, 0), Trainer(clock)
+    kept.start(resumed=False)
+    times = StepTimes(trainer, kept, lambda: elsewhere[0])
+    state = SimpleNamespace(global_step=0, max_steps=of)
+    times.on_train_begin(arguments, state, None)
+    for generating, rest in steps:
+        if generating:
+            trainer._generate(generating)
+        clock[0] += rest
+        state.global_step += 1
+        times.on_step_end(arguments, state, None)
+    return times, state
+
+
+def test_the_first_step_and_one_that_was_held_up_do_not_count(tmp_path: Path, clock: list[float]) -> None:
+    steps = [(50.0, 10.0), (1.5, 0.5), (1.5, 0.5), (1.5, 100.0), (1.5, 0.5)]
+    times, state = _timed(tmp_path, clock, ALONE, steps, of=25, elsewhere=[0.0])
+    assert times.seconds_of_a_step() == pytest.approx(2.0)
+    assert times.seconds_left(state) == pytest.approx(20 * 2.0)
+
+
+def test_the_first_step_is_all_that_is_known_after_it(tmp_path: Path, clock: list[float]) -> None:
+    times, state = _timed(tmp_path, clock, ALONE, [(4.0, 1.0)], of=3, elsewhere=[0.0])
+    assert times.seconds_left(state) == pytest.approx(10.0)
+    nothing, state = _timed(tmp_path, clock, ALONE, [], of=3, elsewhere=[0.0])
+    assert nothing.seconds_left(state) is None
+
+
+def test_steps_that_share_a_generation_are_timed_as_one(tmp_path: Path, clock: list[float]) -> None:
+    """Else the median would be a step that generates nothing."""
+    shared = SimpleNamespace(num_iterations=2, steps_per_generation=8, gradient_accumulation_steps=4)
+    steps = [(9.0, 1.0), (0.0, 1.0), (0.0, 1.0), (0.0, 1.0)] * 3
+    times, _ = _timed(tmp_path, clock, shared, steps, of=20, elsewhere=[0.0])
+    assert times.seconds_of_a_step() == pytest.approx(13.0 / 4)
+
+
+def test_evaluations_are_left_out(tmp_path: Path, clock: list[float]) -> None:
+    elsewhere = [0.0]
+    times, state = _timed(tmp_path, clock, ALONE, [(1.0, 1.0), (1.0, 1.0)], of=4, elsewhere=elsewhere)
+    clock[0] += 500.0
+    elsewhere[0] += 500.0
+    clock[0] += 2.0
+    times.on_step_end(ALONE, state, None)
+    assert times.seconds_of_a_step() == pytest.approx(2.0)
+
+
+def test_the_record_tells_after_twenty_steps_and_at_the_end(tmp_path: Path, clock: list[float]) -> None:
+    steps = [(3.0, 1.0)] * 19
+    times, state = _timed(tmp_path, clock, ALONE, steps, of=40, elsewhere=[0.0])
+    assert record(tmp_path)["duration"] is None
+    state.global_step += 1
+    clock[0] += 4.0
+    times.on_step_end(ALONE, state, None)
+    told = record(tmp_path)["duration"]
+    assert (told["steps"], told["seconds_per_step"]) == (20, 4.0)
+    assert told["generation_share"] == pytest.approx(3 * 18 / (4 * 19), abs=1e-4)
+    assert told["estimated_end"] > record(tmp_path)["started"]
+    times.on_train_end(ALONE, state, None)
+    assert record(tmp_path)["duration"]["estimated_end"] is None
+
+
+def test_a_release_that_has_no_method_for_generation_has_no_share(tmp_path: Path, clock: list[float]) -> None:
+    from grpo_recipes.worker.callbacks.step_times import StepTimes
+
+    kept = Record(tmp_path, 0)
+    kept.start(resumed=False)
+    times, state = StepTimes(object(), kept, lambda: 0.0), SimpleNamespace(global_step=1, max_steps=1)
+    times.on_train_begin(ALONE, state, None)
+    clock[0] += 1.0
+    times.on_step_end(ALONE, state, None)
+    times.on_train_end(ALONE, state, None)
+    assert record(tmp_path)["duration"]["generation_share"] is None
+
+
+@pytest.mark.usefixtures("warm")
+def test_a_run_times_its_steps(make_plan: Callable[..., Changes], make_run: Callable[..., Path]) -> None:
+    folder = make_run(make_plan(arguments={"max_steps": 21}, memory=None))
+    began = time.monotonic()
+    exit_code, output = train(folder)
+    whole = time.monotonic() - began
+    assert exit_code == 0, output
+    told = record(folder)["duration"]
+    assert (told["steps"], told["estimated_end"]) == (21, None)
+    assert 0 < 21 * told["seconds_per_step"] < whole
+    assert 0.05 < told["generation_share"] < 1
+    times = [event["time"] for event in events(folder, "step")]
+    between = sorted(after - before for before, after in itertools.pairwise(times))
+    assert told["seconds_per_step"] == pytest.approx(between[len(between) // 2], rel=0.5)
+    assert "step 1/21  eta 0:" in output and "step 21/21  eta 0:00  reward " in output
