@@ -38,8 +38,9 @@ def fit(
 ) -> int:
     """Estimate what a recipe needs of each GPU, phase by phase, and how long it takes; no torch, no GPU.
 
-    The estimate comes from the model's config.json, the plan, and datasheets of GPUs. Exits 0 when the recipe fits
-    everywhere, tightly or not, and 1 otherwise; how long it takes does not count.
+    The estimate comes from the model's config.json, the plan, and datasheets of GPUs; rewards, evaluations, checkpoints
+    and what GPUs send each other are in no time that it tells. Exits 0 when the recipe fits everywhere, tightly or not,
+    and 1 otherwise; how long it takes does not count.
     """
     if price is not None and not math.isfinite(price):
         raise Refusal.of(f"--price {price} is no price", fix="--price 2.5")
