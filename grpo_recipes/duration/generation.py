@@ -22,7 +22,7 @@ def transformers_seconds(gpu: TimedGpu, architecture: Architecture, update: Upda
     gave no autocast (peft 0.21.2, peft_model.py: generate; accelerate 1.15.0, accelerator.py: prepare_model).
     """
     width = update.width if update.trains_weights() else update.weight_width
-    size = _weight_bytes(architecture, update, sequences) + _cache_bytes(architecture, update, sequences)
+    size = weight_traffic(architecture, update, sequences) + cache_traffic(architecture, update, sequences)
     token = together(
         starting_seconds(architecture, update),
         reading_seconds(gpu, size, TRANSFORMERS_BANDWIDTH),
@@ -86,8 +86,8 @@ def _layer_parameters(architecture: Architecture, sequences: int) -> int:
     return architecture.linear_parameters() + round(seen * architecture.expert_parameters())
 
 
-def _weight_bytes(architecture: Architecture, update: Update, sequences: int) -> float:
-    """What goes through memory for the weights.
+def weight_traffic(architecture: Architecture, update: Update, sequences: int) -> float:
+    """Bytes that go through memory for the weights, for one new token of so many sequences.
 
     Autocast copies them for each token, so that they are read, written and read. Four bits are unpacked for each token
     of more than one sequence (bitsandbytes 0.50.2, autograd/_functions.py: matmul_4bit).
@@ -104,8 +104,8 @@ def _weight_bytes(architecture: Architecture, update: Update, sequences: int) ->
     return packed * linear + each * rest + architecture.layers * adapter
 
 
-def _cache_bytes(architecture: Architecture, update: Update, sequences: int) -> float:
-    """What goes through memory for keys and values: each new token copies them, and attention reads the copy.
+def cache_traffic(architecture: Architecture, update: Update, sequences: int) -> float:
+    """Bytes that go through memory for keys and values: each new token copies them, and attention reads the copy.
 
     With a mask, and so with prompts of several lengths, heads that share keys get copies of their own. Source:
     transformers 5.23.0, cache_utils.py: DynamicLayer; integrations/sdpa_attention.py: use_gqa_in_sdpa.
