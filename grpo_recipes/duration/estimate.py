@@ -121,7 +121,7 @@ def _generation(step: Step, gpu: TimedGpu) -> Between:
 def _held(step: Step, gpus: int) -> int:
     """The sequences of whole length that the cache of an engine has room for, one at least."""
     sequences = step.layout.sequences * gpus
-    if step.gpu_bytes is None:
+    if step.gpu_bytes is None or step.layout.vllm_share is None:
         return sequences
     room = gpus * step.layout.vllm_share * step.gpu_bytes - _VLLM_WIDTH * step.architecture.parameters()
     one = _VLLM_WIDTH * cache_numbers(step.architecture) * step.update.length

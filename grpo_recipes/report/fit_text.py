@@ -61,7 +61,7 @@ def _memory(one: Fitted) -> str:
     if gpu_bytes is None:
         lines.append("  = not known: how much memory its GPUs have")
     lines += [f"  = assumed: {assumed}" for assumed in one.assumed]
-    lines += [f"  = fix: {one.ways}"] if one.ways else []
+    lines += [f"  = would fit with: {one.ways}"] if one.ways else []
     return "\n".join([*lines, *(f"  {row}" for row in memory_table(one.estimate.by_phase()))])
 
 

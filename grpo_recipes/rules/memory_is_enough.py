@@ -19,7 +19,7 @@ from grpo_recipes.rules._shared.gpu_memory import GIB, gpu_bytes
 from grpo_recipes.rules.vllms_share_holds_the_model import check as share_is_wrong
 
 if TYPE_CHECKING:
-    from grpo_recipes.rules._shared.memory_needs import MemoryNeeds
+    from grpo_recipes.memory.needs import MemoryNeeds
 
 ID = "MEM001"
 MODEL = "model.model_name_or_path"

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Patch
 from grpo_recipes.memory.estimate import TIGHT
+from grpo_recipes.memory.needs import MemoryNeeds
 from grpo_recipes.memory.update import Adapter, FourBits
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.cut import has_cut
 from grpo_recipes.rules._shared.gpu_memory import GIB
 from grpo_recipes.rules._shared.loaded_model import quantized
-from grpo_recipes.rules._shared.memory_needs import MemoryNeeds
 
 MOST_WAYS = 3
 SIZE, CHECKPOINTING = ("training", "per_device_train_batch_size"), ("training", "gradient_checkpointing")
