@@ -69,6 +69,7 @@ ROOMS = {
         "worker.proofs.before_training",
         "worker.serving",
         "worker.user_code",
+        "worker.memory",
         "worker.survival",
         "worker.shims",
         "worker.preflight._shared",

@@ -77,6 +77,7 @@ ALLOWED = {
     "worker/serving/port.py": "/proc alone",
     "worker/data/bounded.py": "/proc alone",
     "worker/guards/memory_growth.py": "/proc alone",
+    "worker/memory/counters.py": "/proc alone",
     "worker/user_code/user_modules.py": "the bytes of a reward file are held against its digest",
     "worker/user_code/contained.py:_looked": "the working folder itself, to come back to it; no file is opened",
     "worker/_shared/digest.py": "a file that the plan names, held against its digest",

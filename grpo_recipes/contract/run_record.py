@@ -26,6 +26,8 @@ class RunRecord:
     evaluation: {"before", "after", "examples"}.
     vllm_server: {"restarts"}: each with time, step and how the server of the run died; None without one.
     metrics: figures of the whole run. final, checkpoint: folders, relative to the run folder or absolute.
+    memory: by the phase of a plan's memory, and "evaluation", the most bytes of any process so far: {"measured",
+    "reserved": by torch of a GPU, "estimated": by the plan, "counter": what measured}; see worker/memory/counters.py.
     verified: what the worker found of data, model and template before the launch; see worker/_shared/verified.py.
     resumed: what was said when it went on from a checkpoint. shims: the patches that were applied, with what they did.
     generation_config_ignored: what the model's own generation_config.json says and the recipe does not.
@@ -56,6 +58,7 @@ class RunRecord:
     train_cpu_s: float | None = None
     train_wall_s: float | None = None
     duration: dict[str, object] | None = None
+    memory: dict[str, object] = field(default_factory=dict)
     verified: dict[str, object] | None = None
     resumed: list[object] | None = None
     shims: dict[str, object] | None = None
@@ -95,7 +98,7 @@ def amend_record(folder: str, changes: Mapping[str, object]) -> RunRecord:
 _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("run", "step", "max_steps", "exit_code"), int),
     **dict.fromkeys(("status", "started", "ended", "message", "final", "checkpoint", "slurm_job"), str),
-    **dict.fromkeys(("evaluation", "metrics"), dict),
+    **dict.fromkeys(("evaluation", "metrics", "memory"), dict),
     **dict.fromkeys(("train_cpu_s", "train_wall_s"), (int, float)),
     **dict.fromkeys(
         ("findings", "checks", "proofs", "guards", "guards_not_seen", "resumed", "generation_config_ignored"), list

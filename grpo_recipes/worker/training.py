@@ -27,6 +27,9 @@ from grpo_recipes.worker.completions.ended import EndedShares
 from grpo_recipes.worker.completions.redacted_completions import redact_completions
 from grpo_recipes.worker.data.chat_template import refuse_endless_template
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
+from grpo_recipes.worker.memory.counters import counter_of
+from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
+from grpo_recipes.worker.memory.phase_seams import PhaseCallback, watch_phases, watch_saves
 from grpo_recipes.worker.proofs.before_training.catalog import compared
 from grpo_recipes.worker.proofs.before_training.compared import as_records, line
 from grpo_recipes.worker.resume.resumed_epochs import ResumedEpochs
@@ -64,6 +67,7 @@ def run_training(
     checkpoint: the one that is gone on from, None for a beginning; that of the first rank counts.
     """
     trains_here()
+    peaks = PhasePeaks(counter_of(plan.world.device))
     trainer, held_out = _prepared(plan, folder, record)
     checkpoint = agreed_checkpoint(checkpoint)
     comparisons = compared(plan, loaded_everywhere(plan, trainer))
@@ -77,7 +81,7 @@ def run_training(
     if checkpoint is not None:
         record.update(step=step_of(checkpoint), checkpoint=str(checkpoint), **told_until(checkpoint))
     stop = InterruptionCallback(request, trainer)
-    log, guards = _add_callbacks(trainer, plan, held_out, folder, record, stop, looked_on, checkpoint)
+    log, guards = _add_callbacks(trainer, plan, held_out, folder, record, stop, looked_on, checkpoint, peaks)
     request.can_wait = True
     cpu, wall = time.process_time(), time.perf_counter()
     try:
@@ -94,9 +98,12 @@ def run_training(
     cpu_s, wall_s = _cpu_of_all_ranks(trainer, time.process_time() - cpu), time.perf_counter() - wall
     record.update(step=trainer.state.global_step, train_cpu_s=round(cpu_s, 3), train_wall_s=round(wall_s, 3))
     if not stop.interrupted and not plan.smoke:
+        peaks.goes_on_with("save")
         commit = getattr(trainer.model.config, "_commit_hash", None)
         save_final(trainer, folder / "final", lambda model: hand_over(folder, model, commit))
         record.update(final=str(folder / "final"))
+    peaks.tell_all(trainer)
+    record.update(memory=peaks.record(plan))
     if log is not None:
         log.write("end", trainer.state.global_step, status="interrupted" if stop.interrupted else "completed")
     close_engine(trainer)
@@ -160,23 +167,25 @@ def _add_callbacks(
     stop: InterruptionCallback,
     looked_on: LookedOn,
     checkpoint: Path | None,
+    peaks: PhasePeaks,
 ) -> tuple[MetricsLog | None, GuardCallback]:
     """Adds what watches the training; returns the metrics log, None on other ranks than 0, and the guards."""
     log = None
     if trainer.is_world_process_zero():
         log = MetricsLog(folder / "metrics.jsonl", resume_step=None if checkpoint is None else step_of(checkpoint))
+    watch_phases(trainer, peaks)
+    trainer.add_callback(PhaseCallback(trainer, peaks))
     trainer.add_callback(ResumedEpochs(trainer))
     trainer.add_callback(SeedEachStep(trainer.args.seed, trainer.accelerator.process_index))
     trainer.add_callback(stop)
     trainer.add_callback(EndedShares(trainer, plan))
     evaluation = None
     if held_out is not None:
-        evaluation = EvaluationCallback(trainer, plan, held_out, folder, record, log, stop)
+        evaluation = EvaluationCallback(trainer, plan, held_out, folder, record, log, stop, peaks)
     if log is not None:
-        names = [reward.name for reward in plan.rewards]
         times = StepTimes(trainer, record, lambda: 0.0 if evaluation is None else evaluation.seconds)
         trainer.add_callback(times)
-        trainer.add_callback(ProgressLines(record, log, names, times))
+        trainer.add_callback(ProgressLines(plan, record, log, times, peaks))
     if evaluation is not None:
         trainer.add_callback(evaluation)
     guards = GuardCallback(trainer, plan, folder, record, log, looked_on)
@@ -186,8 +195,9 @@ def _add_callbacks(
     state = RunState(trainer, record, guards, log, checkpoint)
     save_whole_checkpoints(trainer, experiment(folder), state.save)
     check_before_saving(trainer, record.same)
+    watch_saves(trainer, peaks)
     trainer.add_callback(state)
-    trainer.add_callback(ProofCallback(trainer, plan, record))  # the last one, since it leaves when it is done
+    trainer.add_callback(ProofCallback(trainer, plan, record, peaks))  # the last one, since it leaves when it is done
     return log, guards
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from safetensors import safe_open
 from worker_runs import Changes
 
-# What is measured in seconds, and what only says when a process began and ended.
-TIMES = ("time", "seconds", "step_time", "train_runtime")
+# What is measured of this process in seconds and bytes, and what only says when a process began and ended.
+TIMES = ("time", "seconds", "step_time", "train_runtime", "memory_bytes")
 OF_PROCESSES = ("start", "end")
 
 

@@ -11,11 +11,13 @@ from worker_runs import plan_of
 from grpo_recipes.contract import read_plan
 from grpo_recipes.contract.findings.findings_text import bare_text
 from grpo_recipes.contract.plan import Expect, Plan, World
+from grpo_recipes.contract.planned_memory import PlannedMemory
 from grpo_recipes.worker.proofs import (
     catalog,
     devices_are_planned,
     logits_cover_the_completion,
     mask_ends_with_the_completion,
+    memory_is_measured,
     reference_is_not_quantized,
     sampler_is_the_policy,
     weights_reach_the_sampler,
@@ -121,6 +123,17 @@ def test_a_share_counts_only_completions_without_an_end() -> None:
     plan = replace(plan, expect=replace(plan.expect, stop_token_ids=(STOP,)))
     proof = mask_ends_with_the_completion.prove(plan, (seen(completions=Completions(made, 3, False, False, 0.5)),))
     assert proof.shown == "3/4 completions end at a stop, nothing after, 25% truncated (trl logs 50%)"
+
+
+def test_the_peak_of_a_gpu_stands_beside_its_estimate() -> None:
+    gib = 1 << 30
+    expected = PlannedMemory("fits", {"load": {"weights": gib}, "update": {"weights": gib, "logits": 3 * gib}})
+    plan = planned()
+    assert memory_is_measured.prove(plan, (seen(),)).shown == "memory 0.2 GiB"
+    both = (seen(gpu_gib=2.5), seen(gpu_gib=3.5))
+    assert memory_is_measured.prove(plan, both).shown == "memory 0.2 GiB, GPU 3.5 GiB"
+    told = memory_is_measured.prove(replace(plan, memory=expected), both).shown
+    assert told == "memory 0.2 GiB, GPU 3.5 GiB (estimated 4.0 for the update phase)"
 
 
 SHAPES = [

@@ -67,6 +67,7 @@ class Record:
                 **_NO_WORD,
                 "checks": [],
                 "proofs": [],
+                "memory": {},
                 "guards_not_seen": [],
                 "final": None,
                 "train_cpu_s": None,

@@ -17,6 +17,7 @@ from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.callbacks.interruption_callback import InterruptionCallback
 from grpo_recipes.worker.completions.evaluation import JudgedRow, changes, evaluate, summary
+from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 
 EVALUATION = "evaluation"
 _LARGEST = 4 << 30
@@ -38,11 +39,12 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         record: Record,
         log: MetricsLog | None,
         stop: InterruptionCallback,
+        peaks: PhasePeaks,
     ) -> None:
         self.seconds = 0.0
         self.on_batch: Callable[[], None] = lambda: None
         self._trainer, self._plan, self._rows = trainer, plan, rows
-        self._run_folder, self._record, self._log, self._stop = folder, record, log, stop
+        self._run_folder, self._record, self._log, self._stop, self._peaks = folder, record, log, stop, peaks
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measures the untrained policy; a resumed run has done so."""
@@ -64,7 +66,8 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
 
     def _take(self, moment: str, step: int) -> None:
         started = time.perf_counter()
-        judged = evaluate(self._trainer, self._plan, self._rows, self.on_batch)
+        with self._peaks.during("evaluation"):
+            judged = evaluate(self._trainer, self._plan, self._rows, self.on_batch)
         seconds = time.perf_counter() - started
         self.seconds += seconds
         if self._log is None:

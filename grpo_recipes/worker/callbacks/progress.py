@@ -6,20 +6,23 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.library import newest_names
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.callbacks.step_times import StepTimes
+from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 
 RECORD_EVERY_S = 1.0
 
 
 class ProgressLines(TrainerCallback):  # type: ignore[misc]
-    """Writes what the trainer logs. rewards: their names."""
+    """Writes what the trainer logs, and the most bytes that this process held since the line before it."""
 
-    def __init__(self, record: Record, log: MetricsLog, rewards: list[str], times: StepTimes) -> None:
+    def __init__(self, plan: Plan, record: Record, log: MetricsLog, times: StepTimes, peaks: PhasePeaks) -> None:
         self.last: dict[str, Any] = {}
-        self._record, self._log, self._rewards, self._times = record, log, rewards, times
+        self._plan, self._record, self._log, self._times, self._peaks = plan, record, log, times, peaks
+        self._rewards = [reward.name for reward in plan.rewards]
         self._recorded = 0.0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -33,12 +36,12 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
         """Writes a step; what the trainer logs when it ends has no loss and is not one."""
         if "loss" not in logs:
             return
-        self.last = newest_names(logs, self._rewards)
+        self.last = {**newest_names(logs, self._rewards), "memory_bytes": self._peaks.lately()}
         self._log.write("step", state.global_step, **{key: value for key, value in self.last.items() if key != "step"})
         print(self._line(state, self.last), flush=True)
         if time.perf_counter() - self._recorded > RECORD_EVERY_S:
             self._recorded = time.perf_counter()
-            self._record.update(step=state.global_step, metrics=self.last)
+            self._record.update(step=state.global_step, metrics=self.last, memory=self._peaks.record(self._plan))
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Names the checkpoint, which is whole by now."""

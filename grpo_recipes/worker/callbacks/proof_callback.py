@@ -8,7 +8,9 @@ from transformers import TrainerCallback
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.refused import Refused
-from grpo_recipes.worker.callbacks.witness import Witness, peak_memory
+from grpo_recipes.worker.callbacks.witness import Witness
+from grpo_recipes.worker.memory.counters import resident_most
+from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 from grpo_recipes.worker.proofs import weights_move
 from grpo_recipes.worker.proofs.catalog import first_step
 from grpo_recipes.worker.proofs.gradient_reaches_every_tensor import without_graph
@@ -33,6 +35,7 @@ from grpo_recipes.worker.trainer.trained_tensors import (
 from grpo_recipes.worker.vllm.hand_over import HandOver
 
 MOVED_AFTER = 2
+GIB = 1 << 30
 
 
 class ProofCallback(TrainerCallback):  # type: ignore[misc]
@@ -42,8 +45,8 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
     the beginning or from where the run was resumed. Raises Refused on every process when a proof fails.
     """
 
-    def __init__(self, trainer: Any, plan: Plan, record: Record) -> None:
-        self._trainer, self._plan, self._record = trainer, plan, record
+    def __init__(self, trainer: Any, plan: Plan, record: Record, peaks: PhasePeaks) -> None:
+        self._trainer, self._plan, self._record, self._peaks = trainer, plan, record, peaks
         self._proofs: list[Proof] = []
         self._steps = 0
         self._due: set[str] = set()
@@ -142,7 +145,8 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
 
     def _seen(self, witness: Witness, gradients: list[Gradient]) -> FirstStep:
         trainer = self._trainer
-        resident, gpu = peak_memory()
+        peak, resident = self._peaks.most(), resident_most()
+        is_gpu = peak.reserved is not None
         return FirstStep(
             rank=trainer.accelerator.process_index,
             processes=trainer.accelerator.num_processes,
@@ -156,8 +160,8 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             precision=precision(trainer, witness.compute_dtype),
             reference=reference(trainer),
             completions=witness.completions(),
-            memory_gib=resident,
-            gpu_gib=gpu,
+            memory_gib=(resident if is_gpu else max(resident, peak.held)) / GIB,
+            gpu_gib=peak.held / GIB if is_gpu else None,
             sampled=None if self._hand_over is None else self._hand_over.found(),
         )
 

@@ -1,6 +1,5 @@
 """Watches the loss of the first step: what went in, which modules ran, what the model returned."""
 
-import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -14,8 +13,6 @@ from grpo_recipes.worker.completions.ends import ends_of
 from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, completion
 from grpo_recipes.worker.trainer.live_model import dtype_name
 from grpo_recipes.worker.trainer.trained_tensors import owners
-
-KIB_PER_GIB = 1024**2
 
 
 class Witness:
@@ -138,12 +135,6 @@ class Witness:
             masked=bool(getattr(arguments, "mask_truncated_completions", False)),
             clipped_ratio=float(logged[-1]) if logged and whole else None,
         )
-
-
-def peak_memory() -> tuple[float, float | None]:
-    """Peaks of this process in GiB: resident, and of its GPU, None without one."""
-    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KIB_PER_GIB
-    return resident, torch.cuda.max_memory_allocated() / 1024**3 if torch.cuda.is_available() else None
 
 
 def _is_linear(name: str, module: Any) -> bool:

@@ -1,0 +1,131 @@
+"""Each phase of a training has the peak of its own, and measuring it leaves the training as it is."""
+
+import json
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from worker_runs import Changes, Trained, events
+
+pytestmark = pytest.mark.stack
+MIB = 1 << 20
+PHASES = {"load", "generate", "score", "update", "save"}
+HOLDS = """
+def digits(completions, **kwargs):
+    held = bytearray(b"x") * (400 << 20)
+    return [float(len(completion[0]["content"]) % 2) for completion in completions]
+"""
+
+
+def estimates(**phases: int) -> Changes:
+    """What a plan says of memory: one term of so many MiB in each phase."""
+    terms = {phase: {"all": mebibytes * MIB} for phase, mebibytes in phases.items()}
+    return {"verdict": "unknown", "phases": terms, "gpu_bytes": None, "assumed": [], "unknown": ""}
+
+
+def holding_reward(sha256_of_text: Callable[[str], str]) -> Changes:
+    """A user's reward that holds 400 MiB while it is called."""
+    sha256 = sha256_of_text(HOLDS)
+    file = {"kind": "python", "target": "rewards.py:digits", "path": "/rewards.py", "sha256": sha256}
+    return {"name": "digits", "weight": 1.0, "kwargs": {}, "imports": {}, **file}
+
+
+def test_what_is_held_in_a_phase_is_the_peak_of_that_phase_alone(
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained], sha256_of_text: Callable[[str], str]
+) -> None:
+    plan = make_plan(rewards=[holding_reward(sha256_of_text)], memory=estimates(update=300, score=200))
+    run = trained(plan, user={"rewards.py": HOLDS})
+    assert run.exit_code == 0, run.output
+    memory = run.record["memory"]
+    assert set(memory) == PHASES
+    assert {one["counter"] for one in memory.values()} == {"VmHWM"}
+    assert {phase: one["estimated"] for phase, one in memory.items() if one["estimated"]} == {
+        "update": 300 * MIB,
+        "score": 200 * MIB,
+    }
+    held = {phase: one["measured"] / MIB for phase, one in memory.items()}
+    assert all(390 < held["score"] - held[phase] < 600 for phase in PHASES - {"score"}), held
+    assert all(line["memory_bytes"] == pytest.approx(memory["score"]["measured"], rel=0.05) for line in steps(run))
+    shown = float(run.proofs()["PRF009"]["shown"].split()[1])
+    assert shown == pytest.approx(memory["score"]["measured"] / 2**30, abs=0.11)
+
+
+def steps(run: Trained) -> list[Changes]:
+    """The lines of the steps."""
+    return events(run.folder, "step")
+
+
+def test_an_evaluation_is_a_phase_of_its_own_without_an_estimate(
+    make_plan: Callable[..., Changes], held_out: Callable[..., Changes], trained: Callable[..., Trained]
+) -> None:
+    run = trained(make_plan(evaluation=held_out(), memory=estimates(generate=1), smoke=True))
+    assert run.exit_code == 0, run.output
+    assert set(run.record["memory"]) == PHASES - {"save"} | {"evaluation"}
+    assert run.record["memory"]["evaluation"]["estimated"] is None
+
+
+def test_of_several_processes_the_largest_peak_is_told(
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained], sha256_of_text: Callable[[str], str]
+) -> None:
+    text = HOLDS.replace("held =", "import os\n    held = os.environ['RANK'] == '1' and")
+    reward = {**holding_reward(lambda _: sha256_of_text(text))}
+    world = {"engine": "local", "num_nodes": 1, "num_processes": 2, "device": "cpu", "strategy": "ddp"}
+    plan = make_plan(rewards=[reward], world={**world, "main_process_ip": None, "main_process_port": 29500})
+    plan["arguments"]["GRPOConfig"]["per_device_train_batch_size"] = 8
+    plan["expect"] = {**plan["expect"], "world_size": 2, "arguments": {"beta": 0.0}}
+    run = trained(plan, user={"rewards.py": text}, ranks=2)
+    assert run.exit_codes == [0, 0], run.output
+    held = {phase: one["measured"] / MIB for phase, one in run.record["memory"].items()}
+    assert held["score"] - held["update"] > 350, held
+
+
+def test_a_counter_begins_anew_and_costs_little() -> None:
+    from grpo_recipes.worker.memory.counters import ResidentMemory, counter_of
+
+    counter = counter_of("cpu")
+    assert isinstance(counter, ResidentMemory)
+    before = counter.take().held
+    block = bytearray(b"x") * (200 * MIB)
+    del block
+    assert 190 < (counter.take().held - before) / MIB < 260
+    assert abs(counter.take().held - before) < 60 * MIB
+    started = time.process_time()
+    for _ in range(1000):
+        counter.take()
+    assert (time.process_time() - started) / 1000 < 1e-4
+
+
+def test_where_the_mark_cannot_be_reset_the_end_of_a_phase_counts_unless_the_mark_rose() -> None:
+    from grpo_recipes.worker.memory.counters import ResidentAtEnds
+
+    counter = ResidentAtEnds()
+    most = counter.take().held
+    assert most == resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    assert abs(counter.take().held - most) < 60 * MIB
+    block = bytearray(b"x") * (300 * MIB)
+    del block
+    risen = counter.take().held
+    assert risen > most + 200 * MIB
+    assert counter.take().held < risen - 200 * MIB
+
+
+def test_measuring_changes_no_weight(
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = make_plan("lora")
+    measured, bare = trained(plan), trained(plan, "phases_that_nobody_watches")
+    assert (measured.exit_code, bare.exit_code) == (0, 0), bare.output
+    assert set(bare.record["memory"]) < set(measured.record["memory"])
+    assert weights(measured.folder) == weights(bare.folder)
+
+
+def weights(folder: Path) -> bytes:
+    """The adapter that was trained."""
+    return (folder / "final" / "adapter_model.safetensors").read_bytes()
+
+
+def test_run_json_declares_what_is_measured() -> None:
+    schema = json.loads((Path(__file__).parents[2] / "schemas" / "run.schema.json").read_text())
+    assert "memory" in schema["properties"]
