@@ -24,7 +24,6 @@ from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.checkpoints.checkpoint import remove_leftovers
 from grpo_recipes.worker.resume.resuming import checkpoint_to_resume, why_unsigned
 from grpo_recipes.worker.serving.other_machine import loss_of_server, wait_for_server
-from grpo_recipes.worker.serving.problem import ServerProblem
 from grpo_recipes.worker.survival.folder_faults import explained, make_room
 from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.survival.leaving import leave_soon
@@ -110,7 +109,7 @@ def _trained(folder: Path, record: Record, request: Interruption, looked_on: Loo
 
 def _words(problem: BaseException, folder: Path, record: Record) -> tuple[Mistake | str, str]:
     """Why the trainer failed, for run.json, and what of it goes to the log: no traceback where nothing is in it."""
-    why = problem if isinstance(problem, ServerProblem) else explained(problem, record.same)
+    why = problem if isinstance(problem, Mistake) else explained(problem, record.same)
     if why is not None:
         return why, f"error: {why}\n"
     return explained_reward(problem, folder / "worker" / "user") or (

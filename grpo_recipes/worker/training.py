@@ -28,6 +28,7 @@ from grpo_recipes.worker.completions.redacted_completions import redact_completi
 from grpo_recipes.worker.data.chat_template import refuse_endless_template
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
 from grpo_recipes.worker.memory.counters import counter_of
+from grpo_recipes.worker.memory.out_of_memory import out_of_memory
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 from grpo_recipes.worker.memory.phase_seams import PhaseCallback, watch_phases, watch_saves
 from grpo_recipes.worker.proofs.before_training.catalog import compared
@@ -62,12 +63,31 @@ def run_training(
     looked_on: LookedOn,
     checkpoint: Path | None,
 ) -> bool:
-    """Trains, and returns whether a signal interrupted it. Raises Refused if a check forbids it.
+    """Trains, and returns whether a signal interrupted it. Raises Refused if a check forbids it, OutOfMemory.
 
     checkpoint: the one that is gone on from, None for a beginning; that of the first rank counts.
     """
     trains_here()
     peaks = PhasePeaks(counter_of(plan.world.device))
+    try:
+        return _trained(plan, folder, record, request, looked_on, checkpoint, peaks)
+    except Exception as problem:
+        told = out_of_memory(problem, plan, peaks, folder / "worker" / "user")
+        if told is None:
+            raise
+        record.update(memory=peaks.record(plan))
+        raise told from problem
+
+
+def _trained(
+    plan: Plan,
+    folder: Path,
+    record: Record,
+    request: Interruption,
+    looked_on: LookedOn,
+    checkpoint: Path | None,
+    peaks: PhasePeaks,
+) -> bool:
     trainer, held_out = _prepared(plan, folder, record)
     checkpoint = agreed_checkpoint(checkpoint)
     comparisons = compared(plan, loaded_everywhere(plan, trainer))

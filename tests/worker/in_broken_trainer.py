@@ -6,6 +6,7 @@ or a defect of a release would, before the worker's own entry point runs.
 
 import json
 import os
+import resource
 import socket
 import sys
 import tempfile
@@ -265,6 +266,23 @@ def stop_that_the_mask_does_not_know() -> None:
         mask.fill_(1)
 
     _masks(change)
+
+
+def little_memory(mebibytes: int = 256) -> None:
+    """Whatever this process takes from now on, beside what it has, has to fit into that."""
+    status = Path("/proc/self/status").read_text()
+    held = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmData:")) << 10
+    resource.setrlimit(resource.RLIMIT_DATA, (held + (mebibytes << 20), resource.RLIM_INFINITY))
+
+
+def little_memory_for_completions() -> None:
+    original = GRPOTrainer._generate
+
+    def generate(self: Any, *given: Any) -> Any:
+        little_memory(24)
+        return original(self, *given)
+
+    GRPOTrainer._generate = generate
 
 
 def phases_that_nobody_watches() -> None:
