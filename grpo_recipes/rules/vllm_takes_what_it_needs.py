@@ -6,7 +6,8 @@ of a node that divides them and the attention heads, and makes them fit; more th
 longer, and vLLM does not start without a cache that holds one request of that length; without max_prompt_length it
 stays the model's own. `vllm_gpu_memory_utilization: auto` is what vLLM needs by its parts: its copy of the weights, the
 cache of the keys and values of one generation at full length, and 4 GiB for itself, where public measurements say 1.5
-to 4; at most what the trainer's weights, gradients and optimizer states leave free. Where the model or the GPU is not
+to 4; at most what the trainer leaves free of 0.85 of the GPU: in its largest phase, by the estimate of `grpo-run fit`,
+or by what it holds all the time where vllm_enable_sleep_mode lets vLLM give way. Where the model or the GPU is not
 known, and where it would not fit, all three keep the values that TRL has.
 """
 
@@ -15,6 +16,7 @@ from math import ceil
 from typing import NamedTuple
 
 from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.fitting import FILLED, share_needed
 from grpo_recipes.rules._shared.gpu_memory import GIB
 from grpo_recipes.rules._shared.loaded_model import model_config
 from grpo_recipes.rules.vllms_share_holds_the_model import BYTES, MOST, Sizes, sizes
@@ -29,11 +31,16 @@ OWNS = (TENSOR_PARALLEL, LENGTH, SHARE)
 READS = (
     "GRPOConfig.use_vllm",
     "GRPOConfig.vllm_mode",
+    "GRPOConfig.gradient_accumulation_steps",
+    "GRPOConfig.gradient_checkpointing",
     "GRPOConfig.per_device_train_batch_size",
     "GRPOConfig.steps_per_generation",
     "distributed.strategy",
+    "world.device",
     "world.num_processes",
 )
+WITHOUT_VLLM = {"GRPOConfig.use_vllm": "auto"}
+SLEEPS = "GRPOConfig.vllm_enable_sleep_mode"
 OWN_SHARE = 0.3
 """TRL's default."""
 OVERHEAD, LEAST_OVERHEAD = 4.0, 1.5
@@ -104,12 +111,19 @@ def _share(context: Context) -> tuple[float, str]:
     if found is None or cache is None:
         return OWN_SHARE, "TRL's default: the model or the GPUs are not known"
     needed = found.copy + cache.wanted + OVERHEAD
-    free = found.memory - _trainer(context, found)
+    free = _free(context, found)
     share = min(needed, free, MOST * found.memory)
     if share < found.copy + cache.least + LEAST_OVERHEAD:
         return OWN_SHARE, f"TRL's default: {needed:.1f} GiB are needed and {free:.1f} are free beside the trainer"
     parts = f"{found.copy:.1f} GiB of weights + {cache.wanted:.1f} of keys and values + {OVERHEAD:g}"
     return ceil(100 * share / found.memory) / 100, f"{parts}, of {found.memory:g} GiB"
+
+
+def _free(context: Context, found: Sizes) -> float:
+    """GiB that the trainer leaves to vLLM; without an estimate what its states do not take."""
+    phases = ("load", "generate") if context.value(SLEEPS) is True else ("load", "score", "update", "save")
+    share = share_needed(context, WITHOUT_VLLM, READS, phases)
+    return found.memory - _trainer(context, found) if share is None else (FILLED - share) * found.memory
 
 
 def _cache(context: Context, found: Sizes) -> Cache | None:
