@@ -4,14 +4,14 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import click
 
 from grpo_recipes.cli.node_commands import print_commands
-from grpo_recipes.contract.exits import EXIT_DONE
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED
 from grpo_recipes.contract.host.standard_streams import left_out
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
@@ -42,6 +42,10 @@ class Changes:
     strict: bool = False
     accept_drift: bool = False
     begins_anew: bool = False
+
+    def with_override(self, override: str) -> "Changes":
+        """Changes with one --set more, which comes last."""
+        return replace(self, overrides=(*self.overrides, override))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +113,14 @@ def launched(
     resume: bool = False,
     follow: bool = False,
     prepare: Prepare = list,
+    anew: Callable[[], tuple[Plan, str] | None] = lambda: None,
 ) -> int:
     """Starts what lies in a run folder through the engine of its plan, says what came of it, returns the exit code.
 
     What lies in the folder chooses no engine. follow: nothing is started, its active run is followed. Of a trial
     (--smoke) it is said whether it passed.
     prepare: called when nobody else may use the folder and nothing was started; returns lines to say.
+    anew: called when the run has ended; gives a plan and a run folder to launch in its place, once.
     """
     from grpo_recipes.engines.catalog import engine_of
     from grpo_recipes.launch.asked import never_stopped_by_talk
@@ -130,6 +136,8 @@ def launched(
         if commands := engine.commands(plan, folder, resume=resume):
             print_commands(plan, folder, commands, as_json=as_json)
             return code
+    if code == EXIT_FAILED and (other := anew()) is not None:
+        return launched(*other, as_json=as_json)
     return _ended(plan, folder, code, as_json=as_json)
 
 

@@ -32,6 +32,7 @@ class RunRecord:
     resumed: what was said when it went on from a checkpoint. shims: the patches that were applied, with what they did.
     generation_config_ignored: what the model's own generation_config.json says and the recipe does not.
     slurm_job: the id of the job that the run is, None outside of Slurm.
+    begun_anew: the run folder in which it was begun once more with half the micro-batch, None where it was not.
     train_cpu_s: CPU seconds of all training threads of this process; train_wall_s: seconds by the clock.
     duration: from the 20th step on, {"steps": that this launch trained, "seconds_per_step": their median, evaluations
     left out, "generation_share": of the time, None where TRL does not tell it, "estimated_end": of the last step}.
@@ -64,6 +65,7 @@ class RunRecord:
     shims: dict[str, object] | None = None
     generation_config_ignored: list[object] | None = None
     slurm_job: str | None = None
+    begun_anew: str | None = None
 
 
 KEYS = frozenset(RunRecord.__dataclass_fields__)
@@ -97,7 +99,7 @@ def amend_record(folder: str, changes: Mapping[str, object]) -> RunRecord:
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("run", "step", "max_steps", "exit_code"), int),
-    **dict.fromkeys(("status", "started", "ended", "message", "final", "checkpoint", "slurm_job"), str),
+    **dict.fromkeys(("status", "started", "ended", "message", "final", "checkpoint", "slurm_job", "begun_anew"), str),
     **dict.fromkeys(("evaluation", "metrics", "memory"), dict),
     **dict.fromkeys(("train_cpu_s", "train_wall_s"), (int, float)),
     **dict.fromkeys(

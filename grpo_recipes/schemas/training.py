@@ -1,6 +1,6 @@
 """`training`: the optimizer and its steps."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -41,6 +41,9 @@ class TrainingSection(Section):
     cut: CutSection | None = None
     """Processes and micro-batch where they are part of the experiment: it runs on so many processes and on no others.
     null: the machine's, and nothing that depends on them is taken."""
+    on_out_of_memory: Literal["stop", "halve"] = "stop"
+    """What a run does that has no memory to score or to update in its first optimizer step. halve: begins once more,
+    in a folder beside its own, with half the micro-batch and twice the accumulation; the same experiment."""
     max_steps: PositiveInt | None = None
     """Optimizer steps. null: num_train_epochs decides."""
     num_train_epochs: PositiveFloat = 3.0

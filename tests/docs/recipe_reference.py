@@ -41,6 +41,7 @@ BECOMES = {
     "training.prompts_per_step": "with num_generations and the number of processes"
     " `GRPOConfig.gradient_accumulation_steps` and `GRPOConfig.steps_per_generation`, or the fields of older releases",
     "training.cut": "the number of processes and `GRPOConfig.per_device_train_batch_size`",
+    "training.on_out_of_memory": "what `grpo-run` does after a run that failed",
     "distributed": "`accelerate.yaml` and `deepspeed.json` of the run folder",
     "launch": "`launch.sh` of the run folder, which calls `accelerate launch`",
     "launch.engine": "what starts `launch.sh`",

@@ -2,6 +2,7 @@
 
 STRICTER = {
     "BAT001": "another global batch trains too, but it is another experiment; that none can be made is evidence",
+    "BAT007": "the key is grpo-run's own; that such a cut has another gradient is evidence of BAT006 and LOS001",
     "EVL001": "measuring the training rows works, and measures memory",
     "FCT003": "a field with a typed home could be written twice and disagree with itself",
     "FCT004": "a stack without the field trains another experiment, since it has no such choice",

@@ -39,12 +39,15 @@ def test_a_training_that_fits_says_nothing(make_plan: Callable[..., Changes], tr
 def test_an_update_that_does_not_fit_is_said_with_what_was_held_and_what_to_change(
     make_plan: Callable[..., Changes], trained: Callable[..., Trained]
 ) -> None:
-    run = trained(large(make_plan, memory=estimates(update=1000)), "little_memory")
+    asked = {"key": "training.on_out_of_memory", "value": "halve", "origin": "line 1", "kind": "machine"}
+    settings = [{**asked, "why": "", "recipe_key": asked["key"]}]
+    run = trained(large(make_plan, memory=estimates(update=1000), settings=settings), "little_memory")
     assert run.exit_code == 1, run.output
+    assert [patch["value"] for patch in run.record["findings"][0]["patch"]] == [256]
     assert (run.record["status"], run.record["exit_code"], run.record["step"]) == ("failed", 1, 0)
     (finding,) = run.record["findings"]
     assert finding["message"].startswith("out of memory in step 1 while the policy was updated: ")
-    assert finding["message"].endswith(" bytes more could not be had")
+    assert finding["message"].endswith(" MiB more could not be had")
     assert "DefaultCPUAllocator" in finding["because"][0]
     assert finding["because"][1].startswith("ulimit -d allows ")
     assert "(estimated 0.98 GiB)" in finding["because"][2]
@@ -66,6 +69,7 @@ def test_generation_that_does_not_fit_is_told_from_the_update(
     (finding,) = run.record["findings"]
     assert finding["message"].startswith("out of memory in step 1 while completions were made")
     assert "per_device_train_batch_size" not in finding["fix"]
+    assert finding["patch"] == []
     assert "the plan has no estimate" in finding["because"][2]
 
 

@@ -96,17 +96,35 @@ def run(
     ready = _ready(recipe, chosen_stack(target), changes, form, is_alone=validate_only)
     if isinstance(ready, int):
         return ready
-    plan = smoke_plan(ready.plan) if smoke and not ready.plan.smoke else ready.plan
-    if not dry_run:
-        from grpo_recipes.lock.completed import with_pinned_code
-
-        plan = with_pinned_code(plan, is_pinned=ready.is_pinned)
-        ask_trust(plan, allowed, ready.files)
-    folder = _write(plan, out, ready, is_code_pinned=not dry_run)
     if dry_run:
+        folder = _write(_tried(ready.plan, smoke=smoke), out, ready, is_code_pinned=False)
         click.echo(redact(json.dumps({"folder": folder}) if as_json else folder))
         return EXIT_DONE
-    return launched(plan, folder, as_json=as_json)
+    plan, folder = _made(ready, allowed, out, smoke=smoke)
+
+    def anew() -> tuple[Plan, str] | None:
+        from grpo_recipes.cli.halving import begin_anew
+
+        half = None if names_a_plan(recipe) else begin_anew(folder, plan.batch.micro_batch)
+        if half is None:
+            return None
+        ready = _ready(recipe, chosen_stack(target), changes.with_override(half.override), form, is_alone=False)
+        return None if isinstance(ready, int) else _made(ready, allowed, half.folder, smoke=smoke)
+
+    return launched(plan, folder, as_json=as_json, anew=anew)
+
+
+def _made(ready: Ready, allowed: tuple[str, ...], out: str | None, *, smoke: bool) -> tuple[Plan, str]:
+    """The plan that is launched, whose code is allowed, and its new run folder."""
+    from grpo_recipes.lock.completed import with_pinned_code
+
+    plan = with_pinned_code(_tried(ready.plan, smoke=smoke), is_pinned=ready.is_pinned)
+    ask_trust(plan, allowed, ready.files)
+    return plan, _write(plan, out, ready, is_code_pinned=True)
+
+
+def _tried(plan: Plan, *, smoke: bool) -> Plan:
+    return smoke_plan(plan) if smoke and not plan.smoke else plan
 
 
 def _ready(

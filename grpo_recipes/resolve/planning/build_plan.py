@@ -31,7 +31,12 @@ from grpo_recipes.stack.stack import to_json_value
 from grpo_recipes.user_files.model_config import lora_parameter_count, parameter_count, read_model_config
 
 MACHINE = ("batch", "world", "launch", "distributed", "shims", "vllm", "vllm_server", *SECTIONS)
-OF_THE_MACHINE = ("model_init_kwargs.attn_implementation", "model_init_kwargs.device_map", "generation.vllm_engine")
+OF_THE_MACHINE = (
+    "model_init_kwargs.attn_implementation",
+    "model_init_kwargs.device_map",
+    "generation.vllm_engine",
+    "training.on_out_of_memory",
+)
 # world.gpus says it in its reason.
 UNSAID = ("world.num_nodes", "world.server_gpus", "world.all_gpus")
 _ADDRESS = ("launch.main_process_ip", "launch.main_process_port")

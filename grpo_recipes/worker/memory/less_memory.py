@@ -1,5 +1,7 @@
 """What takes less memory in a phase of a training: without another experiment, and with one."""
 
+from grpo_recipes.contract.findings.finding import Patch
+from grpo_recipes.contract.halved import MICRO_BATCH, ON_OUT_OF_MEMORY
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.memory.phase_peaks import Measured
 
@@ -28,6 +30,14 @@ def same_experiment(plan: Plan, phase: Measured) -> str:
         ways.append(f"distributed.strategy: zero3 or fsdp2{more}, which shares the weights out")
     ways.append("a GPU with more memory" if plan.world.device == "cuda" else "more memory")
     return "; or ".join(ways)
+
+
+def half_at_once(plan: Plan, phase: Measured, step: int) -> tuple[Patch, ...]:
+    """The micro-batch that the run may begin anew with, by its recipe, where nothing was trained yet and it helps."""
+    asked = any(setting.key == ON_OUT_OF_MEMORY and setting.value == "halve" for setting in plan.settings)
+    if not asked or step != 1 or phase not in ("update", "score"):
+        return ()
+    return (Patch(MICRO_BATCH, plan.batch.micro_batch // 2),)
 
 
 def other_experiments(plan: Plan, phase: Measured) -> str:

@@ -17,7 +17,7 @@ import torch
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.memory.less_memory import other_experiments, same_experiment
+from grpo_recipes.worker.memory.less_memory import half_at_once, other_experiments, same_experiment
 from grpo_recipes.worker.memory.phase_peaks import Measured, PhasePeaks
 from grpo_recipes.worker.user_code.reward_faults import explained_reward
 
@@ -61,11 +61,18 @@ def out_of_memory(problem: BaseException, plan: Plan, peaks: PhasePeaks, user: P
     asked = _ASKED.search(text)
     step = f" in step {peaks.step}" if peaks.phase in _OF_A_STEP else ""
     finding = mistake(
-        f"out of memory{step} {_WHERE[peaks.phase]}" + (f": {asked[1]} more could not be had" if asked else ""),
+        f"out of memory{step} {_WHERE[peaks.phase]}" + (f": {_size(asked[1])} more could not be had" if asked else ""),
         because=[text[:_LONGEST_CAUSE], *asked_by, *_room(plan), _held(plan, peaks)],
         fix=same_experiment(plan, peaks.phase),
     )
-    return OutOfMemory(finding._replace(notes=(other_experiments(plan, peaks.phase),)))
+    patch, notes = half_at_once(plan, peaks.phase, peaks.step), (other_experiments(plan, peaks.phase),)
+    return OutOfMemory(finding._replace(patch=patch, notes=notes))
+
+
+def _size(asked: str) -> str:
+    """How much was asked for; torch says it in bytes on the CPU."""
+    count, unit = asked.split()
+    return f"{float(count) / 2**20:.1f} MiB" if unit == "bytes" else asked
 
 
 def _is_of_memory(problem: BaseException) -> bool:

@@ -1,0 +1,92 @@
+"""A run without memory for its first step begins anew with half the micro-batch where its recipe says so, once."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from grpo_recipes.contract.halved import half_of
+from grpo_recipes.contract.run_record import RunRecord
+
+ROOT = Path(__file__).parents[2]
+QUICKSTART = str(ROOT / "recipes" / "quickstart.yaml")
+# The kernel gives the trainer so much beside what it has when this is imported.
+TIGHT = """
+import resource
+held = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmData:")) << 10
+resource.setrlimit(resource.RLIMIT_DATA, (held + (MEBIBYTES << 20), resource.RLIM_INFINITY))
+
+def place(completions, **kwargs):
+    return [float(number % 2) for number, _ in enumerate(completions)]
+"""
+LONG = {
+    "rewards": "[{python: tight.py:place}]",
+    "generation.max_completion_length": "100",
+    "generation.min_tokens": "100",
+    "training.prompts_per_step": "64",
+    "training.per_device_train_batch_size": "512",
+    "training.on_out_of_memory": "halve",
+}
+
+
+def trial(folder: Path, python: Path, mebibytes: int, *more: str) -> "subprocess.CompletedProcess[str]":
+    """`grpo-run --smoke` of the quickstart with many long completions, its code allowed."""
+    (folder / "tight.py").write_text(TIGHT.replace("MEBIBYTES", str(mebibytes)))
+    settings = [part for key, value in LONG.items() for part in ("--set", f"{key}={value}")]
+    environment = os.environ | {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONPATH": str(ROOT)}
+
+    def run(*words: str) -> "subprocess.CompletedProcess[str]":
+        command = [str(python), "-m", "grpo_recipes.cli.main", QUICKSTART, "--smoke", "--out", "run", *settings, *words]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=600)
+
+    sha = run().stderr.split("--allow-code ")[1].split()[0].rstrip(";,")
+    return run("--allow-code", sha, *more)
+
+
+def content(folder: Path, name: str) -> dict[str, object]:
+    """A JSON file of a run folder."""
+    found: dict[str, object] = json.loads((folder / name).read_text())
+    return found
+
+
+@pytest.mark.stack
+def test_half_the_micro_batch_trains_the_same_batch_in_a_folder_of_its_own(tmp_path: Path, warm_python: Path) -> None:
+    done = trial(tmp_path, warm_python / "python", 2300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("smoke passed\n")
+    assert f"begun anew with a micro-batch of 256 instead of 512 in {tmp_path / 'run-halved'}" in done.stderr
+    first, second = content(tmp_path / "run", "run.json"), content(tmp_path / "run-halved", "run.json")
+    assert (first["status"], first["begun_anew"]) == ("failed", str(tmp_path / "run-halved"))
+    assert (second["status"], second.get("begun_anew")) == ("completed", None)
+    whole, half = content(tmp_path / "run", "plan.json"), content(tmp_path / "run-halved", "plan.json")
+    assert whole["batch"] == {**half["batch"], "micro_batch": 512, "accumulation": 1, "steps_per_generation": 1}  # type: ignore[dict-item]
+    assert (half["batch"]["micro_batch"], half["batch"]["accumulation"]) == (256, 2)  # type: ignore[index]
+    rows = {row["key"]: row["origin"] for row in half["settings"]}  # type: ignore[attr-defined]
+    assert rows["GRPOConfig.per_device_train_batch_size"] == "--set training.per_device_train_batch_size=256"
+
+
+@pytest.mark.stack
+def test_a_half_that_does_not_fit_either_is_the_end(tmp_path: Path, warm_python: Path) -> None:
+    done = trial(tmp_path, warm_python / "python", 1250)
+    assert done.returncode == 1
+    assert done.stdout.count("out of memory in step 1 while the policy was updated") == 1
+    assert done.stdout.endswith("smoke failed\n")
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("run")) == ["run", "run-halved"]
+
+
+PATCH = {"path": ["training", "per_device_train_batch_size"], "value": 8, "remove": False}
+RECORDS = [
+    pytest.param(None, None, id="nothing is known"),
+    pytest.param(RunRecord(status="completed"), None, id="completed"),
+    pytest.param(RunRecord(status="failed"), None, id="failed without a finding"),
+    pytest.param(RunRecord(status="failed", findings=[{"patch": []}, "text"]), None, id="another failure"),
+    pytest.param(RunRecord(status="running", findings=[{"patch": [PATCH]}]), None, id="still running"),
+    pytest.param(RunRecord(status="failed", findings=[{"patch": [PATCH]}]), 8, id="half is offered"),
+]
+
+
+@pytest.mark.parametrize(("record", "half"), RECORDS)
+def test_a_run_begins_anew_only_where_its_record_offers_half(record: RunRecord | None, half: int | None) -> None:
+    assert half_of(record) == half
