@@ -2,6 +2,7 @@
 
 import dataclasses
 import resource
+import signal
 import time
 
 import pytest
@@ -9,7 +10,7 @@ from worker_runs import planned_data
 
 from grpo_recipes.contract.plan import Data
 from grpo_recipes.worker._shared.refused import Refused
-from grpo_recipes.worker.data.templates import row_renderer
+from grpo_recipes.worker.data.templates import LONGEST_TEXT, row_renderer, rows_renderer
 
 ROW = {"question": "1+1 <b>", "answer": "so #### 2", "missing": None, "prompt": "given"}
 USER = {"role": "user", "content": "1+1 <b>"}
@@ -115,9 +116,59 @@ def test_a_template_that_explodes_ends_soon_and_in_little_memory(template: str) 
     assert resource.getrlimit(resource.RLIMIT_AS) == limit
 
 
+@pytest.mark.parametrize("template", BOMBS[3:8])
+@pytest.mark.slow
+def test_a_template_that_explodes_in_one_row_of_many_is_stopped_at_that_row(template: str) -> None:
+    limit, timer = resource.getrlimit(resource.RLIMIT_AS), signal.getitimer(signal.ITIMER_VIRTUAL)
+    started = time.process_time()
+    render = rows_renderer(data(prompt=f"{{% if number == 700 %}}{template}{{% endif %}}"), "dataset")
+    with pytest.raises(Refused, match=r"^dataset\.prompt: row 1701 cannot fill the template"):
+        render({"number": list(range(1000)), "question": ["1+1"] * 1000}, range(1000, 2000))
+    assert time.process_time() - started < 15
+    assert resource.getrlimit(resource.RLIMIT_AS) == limit
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == timer
+
+
+def test_many_rows_become_what_each_becomes_alone() -> None:
+    planned = data(columns={"solution": "{{ answer }}"}, system_prompt="Think.")
+    rows = [{**ROW, "answer": str(number)} for number in range(30)]
+    columns = {name: [row[name] for row in rows] for name in ROW}
+    alone = [row_renderer(planned, "dataset")(row, index) for index, row in enumerate(rows)]
+    together = rows_renderer(planned, "dataset")(columns, range(30))
+    assert together == {name: [row[name] for row in alone] for name in ("solution", "prompt")}
+
+
+@pytest.mark.parametrize(("planned", "because"), REFUSED)
+def test_one_of_many_rows_that_cannot_fill_a_template_is_named(planned: Data, because: str) -> None:
+    with pytest.raises(Refused) as alone:
+        row_renderer(planned, "dataset")(ROW, 41)
+    template = f"{{% if number == 7 %}}{planned.prompt}{{% endif %}}"
+    columns = {name: [value] * 20 for name, value in ROW.items()} | {"number": list(range(20))}
+    with pytest.raises(Refused, match=r"^dataset\.prompt: row 42 cannot fill the template") as together:
+        rows_renderer(dataclasses.replace(planned, prompt=template), "dataset")(columns, range(34, 54))
+    assert because in str(together.value) and because in str(alone.value)
+
+
+def test_the_second_system_message_of_many_rows_is_named() -> None:
+    prompts = [[USER]] * 5 + [[SYSTEM, USER]]
+    with pytest.raises(Refused, match="row 6 has a system message already"):
+        rows_renderer(data(prompt=None, system_prompt="Think."), "dataset")({"prompt": prompts}, range(6))
+
+
+def test_long_texts_of_many_rows_share_no_limit_that_they_do_not_reach_alone() -> None:
+    """They have 800 MB, and each alone may need 512."""
+    render = rows_renderer(data(prompt="{{ 'ab' * (n // 2) }}", prompt_format="standard"), "dataset")
+    texts = render({"n": [LONGEST_TEXT] * 200}, range(200))["prompt"]
+    assert {len(text) for text in texts} == {LONGEST_TEXT}
+
+
 def test_the_limits_of_a_template_cost_little() -> None:
     render = row_renderer(data(), "dataset")
     started = time.process_time()
     for index in range(2000):
         render(ROW, index)
-    assert time.process_time() - started < 1
+    alone_s = time.process_time() - started
+    assert alone_s < 1
+    started = time.process_time()
+    rows_renderer(data(), "dataset")({name: [value] * 2000 for name, value in ROW.items()}, range(2000))
+    assert time.process_time() - started < alone_s / 2

@@ -1,7 +1,6 @@
 """The rows of the plan as a TRL dataset: loaded, cut, and given their prompt and columns."""
 
 import hashlib
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,19 @@ from grpo_recipes.contract.prompt_shape import PICTURES, wrong_prompt
 from grpo_recipes.worker._shared.digest import sha256_of
 from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker._shared.verified import seen_in_rows
-from grpo_recipes.worker.data.templates import row_renderer
+from grpo_recipes.worker.data.kept_rows import (
+    decided_by,
+    keep,
+    kept,
+    name_of,
+    one_at_a_time,
+    place_for,
+    remove_unsigned,
+)
+from grpo_recipes.worker.data.templates import rows_renderer
 from grpo_recipes.worker.data.unreadable_rows import unreadable
 
-IN_MEMORY_BYTES = 256 * 1024**2
+PROMPTS_AT_ONCE = 1000
 # TRL passes these to each reward function beside the columns, so a column of that name cannot be passed.
 TAKEN_COLUMNS = ("prompts", "completions")
 
@@ -26,18 +34,37 @@ def prepared_rows(data: Data, where: str, cache: Path, rank: int, seen: dict[str
 
     where: the recipe section in messages, "dataset" or "evaluation". cache: a folder inside the run folder,
     so that nothing is left elsewhere (a hub dataset itself lies in the hub's cache). Every rank gets the same
-    rows. seen: what the whole data shows of itself is put there.
+    rows; one of a machine renders them, and a resume takes them as they were. seen: what the whole data shows of
+    itself is put there.
     Raises Refused if the file changed since the plan was made, there are no rows, a row cannot fill a template, or
     its own prompt is none that TRL takes.
     """
-    rows = rendered_rows(loaded_rows(data, where, cache, seen), data, where, cache, rank)
+    shown = {} if seen is None else seen
+    decided = decided_by(data, where, _digest(data, where))
+    if decided is None:
+        return _rendered(data, where, cache, cache / f"{where}-{rank}.arrow", shown)
+    name = name_of(where)
+    with one_at_a_time(cache, name):
+        found = kept(cache, name, decided)
+        if found is not None:
+            shown |= found.seen
+            return Dataset.from_file(str(found.file))
+        own: dict[str, object] = {}
+        rows = _rendered(data, where, cache, place_for(cache, name), own)
+        keep(cache, name, decided, own)
+    shown |= own
+    return rows
+
+
+def _rendered(data: Data, where: str, cache: Path, file: Path, seen: dict[str, object]) -> Any:
+    rows = rendered_rows(_cut(data, where, cache, seen), data, where, file)
     if data.prompt is None:
         _check_prompts(rows, data, where)
     return rows
 
 
 def without_cache(cache: Path) -> None:
-    """Removes what an earlier attempt, or whoever had the folder before, left of the data: it is read again.
+    """Removes what an earlier attempt, or whoever had the folder before, left of the data, but for rows of this user's.
 
     A link is removed, and what it leads to stays. Raises Refused where that cannot be.
     """
@@ -45,7 +72,7 @@ def without_cache(cache: Path) -> None:
         if cache.is_symlink() or cache.is_file():
             cache.unlink()
         elif cache.exists():
-            shutil.rmtree(cache)
+            remove_unsigned(cache)
     except OSError as problem:
         raise Refused.of(
             f"{cache} cannot be removed",
@@ -56,6 +83,11 @@ def without_cache(cache: Path) -> None:
 
 def loaded_rows(data: Data, where: str, cache: Path, seen: dict[str, object] | None = None) -> Any:
     """The rows of `data` as they are, with the columns that a run needs. Raises Refused as prepared_rows does."""
+    _digest(data, where)
+    return _cut(data, where, cache, seen)
+
+
+def _cut(data: Data, where: str, cache: Path, seen: dict[str, object] | None) -> Any:
     rows = _loaded(data, where, cache)
     if seen is not None and len(rows) > 0:
         seen |= seen_in_rows(where, rows)
@@ -67,18 +99,18 @@ def loaded_rows(data: Data, where: str, cache: Path, seen: dict[str, object] | N
     return rows
 
 
-def rendered_rows(
-    rows: Any, data: Data, where: str, cache: Path, rank: int, places: Sequence[int] | None = None
-) -> Any:
-    """The loaded rows with what the templates make of them. places: of the rows in the data, where it is a part."""
-    cache.mkdir(parents=True, exist_ok=True)
-    small = (rows.data.nbytes or 0) <= IN_MEMORY_BYTES
-    render = row_renderer(data, where)
+def rendered_rows(rows: Any, data: Data, where: str, file: Path, places: Sequence[int] | None = None) -> Any:
+    """The loaded rows with what the templates make of them, which are written to a file and read from there.
+
+    places: of the rows in the data, where it is a part.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    render = rows_renderer(data, where)
     return rows.map(
-        render if places is None else lambda row, index: render(row, places[index]),
+        render if places is None else lambda batch, indices: render(batch, [places[index] for index in indices]),
         with_indices=True,
-        keep_in_memory=small,
-        cache_file_name=None if small else str(cache / f"{where}-{rank}.arrow"),
+        batched=True,
+        cache_file_name=str(file),
         load_from_cache_file=False,
         new_fingerprint=hashlib.sha256(f"{where} {data}".encode()).hexdigest()[:32],
     )
@@ -109,7 +141,8 @@ def _check_columns(data: Data, where: str, columns: list[str]) -> None:
 
 
 def _check_prompts(rows: Any, data: Data, where: str) -> None:
-    for index, prompt in enumerate(rows["prompt"]):
+    batches = rows.select_columns("prompt").iter(PROMPTS_AT_ONCE)
+    for index, prompt in enumerate(prompt for batch in batches for prompt in batch["prompt"]):
         if reason := wrong_prompt(prompt):
             raise Refused.of(
                 f"{where}: the prompt of row {index + 1} cannot be used",
@@ -122,10 +155,7 @@ def _loaded(data: Data, where: str, cache: Path) -> Any:
     if data.source == "hub":
         return load_dataset(data.path, data.name, split=data.split, revision=data.commit or data.revision)
     path = Path(data.path)
-    if not path.exists():
-        raise Refused.of(f"{where}: {path} does not exist", because="the plan was made with it")
     if data.source == "file":
-        _check_digest(data, where, path)
         return _read(data, where, data.format, data_files=str(path), split="train", cache_dir=str(cache))
     if (path / "dataset_dict.json").exists() or (path / "state.json").exists():
         return _saved(path, data.split, where)
@@ -143,16 +173,23 @@ def _read(data: Data, where: str, *source: Any, **options: Any) -> Any:
         raise stopped from problem
 
 
-def _check_digest(data: Data, where: str, path: Path) -> None:
-    if data.sha256 is None:
-        return
+def _digest(data: Data, where: str) -> str | None:
+    """The sha256 of a local file, None for others. Raises Refused if it is not the planned one, or nothing is there."""
+    if data.source == "hub":
+        return None
+    path = Path(data.path)
+    if not path.exists():
+        raise Refused.of(f"{where}: {path} does not exist", because="the plan was made with it")
+    if data.source != "file":
+        return None
     found = sha256_of(path)
-    if found != data.sha256:
+    if data.sha256 is not None and found != data.sha256:
         raise Refused.of(
             f"{where}: {path} changed since the plan was made",
             because=f"its sha256 is {found[:12]}, the plan has {data.sha256[:12]}",
             fix="plan again",
         )
+    return found
 
 
 def _saved(path: Path, split: str, where: str) -> Dataset:

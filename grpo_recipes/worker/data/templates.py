@@ -1,7 +1,8 @@
 """A row of data becomes a prompt and columns, through sandboxed jinja2 templates."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from jinja2 import StrictUndefined, Template, pass_context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -28,29 +29,89 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
 
+class _Templates(NamedTuple):
+    """What makes a row's texts. compiled, sources: by the path of each template in the recipe."""
+
+    data: Data
+    where: str
+    compiled: dict[Path, Template]
+    sources: dict[Path, str]
+
+
 def row_renderer(data: Data, where: str) -> Callable[[Row, int], dict[str, Any]]:
     """The function that gives the new columns of a row and its index: `prompt`, and those of `data.columns`.
 
     where: the recipe section in messages, "dataset" or "evaluation". Rows are counted from 1 in messages.
     The function raises Refused for a template that a row cannot fill, and for a null in it.
     """
+    templates = _templates(data, where)
+    return lambda row, index: _alone(templates, row, index)
+
+
+def rows_renderer(data: Data, where: str) -> Callable[[Mapping[str, Sequence[Any]], Sequence[int]], dict[str, Any]]:
+    """What row_renderer gives, for many rows at once, by column, and their indices; at a fifth of the time.
+
+    The rows share one limit of memory. Whichever row fails under it is rendered once more with limits of its own, so
+    that a row is refused, and with the same words, where row_renderer refuses it.
+    """
+    templates = _templates(data, where)
+
+    def render(columns: Mapping[str, Sequence[Any]], indices: Sequence[int]) -> dict[str, Any]:
+        rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        made: list[dict[str, Any]] = []
+        while len(made) < len(rows):
+            made += _before_a_fault(templates, rows[len(made) :], indices[len(made) :])
+            if len(made) < len(rows):
+                made.append(_alone(templates, rows[len(made)], indices[len(made)]))
+        return {name: [row[name] for row in made] for name in (*data.columns, "prompt")}
+
+    return render
+
+
+def _templates(data: Data, where: str) -> _Templates:
     environment = _Sandbox(
         undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True, finalize=_refuse_null, optimized=False
     )
     sources: dict[Path, str] = {(where, "columns", name): text for name, text in data.columns.items()}
     if data.prompt is not None:
         sources[where, "prompt"] = data.prompt
-    templates = {path: _compiled(environment, path, text) for path, text in sources.items()}
+    compiled = {path: _compiled(environment, path, text) for path, text in sources.items()}
+    return _Templates(data, where, compiled, sources)
 
-    def render(row: Row, index: int) -> dict[str, Any]:
-        texts = {path: _filled(template, sources[path], path, row, index) for path, template in templates.items()}
-        added: dict[str, Any] = {name: texts[where, "columns", name] for name in data.columns}
-        prompt = texts[where, "prompt"] if data.prompt is not None else row["prompt"]
-        if data.prompt is not None and data.prompt_format == "conversational":
-            prompt = [{"role": "user", "content": prompt}]
-        return {**added, "prompt": _with_system_prompt(prompt, data.system_prompt, where, index)}
 
-    return render
+def _alone(templates: _Templates, row: Row, index: int) -> dict[str, Any]:
+    """The new columns of a row, each text with limits of its own. Raises Refused."""
+    texts = {
+        path: _filled(template, templates.sources[path], path, row, index)
+        for path, template in templates.compiled.items()
+    }
+    return _new_columns(templates, texts, row, index)
+
+
+def _before_a_fault(templates: _Templates, rows: Sequence[Row], indices: Sequence[int]) -> list[dict[str, Any]]:
+    """The new columns of the first rows, up to one that fails, or until their texts weigh on the shared limit."""
+    made: list[dict[str, Any]] = []
+    characters = 0
+    with contextlib.suppress(Exception, TooMuch), bounded() as begin_anew:
+        for row, index in zip(rows, indices, strict=True):
+            texts = {}
+            for path, template in templates.compiled.items():
+                begin_anew()
+                texts[path] = _text(template, row)
+            made.append(_new_columns(templates, texts, row, index))
+            characters += sum(map(len, texts.values()))
+            if characters > LONGEST_TEXT:
+                break
+    return made
+
+
+def _new_columns(templates: _Templates, texts: Mapping[Path, str], row: Row, index: int) -> dict[str, Any]:
+    data, where = templates.data, templates.where
+    added: dict[str, Any] = {name: texts[where, "columns", name] for name in data.columns}
+    prompt = texts[where, "prompt"] if data.prompt is not None else row["prompt"]
+    if data.prompt is not None and data.prompt_format == "conversational":
+        prompt = [{"role": "user", "content": prompt}]
+    return {**added, "prompt": _with_system_prompt(prompt, data.system_prompt, where, index)}
 
 
 def _with_system_prompt(prompt: Any, system_prompt: str | None, where: str, index: int) -> Any:
@@ -70,25 +131,31 @@ def _with_system_prompt(prompt: Any, system_prompt: str | None, where: str, inde
 def _compiled(environment: ImmutableSandboxedEnvironment, path: Path, text: str) -> Template:
     try:
         with bounded():
-            return environment.from_string(text)
+            template = environment.from_string(text)
     except (Exception, TooMuch) as problem:
         message = f"{dotted(path)}: not a jinja2 template"
         told = mistake(message, seen=[_template(text)], because=str(problem), path=path)
         raise Refused(told) from problem
+    template.globals = dict(template.globals)  # a ChainMap, whose copy is half of a row's time; nothing changes them
+    return template
 
 
 def _filled(template: Template, text: str, path: Path, row: Row, index: int) -> str:
     try:
         with bounded():
-            filled = template.render(dict(row))
-        if len(filled) > LONGEST_TEXT:
-            raise ValueError(f"its text has {len(filled):,} characters, and {LONGEST_TEXT:,} are the most")
-        return filled
+            return _text(template, row)
     except (Exception, TooMuch) as problem:  # a template may raise whatever the expressions in it raise
         columns = f"the row has the columns {', '.join(sorted(row))}"
         message = f"{dotted(path)}: row {index + 1} cannot fill the template"
         told = mistake(message, seen=[_template(text)], because=[str(problem), columns], path=path)
         raise Refused(told) from problem
+
+
+def _text(template: Template, row: Row) -> str:
+    filled = template.render(row)
+    if len(filled) > LONGEST_TEXT:
+        raise ValueError(f"its text has {len(filled):,} characters, and {LONGEST_TEXT:,} are the most")
+    return filled
 
 
 def _template(text: str) -> str:

@@ -46,7 +46,7 @@ def _rows(seen: Seen, data: Data, where: str, folder: Path) -> Rows | None:
         total = len(rows)
         places = spread(total, MOST_ROWS, seen.options.seed)
         part = rows if len(places) == total else rows.select(places)
-        part = rendered_rows(part, data, where, folder / "cache", 0, places)
+        part = rendered_rows(part, data, where, folder / "cache" / f"{where}-looked-at.arrow", places)
         return Rows(where, total, part, list(part["prompt"]), places)
     except Refused as stopped:
         seen.faults.append(rows_can_be_used.of_refused(stopped, where))
