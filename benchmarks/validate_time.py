@@ -1,8 +1,9 @@
-"""Measures what `grpo-run validate` costs: `python benchmarks/validate_time.py [--runs 15] [--check]`.
+"""Measures what `grpo-run validate` and `plan` cost: `python benchmarks/validate_time.py [--runs 15] [--check]`.
 
-Three whole processes take turns, so that a busy machine slows all of them alike:
+Four whole processes take turns, so that a busy machine slows all of them alike:
 floor     imports pyyaml and click and builds one pydantic model: less than this no such program can cost
 validate  checks recipes/qwen2_lora.yaml with all rules on
+plan      prints what the same recipe would run, and which of the releases of TRL can express it
 trl       `trl grpo --config` of a file with one mistyped key, until it ends with that error
 Ratios are medians over the rounds, each within its own round. One round before them warms the caches.
 """
@@ -26,13 +27,9 @@ FLOOR = (
     "import yaml, click, pydantic\nclass Model(pydantic.BaseModel):\n    r: int = 8\nModel(r=16)",
 )
 # The console script's own two lines, so that a checkout that is not installed can be measured too.
-VALIDATE = (
-    sys.executable,
-    "-c",
-    "import sys\nfrom grpo_recipes.cli.main import main\nsys.exit(main())",
-    "validate",
-    "recipes/qwen2_lora.yaml",
-)
+COMMAND = (sys.executable, "-c", "import sys\nfrom grpo_recipes.cli.main import main\nsys.exit(main())")
+VALIDATE = (*COMMAND, "validate", "recipes/qwen2_lora.yaml")
+PLAN = (*COMMAND, "plan", "recipes/qwen2_lora.yaml")
 TRL = (str(Path(sys.executable).parent / "trl"), "grpo", "--config")
 MISTYPED = """\
 model_name_or_path: recipes/quickstart/model
@@ -42,6 +39,7 @@ use_cpu: true
 num_generation: 8
 """
 MOST_FLOORS = 1.5
+MOST_FLOORS_OF_PLAN = 2.5
 LEAST_TIMES_FASTER = 15.0
 MOST_MEMORY_MB = 50.0
 MEGABYTES_PER_KIBIBYTE = 1.024e-3
@@ -63,6 +61,7 @@ class Round:
 
     floor: Cost
     validate: Cost
+    plan: Cost
     trl: Cost
 
 
@@ -85,12 +84,12 @@ def measure(rounds: int) -> list[Round]:
         config = Path(folder, "bad.yaml")
         config.write_text(MISTYPED, encoding="utf-8")
         trl = (*TRL, str(config))
-        return [Round(run(FLOOR), run(VALIDATE), run(trl)) for _ in range(rounds + 1)][1:]
+        return [Round(run(FLOOR), run(VALIDATE), run(PLAN), run(trl)) for _ in range(rounds + 1)][1:]
 
 
 def refuse_unexpected_exits(rounds: Sequence[Round]) -> None:
     """Ends the benchmark when a process did something else than what is to be measured."""
-    expected = {"floor": 0, "validate": 0, "trl": 2}
+    expected = {"floor": 0, "validate": 0, "plan": 0, "trl": 2}
     for name, exit_code in expected.items():
         seen = {getattr(r, name).exit_code for r in rounds}
         if seen != {exit_code}:
@@ -104,6 +103,11 @@ def row(name: str, costs: Sequence[Cost]) -> str:
     return f"{name:<10}{wall_s:>9.3f}{cpu_s:>9.3f}{max(c.memory_mb for c in costs):>11.1f}"
 
 
+def floors_of_plan(rounds: Sequence[Round]) -> float:
+    """CPU time of `plan` in floors."""
+    return statistics.median(r.plan.cpu_s / r.floor.cpu_s for r in rounds)
+
+
 def machine() -> str:
     """The machine in one line."""
     load = " ".join(f"{value:.2f}" for value in os.getloadavg())
@@ -113,11 +117,14 @@ def machine() -> str:
 def print_report(rounds: Sequence[Round], floors: float, times_faster: float) -> None:
     """Prints the table, the ratios with their bounds, and the machine."""
     print(f"{'process':<10}{'wall s':>9}{'CPU s':>9}{'peak MB':>11}   medians of {len(rounds)} rounds")
-    for name in ("floor", "validate", "trl"):
+    for name in Round.__dataclass_fields__:
         print(row(name, [getattr(r, name) for r in rounds]))
     wall_floors = statistics.median(r.validate.wall_s / r.floor.wall_s for r in rounds)
+    plan_floors = floors_of_plan(rounds)
+    wall_plan_floors = statistics.median(r.plan.wall_s / r.floor.wall_s for r in rounds)
     wall_times_faster = statistics.median(r.trl.wall_s / r.validate.wall_s for r in rounds)
     print(f"validate : floor  {floors:6.2f} CPU  {wall_floors:6.2f} wall   at most {MOST_FLOORS:g}")
+    print(f"plan : floor      {plan_floors:6.2f} CPU  {wall_plan_floors:6.2f} wall   at most {MOST_FLOORS_OF_PLAN:g}")
     least = f"at least {LEAST_TIMES_FASTER:g}"
     print(f"trl : validate    {times_faster:6.2f} CPU  {wall_times_faster:6.2f} wall   {least}")
     print(f"validate's memory below {MOST_MEMORY_MB:g} MB")
@@ -126,7 +133,7 @@ def print_report(rounds: Sequence[Round], floors: float, times_faster: float) ->
 
 def main() -> int:
     """Measures and prints; with --check, 1 when a bound does not hold (of CPU times), else 0."""
-    parser = argparse.ArgumentParser(description="Measures what `grpo-run validate` costs.")
+    parser = argparse.ArgumentParser(description="Measures what `grpo-run validate` and `plan` cost.")
     parser.add_argument("--runs", type=int, default=15, help="rounds that are counted (default: 15)")
     parser.add_argument("--check", action="store_true", help="exit 1 when a bound does not hold")
     parser.add_argument("--slack", type=float, default=1.0, help="factor on the bounds of --check, for a busy machine")
@@ -138,7 +145,7 @@ def main() -> int:
     memory_mb = max(r.validate.memory_mb for r in rounds)
     print_report(rounds, floors, times_faster)
     holds = floors <= MOST_FLOORS * options.slack and times_faster >= LEAST_TIMES_FASTER / options.slack
-    holds = holds and memory_mb < MOST_MEMORY_MB
+    holds = holds and memory_mb < MOST_MEMORY_MB and floors_of_plan(rounds) <= MOST_FLOORS_OF_PLAN * options.slack
     if not holds:
         print("a bound does not hold")
     return int(options.check and not holds)

@@ -1,14 +1,18 @@
 """Which releases of TRL can express a recipe, and what stands against it on the others."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.facts.broken_pairs import broken_pairs
+from grpo_recipes.facts.broken_pairs import BrokenPair, broken_pairs
 from grpo_recipes.facts.expression import spans_text
-from grpo_recipes.facts.released.requirements import declared_conflicts
+from grpo_recipes.facts.facts import facts_for
+from grpo_recipes.facts.released.requirements import declared_conflicts, met_requirements, requirements
 from grpo_recipes.facts.released.shipped import releases_with_facts
+from grpo_recipes.facts.released.windows import is_answered_alike
+from grpo_recipes.facts.source.package_facts import PackageFacts
 from grpo_recipes.resolve.resolve import resolve_source
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.yaml.compose import Source
@@ -44,7 +48,15 @@ def expressible(source: Source, stack: Stack) -> Expressible:
     Each is looked at with the stack's transformers, else with the nearest release that works with it; packages of the
     stack that do not go with the two count as unknown. An error that all releases have is not about the release.
     """
-    errors = {release: _errors(source, with_trl(stack, release)) for release in releases_with_facts("trl")}
+    errors: dict[str, list[Reason]] = {}
+    looked_at: list[tuple[Stack, PackageFacts]] = []
+    for release in releases_with_facts("trl"):
+        whole = with_trl(stack, release)
+        facts = facts_for(whole).packages["trl"]
+        alike = next((one for one, known in looked_at if known.owners == facts.owners and _is_alike(one, whole)), None)
+        if alike is None:
+            looked_at.append((whole, facts))
+        errors[release] = _errors(source, whole) if alike is None else errors[str(alike.version("trl"))]
     everywhere = set.intersection(*(set(found) for found in errors.values()))
     reasons = {release: tuple(one for one in found if one not in everywhere) for release, found in errors.items()}
     return Expressible(
@@ -62,11 +74,28 @@ def _errors(source: Source, stack: Stack) -> list[Reason]:
     return sorted({Reason(finding.key, finding.rule) for finding in findings if finding.severity == "error"})
 
 
+def _is_alike(one: Stack, other: Stack) -> bool:
+    """Whether a recipe that was resolved for one stack has the same errors on the other, whose TRL takes the same.
+
+    What a recipe meets depends on TRL's facts, on which of its requirements are met, and on the windows that its
+    version lies in.
+    """
+    trl, other_trl = str(one.version("trl")), str(other.version("trl"))
+    return (
+        {**one.packages, "trl": other_trl} == other.packages
+        and met_requirements("trl", one) == met_requirements("trl", other)
+        and is_answered_alike(trl, other_trl)
+    )
+
+
 def with_trl(stack: Stack, trl: str) -> Stack:
     """The stack with another TRL, and with what goes with it."""
     own = stack.version("transformers")
-    pairs = (_pair(stack, trl, version) for version in _nearest_first("transformers", own))
-    pair = next((one for one in pairs if not _conflicting(one)), _pair(stack, trl, own))
+    windows = [one for one in requirements("trl", trl) or () if one.name == "transformers" and not one.extra]
+    versions = (one for one in _nearest_first("transformers", own) if all(window.accepts(one) for window in windows))
+    pairs = (_pair(stack, trl, version) for version in versions)
+    working = (one for one in pairs if not any(broken.holds(one) for broken in _broken_of_two()))
+    pair = next((one for one in working if not _conflicting(one)), _pair(stack, trl, own))
     both: dict[str, str | None] = {**stack.packages, **pair.packages}
     whole = pair._replace(packages=both)
     strange = {name for name in _conflicting(whole) if name not in pair.packages}
@@ -90,10 +119,17 @@ def _conflicting(stack: Stack) -> set[str]:
     return names - {"python"}
 
 
-def _nearest_first(package: str, version: str | None) -> list[str]:
+@functools.cache
+def _broken_of_two() -> tuple[BrokenPair, ...]:
+    """The known defects of all recipes that can hold where nothing but TRL and transformers is known."""
+    return tuple(pair for pair in broken_pairs() if not pair.when and pair.packages.keys() <= {"trl", "transformers"})
+
+
+@functools.cache
+def _nearest_first(package: str, version: str | None) -> tuple[str, ...]:
     """The releases by their distance from the version, newer ones last among equals; newest first without one."""
     releases = releases_with_facts(package)
     if version not in releases:
-        return list(reversed(releases))
+        return releases[::-1]
     place = releases.index(version)
-    return sorted(releases, key=lambda release: (abs(releases.index(release) - place), release))
+    return tuple(sorted(releases, key=lambda release: (abs(releases.index(release) - place), release)))

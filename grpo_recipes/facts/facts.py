@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from packaging.version import InvalidVersion, Version
-
 from grpo_recipes.facts.released.releases import Removed, is_newer, is_released, removal
 from grpo_recipes.facts.released.shipped import facts_of_release, releases_with_facts, same_version, shipped_facts
+from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.facts.source.cache import installed_facts
 from grpo_recipes.facts.source.field import Field
 from grpo_recipes.facts.source.package_facts import MODULES, OwnerFacts, PackageFacts
@@ -127,8 +126,8 @@ class Facts:
             return False
         mine = self.versions.get(package)
         try:
-            return mine is None or Version(mine) >= Version(version)
-        except InvalidVersion:
+            return mine is None or is_within(mine, f">={version}")
+        except ValueError:
             return True
 
     def _owner(self, owner: str) -> OwnerFacts | None:

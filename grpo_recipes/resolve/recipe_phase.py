@@ -11,7 +11,7 @@ from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.schema_findings import MISSING_KEY, newer_format, schema_findings
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.settings import FORMAT_ORIGIN, Setting, Settings
-from grpo_recipes.yaml.compose import Source
+from grpo_recipes.yaml.compose import Source, once_for_a_source
 
 A_REWARD = {"name": "exact_match"}
 # What stands in for a required value that is missing, so that the rest can still be looked at.
@@ -47,7 +47,7 @@ def check_recipe(source: Source, facts: Facts) -> Checked:
     refused: set[Path] = set()
     for _ in range(3):  # a value set aside can uncover one more mistake beneath it
         try:
-            recipe = Recipe.model_validate(values)
+            recipe = _read(source) if values is source.values else Recipe.model_validate(values)
             places = moved_to(findings)
             return Checked(recipe, frozenset(refused | places), _without_moved(findings, places))
         except ValidationError as error:
@@ -90,8 +90,22 @@ def _has(node: object, part: object) -> bool:
     return isinstance(node, dict) and part in node
 
 
+@once_for_a_source
+def _read(source: Source) -> Recipe:
+    return Recipe.model_validate(source.values)
+
+
 def recipe_settings(recipe: Recipe, source: Source, refused: frozenset[Path]) -> Settings:
     """One setting for each key of the format, written or by default; open sections give their extra keys too."""
+    return _settings(recipe, source, refused) if refused else _whole_settings(source)
+
+
+@once_for_a_source
+def _whole_settings(source: Source) -> Settings:
+    return _settings(_read(source), source, frozenset())
+
+
+def _settings(recipe: Recipe, source: Source, refused: frozenset[Path]) -> Settings:
     settings: list[Setting] = []
     for name in type(recipe).model_fields:
         value = getattr(recipe, name)

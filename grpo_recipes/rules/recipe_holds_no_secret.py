@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
 from grpo_recipes.contract.secrets.redact import has_secret
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.yaml.compose import Source, once_for_a_source
 
 ID = "TRU002"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    for path in _secrets(context.source.values, ()):
+    for path in _places(context.source):
         yield Finding(
             rule=ID,
             severity="error",
@@ -26,6 +27,11 @@ def check(context: Context) -> Iterator[Finding]:
             fix="take it out, make a new one, and set that in the shell that starts grpo-run",
             patch=(Patch(path, remove=True),),
         )
+
+
+@once_for_a_source
+def _places(source: Source) -> tuple[Path, ...]:
+    return tuple(_secrets(source.values, ()))
 
 
 def _secrets(value: object, path: Path) -> Iterator[Path]:

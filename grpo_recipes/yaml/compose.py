@@ -1,15 +1,18 @@
 """A recipe with its parents and overrides as one set of values, each with the place that wrote it."""
 
+import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 from grpo_recipes.contract.findings.finding import Finding, Mark, Path
 from grpo_recipes.yaml.load import Document, load_file, load_text
 from grpo_recipes.yaml.merge import Tree, lay_over
 from grpo_recipes.yaml.override import OVERRIDE_FILE, apply_override, read_override
 from grpo_recipes.yaml.parents import Place, parent_place
+
+_Asked = TypeVar("_Asked", bound=Callable[..., Any])
 
 
 class Source(NamedTuple):
@@ -124,3 +127,23 @@ def _chain(file: str, text: str | None) -> tuple[list[_Link] | None, list[Findin
         if isinstance(parent, Finding):
             return None, [*findings, parent]
         place = parent
+
+
+def once_for_a_source(answer: _Asked) -> _Asked:
+    """A function of a source and hashable words that remembers its answers for the newest source, and no other.
+
+    What it raises is not remembered. The answers are not to be changed by those who get them.
+    """
+    newest: list[Source] = []
+    known: dict[tuple[Hashable, ...], Any] = {}
+
+    @functools.wraps(answer)
+    def remembered(source: Source, *words: Hashable) -> Any:
+        if not newest or newest[0] is not source:
+            known.clear()
+            newest[:] = [source]
+        if words not in known:
+            known[words] = answer(source, *words)
+        return known[words]
+
+    return cast(_Asked, remembered)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from small_recipe import STACK, declared, resolved
 
+from grpo_recipes.compare import expressible as module
 from grpo_recipes.compare.expressible import expressible
 from grpo_recipes.yaml.compose import compose
 
@@ -41,3 +42,21 @@ def test_a_shipped_recipe_says_which_releases_can_express_it(recipe: Path) -> No
     assert source is not None
     said = expressible(source, declared(vllm))
     assert f"# Can be expressed by: trl {said.releases}\n" in recipe.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("recipe", [RECIPE, GRPO, "lora: null\ntrl: {num_iterations: 2}"], ids=["two", "grpo", "all"])
+def test_releases_that_are_looked_at_once_say_what_each_says(
+    recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = resolved(tmp_path, recipe, STACK).context
+    assert context is not None
+    looked_at: list[str] = []
+    resolve_source = module.resolve_source
+    monkeypatch.setattr(
+        module, "resolve_source", lambda source, stack: looked_at.append(stack.origin) or resolve_source(source, stack)
+    )
+    once = expressible(context.source, context.stack)
+    few = len(looked_at)
+    monkeypatch.setattr(module, "_is_alike", lambda one, other: False)
+    assert expressible(context.source, context.stack) == once
+    assert 2 * few < len(looked_at), "most of the time is spent on releases that say the same"

@@ -81,6 +81,12 @@ def declared_conflicts(stack: Stack) -> list[Conflict]:
     ]
 
 
+def met_requirements(package: str, stack: Stack) -> list[tuple[str, str | None, bool]]:
+    """Of each window that a package of the stack declares, its name, its extra, and whether the stack lies in it."""
+    declared = requirements(package, stack.version(package) or "") or ()
+    return [(one.name, one.extra, one.accepts(found)) for one, found in _checked(stack, declared)]
+
+
 def nearest_first(package: str, version: str | None) -> list[str]:
     """The other releases of a package by their distance from `version`, none where it is not known.
 

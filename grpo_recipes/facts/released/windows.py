@@ -20,22 +20,44 @@ _COMPARE: dict[str, Callable[[Version, Version], bool]] = {
 }
 
 
-@functools.cache
+_answers: dict[str, dict[str, bool]] = {}
+"""By version and window what was answered in this process."""
+
+
 def is_within(version: str, window: str) -> bool:
     """Whether the public part of a version meets every clause; pre-releases count like others.
 
     Raises ValueError for a version or a window that is none (packaging's InvalidVersion is one).
     """
-    public = Version(Version(version).public)
-    return all(_meets(public, clause) for clause in window.split(",") if clause.strip())
+    answers = _answers.setdefault(version, {})
+    if window not in answers:
+        public = _public(version)
+        answers[window] = all(_meets(public, clause) for clause in window.split(",") if clause.strip())
+    return answers[window]
 
 
-def _meets(version: Version, clause: str) -> bool:
+def is_answered_alike(version: str, other: str) -> bool:
+    """Whether another version gets the same answer to each window that was asked of a version so far."""
+    return all(is_within(other, window) == answer for window, answer in tuple(_answers.get(version, {}).items()))
+
+
+@functools.cache
+def _public(version: str) -> Version:
+    return Version(Version(version).public)
+
+
+@functools.cache
+def _parsed(clause: str) -> tuple[str, Version, bool]:
+    """Operator and bound of a clause, and whether ".*" stands behind it."""
     match = _CLAUSE.fullmatch(clause)
     if match is None:
         raise ValueError(f"{clause} is no clause of a version window")
-    operator, bound = match[1], Version(match[2])
-    if match[3] is not None:
+    return match[1], Version(match[2]), match[3] is not None
+
+
+def _meets(version: Version, clause: str) -> bool:
+    operator, bound, is_open = _parsed(clause)
+    if is_open:
         return (_starts_with(version, bound.release)) == (operator == "==")
     if operator == "~=":
         return version >= bound and _starts_with(version, bound.release[:-1])

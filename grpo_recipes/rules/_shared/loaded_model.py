@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.local_files import local_path
 from grpo_recipes.user_files.model_config import read_model_config
+from grpo_recipes.yaml.compose import Source, once_for_a_source
 
 MODEL = "model.model_name_or_path"
 # Source: transformers 5.23.0, models/*/configuration_*.py; the others are of classes beside the weights.
@@ -28,10 +29,14 @@ _OF_TEXT: Mapping[str, str] = {
 
 def model_config(context: Context) -> Mapping[str, object] | None:
     """The config.json of the model, from its folder, the local hub cache or the shipped table; None when not known."""
-    value = context.text(MODEL)
-    path = local_path(value, context.source.directory(("model", "model_name_or_path")))
     revision = context.value("model_init_kwargs.revision")
-    return read_model_config(path or value, None if revision is None else str(revision))
+    return _config(context.source, context.text(MODEL), None if revision is None else str(revision))
+
+
+@once_for_a_source
+def _config(source: Source, model: str, revision: str | None) -> Mapping[str, object] | None:
+    path = local_path(model, source.directory(("model", "model_name_or_path")))
+    return read_model_config(path or model, revision)
 
 
 def quantized(context: Context) -> bool:
