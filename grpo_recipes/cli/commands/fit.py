@@ -11,6 +11,7 @@ from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.duration.planned import planned_duration
 from grpo_recipes.errors import Refusal
+from grpo_recipes.launch.traced_update import traced_update
 from grpo_recipes.memory.estimate import MemoryEstimate
 from grpo_recipes.report.fit_text import Fitted, fit_json, fit_text
 from grpo_recipes.resolve.resolve import Resolution, plan_of
@@ -32,9 +33,16 @@ from grpo_recipes.stack.target import parse_target
 @click.option(
     "--price", type=click.FloatRange(min=0), metavar="PRICE", help="What one GPU costs for an hour, in any currency."
 )
+@click.option("--trace", is_flag=True, help="Trace an update through the installed libraries.")
 @click.option("--json", "as_json", is_flag=True, help="Print bytes and seconds for programs.")
 def fit(
-    recipe: str, overrides: tuple[str, ...], target: str | None, gpus: str | None, price: float | None, as_json: bool
+    recipe: str,
+    overrides: tuple[str, ...],
+    target: str | None,
+    gpus: str | None,
+    price: float | None,
+    trace: bool,
+    as_json: bool,
 ) -> int:
     """Estimate what a recipe needs of each GPU, phase by phase, and how long it takes; no torch, no GPU.
 
@@ -46,7 +54,9 @@ def fit(
         raise Refusal.of(f"--price {price} is no price", fix="--price 2.5")
     stack = chosen_stack(target)
     machines = {"this stack": stack} if gpus is None else _machines(stack, gpus)
-    found = [_fitted(name, resolved(recipe, machine, overrides, strict=False)) for name, machine in machines.items()]
+    found = [
+        _fitted(name, resolved(recipe, machine, overrides, strict=False), trace) for name, machine in machines.items()
+    ]
     click.echo(redact((fit_json if as_json else fit_text)(found, price)))
     return EXIT_DONE if all(one.verdict() in ("fits", "tight") for one in found) else EXIT_DIFFERENT
 
@@ -64,7 +74,7 @@ def _machines(stack: Stack, gpus: str) -> dict[str, Stack]:
     return found
 
 
-def _fitted(name: str, resolution: Resolution) -> Fitted:
+def _fitted(name: str, resolution: Resolution, trace: bool) -> Fitted:
     """What a recipe needs of a machine. Raises Refusal for one that cannot be read, on whatever machine."""
     errors = tuple(f for f in resolution.findings if f.severity == "error" and f.rule != memory_is_enough.ID)
     if resolution.context is None:
@@ -84,4 +94,5 @@ def _fitted(name: str, resolution: Resolution) -> Fitted:
         needs.assumed,
         ways=next((f.fix or "" for f in resolution.findings if f.rule == memory_is_enough.ID), ""),
         duration=duration,
+        traced=traced_update(needs) if trace else None,
     )
