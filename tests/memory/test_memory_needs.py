@@ -1,5 +1,6 @@
 """What a plan says of its memory is read from its arguments, and what it does not say is named."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,17 @@ def test_a_shipped_recipe_has_an_estimate(recipe: str, gpus: str) -> None:
     answer = estimate(read_model_config(model), found.update, found.layout, found.gpu_bytes)
     assert answer.unknown == ""
     assert answer.verdict() in ("fits", "tight")
+
+
+def test_experts_that_are_modules_of_their_own_are_unknown(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
+    experts = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "num_key_value_heads": 2}
+    rest = {"model_type": "qwen3_moe", "head_dim": 16, "vocab_size": 512, "tie_word_embeddings": False}
+    (tmp_path / "config.json").write_text(json.dumps(sizes | experts | rest))
+    model = f"model.model_name_or_path={tmp_path}"
+    assert _known("qwen2_lora.yaml", f"{NEWEST}1xH200", model).update.adapter is not None
+    older = _planned("qwen2_lora.yaml", "tested,transformers==4.57.6,gpus=1xH200", model)
+    assert older == "the experts of this release of transformers were not looked into"
 
 
 def test_a_cpu_has_no_verdict() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, cast
 
 from grpo_recipes.facts.output_layer import output_layer
+from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.memory.layout import Generation, Layout, Strategy
 from grpo_recipes.memory.needs import MemoryNeeds
 from grpo_recipes.memory.update import Adapter, Attention, FourBits, Output, Update, ends
@@ -11,6 +12,7 @@ from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.gpu_memory import gpu_bytes
 from grpo_recipes.rules._shared.loaded_model import adapter_dtype, model_config, quantized
 from grpo_recipes.rules._shared.vllms_gpu import has_a_gpu_of_its_own
+from grpo_recipes.user_files.architecture import read_architecture
 
 _WIDTHS = {"float32": 4, "bfloat16": 2, "float16": 2}
 _ATTENTION: Mapping[str, Attention] = {
@@ -47,6 +49,8 @@ def memory_needs(context: Context) -> MemoryNeeds | str:
     if attention is None:
         return f"attention by {kernel} was not looked into"
     config = model_config(context)
+    if config is not None and _has_separate_experts(context, config):
+        return "the experts of this release of transformers were not looked into"
     weights = _weight_width(context, config)
     if weights is None:
         return f"the width of dtype {context.value('model_init_kwargs.dtype')} is not known before the model is read"
@@ -83,6 +87,13 @@ def memory_needs(context: Context) -> MemoryNeeds | str:
 def _output(context: Context) -> Output | None:
     release = context.stack.version("trl")
     return None if release is None else cast(Output | None, output_layer(release))
+
+
+def _has_separate_experts(context: Context, config: Mapping[str, object]) -> bool:
+    """Whether the experts of a layer are modules of their own, as before transformers 5, and not one weight."""
+    architecture, release = read_architecture(config), context.stack.version("transformers")
+    has_experts = architecture is not None and architecture.experts is not None
+    return has_experts and (release is None or is_within(release, "<5"))
 
 
 def _weight_width(context: Context, config: Mapping[str, object] | None) -> int | None:
