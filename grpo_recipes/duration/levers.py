@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from grpo_recipes.duration.estimate import Step, seconds_of
 from grpo_recipes.duration.gpu import TimedGpu
+from grpo_recipes.memory.needs import MemoryNeeds
 
 _LEAST = 0.1
 """The share of a step below which a change is none."""
@@ -21,14 +22,16 @@ class Lever(NamedTuple):
     keeps: bool
 
 
-def largest_lever(step: Step, gpu: TimedGpu, *, cuts_sampling: bool, has_fixed_cut: bool) -> Lever | None:
-    """The largest change that keeps the experiment, else shorter completions; None where none saves a tenth.
+def largest_lever(
+    step: Step, gpu: TimedGpu, needs: MemoryNeeds, *, cuts_sampling: bool, has_fixed_cut: bool
+) -> Lever | None:
+    """The largest change that fits and keeps the experiment, else shorter completions; None where none saves a tenth.
 
     cuts_sampling: some tokens are never drawn (top_k, top_p, min_p), which weakens the gradient beside vLLM (GEN006).
     has_fixed_cut: the loss depends on the size of a micro-batch.
     """
     changes = _same_experiment(step, cuts_sampling, has_fixed_cut)
-    found = [Lever(setting, _saved(step, changed, gpu), True) for setting, changed in changes]
+    found = [Lever(setting, _saved(step, changed, gpu), True) for setting, changed in changes if _fits(needs, changed)]
     best = max(found, key=lambda lever: lever.saves, default=None)
     if best is not None and best.saves >= _LEAST:
         return best
@@ -47,15 +50,20 @@ def _same_experiment(step: Step, cuts_sampling: bool, has_fixed_cut: bool) -> It
         yield "generation.use_vllm: true", step._replace(layout=changed, work=corrected)
     if update.is_checkpointing:
         yield (
-            "training.gradient_checkpointing: false, where memory allows it",
+            "training.gradient_checkpointing: false",
             step._replace(update=replace(update, is_checkpointing=False)),
         )
     if update.accumulation % 2 == 0 and not has_fixed_cut:
         doubled = replace(update, batch=2 * update.batch, accumulation=update.accumulation // 2)
         yield (
-            f"training.per_device_train_batch_size: {doubled.batch}, where memory allows it",
+            f"training.per_device_train_batch_size: {doubled.batch}",
             step._replace(update=doubled),
         )
+
+
+def _fits(needs: MemoryNeeds, changed: Step) -> bool:
+    """Whether the GPUs have room for a change, by the estimate; where that is not known they have."""
+    return needs._replace(update=changed.update, layout=changed.layout).estimate().verdict() in ("fits", "unknown")
 
 
 def _saved(step: Step, changed: Step, gpu: TimedGpu) -> float:

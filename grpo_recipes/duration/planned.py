@@ -66,7 +66,7 @@ def planned_duration(plan: Plan, prompt: int, needs: MemoryNeeds | str) -> Durat
     if isinstance(speed, str) or untimed:
         return known._replace(unknown=untimed)
     gpu = TimedGpu(speed, bool(plan.arguments.GRPOConfig.get("tf32")))
-    lever = largest_lever(step, gpu, cuts_sampling=_cuts_sampling(plan), has_fixed_cut=_has_fixed_cut(plan))
+    lever = largest_lever(step, gpu, needs, cuts_sampling=_cuts_sampling(plan), has_fixed_cut=_has_fixed_cut(plan))
     return known._replace(seconds=seconds_of(step, gpu), lever=lever)
 
 

@@ -14,6 +14,7 @@ from grpo_recipes.duration.shares import COMPUTE, TRANSFORMERS_BANDWIDTH
 from grpo_recipes.duration.work import Work
 from grpo_recipes.facts.gpu_speeds import gpu_speed
 from grpo_recipes.memory.layout import Layout
+from grpo_recipes.memory.needs import MemoryNeeds
 from grpo_recipes.memory.update import Adapter, FourBits, Update
 from grpo_recipes.user_files.architecture import Architecture, read_architecture
 from grpo_recipes.user_files.model_config import read_model_config
@@ -22,6 +23,9 @@ ONE = Update(2, None, None, None, False, "flash_attention_2", 1, 1, 2048, 1, "ad
 STEP_UPDATE = Update(2, 2, None, Adapter(16, "all-linear", 4), True, "sdpa", 8, 512, 512, 8, "adamw_torch", "fused")
 ALONE = Layout("single", 1, "transformers", 64)
 WORK = Work(1.0, 1, 8, 0, 1, 0)
+
+
+NEEDS = MemoryNeeds(read_model_config("Qwen/Qwen2.5-1.5B"), STEP_UPDATE, ALONE, 80 * 2**30, ())
 
 
 def _gpu(name: str) -> TimedGpu:
@@ -129,15 +133,21 @@ def test_processes_multiply_operations_and_not_seconds() -> None:
 
 
 def test_the_largest_lever_is_vllm_where_python_starts_each_kernel() -> None:
-    lever = largest_lever(_step(), _gpu("A100-80GB"), cuts_sampling=False, has_fixed_cut=False)
+    lever = largest_lever(_step(), _gpu("A100-80GB"), NEEDS, cuts_sampling=False, has_fixed_cut=False)
     assert lever is not None
     assert (lever.setting, lever.keeps) == ("generation.use_vllm: true", True)
     assert 0.3 < lever.saves < 1
 
 
+def test_what_the_gpu_has_no_room_for_is_no_lever() -> None:
+    small = NEEDS._replace(gpu_bytes=6 * 2**30)
+    lever = largest_lever(_step(), _gpu("A100-80GB"), small, cuts_sampling=False, has_fixed_cut=True)
+    assert lever is None or not lever.keeps
+
+
 def test_what_changes_the_experiment_is_said_to() -> None:
     update = replace(STEP_UPDATE, is_checkpointing=False, accumulation=1)
-    lever = largest_lever(_step(update=update), _gpu("A100-80GB"), cuts_sampling=True, has_fixed_cut=False)
+    lever = largest_lever(_step(update=update), _gpu("A100-80GB"), NEEDS, cuts_sampling=True, has_fixed_cut=False)
     assert lever is not None
     assert (lever.setting, lever.keeps) == ("generation.max_completion_length: 256", False)
 
@@ -145,7 +155,9 @@ def test_what_changes_the_experiment_is_said_to() -> None:
 def test_a_loss_of_micro_batches_keeps_their_size() -> None:
     layout = replace(ALONE, generation="vllm_colocate", vllm_share=0.3)
     step = _step(layout=layout, update=replace(STEP_UPDATE, is_checkpointing=False, batch=1, accumulation=64))
-    free, fixed = (largest_lever(step, _gpu("H200"), cuts_sampling=False, has_fixed_cut=has) for has in (False, True))
+    free, fixed = (
+        largest_lever(step, _gpu("H200"), NEEDS, cuts_sampling=False, has_fixed_cut=has) for has in (False, True)
+    )
     assert free is not None and free.setting.startswith("training.per_device_train_batch_size: 2")
     assert fixed is None or "batch_size" not in fixed.setting
 
