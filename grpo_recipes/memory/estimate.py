@@ -1,7 +1,7 @@
 """The estimate: what each phase of a run holds on each GPU, and whether that fits."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from grpo_recipes.memory.allowances import communicator_bytes, context_bytes, slack_bytes
@@ -80,10 +80,21 @@ def estimate(
     architecture = read_architecture(config)
     if architecture is None:
         return MemoryEstimate((), gpu_bytes, f"models of type {config.get('model_type')} are not covered")
-    held, computed = states(architecture, update, layout), moments(architecture, update)
+    held, computed = states(architecture, update, layout), _moments(architecture, update, layout)
     if held is None or computed is None:
         return MemoryEstimate((), gpu_bytes, f"the states of the optimizer {update.optimizer} are not known")
     return MemoryEstimate(_phases(architecture, update, layout, held, computed, gpu_bytes), gpu_bytes)
+
+
+def _moments(architecture: Architecture, update: Update, layout: Layout) -> Moments | None:
+    """The moments of an update; where gradients are cut, none of them stays whole until a micro-batch is over.
+
+    A first micro-batch then holds them as a later one does: in parts, and the one that is just made. Source: deepspeed
+    0.19.8, runtime/zero/stage3.py: partition_grads, stage_1_and_2.py: copy_grads_in_partition; torch 2.13.0,
+    distributed/fsdp/_fully_shard/_fsdp_collectives.py: foreach_reduce.
+    """
+    is_cut = layout.parts("gradients") > 1
+    return moments(architecture, replace(update, accumulation=max(2, update.accumulation)) if is_cut else update)
 
 
 def _phases(
@@ -104,7 +115,7 @@ def _phases(
     always, gathered = stays | trained | around, {"gathered": held.gathered}
     tensor = architecture.vocabulary * architecture.hidden * update.weight_width
     scored = scoring_bytes(architecture, update)
-    update_holds = _updating(computed, held)
+    update_holds = _updating(computed, held, layout)
     found = [
         _phase("load", stays | around, {"largest tensor": tensor}),
         _phase("generate", always, _generating(architecture, update, layout, pool, held)),
@@ -149,13 +160,17 @@ def _merged(update: Update, layout: Layout, held: States, tensor: int) -> dict[s
     return {"largest tensor": tensor}
 
 
-def _updating(computed: Moments, held: States) -> dict[str, int]:
-    """What the worst moment of an update holds beside what stays: gradients, activations, and what works on them."""
+def _updating(computed: Moments, held: States, layout: Layout) -> dict[str, int]:
+    """What the worst moment of an update holds beside what stays: gradients, activations, and what works on them.
+
+    A step works on the part of the states that a process has.
+    """
     constant = computed.weights + computed.adapter + computed.optimizer
     found = []
-    for moment, has_gradients in computed.in_order():
+    for at, (moment, has_gradients) in enumerate(computed.in_order(), start=1):
         gradients = held.gradients if has_gradients else 0
         beside = moment - constant - (computed.gradients if has_gradients else 0)
+        beside //= layout.parts("optimizer") if at == len(computed.in_order()) else 1
         kept = min(beside, computed.activations)
         found.append({"gradients": gradients, "activations": kept, "output layer and workspace": beside - kept})
     return max(found, key=lambda terms: sum(terms.values()))

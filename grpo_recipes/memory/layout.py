@@ -63,7 +63,9 @@ def states(architecture: Architecture, update: Update, layout: Layout) -> States
 
     DeepSpeed adds a float32 copy of each trained parameter to the optimizer's states (deepspeed 0.19.8,
     runtime/zero/stage_1_and_2.py, stage3.py: fp32 groups); FSDP2 has trained parameters in float32 (accelerate 1.15.0,
-    utils/fsdp_utils.py: upcast for mixed precision).
+    utils/fsdp_utils.py: upcast for mixed precision). Gradients are where the optimizer is (stage3.py:
+    grad_partitions_flat_buffer; stage_1_and_2.py: async_accumulate_grad_in_cpu_via_gpu), and a reference is offloaded
+    as the model is (trl 1.16.0, models/utils.py: prepare_deepspeed).
     """
     count, width = trained_parameters(architecture, update), trained_width(update)
     is_deepspeed = layout.strategy.startswith("zero")
@@ -75,25 +77,32 @@ def states(architecture: Architecture, update: Update, layout: Layout) -> States
     weights = weight_bytes(architecture, update)
     stored = count * _MASTER if layout.strategy == "fsdp2" and update.adapter is None else weights
     gradients = count * (_MASTER if layout.strategy == "fsdp2" else width)
+    is_on_host = layout.offloads_optimizer and layout.strategy in ("zero2", "zero3")
+    has_reference = layout.has_reference and update.adapter is None and not layout.offloads_weights
     return States(
         weights=0 if layout.offloads_weights else stored // layout.parts("weights"),
         adapter=(count * width) // layout.parts("weights") if update.adapter is not None else 0,
-        gradients=gradients // layout.parts("gradients"),
+        gradients=0 if is_on_host else gradients // layout.parts("gradients"),
         optimizer=0 if layout.offloads_optimizer else optimizer // layout.parts("optimizer"),
-        reference=weights // layout.parts("weights") if layout.has_reference and update.adapter is None else 0,
-        buckets=_buckets(architecture, layout, gradients, width),
+        reference=weights // layout.parts("weights") if has_reference else 0,
+        buckets=_buckets(architecture, update, layout, gradients),
         gathered=_gathered(architecture, update, layout),
     )
 
 
-def _buckets(architecture: Architecture, layout: Layout, gradients: int, width: int) -> int:
+def _buckets(architecture: Architecture, update: Update, layout: Layout, gradients: int) -> int:
     """What gradients are sent from.
 
     DDP has a copy of all (torch 2.13.0, nn/parallel/distributed.py: gradient_as_bucket_view); DeepSpeed two buckets of
-    hidden_size squared, which transformers writes for "auto" (5.23.0, integrations/deepspeed.py).
+    hidden_size squared, which transformers writes for "auto" (5.23.0, integrations/deepspeed.py); FSDP2 the gradients
+    of a layer and their copy (torch 2.13.0, distributed/fsdp/_fully_shard/_fsdp_collectives.py: foreach_reduce).
     """
     if layout.strategy == "ddp":
         return gradients
+    width = trained_width(update)
+    if layout.strategy == "fsdp2":
+        adapted = update.adapter.parameters(architecture) if update.adapter is not None else None
+        return 2 * width * (architecture.layer_parameters() if adapted is None else adapted)
     return 2 * architecture.hidden**2 * width if layout.strategy.startswith("zero") else 0
 
 

@@ -75,10 +75,39 @@ def test_a_strategy_shares_out_what_its_name_says(term: str, strategies: tuple[s
 
 
 def test_what_is_offloaded_is_not_on_the_gpu() -> None:
-    layout = replace(EIGHT, strategy="zero3", offloads_optimizer=True, offloads_weights=True)
+    layout = replace(EIGHT, strategy="zero3", offloads_optimizer=True, offloads_weights=True, has_reference=True)
     terms = _terms(estimate(SMALL, FULL, layout), "update")
-    assert "optimizer" not in terms
-    assert "weights" not in terms
+    assert not terms.keys() & {"optimizer", "gradients", "weights", "reference"}
+
+
+def test_gradients_of_zero1_stay_on_the_gpu_when_the_optimizer_does_not() -> None:
+    layout = replace(EIGHT, strategy="zero1", offloads_optimizer=True)
+    assert "gradients" in _terms(estimate(SMALL, FULL, layout), "update")
+
+
+@pytest.mark.parametrize("strategy", ["zero2", "zero3", "fsdp2"])
+def test_cut_gradients_are_never_whole_in_a_step_of_one_micro_batch(strategy: str) -> None:
+    update = replace(FULL, weight_width=2, autocast_width=None, batch=1)
+    layout = replace(EIGHT, strategy=strategy, processes=32, generation="vllm_server")
+    one, four = (
+        _of("Qwen/Qwen2.5-32B", replace(update, accumulation=parts), layout, 80).by_phase()["update"]
+        for parts in (1, 4)
+    )
+    assert one == four
+    whole = sum(_terms(_of("Qwen/Qwen2.5-32B", update, ALONE, 80), "update").values())
+    assert sum(one.values()) < 0.5 * whole
+    stays = _of("Qwen/Qwen2.5-32B", replace(update, accumulation=1), replace(layout, strategy="zero1"), 80)
+    assert sum(_terms(stays, "update").values()) > sum(one.values()) + 50 * GIB
+
+
+def test_a_step_makes_lists_of_the_part_that_a_process_has() -> None:
+    update = replace(FULL, optimizer="adamw_torch", batch=1, completion=64, prompt=64)
+    layout = replace(EIGHT, strategy="zero3", generation="vllm_server")
+    fused, plain = (
+        sum(_terms(_of("Qwen/Qwen2.5-7B", one, layout, 80), "update").values())
+        for one in (replace(update, optimizer="adamw_torch_fused"), update)
+    )
+    assert plain - fused < 5 * GIB
 
 
 def test_a_reference_is_a_second_model_for_full_training_alone() -> None:
