@@ -72,7 +72,7 @@ def _kernel(architecture: Architecture, update: Update) -> OutputHeld:
     rows = update.batch * (update.completion + 1)
     read = tape.tensor(rows * architecture.hidden, hidden_width(update), True)
     logits = product(tape, update, read, architecture.hidden, architecture.vocabulary, update.trains_weights())
-    logits = tape.cast(logits, 4) if update.autocast_width else logits
+    logits = tape.cast(logits, 4) if update.copies_logits else logits
     held = tape.held()
     return OutputHeld(held.forward, max(held.backward, held.kept + 2 * logits.size), 0)
 
@@ -88,7 +88,7 @@ def _logits(architecture: Architecture, update: Update) -> OutputHeld:
     tape, words = Tape(), architecture.vocabulary
     read = tape.tensor(update.batch * (update.completion + 1) * architecture.hidden, hidden_width(update), True)
     logits = product(tape, update, read, architecture.hidden, words, update.trains_weights())
-    logits = tape.cast(logits, 4) if update.autocast_width else logits
+    logits = tape.cast(logits, 4) if update.copies_logits else logits
     held, width = tape.held(), logits.width
     scaled = update.batch * update.completion * words * width
     row = update.completion * words * width

@@ -62,6 +62,7 @@ class Update:
     without it. batch: completions in a micro-batch; prompt, completion: tokens, the longest there may be; accumulation:
     micro-batches in a step. is_padded: some prompts are shorter than others. output: how probabilities come from the
     last hidden states. gathers_as_computed: sharded weights are put together in the type of mixed precision.
+    widens_logits: logits of mixed precision are copied into float32, which DeepSpeed does not do.
     """
 
     weight_width: int
@@ -79,6 +80,7 @@ class Update:
     is_padded: bool = True
     device: Device = "cuda"
     gathers_as_computed: bool = False
+    widens_logits: bool = True
 
     @property
     def width(self) -> int:
@@ -89,6 +91,11 @@ class Update:
     def casts_weights(self) -> bool:
         """Whether mixed precision makes copies of the weights that it computes with."""
         return self.width != self.weight_width and not self.gathers_as_computed
+
+    @property
+    def copies_logits(self) -> bool:
+        """Whether whole logits are copied into float32. Source: accelerate 1.15.0, accelerator.py: prepare_model."""
+        return self.autocast_width is not None and self.widens_logits
 
     @property
     def length(self) -> int:

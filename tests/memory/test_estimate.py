@@ -110,6 +110,15 @@ def test_a_step_makes_lists_of_the_part_that_a_process_has() -> None:
     assert plain - fused < 5 * GIB
 
 
+def test_logits_are_copied_into_float32_unless_deepspeed_makes_them() -> None:
+    update = replace(FULL, output="logits", batch=8, completion=2048)
+    wide, narrow = (
+        sum(_terms(_of("Qwen/Qwen2.5-1.5B", replace(update, widens_logits=one), EIGHT, 80), "update").values())
+        for one in (True, False)
+    )
+    assert wide > narrow + 2 * 8 * 2048 * 151_936
+
+
 def test_a_reference_is_a_second_model_for_full_training_alone() -> None:
     layout = replace(ALONE, has_reference=True, scores=True)
     full = _terms(estimate(SMALL, FULL, layout), "score")

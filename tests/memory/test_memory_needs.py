@@ -49,6 +49,21 @@ def test_shards_with_vllm_in_the_same_processes() -> None:
     assert found.update.trains_weights()
 
 
+def test_deepspeed_casts_half_precision_weights_and_has_no_autocast() -> None:
+    sixteen = ("model.dtype=bfloat16", "training.learning_rate=1e-5")
+    found = _known("qwen2_5_7b_zero3.yaml", f"{NEWEST}8xH100-80GB", *sixteen)
+    assert (found.update.weight_width, found.update.autocast_width) == (2, None)
+    beside = _known("qwen2_lora.yaml", f"{NEWEST}8xH100-80GB", "distributed.strategy=ddp")
+    assert (beside.update.autocast_width, beside.update.copies_logits) == (2, True)
+    assert not _known("qwen2_5_7b_zero3.yaml", f"{NEWEST}8xH100-80GB").update.copies_logits
+
+
+def test_an_adapter_is_cast_with_its_model() -> None:
+    found = _known("qwen2_lora.yaml", f"{NEWEST}8xH100-80GB", "distributed.strategy=zero2", "launch.gpus_per_node=8")
+    assert found.update.adapter is not None
+    assert (found.update.adapter.width, found.update.autocast_width) == (2, None)
+
+
 def test_a_reference_is_loaded_for_the_kl_term_of_a_full_training() -> None:
     found = _known("qwen2_lora.yaml", f"{NEWEST}1xH100-80GB", "lora=null", "grpo.beta=0.04")
     assert found.layout.has_reference

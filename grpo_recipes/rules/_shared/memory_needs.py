@@ -1,6 +1,7 @@
 """What a recipe's memory depends on, read from its settings, and the estimate of it, for rules; no rule itself."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple, cast
 
 from grpo_recipes.facts.output_layer import output_layer
@@ -62,10 +63,14 @@ def memory_needs(context: Context) -> MemoryNeeds | str:
     prompt, assumed = longest_prompt(context)
     cut, strategy = _batch(context), _strategy(context)
     is_mixed = bool(context.value("GRPOConfig.bf16") or context.value("GRPOConfig.fp16"))
+    # DeepSpeed's own bf16 and fp16 are no autocast, they cast the model; accelerate 1.15.0, accelerator.py: native_amp
+    is_cast = is_mixed and weights == 2 and strategy.startswith("zero")
+    if adapter is not None and is_cast:
+        adapter = replace(adapter, width=2)
     update = Update(
         # FSDP2 computes with copies in the type of mixed precision.
         weight_width=2 if strategy == "fsdp2" and is_mixed else weights,
-        autocast_width=2 if is_mixed else None,
+        autocast_width=2 if is_mixed and not is_cast else None,
         four_bits=four_bits,
         adapter=adapter,
         is_checkpointing=context.value("GRPOConfig.gradient_checkpointing") is not False,
@@ -79,6 +84,7 @@ def memory_needs(context: Context) -> MemoryNeeds | str:
         device="cpu" if context.value("world.device") == "cpu" else "cuda",
         # DeepSpeed's torch_autocast gathers in its type; deepspeed 0.19.8, runtime/torch_autocast.py: get_comm_dtype
         gathers_as_computed=strategy == "zero3",
+        widens_logits=not strategy.startswith("zero"),
     )
     layout = _layout(context, strategy, cut)
     return MemoryNeeds(config, update, layout, gpu_bytes(context), assumed)
