@@ -1,10 +1,10 @@
 """The strategy fits the number of processes: `single` is one process, everything else is for several.
 
-With `strategy: auto` one process is `single` and several are `ddp`, or the lightest of `zero1`, `zero2` and `zero3`
-that fits where `ddp` does not, by the estimate of `grpo-run fit` with the smallest micro-batch: where all weights are
-trained in float32 and the stack has a DeepSpeed that keeps them so, since they learn the same then. `single` with
-several processes would start several independent runs that write into the same folder. FSDP2 cannot run on the CPU:
-accelerate silently trains with plain DDP there.
+With `strategy: auto` one process is `single` and several are `ddp`. Where `ddp` does not fit, by the estimate of
+`grpo-run fit` with the smallest micro-batch, it is the lightest of `zero1`, `zero2` and `zero3` that does, or the one
+that needs least: where all weights are trained in float32 and the stack has a DeepSpeed that keeps them so, since they
+learn the same then. `single` with several processes would start several independent runs that write into the same
+folder. FSDP2 cannot run on the CPU: accelerate silently trains with plain DDP there.
 """
 
 from collections.abc import Iterator
@@ -36,19 +36,18 @@ def decide(context: Context) -> Iterator[Setting]:
 
 
 def _lightest(context: Context, processes: int) -> tuple[str, str]:
-    """The lightest strategy that fits, ddp where none does or where that is not known, and why."""
+    """The lightest strategy that fits, where none does the one that needs least, ddp where that is not known."""
     whole = f"{processes} processes, each with the whole model"
     needed = share_needed(context, {STRATEGY: "ddp"}, READS)
     if needed is None or needed <= FILLED or not _learns_the_same_in_shards(context):
         return "ddp", whole
-    for strategy in SHARDED:
-        share = share_needed(context, {STRATEGY: strategy}, READS)
-        if share is not None and share <= FILLED:
-            return (
-                strategy,
-                f"{processes} processes; ddp needs {needed:.0%} of the GPU, by an estimate, and this {share:.0%}",
-            )
-    return "ddp", f"{whole}; neither it nor zero1, zero2 or zero3 fits into the GPU, by an estimate"
+    shares = {one: share_needed(context, {STRATEGY: one}, READS) or needed for one in SHARDED}
+    least = min(SHARDED, key=lambda one: shares[one])
+    strategy = next((one for one in SHARDED if shares[one] <= FILLED), least)
+    if shares[strategy] >= needed:
+        return "ddp", f"{whole}; neither it nor zero1, zero2 or zero3 fits into the GPU, by an estimate"
+    this = f"this {shares[strategy]:.0%}"
+    return strategy, f"{processes} processes; ddp needs {needed:.0%} of the GPU, by an estimate, and {this}"
 
 
 def _learns_the_same_in_shards(context: Context) -> bool:
