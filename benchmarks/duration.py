@@ -8,7 +8,6 @@ Writes benchmarks/duration.md with --write, prints it otherwise. A second of CPU
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,9 +116,9 @@ def batches(*, four_bits: bool) -> list[Figure]:
     found = []
     for (name, model), (whole, packed) in measured.items():
         counts, seconds = ((8, 32), packed) if four_bits else ((1, 8, 32), whole)
-        update = replace(PLAIN, completion=1, prompt=128, four_bits=FourBits(2, True) if four_bits else None)
+        update = PLAIN._replace(completion=1, prompt=128, four_bits=FourBits(2, True) if four_bits else None)
         for count, each in zip(counts, seconds, strict=True):
-            none = transformers_seconds(gpu(name), architecture(model), replace(update, completion=0), count)
+            none = transformers_seconds(gpu(name), architecture(model), update._replace(completion=0), count)
             token = transformers_seconds(gpu(name), architecture(model), update, count)
             estimate = Between(token.least - none.least, token.most - none.most)
             what = f"transformers{', nf4' if four_bits else ''}, {model.partition('/')[2]}, a token of {count}, {name}"
@@ -141,7 +140,7 @@ def updates() -> tuple[list[Figure], list[Figure]]:
     found = []
     for model, tokens, rank, speed, gpus in rows:
         adapter = Adapter(rank, "all-linear", 4) if rank else None
-        update = replace(PLAIN, adapter=adapter, is_checkpointing=True, prompt=0, completion=tokens)
+        update = PLAIN._replace(adapter=adapter, is_checkpointing=True, prompt=0, completion=tokens)
         step = Step(architecture(model), update, Layout("single", 1, "transformers", 1), Work(1.0, 1, 1, 0, 1, 0))
         kind = f"LoRA {rank}" if rank else "all weights"
         what = f"an update of {model.partition('/')[2]}, {kind}, a row of {tokens:,}, {gpus}xH100"
@@ -153,15 +152,15 @@ def many_sequences() -> list[Figure]:
     """Whole batches of vLLM: its offline throughput, one service at its most users, and one at eight."""
     found = []
     for size, speed in (("7B", 6_300), ("32B", 1_200)):
-        update = replace(PLAIN, prompt=128, completion=2048)
+        update = PLAIN._replace(prompt=128, completion=2048)
         held = 512 if size == "7B" else 40
         estimate = vllm_seconds(gpu("H100-80GB"), architecture(f"Qwen/Qwen2.5-{size}"), update, 512, 1, 1, held)
         what = f"vLLM, {size}, 512 sequences of 2,048, H100 (which model and prompts is not said)"
         found.append(Figure(what, 512 * 2048 / speed, estimate, LANDSCAPE))
-    update = replace(PLAIN, prompt=128, completion=1024)
+    update = PLAIN._replace(prompt=128, completion=1024)
     estimate = vllm_seconds(gpu("H100-80GB"), architecture("Qwen/Qwen3-8B"), update, 396, 1, 1, 327)
     found.append(Figure("vLLM, Qwen3-8B, 396 sequences of 1,024, H100", 396 * 1024 / 13_322, estimate, SILY))
-    update = replace(PLAIN, prompt=128, completion=615)
+    update = PLAIN._replace(prompt=128, completion=615)
     for count, speed in ((7.94, 1_086.7), (15.95, 1_912.8)):
         estimate = vllm_seconds(gpu("B200"), architecture("Qwen/Qwen3-14B"), update, round(count), 1, 1, round(count))
         what = f"vLLM, Qwen3-14B, {round(count)} sequences of 615, B200"
@@ -171,7 +170,7 @@ def many_sequences() -> list[Figure]:
 
 def whole_steps() -> list[Figure]:
     """NeMo-RL: 64 prompts with 32 completions of 777 tokens in the mean, up to 4,096 with the prompt, scored twice."""
-    update = replace(PLAIN, batch=1, prompt=280, completion=777, accumulation=256, is_checkpointing=True)
+    update = PLAIN._replace(batch=1, prompt=280, completion=777, accumulation=256, is_checkpointing=True)
     layout = Layout("fsdp2", 8, "vllm_colocate", 256, vllm_share=0.6)
     step = Step(architecture("meta-llama/Llama-3.1-8B"), update, layout, Work(1.0, 1, 32, 2, 8, 0), 80 * 2**30)
     seconds = seconds_of(step, gpu("H100-80GB"))

@@ -1,7 +1,6 @@
 """The estimate: what a step computes, and the seconds that it takes."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from grpo_recipes.duration.between import Between
@@ -57,7 +56,7 @@ class Step(NamedTuple):
 def flops_of(step: Step) -> Flops:
     """The operations of a step, if every prompt and completion is as long as it may be."""
     architecture, update, work = step.architecture, step.update, step.work
-    makes = update if step.layout.generation == "transformers" else replace(update, adapter=None)
+    makes = update if step.layout.generation == "transformers" else update._replace(adapter=None)
     sequences = step.layout.sequences
     tokens = update.completion * token_flops(architecture, makes, sequences)
     made = (prompt_flops(architecture, makes, sequences) + tokens) / work.generation_every

@@ -1,7 +1,6 @@
 """Seconds of a generation: each new token reads the weights, and all keys and values, from memory."""
 
 import math
-from dataclasses import replace
 
 from grpo_recipes.duration.between import Between
 from grpo_recipes.duration.flops import prompt_flops, token_flops
@@ -40,7 +39,7 @@ def vllm_seconds(
     group: sequences with the same prompt, which is computed once at best. held: sequences that the cache has room for;
     at worst the others wait until these are done.
     """
-    plain, rounds = replace(update, adapter=None, four_bits=None), math.ceil(sequences / held)
+    plain, rounds = update._replace(adapter=None, four_bits=None), math.ceil(sequences / held)
     once, waiting = (
         _vllm_token(gpu, architecture, plain, at_once, gpus) for at_once in (sequences, math.ceil(sequences / rounds))
     )

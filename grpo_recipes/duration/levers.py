@@ -1,7 +1,6 @@
 """The change that makes a run fastest, of those that can be computed, and whether it stays the same experiment."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from grpo_recipes.duration.estimate import Step, seconds_of
@@ -36,7 +35,7 @@ def largest_lever(
     if best is not None and best.saves >= _LEAST:
         return best
     half = step.update.completion // 2
-    shorter = step._replace(update=replace(step.update, completion=half))
+    shorter = step._replace(update=step.update._replace(completion=half))
     lever = Lever(f"generation.max_completion_length: {half}", _saved(step, shorter, gpu), False)
     return lever if half and lever.saves >= _LEAST else None
 
@@ -45,16 +44,16 @@ def _same_experiment(step: Step, cuts_sampling: bool, has_fixed_cut: bool) -> It
     """Settings of the machine, and the step with them. Four bits cannot be handed to vLLM."""
     layout, update, work = step.layout, step.update, step.work
     if layout.generation == "transformers" and update.four_bits is None and not cuts_sampling:
-        changed = replace(layout, generation="vllm_colocate", vllm_share=_VLLM_SHARE)
+        changed = layout._replace(generation="vllm_colocate", vllm_share=_VLLM_SHARE)
         corrected = work._replace(scoring_passes=max(1, work.scoring_passes))
         yield "generation.use_vllm: true", step._replace(layout=changed, work=corrected)
     if update.is_checkpointing:
         yield (
             "training.gradient_checkpointing: false",
-            step._replace(update=replace(update, is_checkpointing=False)),
+            step._replace(update=update._replace(is_checkpointing=False)),
         )
     if update.accumulation % 2 == 0 and not has_fixed_cut:
-        doubled = replace(update, batch=2 * update.batch, accumulation=update.accumulation // 2)
+        doubled = update._replace(batch=2 * update.batch, accumulation=update.accumulation // 2)
         yield (
             f"training.per_device_train_batch_size: {doubled.batch}",
             step._replace(update=doubled),

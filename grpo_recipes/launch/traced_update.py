@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from grpo_recipes.contract.host.surroundings import absolute_places
@@ -52,7 +51,7 @@ def traced_update(needs: MemoryNeeds) -> TracedUpdate:
     output = cast(Output | None, output_layer(trl))
     if output is None:
         raise Refusal.of(f"trl {trl}, which is installed, cannot be traced", fix="trl==1.16.0")
-    computed = moments(architecture, replace(update, output=output))
+    computed = moments(architecture, update._replace(output=output))
     if computed is None:
         raise Refusal.of(f"the optimizer {update.optimizer} cannot be traced")
     return _beside(trl, computed, _answer(asked))

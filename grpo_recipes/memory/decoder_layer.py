@@ -1,5 +1,7 @@
 """One layer of a decoder on a tape: what its operations hold, forward and back."""
 
+from functools import cache
+
 from grpo_recipes.memory.experts import routed
 from grpo_recipes.memory.linear import linear
 from grpo_recipes.memory.tape import Held, Tape, TapeTensor
@@ -14,6 +16,7 @@ def hidden_width(update: Update) -> int:
     return update.weight_width
 
 
+@cache
 def layer_held(architecture: Architecture, update: Update, needs_gradient: bool = True) -> Held:
     """What one layer holds. needs_gradient: of its input, which the first layer of an adapted model has none of.
 

@@ -1,8 +1,7 @@
 """The estimate: what each phase of a run holds on each GPU, and whether that fits."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from grpo_recipes.memory.allowances import communicator_bytes, context_bytes, slack_bytes
 from grpo_recipes.memory.generation import (
@@ -22,16 +21,14 @@ TIGHT = 0.92
 """The share of a GPU above which a run is tight: what the formulas may be off by."""
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """One thing that a GPU holds in a phase, in bytes."""
 
     name: str
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPhase:
+class MemoryPhase(NamedTuple):
     """A phase of a step with what is held at its worst moment."""
 
     name: str
@@ -42,8 +39,7 @@ class MemoryPhase:
         return sum(term.size for term in self.terms)
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryEstimate:
+class MemoryEstimate(NamedTuple):
     """What a run needs of each GPU. unknown: why nothing is known, "" where it is. gpu_bytes: None is unknown."""
 
     phases: tuple[MemoryPhase, ...]
@@ -94,7 +90,7 @@ def _moments(architecture: Architecture, update: Update, layout: Layout) -> Mome
     distributed/fsdp/_fully_shard/_fsdp_collectives.py: foreach_reduce.
     """
     is_cut = layout.parts("gradients") > 1
-    return moments(architecture, replace(update, accumulation=max(2, update.accumulation)) if is_cut else update)
+    return moments(architecture, update._replace(accumulation=max(2, update.accumulation)) if is_cut else update)
 
 
 def _phases(

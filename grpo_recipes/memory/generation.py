@@ -1,7 +1,5 @@
 """What making completions holds: the cache of keys and values, and vLLM's share."""
 
-from dataclasses import replace
-
 from grpo_recipes.memory.decoder_layer import layer_held
 from grpo_recipes.memory.layout import Layout
 from grpo_recipes.memory.update import Update
@@ -23,7 +21,7 @@ def generation_bytes(architecture: Architecture, update: Update, sequences: int)
     Each new token copies one layer's keys and values (transformers 5.23.0, cache_utils.py: torch.cat) and makes
     float32 copies of the logits (generation/utils.py: _sample).
     """
-    prompts = replace(update, batch=sequences, completion=0, autocast_width=None)
+    prompts = update._replace(batch=sequences, completion=0, autocast_width=None)
     first = layer_held(architecture, prompts, needs_gradient=False).passing
     copied = cache_bytes(architecture, update, sequences) // architecture.layers
     return max(first, copied + _LOGIT_COPIES * 4 * sequences * architecture.vocabulary)
@@ -40,7 +38,7 @@ def vllm_bytes(layout: Layout, gpu_bytes: int | None, needed: int) -> int:
 def vllm_needs(architecture: Architecture, update: Update, layout: Layout) -> int:
     """The weights in 16 bits and the cache of the sequences that it is given, by the GPUs of one engine."""
     sequences = layout.sequences * layout.vllm_ranks
-    cache = cache_bytes(architecture, replace(update, weight_width=2), sequences)
+    cache = cache_bytes(architecture, update._replace(weight_width=2), sequences)
     return (2 * architecture.parameters() + cache) // layout.vllm_ranks
 
 

@@ -1,7 +1,6 @@
 """How a run lies on its GPUs, and what of the model each of them holds all the time."""
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from grpo_recipes.memory.states import optimizer_bytes, trained_parameters, trained_width, weight_bytes
 from grpo_recipes.memory.update import Update
@@ -13,8 +12,7 @@ _MASTER = 4
 _LIVE_PARAMETERS = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """The GPUs and what beside an update happens on them.
 
     processes: one GPU each. has_reference: a second model for the KL term, which an adapter does without. scores:
@@ -45,8 +43,7 @@ class Layout:
         return self.processes if self.shards_weights() or kind in cut else 1
 
 
-@dataclass(frozen=True, slots=True)
-class States:
+class States(NamedTuple):
     """Bytes of each GPU: gathered is what a strategy puts together for a layer, buckets what it sends from."""
 
     weights: int

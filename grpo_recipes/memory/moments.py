@@ -1,6 +1,7 @@
 """The moments of an update at which most is held, and what is held then."""
 
-from dataclasses import dataclass, replace
+from functools import cache
+from typing import NamedTuple
 
 from grpo_recipes.memory.decoder_layer import hidden_width, layer_held, norm
 from grpo_recipes.memory.output_layer import output_held
@@ -18,8 +19,7 @@ from grpo_recipes.user_files.architecture import Architecture
 _INTEGER = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Decoder:
+class Decoder(NamedTuple):
     """What the layers hold: the first, each other one, the last norm; and what all of them share."""
 
     first: Held
@@ -68,8 +68,7 @@ class Decoder:
         return max(at_last, at_first, at_norm)
 
 
-@dataclass(frozen=True, slots=True)
-class Moments:
+class Moments(NamedTuple):
     """The bytes of one update by term, and at each moment, the states with them.
 
     has_gradients: an earlier micro-batch of the step has made all gradients.
@@ -97,6 +96,7 @@ class Moments:
         return max(moment for moment, _ in self.in_order())
 
 
+@cache
 def moments(architecture: Architecture, update: Update) -> Moments | None:
     """What an update holds; None for an optimizer that is not known."""
     trained, width = trained_parameters(architecture, update), trained_width(update)
@@ -124,6 +124,7 @@ def moments(architecture: Architecture, update: Update) -> Moments | None:
     )
 
 
+@cache
 def scoring_bytes(architecture: Architecture, update: Update) -> int:
     """What a forward pass that keeps nothing holds beside the states: for old probabilities and the reference.
 
@@ -131,7 +132,7 @@ def scoring_bytes(architecture: Architecture, update: Update) -> int:
     """
     decoder, output = decoder_held(architecture, update), output_held(architecture, update)
     layer = decoder.shared + decoder.between + max(decoder.other.passing, decoder.last_norm.passing)
-    copies = _cached_copies(architecture, replace(update, is_checkpointing=True))
+    copies = _cached_copies(architecture, update._replace(is_checkpointing=True))
     return copies + max(layer, 2 * decoder.between + output.forward) + _batch(update)
 
 
@@ -152,6 +153,7 @@ def _decoder_backward(architecture: Architecture, update: Update, decoder: Decod
     return of_output + max(decoder.backward(of_a_layer), at_embedding)
 
 
+@cache
 def decoder_held(architecture: Architecture, update: Update) -> Decoder:
     """What the layers of a model hold in an update.
 

@@ -1,6 +1,6 @@
 """The output layer and the loss: what the probabilities of the completions take."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from grpo_recipes.memory.decoder_layer import hidden_width
 from grpo_recipes.memory.linear import product
@@ -15,8 +15,7 @@ _STATISTICS = 11
 _ENTROPY_ROWS = 128
 
 
-@dataclass(frozen=True, slots=True)
-class OutputHeld:
+class OutputHeld(NamedTuple):
     """Bytes beside what the decoder keeps. forward, backward: the most in each; left: until the decoder's is over."""
 
     forward: int

@@ -1,11 +1,10 @@
 """Tensors of a forward pass and what autograd keeps of them, as bytes."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class TapeTensor:
+class TapeTensor(NamedTuple):
     """A tensor on a tape: its place there, the bytes of all of it, those of one element, and if it has a gradient."""
 
     place: int
@@ -14,8 +13,7 @@ class TapeTensor:
     needs_gradient: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(NamedTuple):
     """One operation: the places of what it reads, makes, and keeps for its backward pass.
 
     held: what a variable of the code still holds then. forward, backward: bytes that it needs beside all these while
@@ -31,8 +29,7 @@ class _Step:
     passes: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """What a part of a model holds, in bytes.
 
     kept: for the backward pass, from the end of the forward pass. forward: the most during a forward pass that keeps
@@ -47,12 +44,12 @@ class Held:
     keeps_input: bool
 
 
-@dataclass(slots=True)
 class Tape:
     """Operations in their order. Source: torch 2.13.0, tools/autograd/derivatives.yaml says what each keeps."""
 
-    _sizes: list[int] = field(default_factory=list)
-    _steps: list[_Step] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._sizes: list[int] = []
+        self._steps: list[_Step] = []
 
     def tensor(self, count: int, width: int, needs_gradient: bool = False) -> TapeTensor:
         """A tensor that no operation made: what comes in, or the copy of a weight."""
@@ -130,7 +127,6 @@ class Tape:
         return most
 
 
-@dataclass(slots=True)
 class _Gradients:
     """The gradients that are alive: the storage of each tensor's, and how many tensors share one.
 
@@ -138,11 +134,11 @@ class _Gradients:
     Source: torch 2.13.0, torch/csrc/autograd/input_buffer.cpp.
     """
 
-    size: int = 0
-    most: int = 0
-    _of: dict[int, int] = field(default_factory=dict)
-    _sharers: dict[int, int] = field(default_factory=dict)
-    _sizes: dict[int, int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.size = self.most = 0
+        self._of: dict[int, int] = {}
+        self._sharers: dict[int, int] = {}
+        self._sizes: dict[int, int] = {}
 
     def has(self, value: TapeTensor) -> bool:
         """Whether a gradient has come for a tensor."""

@@ -1,8 +1,7 @@
 """What one update of a training is like, as far as its memory depends on it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from grpo_recipes.user_files.architecture import Architecture
 
@@ -11,8 +10,7 @@ Output = Literal["fused", "logits", "kernel"]
 Device = Literal["cuda", "cpu"]
 
 
-@dataclass(frozen=True, slots=True)
-class Adapter:
+class Adapter(NamedTuple):
     """A plain LoRA adapter. targets: "all-linear" or ends of module names; width: bytes of one of its weights."""
 
     r: int
@@ -46,16 +44,14 @@ class Adapter:
         return dense + routed + (self.r * (hidden + experts.number) if self.adapts("mlp.gate") else 0)
 
 
-@dataclass(frozen=True, slots=True)
-class FourBits:
+class FourBits(NamedTuple):
     """Linear modules in four bits. compute_width: bytes of the type that they compute in; is_double: absmax too."""
 
     compute_width: int
     is_double: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(NamedTuple):
     """One optimizer step of one process.
 
     weight_width: bytes of a weight as the model is loaded; autocast_width: of the type of mixed precision, None

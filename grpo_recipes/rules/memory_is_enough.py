@@ -10,7 +10,6 @@ judged, and neither is a model whose config.json is not here, or a run on the CP
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from grpo_recipes.contract.findings.finding import Finding
@@ -73,7 +72,7 @@ def check(context: Context) -> Iterator[Finding]:
 def _least(needs: "MemoryNeeds") -> int:
     """Bytes of a GPU that are needed with short prompts."""
     prompt = min(LEAST_PROMPT, needs.update.prompt)
-    peak = needs._replace(update=replace(needs.update, prompt=prompt)).estimate().peak()
+    peak = needs._replace(update=needs.update._replace(prompt=prompt)).estimate().peak()
     return peak.total() if peak is not None else 0
 
 

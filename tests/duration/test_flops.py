@@ -1,7 +1,6 @@
 """Operations are those that torch counts in TRL's own loss."""
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,7 +72,7 @@ def test_an_expert_that_a_token_does_not_go_to_computes_nothing() -> None:
 
 def test_a_completion_costs_its_tokens_one_by_one() -> None:
     """The sum over all new tokens is that of a pass over the completion, but for what looks ahead."""
-    update = replace(FULL, prompt=10, completion=4)
+    update = FULL._replace(prompt=10, completion=4)
     by_token = update.completion * token_flops(SMALL, update, 3)
     products = forward_flops(SMALL, update, rows=3, length=4, scored=4)
     looks = 4 * 3 * 2 * 4 * 64 * sum(10 + new + 0.5 for new in range(4))
@@ -90,7 +89,7 @@ def test_a_completion_costs_its_tokens_one_by_one() -> None:
 )
 def test_attention_on_the_way_back(changes: dict[str, Any], more: float) -> None:
     forward = forward_flops(SMALL, FULL, 2, 128, 1)
-    found = update_flops(SMALL, replace(FULL, **changes)) - update_flops(SMALL, FULL)
+    found = update_flops(SMALL, FULL._replace(**changes)) - update_flops(SMALL, FULL)
     assert found == more * forward.attention
 
 
@@ -140,7 +139,7 @@ def _counted(update: Update, targets: str | list[str] | None) -> tuple[int, int]
 def test_an_update_is_what_torch_counts(targets: str | list[str] | None, is_checkpointing: bool) -> None:
     ends = tuple(targets) if isinstance(targets, list) else targets
     adapter = None if ends is None else Adapter(8, ends, width=4)
-    update = replace(FULL, adapter=adapter, is_checkpointing=is_checkpointing)
+    update = FULL._replace(adapter=adapter, is_checkpointing=is_checkpointing)
     forward, whole = _counted(update, targets)
     assert forward_flops(SMALL, update, 2, 128, 127).total() == forward
     assert update_flops(SMALL, update) == whole

@@ -1,7 +1,6 @@
 """What goes through memory for a new token, by hand, and in which type a model generates."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -20,24 +19,24 @@ ADAPTER = Adapter(8, ("q_proj",), width=4)
     ("update", "sequences", "size"),
     [
         pytest.param(PLAIN, 8, 2 * (LINEAR + OUTPUT), id="16 bits"),
-        pytest.param(replace(PLAIN, weight_width=4), 8, 4 * (LINEAR + OUTPUT), id="float32"),
+        pytest.param(PLAIN._replace(weight_width=4), 8, 4 * (LINEAR + OUTPUT), id="float32"),
         pytest.param(
-            replace(PLAIN, weight_width=4, autocast_width=2),
+            PLAIN._replace(weight_width=4, autocast_width=2),
             8,
             8 * (LINEAR + OUTPUT),
             id="cast: read, written and read",
         ),
         pytest.param(
-            replace(PLAIN, weight_width=4, autocast_width=2, adapter=ADAPTER),
+            PLAIN._replace(weight_width=4, autocast_width=2, adapter=ADAPTER),
             8,
             4 * (LINEAR + OUTPUT) + 4 * 2 * 8 * (256 + 256),
             id="nothing casts the weights beside an adapter",
         ),
         pytest.param(
-            replace(PLAIN, four_bits=FourBits(2, True)), 8, 4.5 * LINEAR + 2 * OUTPUT, id="four bits, unpacked"
+            PLAIN._replace(four_bits=FourBits(2, True)), 8, 4.5 * LINEAR + 2 * OUTPUT, id="four bits, unpacked"
         ),
         pytest.param(
-            replace(PLAIN, four_bits=FourBits(2, True)), 1, 0.5 * LINEAR + 2 * OUTPUT, id="four bits of one sequence"
+            PLAIN._replace(four_bits=FourBits(2, True)), 1, 0.5 * LINEAR + 2 * OUTPUT, id="four bits of one sequence"
         ),
     ],
 )
@@ -57,8 +56,8 @@ def test_experts_that_no_sequence_goes_to_are_not_read(sequences: int, read: int
     ("update", "passes"),
     [
         pytest.param(PLAIN, 3, id="copied, and read"),
-        pytest.param(replace(PLAIN, is_padded=True), 3 + 2 * 2, id="two heads share a key, and a mask parts them"),
-        pytest.param(replace(PLAIN, is_padded=True, attention="flash_attention_2"), 3, id="a kernel that knows groups"),
+        pytest.param(PLAIN._replace(is_padded=True), 3 + 2 * 2, id="two heads share a key, and a mask parts them"),
+        pytest.param(PLAIN._replace(is_padded=True, attention="flash_attention_2"), 3, id="a kernel that knows groups"),
     ],
 )
 def test_keys_and_values(update: Update, passes: int) -> None:

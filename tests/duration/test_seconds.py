@@ -1,6 +1,5 @@
 """Seconds lie where others measured them, and go with what they depend on."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -108,7 +107,7 @@ def test_sequences_that_wait_for_room_take_longer_at_worst() -> None:
     ],
 )
 def test_what_makes_generation_slower(slower: dict[str, Any]) -> None:
-    before, after = _on_a100(), _on_a100(update=replace(STEP_UPDATE, **slower))
+    before, after = _on_a100(), _on_a100(update=STEP_UPDATE._replace(**slower))
     assert before.generation.most < after.generation.most
 
 
@@ -120,7 +119,7 @@ def test_a_generation_is_shared_out_among_its_steps() -> None:
 
 
 def test_checkpointing_computes_more_and_takes_longer() -> None:
-    kept = _step(update=replace(STEP_UPDATE, is_checkpointing=False))
+    kept = _step(update=STEP_UPDATE._replace(is_checkpointing=False))
     assert flops_of(kept).update < flops_of(_step()).update
     a100 = _gpu("A100-80GB")
     assert seconds_of(kept, a100).update.least < seconds_of(_step(), a100).update.least
@@ -146,15 +145,15 @@ def test_what_the_gpu_has_no_room_for_is_no_lever() -> None:
 
 
 def test_what_changes_the_experiment_is_said_to() -> None:
-    update = replace(STEP_UPDATE, is_checkpointing=False, accumulation=1)
+    update = STEP_UPDATE._replace(is_checkpointing=False, accumulation=1)
     lever = largest_lever(_step(update=update), _gpu("A100-80GB"), NEEDS, cuts_sampling=True, has_fixed_cut=False)
     assert lever is not None
     assert (lever.setting, lever.keeps) == ("generation.max_completion_length: 256", False)
 
 
 def test_a_loss_of_micro_batches_keeps_their_size() -> None:
-    layout = replace(ALONE, generation="vllm_colocate", vllm_share=0.3)
-    step = _step(layout=layout, update=replace(STEP_UPDATE, is_checkpointing=False, batch=1, accumulation=64))
+    layout = ALONE._replace(generation="vllm_colocate", vllm_share=0.3)
+    step = _step(layout=layout, update=STEP_UPDATE._replace(is_checkpointing=False, batch=1, accumulation=64))
     free, fixed = (
         largest_lever(step, _gpu("H200"), NEEDS, cuts_sampling=False, has_fixed_cut=has) for has in (False, True)
     )
@@ -166,9 +165,9 @@ def test_a_loss_of_micro_batches_keeps_their_size() -> None:
     ("layout", "gathers", "reason"),
     [
         pytest.param(ALONE, True, "", id="known"),
-        pytest.param(replace(ALONE, offloads_optimizer=True), True, "offloaded", id="offload"),
-        pytest.param(replace(ALONE, generation="vllm_server"), True, "does not start", id="another's server"),
-        pytest.param(replace(ALONE, strategy="zero3"), False, "gathers each layer", id="layers gathered for tokens"),
+        pytest.param(ALONE._replace(offloads_optimizer=True), True, "offloaded", id="offload"),
+        pytest.param(ALONE._replace(generation="vllm_server"), True, "does not start", id="another's server"),
+        pytest.param(ALONE._replace(strategy="zero3"), False, "gathers each layer", id="layers gathered for tokens"),
     ],
 )
 def test_what_has_no_seconds_is_said(layout: Layout, gathers: bool, reason: str) -> None:

@@ -1,7 +1,5 @@
 """An estimate has its phases, its peak and a verdict, and says what it does not know."""
 
-from dataclasses import replace
-
 import pytest
 from traces import SMALL
 
@@ -12,10 +10,10 @@ from grpo_recipes.user_files.model_config import read_model_config
 
 GIB = 2**30
 FULL = Update(4, 2, None, None, True, "sdpa", 8, 512, 1024, 4, "adamw_torch_fused", "fused")
-ADAPTED = replace(FULL, weight_width=2, adapter=Adapter(16, "all-linear", width=4))
-FOUR_BITS = replace(ADAPTED, four_bits=FourBits(2, True), adapter=Adapter(16, "all-linear", width=2))
+ADAPTED = FULL._replace(weight_width=2, adapter=Adapter(16, "all-linear", width=4))
+FOUR_BITS = ADAPTED._replace(four_bits=FourBits(2, True), adapter=Adapter(16, "all-linear", width=2))
 ALONE = Layout("single", 1, "transformers", 32)
-EIGHT = replace(ALONE, processes=8)
+EIGHT = ALONE._replace(processes=8)
 
 
 def _of(model: str, update: Update, layout: Layout, gib: float) -> MemoryEstimate:
@@ -32,7 +30,7 @@ def _terms(found: MemoryEstimate, phase: str) -> dict[str, int]:
         pytest.param("Qwen/Qwen2.5-0.5B", ADAPTED, ALONE, 24, "fits", id="small model with an adapter"),
         pytest.param("Qwen/Qwen2.5-7B", FULL, ALONE, 24, "does not fit", id="7B whole on a consumer card"),
         pytest.param("Qwen/Qwen2.5-7B", FULL, ALONE, 80, "does not fit", id="7B whole on one large card"),
-        pytest.param("Qwen/Qwen2.5-7B", FULL, replace(EIGHT, strategy="zero3"), 80, "fits", id="7B on eight"),
+        pytest.param("Qwen/Qwen2.5-7B", FULL, EIGHT._replace(strategy="zero3"), 80, "fits", id="7B on eight"),
         pytest.param("Qwen/Qwen2.5-72B", FULL, ALONE, 80, "does not fit", id="72B whole"),
         pytest.param("Qwen/Qwen2.5-72B", FOUR_BITS, ALONE, 80, "fits", id="72B in four bits"),
         pytest.param("google/gemma-2-2b", ADAPTED, ALONE, 80, "unknown", id="a family that is not covered"),
@@ -68,74 +66,74 @@ def test_nearly_all_of_a_gpu_is_tight() -> None:
 )
 def test_a_strategy_shares_out_what_its_name_says(term: str, strategies: tuple[str, ...]) -> None:
     for strategy in ("ddp", "zero1", "zero2", "zero3", "fsdp2"):
-        layout = replace(EIGHT, strategy=strategy)
+        layout = EIGHT._replace(strategy=strategy)
         eight = _terms(estimate(SMALL, FULL, layout), "update")[term]
-        two = _terms(estimate(SMALL, FULL, replace(layout, processes=2)), "update")[term]
+        two = _terms(estimate(SMALL, FULL, layout._replace(processes=2)), "update")[term]
         assert (eight < two) == (strategy in strategies), strategy
 
 
 def test_what_is_offloaded_is_not_on_the_gpu() -> None:
-    layout = replace(EIGHT, strategy="zero3", offloads_optimizer=True, offloads_weights=True, has_reference=True)
+    layout = EIGHT._replace(strategy="zero3", offloads_optimizer=True, offloads_weights=True, has_reference=True)
     terms = _terms(estimate(SMALL, FULL, layout), "update")
     assert not terms.keys() & {"optimizer", "gradients", "weights", "reference"}
 
 
 def test_gradients_of_zero1_stay_on_the_gpu_when_the_optimizer_does_not() -> None:
-    layout = replace(EIGHT, strategy="zero1", offloads_optimizer=True)
+    layout = EIGHT._replace(strategy="zero1", offloads_optimizer=True)
     assert "gradients" in _terms(estimate(SMALL, FULL, layout), "update")
 
 
 @pytest.mark.parametrize("strategy", ["zero2", "zero3", "fsdp2"])
 def test_cut_gradients_are_never_whole_in_a_step_of_one_micro_batch(strategy: str) -> None:
-    update = replace(FULL, weight_width=2, autocast_width=None, batch=1)
-    layout = replace(EIGHT, strategy=strategy, processes=32, generation="vllm_server")
+    update = FULL._replace(weight_width=2, autocast_width=None, batch=1)
+    layout = EIGHT._replace(strategy=strategy, processes=32, generation="vllm_server")
     one, four = (
-        _of("Qwen/Qwen2.5-32B", replace(update, accumulation=parts), layout, 80).by_phase()["update"]
+        _of("Qwen/Qwen2.5-32B", update._replace(accumulation=parts), layout, 80).by_phase()["update"]
         for parts in (1, 4)
     )
     assert one == four
     whole = sum(_terms(_of("Qwen/Qwen2.5-32B", update, ALONE, 80), "update").values())
     assert sum(one.values()) < 0.5 * whole
-    stays = _of("Qwen/Qwen2.5-32B", replace(update, accumulation=1), replace(layout, strategy="zero1"), 80)
+    stays = _of("Qwen/Qwen2.5-32B", update._replace(accumulation=1), layout._replace(strategy="zero1"), 80)
     assert sum(_terms(stays, "update").values()) > sum(one.values()) + 50 * GIB
 
 
 def test_a_step_makes_lists_of_the_part_that_a_process_has() -> None:
-    update = replace(FULL, optimizer="adamw_torch", batch=1, completion=64, prompt=64)
-    layout = replace(EIGHT, strategy="zero3", generation="vllm_server")
+    update = FULL._replace(optimizer="adamw_torch", batch=1, completion=64, prompt=64)
+    layout = EIGHT._replace(strategy="zero3", generation="vllm_server")
     fused, plain = (
         sum(_terms(_of("Qwen/Qwen2.5-7B", one, layout, 80), "update").values())
-        for one in (replace(update, optimizer="adamw_torch_fused"), update)
+        for one in (update._replace(optimizer="adamw_torch_fused"), update)
     )
     assert plain - fused < 5 * GIB
 
 
 def test_logits_are_copied_into_float32_unless_deepspeed_makes_them() -> None:
-    update = replace(FULL, output="logits", batch=8, completion=2048)
+    update = FULL._replace(output="logits", batch=8, completion=2048)
     wide, narrow = (
-        sum(_terms(_of("Qwen/Qwen2.5-1.5B", replace(update, widens_logits=one), EIGHT, 80), "update").values())
+        sum(_terms(_of("Qwen/Qwen2.5-1.5B", update._replace(widens_logits=one), EIGHT, 80), "update").values())
         for one in (True, False)
     )
     assert wide > narrow + 2 * 8 * 2048 * 151_936
 
 
 def test_a_reference_is_a_second_model_for_full_training_alone() -> None:
-    layout = replace(ALONE, has_reference=True, scores=True)
+    layout = ALONE._replace(has_reference=True, scores=True)
     full = _terms(estimate(SMALL, FULL, layout), "score")
     assert full["reference"] == full["weights"]
     assert "reference" not in _terms(estimate(SMALL, ADAPTED, layout), "score")
 
 
 def test_a_share_of_the_gpu_is_held_through_the_update_unless_vllm_sleeps() -> None:
-    layout = replace(ALONE, generation="vllm_colocate", vllm_share=0.3)
+    layout = ALONE._replace(generation="vllm_colocate", vllm_share=0.3)
     awake = _of("Qwen/Qwen2.5-1.5B", ADAPTED, layout, 80)
-    asleep = _of("Qwen/Qwen2.5-1.5B", ADAPTED, replace(layout, vllm_sleeps=True), 80)
+    asleep = _of("Qwen/Qwen2.5-1.5B", ADAPTED, layout._replace(vllm_sleeps=True), 80)
     assert _terms(awake, "generate")["vllm"] == _terms(awake, "update")["vllm"] == round(0.3 * 80 * GIB)
     assert _terms(asleep, "update")["vllm"] < 2 * GIB
     assert "cache" not in _terms(awake, "generate")
 
 
 def test_a_server_leaves_generation_to_others() -> None:
-    found = estimate(SMALL, ADAPTED, replace(ALONE, generation="vllm_server"))
+    found = estimate(SMALL, ADAPTED, ALONE._replace(generation="vllm_server"))
     assert "cache" not in _terms(found, "generate")
     assert "sync" not in [phase.name for phase in found.phases]

@@ -1,7 +1,6 @@
 """What would make a recipe need less of each GPU, the cheapest first, for a rule; no rule itself."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Patch
@@ -65,7 +64,7 @@ def _steps(context: Context, needs: MemoryNeeds) -> Iterator[_MachineChange]:
             "gradient_checkpointing: true",
             "about a fifth slower",
             Patch(CHECKPOINTING, True),
-            lambda n: n._replace(update=replace(n.update, is_checkpointing=True)),
+            lambda n: n._replace(update=n.update._replace(is_checkpointing=True)),
         )
     if needs.layout.processes > 1 and context.stack.version("deepspeed") and not quantized(context):
         sharding = _SHARDS if needs.update.adapter is None else _SHARDS[:2]
@@ -113,7 +112,7 @@ def _other_gpus(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
         return
     for count in _MORE_GPUS:
         tried = _sharded("zero3")(least)
-        tried = tried._replace(layout=replace(tried.layout, processes=count))
+        tried = tried._replace(layout=tried.layout._replace(processes=count))
         if count > needs.layout.processes and _peak(tried) <= TIGHT:
             yield Way(f"strategy: zero3 on {count} such GPUs ({_shown(tried)})", ())
             return
@@ -121,21 +120,21 @@ def _other_gpus(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
 
 def _other_experiments(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
     """What trains something else, and says so."""
-    layout = replace(needs.layout, has_reference=False)
+    layout = needs.layout._replace(has_reference=False)
     needs = _least(context, needs)
     update = needs.update
     if update.weight_width == 4 and update.adapter is not None:
-        half = needs._replace(update=replace(update, weight_width=2))
+        half = needs._replace(update=update._replace(weight_width=2))
         if _peak(half) <= TIGHT:
             yield Way(f"dtype: bfloat16 ({_shown(half)}, another experiment)", ())
     if update.adapter is not None:
         return
-    small = replace(update, weight_width=2, adapter=Adapter(16, "all-linear", 4), is_checkpointing=True)
+    small = update._replace(weight_width=2, adapter=Adapter(16, "all-linear", 4), is_checkpointing=True)
     adapted = needs._replace(update=small, layout=layout)
     if _peak(adapted) <= TIGHT:
         yield Way(f"dtype: bfloat16 with lora: {{r: 16}} ({_shown(adapted)}, another experiment)", ())
         return
-    four = needs._replace(update=replace(small, four_bits=FourBits(2, True)), layout=layout)
+    four = needs._replace(update=small._replace(four_bits=FourBits(2, True)), layout=layout)
     if _peak(four) <= TIGHT:
         yield Way(f"quantization: {{load_in_4bit: true}} with lora ({_shown(four)}, another experiment)", ())
 
@@ -156,15 +155,15 @@ def _cut_to(size: int) -> Change:
     def change(needs: MemoryNeeds) -> MemoryNeeds:
         update = needs.update
         parts = update.accumulation * update.batch // size
-        return needs._replace(update=replace(update, batch=size, accumulation=parts))
+        return needs._replace(update=update._replace(batch=size, accumulation=parts))
 
     return change
 
 
 def _sharded(strategy: str) -> Change:
     def change(needs: MemoryNeeds) -> MemoryNeeds:
-        update = replace(needs.update, gathers_as_computed=strategy == "zero3")
-        return needs._replace(update=update, layout=replace(needs.layout, strategy=strategy))  # type: ignore[arg-type]
+        update = needs.update._replace(gathers_as_computed=strategy == "zero3")
+        return needs._replace(update=update, layout=needs.layout._replace(strategy=strategy))  # type: ignore[arg-type]
 
     return change
 

@@ -1,7 +1,6 @@
 """What a recipe's memory depends on, read from its settings, and the estimate of it, for rules; no rule itself."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple, cast
 
 from grpo_recipes.facts.output_layer import output_layer
@@ -66,7 +65,7 @@ def memory_needs(context: Context) -> MemoryNeeds | str:
     # DeepSpeed's own bf16 and fp16 are no autocast, they cast the model; accelerate 1.15.0, accelerator.py: native_amp
     is_cast = is_mixed and weights == 2 and strategy.startswith("zero")
     if adapter is not None and is_cast:
-        adapter = replace(adapter, width=2)
+        adapter = adapter._replace(width=2)
     update = Update(
         # FSDP2 computes with copies in the type of mixed precision.
         weight_width=2 if strategy == "fsdp2" and is_mixed else weights,
