@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.gpu_memory import GIB, gpu_bytes
+from grpo_recipes.rules.strategy_fits_the_world import learns_the_same_in_shards
 from grpo_recipes.rules.vllms_share_holds_the_model import check as share_is_wrong
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def check(context: Context) -> Iterator[Finding]:
     elif verdict != "fits":
         from grpo_recipes.rules._shared.less_memory import less_memory
 
-        ways = less_memory(context, needs)
+        ways = less_memory(context, needs, shards_learn_the_same=learns_the_same_in_shards(context))
         terms = sorted(peak.terms, key=lambda term: -term.size)[:SHOWN_TERMS]
         listed = ", ".join(f"{term.size / GIB:.1f} {term.name}" for term in terms)
         largest = f"completions of {needs.update.completion} tokens, {needs.update.batch} in a micro-batch"

@@ -39,7 +39,7 @@ def _lightest(context: Context, processes: int) -> tuple[str, str]:
     """The lightest strategy that fits, where none does the one that needs least, ddp where that is not known."""
     whole = f"{processes} processes, each with the whole model"
     needed = share_needed(context, {STRATEGY: "ddp"}, READS)
-    if needed is None or needed <= FILLED or not _learns_the_same_in_shards(context):
+    if needed is None or needed <= FILLED or not learns_the_same_in_shards(context):
         return "ddp", whole
     shares = {one: share_needed(context, {STRATEGY: one}, READS) or needed for one in SHARDED}
     least = min(SHARDED, key=lambda one: shares[one])
@@ -50,7 +50,7 @@ def _lightest(context: Context, processes: int) -> tuple[str, str]:
     return strategy, f"{processes} processes; ddp needs {needed:.0%} of the GPU, by an estimate, and {this}"
 
 
-def _learns_the_same_in_shards(context: Context) -> bool:
+def learns_the_same_in_shards(context: Context) -> bool:
     """Whether this DeepSpeed trains as DDP does: float32 weights, under bf16 with torch's own autocast (PRE003)."""
     version, is_mixed = context.stack.version("deepspeed"), context.value("GRPOConfig.bf16") is True
     if version is None or context.value("GRPOConfig.fp16") is True or context.has_section("lora"):

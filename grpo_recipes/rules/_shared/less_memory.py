@@ -38,10 +38,16 @@ class _MachineChange(NamedTuple):
     change: Change
 
 
-def less_memory(context: Context, needs: MemoryNeeds) -> list[Way]:
-    """At most three ways to fit: one change, then several, other GPUs, and at last another experiment."""
-    ways = [*_alone(context, needs), *_together(context, needs)] or [*_other_gpus(context, needs)]
-    return [*ways, *_other_experiments(context, needs)][:MOST_WAYS]
+def less_memory(context: Context, needs: MemoryNeeds, *, shards_learn_the_same: bool) -> list[Way]:
+    """At most three ways to fit: one change, then several, other GPUs, and at last another experiment.
+
+    shards_learn_the_same: a sharded strategy in the place of one without shards leaves the experiment as it is.
+    """
+    is_same = shards_learn_the_same or needs.layout.strategy in _SHARDS
+    ways = [*_alone(context, needs, is_same), *_together(context, needs, is_same)] or [
+        *_other_gpus(context, needs, is_same)
+    ]
+    return [*ways, *_other_experiments(context, needs, is_same)][:MOST_WAYS]
 
 
 def _peak(needs: MemoryNeeds) -> float:
@@ -54,7 +60,7 @@ def _shown(needs: MemoryNeeds) -> str:
     return f"{_peak(needs) * (needs.gpu_bytes or 0) / GIB:.1f} GiB"
 
 
-def _steps(context: Context, needs: MemoryNeeds) -> Iterator[_MachineChange]:
+def _steps(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[_MachineChange]:
     """The changes that keep the experiment, the cheapest first."""
     least = None if has_cut(context) else _smallest(context, needs)
     for size in () if least is None else [size for size in _divisors(needs.update.batch) if size >= least]:
@@ -66,17 +72,24 @@ def _steps(context: Context, needs: MemoryNeeds) -> Iterator[_MachineChange]:
             Patch(CHECKPOINTING, True),
             lambda n: n._replace(update=n.update._replace(is_checkpointing=True)),
         )
-    if needs.layout.processes > 1 and context.stack.version("deepspeed") and not quantized(context):
-        sharding = _SHARDS if needs.update.adapter is None else _SHARDS[:2]
-        for strategy in sharding[_place(needs.layout.strategy) :]:
+    if is_same:
+        for strategy in _heavier(context, needs):
             patch = Patch(STRATEGY, strategy)
             yield _MachineChange(f"strategy: {strategy}", "more sent between the GPUs", patch, _sharded(strategy))
 
 
-def _alone(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
+def _heavier(context: Context, needs: MemoryNeeds) -> tuple[str, ...]:
+    """The sharded strategies that are heavier than the one of the recipe, where DeepSpeed can be used."""
+    if needs.layout.processes == 1 or not context.stack.version("deepspeed") or quantized(context):
+        return ()
+    sharding = _SHARDS if needs.update.adapter is None else _SHARDS[:2]
+    return sharding[_place(needs.layout.strategy) :]
+
+
+def _alone(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[Way]:
     """Each kind of change that is enough by itself, at its cheapest."""
     seen: set[str] = set()
-    for step in _steps(context, needs):
+    for step in _steps(context, needs, is_same):
         kind = step.text.partition(":")[0]
         changed = step.change(needs)
         if kind not in seen and _peak(changed) <= TIGHT:
@@ -85,26 +98,26 @@ def _alone(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
             yield Way(f"{step.text} ({cost})", (step.patch,))
 
 
-def _together(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
+def _together(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[Way]:
     """The most of each kind at once, where none is enough by itself."""
-    last = {step.text.partition(":")[0]: step for step in _steps(context, needs)}
+    last = {step.text.partition(":")[0]: step for step in _steps(context, needs, is_same)}
     is_alone = any(_peak(step.change(needs)) <= TIGHT for step in last.values())
-    changed = _least(context, needs)
+    changed = _least(context, needs, is_same)
     if len(last) > 1 and not is_alone and _peak(changed) <= TIGHT:
         text = " with ".join(step.text for step in last.values())
         yield Way(f"{text} ({_shown(changed)})", tuple(step.patch for step in last.values()))
 
 
-def _least(context: Context, needs: MemoryNeeds) -> MemoryNeeds:
+def _least(context: Context, needs: MemoryNeeds, is_same: bool) -> MemoryNeeds:
     """What the same experiment needs at least on these GPUs."""
-    for step in {step.text.partition(":")[0]: step for step in _steps(context, needs)}.values():
+    for step in {step.text.partition(":")[0]: step for step in _steps(context, needs, is_same)}.values():
         needs = step.change(needs)
     return needs
 
 
-def _other_gpus(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
+def _other_gpus(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[Way]:
     """The memory that each GPU would have to have, or the fewest GPUs that hold a sharded training."""
-    least = _least(context, needs)
+    least = _least(context, needs, is_same)
     of_each = _peak(least) * (needs.gpu_bytes or 0) / TIGHT / GIB
     if of_each <= _LARGEST_GIB:
         yield Way(f"GPUs with {of_each:.0f} GiB", ())
@@ -118,10 +131,15 @@ def _other_gpus(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
             return
 
 
-def _other_experiments(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
+def _other_experiments(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[Way]:
     """What trains something else, and says so."""
     layout = needs.layout._replace(has_reference=False)
-    needs = _least(context, needs)
+    for strategy in () if is_same else _heavier(context, needs):
+        changed = _sharded(strategy)(needs)
+        if _peak(changed) <= TIGHT:
+            yield Way(f"strategy: {strategy} ({_shown(changed)}, another experiment: float32 copies are updated)", ())
+            break
+    needs = _least(context, needs, is_same)
     update = needs.update
     if update.weight_width == 4 and update.adapter is not None:
         half = needs._replace(update=update._replace(weight_width=2))
