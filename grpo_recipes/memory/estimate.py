@@ -134,11 +134,13 @@ def _phase(name: str, stays: Mapping[str, int], computes: Mapping[str, int]) -> 
 def _generating(architecture: Architecture, update: Update, layout: Layout, pool: int, held: States) -> dict[str, int]:
     """What generation holds: vLLM's share here, nothing for a server, or the cache of transformers.
 
-    TRL gathers all parameters of ZeRO-3 for it (1.16.0, trainer/grpo_trainer.py: ds3_gather_for_generation).
+    TRL gathers all parameters of ZeRO-3 for it, unless told otherwise (1.16.0, trainer/grpo_trainer.py:
+    ds3_gather_for_generation).
     """
     if layout.generation != "transformers":
         return {"vllm": pool}
-    whole = architecture.parameters() * update.weight_width if layout.strategy == "zero3" else held.gathered
+    is_whole = layout.strategy == "zero3" and layout.gathers_to_generate
+    whole = architecture.parameters() * update.weight_width if is_whole else held.gathered
     return {
         "cache": cache_bytes(architecture, update, layout.sequences),
         "generation": generation_bytes(architecture, update, layout.sequences),

@@ -18,7 +18,7 @@ class Layout(NamedTuple):
     processes: one GPU each. has_reference: a second model for the KL term, which an adapter does without. scores:
     log-probabilities are computed before the update. sequences: completions that one process generates at once.
     vllm_share: of the GPU, for vLLM's weights and cache in the same process, None as much as it needs; vllm_ranks: GPUs
-    that share one engine.
+    that share one engine. gathers_to_generate: ZeRO-3 puts all parameters together to generate with transformers.
     """
 
     strategy: Strategy
@@ -32,6 +32,7 @@ class Layout(NamedTuple):
     vllm_share: float | None = None
     vllm_sleeps: bool = False
     vllm_ranks: int = 1
+    gathers_to_generate: bool = True
 
     def shards_weights(self) -> bool:
         """Whether each process has a part of the weights alone."""

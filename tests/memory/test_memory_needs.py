@@ -58,6 +58,14 @@ def test_deepspeed_casts_half_precision_weights_and_has_no_autocast() -> None:
     assert not _known("qwen2_5_7b_zero3.yaml", f"{NEWEST}8xH100-80GB").update.copies_logits
 
 
+def test_parameters_that_are_not_gathered_to_generate_stay_in_shards() -> None:
+    generates = ("generation.use_vllm=false",)
+    gathered = _known("qwen2_5_7b_zero3.yaml", f"{NEWEST}8xH100-80GB", *generates)
+    apart = _known("qwen2_5_7b_zero3.yaml", f"{NEWEST}8xH100-80GB", *generates, "trl.ds3_gather_for_generation=false")
+    whole, parts = (one.estimate().by_phase()["generate"]["gathered"] for one in (gathered, apart))
+    assert parts < whole / 3
+
+
 def test_an_adapter_is_cast_with_its_model() -> None:
     found = _known("qwen2_lora.yaml", f"{NEWEST}8xH100-80GB", "distributed.strategy=zero2", "launch.gpus_per_node=8")
     assert found.update.adapter is not None

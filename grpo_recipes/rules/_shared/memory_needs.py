@@ -195,4 +195,5 @@ def _layout(context: Context, strategy: Strategy, cut: _BatchCut) -> Layout:
         vllm_share=float(share) if isinstance(share, int | float) else None,
         vllm_sleeps=bool(context.value("GRPOConfig.vllm_enable_sleep_mode")),
         vllm_ranks=ranks if isinstance(ranks, int) else 1,
+        gathers_to_generate=context.value("GRPOConfig.ds3_gather_for_generation") is not False,
     )
