@@ -77,7 +77,7 @@ def _well_known(model: str) -> dict[str, object] | None:
     row = data["models"].get(model)
     if row is None:
         return None
-    config = {key: value for key, value in zip(data["columns"], row, strict=True) if value is not None}
+    config = {key: value for key, value in zip(data["columns"], row, strict=False) if value is not None}
     return {**config, "architectures": [config["architectures"]]}
 
 
@@ -94,17 +94,17 @@ def _read(file_path: Path) -> dict[str, object] | None:
 
 
 def parameter_count(config: Mapping[str, object]) -> int | None:
-    """All parameters of a dense decoder, tied embeddings once; None for a config that is not covered.
+    """All parameters of a decoder, tied embeddings once; None for a config that is not covered.
 
-    Covered are qwen2, qwen3, llama and mistral as causal language models.
+    Covered are qwen2, qwen3, llama, mistral and qwen3_moe as causal language models.
     """
-    dense = _dense(config)
-    return None if dense is None else dense.parameters()
+    sizes = read_architecture(config)
+    return None if sizes is None else sizes.parameters()
 
 
 def cached_numbers(config: Mapping[str, object]) -> int | None:
     """Keys and values that generation keeps for one token, of all layers; None for a config that is not covered."""
-    sizes = _dense(config)
+    sizes = read_architecture(config)
     return None if sizes is None else 2 * sizes.layers * sizes.key_value_heads * sizes.head_dim
 
 
