@@ -1,10 +1,12 @@
 """The strategy fits the number of processes: `single` is one process, everything else is for several.
 
-With `strategy: auto` one process is `single` and several are `ddp`. Where `ddp` does not fit, by the estimate of
-`grpo-run fit` with the smallest micro-batch, it is the lightest of `zero1`, `zero2` and `zero3` that does, or the one
-that needs least: where all weights are trained in float32 and the stack has a DeepSpeed that keeps them so, since they
-learn the same then. `single` with several processes would start several independent runs that write into the same
-folder. FSDP2 cannot run on the CPU: accelerate silently trains with plain DDP there.
+With `strategy: auto` one process is `single` and several are `ddp`, or the lightest of `zero1`, `zero2` and `zero3`
+that fits where `ddp` does not: where all weights are trained in float32 and the stack has a DeepSpeed that keeps them
+so, since they learn the same then; where none fits it is what needs least. What fits is told by the estimate of
+`grpo-run fit`, with vLLM where it is to generate in these processes, and with a micro-batch of 4096 completion tokens,
+which keeps a GPU busy; else with the smallest micro-batch, which alone makes it `zero3`, and at last without vLLM.
+`single` with several processes would start several independent runs that write into the same folder. FSDP2 cannot run
+on the CPU: accelerate silently trains with plain DDP there.
 """
 
 from collections.abc import Iterator
@@ -12,8 +14,11 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.cut import MICRO_BATCH
 from grpo_recipes.rules._shared.fitting import FILLED, share_needed
 from grpo_recipes.rules._shared.loaded_model import quantized
+from grpo_recipes.rules._shared.own_server import names_server
+from grpo_recipes.rules._shared.vllms_gpu import place
 from grpo_recipes.rules.autocast_keeps_the_weights import APPLIES_TO as KEEPS_FLOAT32
 from grpo_recipes.settings import Setting
 
@@ -22,6 +27,8 @@ OWNS = ("distributed.strategy",)
 READS = ("world.num_processes", "world.device")
 STRATEGY = "distributed.strategy"
 SHARDED = ("zero1", "zero2", "zero3")
+USE_VLLM, VLLM_MODE = "GRPOConfig.use_vllm", "GRPOConfig.vllm_mode"
+ENOUGH_TOKENS = 4096
 
 
 def decide(context: Context) -> Iterator[Setting]:
@@ -36,18 +43,50 @@ def decide(context: Context) -> Iterator[Setting]:
 
 
 def _lightest(context: Context, processes: int) -> tuple[str, str]:
-    """The lightest strategy that fits, where none does the one that needs least, ddp where that is not known."""
+    """The lightest strategy that fits, ddp where that is not known, what needs least where none does, and why."""
     whole = f"{processes} processes, each with the whole model"
-    needed = share_needed(context, {STRATEGY: "ddp"}, READS)
-    if needed is None or needed <= FILLED or not learns_the_same_in_shards(context):
+    if not learns_the_same_in_shards(context):
         return "ddp", whole
-    shares = {one: share_needed(context, {STRATEGY: one}, READS) or needed for one in SHARDED}
-    least = min(SHARDED, key=lambda one: shares[one])
-    strategy = next((one for one in SHARDED if shares[one] <= FILLED), least)
-    if shares[strategy] >= needed:
-        return "ddp", f"{whole}; neither it nor zero1, zero2 or zero3 fits into the GPU, by an estimate"
-    this = f"this {shares[strategy]:.0%}"
-    return strategy, f"{processes} processes; ddp needs {needed:.0%} of the GPU, by an estimate, and {this}"
+    shares: dict[str, float] = {}
+    for strategies, values in _trials(context, processes):
+        shares = {one: share_needed(context, {STRATEGY: one, **values}, READS) or 0.0 for one in strategies}
+        strategy = next((one for one, share in shares.items() if share <= FILLED), None)
+        if strategy is not None:
+            parts = f"ddp needs {shares['ddp']:.0%} of the GPU, by an estimate, and this {shares[strategy]:.0%}"
+            return strategy, whole if strategy == "ddp" else f"{processes} processes; {parts}"
+    least = min(shares, key=lambda one: shares[one])
+    return least, f"{processes} processes; nothing fits into the GPU, by an estimate, and this needs the least"
+
+
+def _trials(context: Context, processes: int) -> Iterator[tuple[tuple[str, ...], dict[str, object]]]:
+    """Strategies with what they are tried with, the best first: vLLM and the micro-batch, as far as written.
+
+    zero3 gathers all weights for each micro-batch, so a smaller one with another strategy comes first.
+    """
+    context = context.as_written(USE_VLLM, VLLM_MODE, MICRO_BATCH)
+    beside = {USE_VLLM: True, VLLM_MODE: "colocate"} if _may_generate_beside(context) else {}
+    if context.value(MICRO_BATCH) == "auto":
+        yield ("ddp", *SHARDED[:-1]), {**beside, **_enough(context, processes)}
+    yield ("ddp", *SHARDED), beside
+    if beside:
+        yield ("ddp", *SHARDED), {}
+
+
+def _may_generate_beside(context: Context) -> bool:
+    """Whether vLLM is to generate in the training processes, as far as that is known before GEN001 decides it."""
+    is_there = context.value(USE_VLLM) is True or context.stack.version("vllm") is not None
+    is_wanted = context.value(USE_VLLM) in (True, "auto") and context.value(VLLM_MODE) in ("auto", "colocate")
+    return is_there and is_wanted and place(context) == "colocate" and not names_server(context)
+
+
+def _enough(context: Context, processes: int) -> dict[str, object]:
+    """The largest micro-batch of so many completion tokens, nothing where the batch is not known."""
+    prompts = context.value("training.prompts_per_step")
+    if not isinstance(prompts, int):
+        return {}
+    of_each = prompts * context.whole("GRPOConfig.num_generations") // processes
+    most = min(of_each, max(1, ENOUGH_TOKENS // context.whole("GRPOConfig.max_completion_length")))
+    return {MICRO_BATCH: next((size for size in range(most, 0, -1) if of_each % size == 0), 1)}
 
 
 def learns_the_same_in_shards(context: Context) -> bool:

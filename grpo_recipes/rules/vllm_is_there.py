@@ -26,7 +26,7 @@ from grpo_recipes.settings import Setting
 ID = "GEN001"
 USE_VLLM, VLLM_MODE = "GRPOConfig.use_vllm", "GRPOConfig.vllm_mode"
 OWNS = (USE_VLLM, VLLM_MODE)
-READS = ("distributed.strategy", "world.device")
+READS = ("distributed.strategy", "world.device", "world.num_processes")
 # VLL004 decides them where vLLM generates; whether it does is asked of what the recipe says.
 SIZED = ("GRPOConfig.vllm_tensor_parallel_size", "GRPOConfig.vllm_gpu_memory_utilization")
 
@@ -67,9 +67,18 @@ def _use_vllm(context: Context) -> Setting:
 def _in_the_way(context: Context) -> str | None:
     """Why vLLM cannot hold the policy or its weights, None when it can or when that cannot be judged."""
     try:
-        found = sizes(context.as_written(*SIZED))
-        if found is not None and found.copy > found.share:
+        written = context.as_written(*SIZED)
+        found = sizes(written)
+        # Where the sizes are decided as well, as many processes as there are may hold one copy.
+        copies = context.whole("world.num_processes") if written.value(SIZED[0]) == "auto" else 1
+        if found is not None and found.copy / copies > found.share:
             return f"vLLM's share of {found.share:.1f} GiB does not hold the model"
+        if (
+            found is not None
+            and written.value(SIZED[1]) == "auto"
+            and found.copy / copies > found.memory - found.trainer
+        ):
+            return f"beside the trainer's {found.trainer:.1f} GiB there is no room for the model"
         return next((one.what for one in obstacles(context)), None)
     except NotJudged:
         return None

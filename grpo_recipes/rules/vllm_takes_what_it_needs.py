@@ -6,17 +6,17 @@ of a node that divides them and the attention heads, and makes them fit; more th
 longer, and vLLM does not start without a cache that holds one request of that length; without max_prompt_length it
 stays the model's own. `vllm_gpu_memory_utilization: auto` is what vLLM needs by its parts: its copy of the weights, the
 cache of the keys and values of one generation at full length, and 4 GiB for itself, where public measurements say 1.5
-to 4; at most what the trainer leaves free of 0.85 of the GPU: in its largest phase, by the estimate of `grpo-run fit`,
-or by what it holds all the time where vllm_enable_sleep_mode lets vLLM give way. Where the model or the GPU is not
-known, and where it would not fit, all three keep the values that TRL has.
+to 4; at most what the trainer's weights, gradients and optimizer states leave free, and what all else that is held at
+the same time leaves of 0.85 of the GPU, by the estimate of `grpo-run fit`, but never less than it starts with. Where
+the model or the GPU is not known, and where it would not fit, all three keep the values that TRL has.
 """
 
 from collections.abc import Iterator
-from math import ceil
+from math import ceil, floor
 from typing import NamedTuple
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.fitting import FILLED, share_needed
+from grpo_recipes.rules._shared.fitting import FILLED, IN_AN_UPDATE, share_needed
 from grpo_recipes.rules._shared.gpu_memory import GIB
 from grpo_recipes.rules._shared.loaded_model import model_config
 from grpo_recipes.rules.vllms_share_holds_the_model import BYTES, MOST, Sizes, sizes
@@ -39,12 +39,11 @@ READS = (
     "world.device",
     "world.num_processes",
 )
-WITHOUT_VLLM = {"GRPOConfig.use_vllm": "auto"}
-SLEEPS = "GRPOConfig.vllm_enable_sleep_mode"
 OWN_SHARE = 0.3
 """TRL's default."""
 OVERHEAD, LEAST_OVERHEAD = 4.0, 1.5
 """GiB that vLLM takes beside weights and cache, at most and at least."""
+GENERATING = ("generate",)
 COMPLETION, STEPS = "GRPOConfig.max_completion_length", "GRPOConfig.steps_per_generation"
 UNREAD: dict[str, object] = {TENSOR_PARALLEL: 1, LENGTH: None, SHARE: OWN_SHARE}
 
@@ -82,7 +81,8 @@ def _size(context: Context) -> tuple[int, str]:
     found = sizes(context)
     if found is None:
         return 1, "the model or the GPUs are not known"
-    room = found.share - LEAST_OVERHEAD if context.value(SHARE) != "auto" else (found.memory - found.trainer) / 2
+    beside_the_trainer = (found.memory - _trainer(context, found)) / 2
+    room = beside_the_trainer if context.value(SHARE) == "auto" else found.share - LEAST_OVERHEAD
     weights = found.width * found.parameters / GIB
     if weights <= room:
         return 1, f"{weights:.1f} GiB of weights fit into {room:.1f} GiB of one GPU"
@@ -111,19 +111,22 @@ def _share(context: Context) -> tuple[float, str]:
     if found is None or cache is None:
         return OWN_SHARE, "TRL's default: the model or the GPUs are not known"
     needed = found.copy + cache.wanted + OVERHEAD
-    free = _free(context, found)
-    share = min(needed, free, MOST * found.memory)
-    if share < found.copy + cache.least + LEAST_OVERHEAD:
+    least = found.copy + cache.least + LEAST_OVERHEAD
+    at_start = found.memory - _trainer(context, found)
+    free = min(at_start, max(least, _left(context, found)))
+    hundredths = min(ceil(100 * min(needed, free) / found.memory), floor(100 * min(at_start / found.memory, MOST)))
+    if hundredths * found.memory / 100 < least:
         return OWN_SHARE, f"TRL's default: {needed:.1f} GiB are needed and {free:.1f} are free beside the trainer"
     parts = f"{found.copy:.1f} GiB of weights + {cache.wanted:.1f} of keys and values + {OVERHEAD:g}"
-    return ceil(100 * share / found.memory) / 100, f"{parts}, of {found.memory:g} GiB"
+    left = f"; {free:.1f} are free beside the trainer" if free < needed else ""
+    return hundredths / 100, f"{parts}, of {found.memory:g} GiB{left}"
 
 
-def _free(context: Context, found: Sizes) -> float:
-    """GiB that the trainer leaves to vLLM; without an estimate what its states do not take."""
-    phases = ("load", "generate") if context.value(SLEEPS) is True else ("load", "score", "update", "save")
-    share = share_needed(context, WITHOUT_VLLM, READS, phases)
-    return found.memory - _trainer(context, found) if share is None else (FILLED - share) * found.memory
+def _left(context: Context, found: Sizes) -> float:
+    """GiB of what is filled that nothing else needs while vLLM is there; all of the GPU where that is not known."""
+    sleeps = context.value("GRPOConfig.vllm_enable_sleep_mode") is True
+    other = share_needed(context, {SHARE: 0.0}, READS, GENERATING if sleeps else (*GENERATING, *IN_AN_UPDATE))
+    return found.memory if other is None else (FILLED - other) * found.memory
 
 
 def _cache(context: Context, found: Sizes) -> Cache | None:
