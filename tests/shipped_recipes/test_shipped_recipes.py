@@ -13,13 +13,24 @@ import yaml
 from kept_recipes import FOLDER, FORMAT, ROOT, defaults, experiment, laid_out, shipped, target
 
 from grpo_recipes.compare.differences import differences
+from grpo_recipes.memory.needs import MemoryNeeds
 from grpo_recipes.resolve.resolve import plan_of, resolve
+from grpo_recipes.rules._shared.memory_needs import memory_needs
+from grpo_recipes.stack.target import parse_target
 from grpo_recipes.takeover.starter import STARTER
 
 KEPT = shipped()
 NAMES = [str(path.relative_to(FOLDER)) for path in KEPT]
 # Recipes that are refused now, each with the reason.
 REFUSED: dict[str, str] = {}
+# The GPUs that the heads of the recipes name, the smallest of them.
+STATED = {
+    "qwen2_5_7b_two_nodes": "8xH100-80GB",
+    "qwen2_5_7b_zero3": "8xH100-80GB",
+    "qwen2_lora": "1xL4-24GB",
+    "qwen2_qlora": "1xRTX3060-12GB",
+    "search_stop_tokens": "1xA100-40GB",
+}
 
 
 @pytest.mark.parametrize("recipe", KEPT, ids=NAMES)
@@ -79,3 +90,20 @@ def test_a_later_format_is_one_finding_with_what_to_upgrade(tmp_path: Path) -> N
         assert str(found.mark) == f"{tmp_path}/new.yaml:1:1"
         assert found.because[0].endswith("reads format 1")
         assert found.fix == "pip install --upgrade grpo-recipes"
+
+
+@pytest.mark.parametrize("vllm", ["absent", "0.30.0"])
+@pytest.mark.parametrize(("name", "gpus"), STATED.items())
+def test_a_recipe_fits_the_hardware_that_its_head_names(name: str, gpus: str, vllm: str) -> None:
+    stack, _ = parse_target(f"tested,vllm=={vllm},gpus={gpus}")
+    assert stack is not None
+    resolution = resolve(str(ROOT / "recipes" / f"{name}.yaml"), stack)
+    assert resolution.context is not None
+    needs = memory_needs(resolution.context)
+    assert isinstance(needs, MemoryNeeds), needs
+    assert needs.estimate().verdict() == "fits"
+
+
+def test_every_recipe_for_gpus_names_its_hardware() -> None:
+    heads = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "recipes").glob("*.yaml")}
+    assert {name for name, head in heads.items() if "no GPU" not in head.partition("recipe:")[0]} == STATED.keys()
