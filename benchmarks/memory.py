@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests" / "memory"
 sys.path[:0] = [str(TESTS), str(ROOT)]
 
-from bench_cases import CPU_RUNS, Case, cases  # noqa: E402
+from bench_cases import CPU_RUNS, Case, cases, limited_cases  # noqa: E402
 from published import FIGURES, Figure, computed_gib  # noqa: E402
 from traces import pairs, traces, update_of  # noqa: E402
 
@@ -74,9 +74,14 @@ def _compared(case: Case, output: Any, trace: dict[str, Any]) -> Compared:
     return Compared(case, pairs(computed, trace))
 
 
+ENVIRONMENT = ALLOCATOR | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
+BELOW, ABOVE = 0.85, 1.15
+"""Shares of the estimate that are a limit too small and one that is enough: what is claimed of measured totals."""
+
+
 def measured(asked: dict[str, Any]) -> int:
     """The bytes that a training on the CPU had at most beside the libraries."""
-    environment = os.environ | ALLOCATOR | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    environment = os.environ | ENVIRONMENT
     command = [sys.executable, str(TESTS / "cpu_run.py")]
     ran = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, env=environment, check=True)
     line = next(line for line in ran.stdout.splitlines() if line.startswith('{"peak"'))
@@ -122,6 +127,23 @@ def on_the_cpu() -> list[str]:
     return rows
 
 
+def limited() -> list[str]:
+    """A row for each training, which ran under a limit below its estimate and under one above it."""
+    rows = ["| parameters | trained | completions | estimate, MiB | limit 15 % below | limit 15 % above |"]
+    rows.append("|---|---|---|---|---|---|")
+    chosen = limited_cases()
+    asked = [{**one.asked, "more": int(share * estimated(one.asked))} for one in chosen for share in (BELOW, ABOVE)]
+    command = [sys.executable, str(TESTS / "limited_runs.py")]
+    lines = "".join(f"{json.dumps(one)}\n" for one in asked)
+    environment = os.environ | ENVIRONMENT | {"PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(command, input=lines, stdout=subprocess.PIPE, text=True, env=environment, check=True)
+    ended = [json.loads(line)["ended"] for line in ran.stdout.splitlines() if line.startswith('{"ended"')]
+    for case, below, above in zip(chosen, ended[::2], ended[1::2], strict=True):
+        rows.append(f"| {case.words()} | {estimated(case.asked) / 2**20:.0f} | {below} | {above} |")
+    right = ended[::2].count("out of memory") + ended[1::2].count("trained")
+    return [*rows, "", f"{right} of {len(ended)} ended as the estimate has it."]
+
+
 def published() -> list[str]:
     """A row for each figure that others have published."""
     rows = ["| what | published, GiB | estimate, GiB | off | source |", "|---|---|---|---|---|"]
@@ -149,6 +171,7 @@ def main() -> None:
         older_count=len(older),
         older="\n".join(summary(older)) if older else "Not traced.",
         cpu="\n".join(on_the_cpu()),
+        limited="\n".join(limited()),
         published="\n".join(published()),
         listed="\n".join(listed(newest)),
     )

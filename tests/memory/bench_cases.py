@@ -4,10 +4,9 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from test_architecture import QWEN3_30B_A3B
 from traces import traced
 
-from grpo_recipes.user_files.model_config import read_model_config
+from grpo_recipes.user_files.model_config import parameter_count, read_model_config
 
 SEED = 16
 MODELS = {
@@ -70,7 +69,7 @@ def cases(rounds: int = 7) -> list[Case]:
 
 
 def _case(draw: random.Random, model: str, layers: int, mode: dict[str, Any]) -> Case:
-    config = QWEN3_30B_A3B if model.endswith("A3B") else read_model_config(model)
+    config = read_model_config(model)
     assert config is not None, model
     if model.endswith("A3B") and mode["dtype"] == "float32":
         mode = {**mode, "dtype": "bfloat16"}  # torch has a fake form of its product of experts for bfloat16 alone
@@ -114,3 +113,39 @@ CPU_RUNS = (
     Case("4 x 256, 40,000 words", traced(_CPU | {"vocab_size": 40_000}, dtype="float32", checkpointing=True, **_BOTH)),
     Case("4 x 256", traced(_CPU, dtype="float32", autocast="bfloat16", **_BOTH)),
 )
+
+
+_LIMITED_SEED = 2016
+
+
+def limited_cases(count: int = 20) -> list[Case]:
+    """Trainings on the CPU drawn at random: 5 to 40 million parameters, two steps of some seconds."""
+    draw, found = random.Random(_LIMITED_SEED), []
+    while len(found) < count:
+        hidden = draw.choice((256, 384, 512))
+        config = {
+            **_CPU,
+            "hidden_size": hidden,
+            "intermediate_size": hidden * draw.choice((2, 3, 4)),
+            "num_hidden_layers": draw.choice((2, 4, 6, 8)),
+            "num_key_value_heads": draw.choice((2, 8)),
+            "vocab_size": draw.choice((4_000, 16_000, 40_000)),
+            "tie_word_embeddings": draw.random() < 0.7,
+        }
+        asked = traced(
+            config,
+            dtype="float32",
+            autocast="bfloat16" if draw.random() < 0.2 else None,
+            lora={"r": draw.choice((8, 32)), "targets": draw.choice(TARGETS)} if draw.random() < 0.3 else None,
+            checkpointing=draw.random() < 0.4,
+            device="cpu",
+            batch=draw.choice((2, 4, 8)),
+            prompt=draw.choice((64, 128, 192)),
+            completion=draw.choice((8, 16, 32)),
+            accumulation=draw.choice((1, 2)),
+            optimizer=draw.choice(("adamw_torch_fused", "adamw_torch")),
+        )
+        parameters = parameter_count(config)
+        if parameters is not None and 5e6 <= parameters <= 40e6:
+            found.append(Case(f"{parameters / 1e6:.0f} million", asked))
+    return found

@@ -49,7 +49,7 @@ def out_of_memory(problem: BaseException, plan: Plan, peaks: PhasePeaks, user: P
     user: the folder of the user's reward files, of which one may have asked for it. What the frames of the exception
     held is given back first, so that there is room to say it.
     """
-    cause = next((one for one in _chain(problem) if _is_of_memory(one)), None)
+    cause = next((one for one in _chain(problem) if is_of_memory(one)), None)
     if cause is None:
         return None
     for one in _chain(problem):
@@ -75,7 +75,8 @@ def _size(asked: str) -> str:
     return f"{float(count) / 2**20:.1f} MiB" if unit == "bytes" else asked
 
 
-def _is_of_memory(problem: BaseException) -> bool:
+def is_of_memory(problem: BaseException) -> bool:
+    """Whether an exception by itself says that memory could not be had, of a GPU or of the machine."""
     if isinstance(problem, OSError) and problem.errno == errno.ENOMEM:
         return True
     return isinstance(problem, MemoryError | torch.OutOfMemoryError) or bool(_OF_MEMORY.search(str(problem)))
