@@ -70,7 +70,7 @@ test-stack: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "stack and not distributed and not hostile" $(PYTEST_ARGS)
 
 # The memory formulas against traces of the installed stack and an older one, CPU runs and published figures; writes
-# benchmarks/memory.md. About five CPU minutes.
+# benchmarks/memory.md. About twenty CPU minutes, and a memory cgroup that may be made.
 test-memory: setup
 	$(BIN)/python tests/stacks/environments.py 0.23.1/4.57.6
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/memory $(PYTEST_ARGS)

@@ -1,43 +1,32 @@
 """`python limited_runs.py`: trains small models under a limit of the kernel's and says how each training ended.
 
 Trainings come as JSON lines on standard input, each with the bytes that it may take beside what the process has; a line
-about each goes to standard output. Every training is a fork of one process that has the libraries and has trained.
+about each goes to standard output. Every training is a fork of one process that has the libraries and has trained, in
+a memory cgroup of its own, which a system lets root make, or whom it was delegated to.
 """
 
 import gc
 import json
 import os
-import resource
+import signal
 import sys
 import traceback
 from typing import Any
 
-from cpu_run import TINY, resident, train
-
-from grpo_recipes.worker.memory.out_of_memory import is_of_memory
+from cpu_run import TINY, train
+from memory_group import MemoryGroup, memory_group
 
 TRAINED, OUT_OF_MEMORY, BROKEN = "trained", "out of memory", "broken"
-EXIT_CODES = {0: TRAINED, 3: OUT_OF_MEMORY}
+ENDS = {0: TRAINED, -signal.SIGKILL: OUT_OF_MEMORY}
 
 
-def limited(asked: dict[str, Any], more: int) -> int:
-    """The exit code of a training in this process, which may take so many bytes more than a tiny one of its kind left.
-
-    RLIMIT_DATA counts what is private and can be written, whether it was ever touched or not: the heap and mappings
-    such as those of torch's allocator, on Linux from 4.7 on.
-    """
+def limited(asked: dict[str, Any], more: int, group: MemoryGroup) -> None:
+    """A training in this process, which may take so many bytes more than a tiny one of its kind left."""
+    group.join()
     _tiny(asked)
     gc.collect()
-    resource.setrlimit(resource.RLIMIT_DATA, (resident("VmData") + more, resource.RLIM_INFINITY))
-    try:
-        train(asked, asked["config"])
-    except BaseException as problem:
-        if is_of_memory(problem):
-            return 3
-        resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        traceback.print_exc()
-        return 1
-    return 0
+    group.limit(group.used() + more)
+    train(asked, asked["config"])
 
 
 def _tiny(asked: dict[str, Any]) -> None:
@@ -46,11 +35,17 @@ def _tiny(asked: dict[str, Any]) -> None:
 
 
 def _end_of(asked: dict[str, Any], more: int) -> str:
-    """How a fork that trains ends."""
-    child = os.fork()
-    if child == 0:
-        os._exit(limited(asked, more))
-    return EXIT_CODES.get(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), BROKEN)
+    """How a fork that trains ends: the kernel kills it when it has no more memory for it."""
+    with memory_group("grpo-run-limited") as group:
+        child = os.fork()
+        if child == 0:
+            try:
+                limited(asked, more, group)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        return ENDS.get(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), BROKEN)
 
 
 def main() -> None:
