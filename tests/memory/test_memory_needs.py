@@ -111,5 +111,14 @@ def test_experts_that_are_modules_of_their_own_are_unknown(tmp_path: Path) -> No
     assert older == "the experts of this release of transformers were not looked into"
 
 
+@pytest.mark.parametrize("setting", ["lora=16", "lora=[]", "lora.r=many", "quantization=4bit", "training=1"])
+def test_a_section_that_was_refused_is_one_mistake(setting: str) -> None:
+    stack, _ = parse_target(f"{NEWEST}1xA100-80GB")
+    assert stack is not None
+    found = resolve(str(RECIPES / "qwen2_lora.yaml"), stack, [setting])
+    assert found.refused
+    assert not [finding for finding in found.findings if finding.rule.startswith("MEM") and finding.severity == "error"]
+
+
 def test_a_cpu_has_no_verdict() -> None:
     assert _known("qwen2_lora.yaml", "tested,gpus=0,avx512_bf16=yes").gpu_bytes is None

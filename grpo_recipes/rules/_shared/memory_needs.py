@@ -112,13 +112,14 @@ def _weight_width(context: Context, config: Mapping[str, object] | None) -> int 
 def _adapter(context: Context) -> Adapter | str | None:
     if not context.has_section("lora"):
         return None
-    lora = context.settings.under("LoraConfig")
-    targets = ends(cast(str | list[str], lora.get("target_modules")))
+    lora, named = context.settings.under("LoraConfig"), context.value("LoraConfig.target_modules")
+    is_listed = isinstance(named, list) and all(isinstance(one, str) for one in named)
+    targets = ends(cast(str | list[str], named)) if is_listed or isinstance(named, str) else None
     odd = next((key for key in _NOT_COVERED if lora.get(key)), None)
     if targets is None or odd is not None:
         return f"what an adapter with {odd or 'these target_modules'} takes was not looked into"
     width = _WIDTHS[adapter_dtype(context) or "float32"]
-    return Adapter(cast(int, lora["r"]), targets, width, has_dropout=bool(lora.get("lora_dropout")))
+    return Adapter(context.whole("LoraConfig.r"), targets, width, has_dropout=bool(lora.get("lora_dropout")))
 
 
 def _four_bits(context: Context) -> FourBits | str | None:
