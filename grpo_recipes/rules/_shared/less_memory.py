@@ -18,6 +18,7 @@ STRATEGY = ("distributed", "strategy")
 _SHARDS = ("zero1", "zero2", "zero3")
 _MORE_GPUS = (2, 4, 8, 16, 32, 64, 128)
 _LARGEST_GIB = 288
+_COPIES = "another experiment: float32 copies are updated"
 
 Change = Callable[[MemoryNeeds], MemoryNeeds]
 
@@ -126,9 +127,16 @@ def _other_gpus(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator
     for count in _MORE_GPUS:
         tried = _sharded("zero3")(least)
         tried = tried._replace(layout=tried.layout._replace(processes=count))
-        if count > needs.layout.processes and _peak(tried) <= TIGHT:
-            yield Way(f"strategy: zero3 on {count} such GPUs ({_shown(tried)})", ())
+        if count > needs.layout.processes and _shares_out(context, count) and _peak(tried) <= TIGHT:
+            cost = _shown(tried) if is_same else f"{_shown(tried)}, {_COPIES}"
+            yield Way(f"strategy: zero3 on {count} such GPUs ({cost})", ())
             return
+
+
+def _shares_out(context: Context, processes: int) -> bool:
+    """Whether the completions of a step are the same number on each of so many GPUs, as far as that is known."""
+    prompts = context.value("training.prompts_per_step")
+    return not isinstance(prompts, int) or prompts * context.whole("GRPOConfig.num_generations") % processes == 0
 
 
 def _other_experiments(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[Way]:
@@ -137,7 +145,7 @@ def _other_experiments(context: Context, needs: MemoryNeeds, is_same: bool) -> I
     for strategy in () if is_same else _heavier(context, needs):
         changed = _sharded(strategy)(needs)
         if _peak(changed) <= TIGHT:
-            yield Way(f"strategy: {strategy} ({_shown(changed)}, another experiment: float32 copies are updated)", ())
+            yield Way(f"strategy: {strategy} ({_shown(changed)}, {_COPIES})", ())
             break
     needs = _least(context, needs, is_same)
     update = needs.update
