@@ -32,6 +32,16 @@ EXPECTED = {
     "model_type": "a map",
     "model_attributes_type": "a map",
 }
+# Words that say what a key of a section has to say, by the section.
+SAID_BY_A_WORD: Mapping[str, tuple[str, frozenset[str]]] = {
+    "distributed": ("strategy", frozenset(("single", "ddp", "zero1", "zero2", "zero3", "fsdp2"))),
+    "grpo": ("loss_type", frozenset(("bnpo", "cispo", "dapo", "dr_grpo", "grpo", "luspo", "sapo", "vespo"))),
+    "launch": ("engine", frozenset(("local", "slurm"))),
+    "logging": (
+        "report_to",
+        frozenset(("clearml", "comet_ml", "mlflow", "swanlab", "tensorboard", "trackio", "wandb")),
+    ),
+}
 RANGES = {
     "greater_than": "above {gt}",
     "greater_than_equal": "at least {ge}",
@@ -240,6 +250,9 @@ def _longhand(path: Path, value: object) -> object:
         return None
     if path in (("model",), ("dataset",)):
         return {"model_name_or_path" if path == ("model",) else "path": value}
+    key, words = SAID_BY_A_WORD.get(dotted(path), ("", frozenset()))
+    if value in words:
+        return {key: [value] if key == "report_to" else value}
     reward = {"python" if ".py:" in value else "name": value}
     if path == ("rewards",):
         return [reward]

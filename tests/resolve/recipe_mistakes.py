@@ -151,6 +151,27 @@ MISTAKES = [
         "model: {model_name_or_path: Qwen/Qwen2-0.5B-Instruct}",
     ),
     (
+        "distributed: zero3",
+        "SCH002",
+        "distributed",
+        "distributed is 'zero3', it must be a map",
+        "distributed: {strategy: zero3}",
+    ),
+    (
+        "grpo: dr_grpo",
+        "SCH002",
+        "grpo",
+        "grpo is 'dr_grpo', it must be a map",
+        "grpo: {loss_type: dr_grpo}",
+    ),
+    (
+        "logging: wandb",
+        "SCH002",
+        "logging",
+        "logging is 'wandb', it must be a map",
+        "logging: {report_to: [wandb]}",
+    ),
+    (
         "rewards: accuracy",
         "SCH002",
         "rewards",

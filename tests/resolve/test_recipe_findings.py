@@ -65,6 +65,11 @@ def _fixed_has_no_error(text: str, patch: tuple[Patch, ...], folder: Path) -> No
     assert errors(resolve(str(folder / "fixed.yaml"), declared())) == []
 
 
+def test_a_word_in_the_place_of_a_section_is_told_its_key(tmp_path: Path) -> None:
+    assert [found.fix for found in errors(resolved(tmp_path, "launch: slurm"))] == ["launch: {engine: slurm}"]
+    assert [found.fix for found in errors(resolved(tmp_path, "launch: kubernetes"))] == [None]
+
+
 def test_five_mistakes_are_five_findings_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = (
         "name: Base Run\n"
