@@ -104,7 +104,8 @@ def _phases(
     """The phases in their order; each has what stays, and what it computes."""
     stays = {"weights": held.weights, "adapter": held.adapter, "reference": held.reference}
     trained = {"optimizer": held.optimizer, "buckets": held.buckets}
-    around = {"context": context_bytes(), "communicators": communicator_bytes(layout.processes)}
+    is_on_gpu = update.device == "cuda"
+    around = {"context": context_bytes(), "communicators": communicator_bytes(layout.processes)} if is_on_gpu else {}
     needed = vllm_needs(architecture, update, layout)
     pool = vllm_bytes(layout, gpu_bytes, needed) if layout.generation == "vllm_colocate" else 0
     idle = {"vllm": (vllm_left_bytes() if layout.vllm_sleeps else pool) if pool else 0}

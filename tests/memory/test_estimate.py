@@ -137,3 +137,8 @@ def test_a_server_leaves_generation_to_others() -> None:
     found = estimate(SMALL, ADAPTED, ALONE._replace(generation="vllm_server"))
     assert "cache" not in _terms(found, "generate")
     assert "sync" not in [phase.name for phase in found.phases]
+
+
+def test_a_process_of_the_cpu_has_no_context_of_a_gpu() -> None:
+    found = estimate(SMALL, FULL._replace(device="cpu"), EIGHT)
+    assert {term.name for phase in found.phases for term in phase.terms}.isdisjoint(("context", "communicators"))
