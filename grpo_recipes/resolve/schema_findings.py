@@ -1,10 +1,11 @@
 """Pydantic's errors as findings: one for each place, in the recipe's words."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from grpo_recipes import __version__
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
+from grpo_recipes.contract.host.engines import Asked
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.number_words import as_expected, plain_number, share_of, written_number
@@ -36,7 +37,7 @@ EXPECTED = {
 SAID_BY_A_WORD: Mapping[str, tuple[str, frozenset[str]]] = {
     "distributed": ("strategy", frozenset(("single", "ddp", "zero1", "zero2", "zero3", "fsdp2"))),
     "grpo": ("loss_type", frozenset(("bnpo", "cispo", "dapo", "dr_grpo", "grpo", "luspo", "sapo", "vespo"))),
-    "launch": ("engine", frozenset(("local", "slurm"))),
+    "launch": ("engine", frozenset(get_args(Asked))),
     "logging": (
         "report_to",
         frozenset(("clearml", "comet_ml", "mlflow", "swanlab", "tensorboard", "trackio", "wandb")),
