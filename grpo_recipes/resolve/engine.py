@@ -66,7 +66,7 @@ def _judged(rule: Rule, context: Context) -> Iterable[Finding]:
         return []
     if not found:
         return found
-    spoken_for = {path[:depth] for path in context.refused for depth in range(2, len(path) + 1)}
+    spoken_for = {path[:depth] for path in context.refused for depth in range(min(2, len(path)), len(path) + 1)}
     silent = {context.source.marks[path] for path in spoken_for if path in context.source.marks}
     return [finding for finding in found if finding.mark not in silent]
 

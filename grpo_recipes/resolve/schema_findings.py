@@ -43,6 +43,7 @@ SAID_BY_A_WORD: Mapping[str, tuple[str, frozenset[str]]] = {
         frozenset(("clearml", "comet_ml", "mlflow", "swanlab", "tensorboard", "trackio", "wandb")),
     ),
 }
+BITS = {"4bit": "load_in_4bit", "nf4": "load_in_4bit", "8bit": "load_in_8bit", "int8": "load_in_8bit"}
 RANGES = {
     "greater_than": "above {gt}",
     "greater_than_equal": "at least {ge}",
@@ -251,6 +252,8 @@ def _longhand(path: Path, value: object) -> object:
         return None
     if path in (("model",), ("dataset",)):
         return {"model_name_or_path" if path == ("model",) else "path": value}
+    if path == ("quantization",) and value in BITS:
+        return {BITS[value]: True}
     key, words = SAID_BY_A_WORD.get(dotted(path), ("", frozenset()))
     if value in words:
         return {key: [value] if key == "report_to" else value}

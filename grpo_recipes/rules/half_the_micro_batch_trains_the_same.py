@@ -3,7 +3,8 @@
 `training.on_out_of_memory: halve` lets a run, or a trial with --smoke, that has no memory for its first optimizer step
 begin once more with half the micro-batch and twice the accumulation. That is the same experiment as long as the
 gradient is that of the whole batch, however it is cut. It is not where the recipe claims its cut, where a loss depends
-on the micro-batch, and where the target takes a micro-batch of one size alone.
+on the micro-batch, and where the target takes a micro-batch of one size alone. An automatic micro-batch that is odd on
+some machine is no mistake of the recipe: such a run stops.
 """
 
 from collections.abc import Iterator
@@ -42,7 +43,7 @@ def _why_not(context: Context, size: int) -> str | None:
     if context.value("training.prompts_per_step") is None:
         return "without training.prompts_per_step the accumulation does not follow from the micro-batch"
     if size % 2:
-        return f"{size} is odd ({context.origin(MICRO_BATCH)})"
+        return f"{size} is odd ({context.origin(MICRO_BATCH)})" if context.given(MICRO_BATCH) else None
     processes, generations = context.whole("world.num_processes"), context.whole("GRPOConfig.num_generations")
     if context.value("batch.whole_groups") is True and size // 2 * processes % generations:
         why = context.settings["batch.whole_groups"].why

@@ -13,6 +13,7 @@ from grpo_recipes.stack.target import parse_target
 from grpo_recipes.user_files.model_config import read_model_config
 
 RECIPES = Path(__file__).parents[2] / "recipes"
+QLORA = str(RECIPES / "qwen2_qlora.yaml")
 NEWEST = "tested,vllm==0.30.0,gpus="
 
 
@@ -117,7 +118,18 @@ def test_a_section_that_was_refused_is_one_mistake(setting: str) -> None:
     assert stack is not None
     found = resolve(str(RECIPES / "qwen2_lora.yaml"), stack, [setting])
     assert found.refused
-    assert not [finding for finding in found.findings if finding.rule.startswith("MEM") and finding.severity == "error"]
+    assert [finding.rule for finding in found.findings if finding.rule.startswith(("MEM", "QNT"))] == []
+
+
+def test_memory_is_not_judged_by_what_would_be_trained_without_a_refused_section() -> None:
+    stack, _ = parse_target(f"{NEWEST}1xRTX-4090")
+    assert stack is not None
+    large = ["model.model_name_or_path=Qwen/Qwen2.5-7B-Instruct", "model.dtype=float32"]
+    rules = [
+        [one.rule for one in resolve(QLORA, stack, [*large, more]).findings]
+        for more in ("quantization=null", "quantization=4bit")
+    ]
+    assert ["MEM001" in found for found in rules] == [True, False]
 
 
 def test_a_cpu_has_no_verdict() -> None:

@@ -165,6 +165,13 @@ MISTAKES = [
         "grpo: {loss_type: dr_grpo}",
     ),
     (
+        "quantization: 4bit\nlora: {r: 8}",
+        "SCH002",
+        "quantization",
+        "quantization is '4bit', it must be a map",
+        "quantization: {load_in_4bit: true}",
+    ),
+    (
         "logging: wandb",
         "SCH002",
         "logging",

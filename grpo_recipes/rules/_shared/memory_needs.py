@@ -8,7 +8,7 @@ from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.memory.layout import Generation, Layout, Strategy
 from grpo_recipes.memory.needs import MemoryNeeds
 from grpo_recipes.memory.update import Adapter, Attention, FourBits, Output, Update, ends
-from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.context import Context, NotJudged
 from grpo_recipes.rules._shared.gpu_memory import gpu_bytes
 from grpo_recipes.rules._shared.loaded_model import adapter_dtype, model_config, quantized
 from grpo_recipes.rules._shared.vllms_gpu import has_a_gpu_of_its_own
@@ -23,6 +23,7 @@ _ATTENTION: Mapping[str, Attention] = {
 }
 _ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
 _ASSUMED_PROMPT = 512
+_DECIDING = (("model",), ("lora",), ("quantization",))
 _NOT_COVERED = (
     "modules_to_save",
     "rank_pattern",
@@ -37,8 +38,10 @@ def memory_needs(context: Context) -> MemoryNeeds | str:
     """The update and the layout of a recipe, or why its memory is not known.
 
     What is not decided yet counts as little as it can: a micro-batch of one completion, with checkpointing, and vLLM
-    in processes of its own.
+    in processes of its own. Raises NotJudged where something was refused that decides what is trained.
     """
+    if any(path[:1] in _DECIDING for path in context.refused):
+        raise NotJudged("memory")
     output = _output(context)
     if output is None:
         return "how this release of trl computes probabilities was not looked into"

@@ -25,17 +25,22 @@ def same_experiment(plan: Plan, phase: Measured) -> str:
         ways.append("a smaller generation.vllm_gpu_memory_utilization")
     if phase == "generate" and plan.vllm is None:
         ways.append("more processes (launch.num_processes), each of which then makes fewer completions at once")
-    if plan.world.strategy not in _SHARDED:
+    if plan.world.strategy not in _SHARDED and _learns_the_same_in_shards(plan):
         more = "" if plan.world.num_processes > 1 else " with more processes"
         ways.append(f"distributed.strategy: zero3 or fsdp2{more}, which shares the weights out")
     ways.append("a GPU with more memory" if plan.world.device == "cuda" else "more memory")
     return "; or ".join(ways)
 
 
+def _learns_the_same_in_shards(plan: Plan) -> bool:
+    """Whether shards leave the experiment as it is: DeepSpeed updates float32 copies of half-precision weights."""
+    return plan.expect.weights_dtype == "float32" and plan.arguments.BitsAndBytesConfig is None
+
+
 def half_at_once(plan: Plan, phase: Measured, step: int) -> tuple[Patch, ...]:
     """The micro-batch that the run may begin anew with, by its recipe, where nothing was trained yet and it helps."""
     asked = any(setting.key == ON_OUT_OF_MEMORY and setting.value == "halve" for setting in plan.settings)
-    if not asked or step != 1 or phase not in ("update", "score"):
+    if not asked or step != 1 or phase not in ("update", "score") or plan.batch.micro_batch % 2:
         return ()
     return (Patch(MICRO_BATCH, plan.batch.micro_batch // 2),)
 
