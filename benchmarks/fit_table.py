@@ -51,6 +51,9 @@ MODELS = (
     "Qwen/Qwen2.5-72B",
     "meta-llama/Llama-3.1-8B",
     "Qwen/Qwen3-30B-A3B",
+    "google/gemma-3-1b-it",
+    "microsoft/phi-4",
+    "allenai/OLMo-2-1124-7B",
 )
 ADAPTED = ("model.dtype=bfloat16", "lora.r=16", "lora.target_modules=all-linear")
 FOUR_BITS = ("load_in_4bit=true", "bnb_4bit_quant_type=nf4", "bnb_4bit_compute_dtype=bfloat16")

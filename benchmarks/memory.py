@@ -34,7 +34,12 @@ KEPT = ROOT / "build" / "memory_traces.jsonl"
 PAGE = ROOT / "benchmarks" / "memory.md"
 GIB = 2**30
 # A freed block is given back, so that the peak is that of what is alive.
-ALLOCATOR = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "4194304", "MALLOC_TRIM_THRESHOLD_": "4194304"}
+ALLOCATOR = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_MAX_": "1000000",
+    "MALLOC_MMAP_THRESHOLD_": "65536",
+    "MALLOC_TRIM_THRESHOLD_": "65536",
+}
 
 
 @dataclass(frozen=True, slots=True)

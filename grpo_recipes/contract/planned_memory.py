@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-Phase = Literal["load", "generate", "score", "update", "sync", "save"]
+Phase = Literal["load", "generate", "score", "update", "sync", "save", "evaluation"]
 """The parts of a run: loading the model, making completions, log-probabilities before the update, forward to optimizer
-step, handing weights to vLLM, a checkpoint."""
+step, handing weights to vLLM, a checkpoint, answering held-out rows."""
 
 
 @dataclass(frozen=True, slots=True)

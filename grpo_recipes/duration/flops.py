@@ -80,8 +80,11 @@ def scoring_flops(architecture: Architecture, update: Update) -> ForwardFlops:
 
 
 def _last_product(architecture: Architecture, update: Update) -> float:
-    """The last product of each layer, whose result nothing of the way back needs; unknown of experts, so none."""
-    if architecture.experts is not None:
+    """The last product of each layer, whose result nothing of the way back needs.
+
+    A norm behind it does need it. Unknown of experts, so none.
+    """
+    if architecture.experts is not None or architecture.style.norms != "before":
         return 0.0
     size = architecture.intermediate * architecture.hidden
     if update.adapter is not None and update.adapter.adapts("mlp.down_proj"):
@@ -97,7 +100,7 @@ def _unneeded(architecture: Architecture, update: Update) -> float:
     if update.adapter is None or update.is_checkpointing:
         return 0.0
     linears = architecture.linears()
-    readers = [name for name in linears if name.endswith(("q_proj", "k_proj", "v_proj"))]
+    readers = [name for name in linears if name.endswith((".q_proj", ".k_proj", ".v_proj", ".qkv_proj"))]
     adapted = sum(update.adapter.r * architecture.hidden for name in readers if update.adapter.adapts(name))
     return 2.0 * update.tokens * (sum(math.prod(linears[name]) for name in readers) + adapted)
 
@@ -110,5 +113,5 @@ def prompt_flops(architecture: Architecture, update: Update, sequences: int) -> 
 def token_flops(architecture: Architecture, update: Update, sequences: int) -> float:
     """One new token of so many sequences, in the mean of all that a completion has."""
     one = forward_flops(architecture, update, sequences, 1, 1)
-    seen = update.prompt + update.completion / 2
+    seen = architecture.held_tokens(update.prompt + update.completion / 2) / architecture.layers
     return one.weights + one.adapter + one.output + one.attention * seen

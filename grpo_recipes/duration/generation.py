@@ -54,7 +54,7 @@ def cache_numbers(architecture: Architecture) -> int:
 
 
 def _vllm_token(gpu: TimedGpu, architecture: Architecture, plain: Update, sequences: int, gpus: int) -> Between:
-    numbers = _read_parameters(architecture, sequences) + sequences * _seen(plain) * cache_numbers(architecture)
+    numbers = _read_parameters(architecture, sequences) + sequences * _looked_at(architecture, plain)
     return together(
         VLLM_LAYER_S.times(architecture.layers),
         reading_seconds(gpu, _VLLM_WIDTH * numbers / gpus, VLLM_BANDWIDTH),
@@ -62,9 +62,10 @@ def _vllm_token(gpu: TimedGpu, architecture: Architecture, plain: Update, sequen
     )
 
 
-def _seen(update: Update) -> float:
-    """The tokens that a new one looks back on, in the mean of a completion's."""
-    return update.prompt + update.completion / 2
+def _looked_at(architecture: Architecture, update: Update) -> float:
+    """The keys and values that a new token looks back on, in the mean of a completion's."""
+    seen = architecture.held_tokens(update.prompt + update.completion / 2)
+    return seen * cache_numbers(architecture) / architecture.layers
 
 
 def _read_parameters(architecture: Architecture, sequences: int) -> int:
@@ -112,4 +113,4 @@ def cache_traffic(architecture: Architecture, update: Update, sequences: int) ->
     groups = architecture.heads // architecture.key_value_heads
     repeats = update.attention == "eager" or (update.attention == "sdpa" and update.is_padded)
     passes = 3 + (2 * groups if repeats and groups > 1 else 0)
-    return passes * sequences * _seen(update) * cache_numbers(architecture) * update.weight_width
+    return passes * sequences * _looked_at(architecture, update) * update.weight_width

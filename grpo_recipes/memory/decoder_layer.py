@@ -25,23 +25,37 @@ def layer_held(architecture: Architecture, update: Update, needs_gradient: bool 
     tape = Tape()
     count = update.tokens * architecture.hidden
     hidden = tape.tensor(count, hidden_width(update), needs_gradient)
-    read = norm(tape, update, hidden, architecture.hidden)
-    mixed = _attention(tape, architecture, update, read)
+    read = _before(tape, architecture, update, hidden)
+    mixed = _after(tape, architecture, update, _attention(tape, architecture, update, read))
     hidden = tape.made([hidden, mixed], count, max(hidden.width, mixed.width), passes=True, holds=[read])
-    read = norm(tape, update, hidden, architecture.hidden)
+    read = _before(tape, architecture, update, hidden)
     mixed = (
         _mlp(tape, architecture, update, read)
         if architecture.experts is None
         else routed(tape, architecture, update, read)
     )
+    mixed = _after(tape, architecture, update, mixed)
     tape.made([hidden, mixed], count, max(hidden.width, mixed.width), passes=True, holds=[read])
     return tape.held()
 
 
-def norm(tape: Tape, update: Update, read: TapeTensor, row: int) -> TapeTensor:
-    """RMSNorm, computed in float32. row: elements that share a mean.
+def _before(tape: Tape, architecture: Architecture, update: Update, hidden: TapeTensor) -> TapeTensor:
+    """What attention or the MLP reads: the hidden states, normed where the norms do not lie behind it alone."""
+    style = architecture.style
+    return hidden if style.norms == "after" else norm(tape, update, hidden, architecture.hidden, style.scales_wide)
 
-    Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py: Qwen2RMSNorm.forward.
+
+def _after(tape: Tape, architecture: Architecture, update: Update, mixed: TapeTensor) -> TapeTensor:
+    """What attention or the MLP adds to the hidden states, normed where norms lie behind it."""
+    style = architecture.style
+    return mixed if style.norms == "before" else norm(tape, update, mixed, architecture.hidden, style.scales_wide)
+
+
+def norm(tape: Tape, update: Update, read: TapeTensor, row: int, scales_wide: bool = False) -> TapeTensor:
+    """RMSNorm, computed in float32. row: elements that share a mean. scales_wide: it rounds at last, to its input.
+
+    Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py: Qwen2RMSNorm.forward; models/olmo2/modeling_olmo2.py
+    and models/gemma3/modeling_gemma3.py, whose weight is multiplied with in float32.
     """
     count = read.size // read.width
     rows, whole, trains = count // row, 4 * count, update.trains_weights()
@@ -50,6 +64,10 @@ def norm(tape: Tape, update: Update, read: TapeTensor, row: int) -> TapeTensor:
     mean = tape.made([squares], rows, 4)
     scale = tape.made([mean], rows, 4, keeps_result=True)
     normed = tape.made([wide, scale], count, 4, keeps=[wide, scale], backward=whole)
+    if scales_wide:
+        keeps = [normed] if trains else []
+        scaled = tape.made([normed], count, 4, keeps=keeps, trains=trains, backward=whole * trains, holds=[read])
+        return tape.cast(scaled, read.width)
     rounded = tape.cast(normed, read.width)
     width = max(read.width, update.weight_width)
     return tape.made(
@@ -66,6 +84,8 @@ def norm(tape: Tape, update: Update, read: TapeTensor, row: int) -> TapeTensor:
 def _mlp(tape: Tape, architecture: Architecture, update: Update, read: TapeTensor) -> TapeTensor:
     """The gated MLP. Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py: Qwen2MLP.forward."""
     hidden, intermediate = architecture.hidden, architecture.intermediate
+    if architecture.style.is_fused:
+        return _fused_mlp(tape, architecture, update, read)
     gate = linear(tape, update, "mlp.gate_proj", read, hidden, intermediate)
     active = tape.made([gate], update.tokens * intermediate, gate.width, keeps=[gate])
     up = linear(tape, update, "mlp.up_proj", read, hidden, intermediate)
@@ -73,37 +93,104 @@ def _mlp(tape: Tape, architecture: Architecture, update: Update, read: TapeTenso
     return linear(tape, update, "mlp.down_proj", both, intermediate, hidden)
 
 
+def _fused_mlp(tape: Tape, architecture: Architecture, update: Update, read: TapeTensor) -> TapeTensor:
+    """The gated MLP with gate and up in one. Source: transformers 5.23.0, models/phi3/modeling_phi3.py: Phi3MLP."""
+    hidden, intermediate = architecture.hidden, architecture.intermediate
+    both = linear(tape, update, "mlp.gate_up_proj", read, hidden, 2 * intermediate)
+    gate, up = tape.parts(both, (update.tokens * intermediate,) * 2)
+    active = tape.made([gate], update.tokens * intermediate, gate.width, keeps=[gate])
+    product = tape.made([up, active], update.tokens * intermediate, gate.width, keeps=[up, active])
+    return linear(tape, update, "mlp.down_proj", product, intermediate, hidden)
+
+
 def _attention(tape: Tape, architecture: Architecture, update: Update, read: TapeTensor) -> TapeTensor:
     """Attention from the normed hidden states to the output projection.
 
     Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py: Qwen2Attention.forward.
     """
-    query_size = architecture.heads * architecture.head_dim
-    key_size = architecture.key_value_heads * architecture.head_dim
-    query = linear(tape, update, "self_attn.q_proj", read, architecture.hidden, query_size)
-    query = norm(tape, update, query, architecture.head_dim) if architecture.has_head_norms else query
-    key = linear(tape, update, "self_attn.k_proj", read, architecture.hidden, key_size)
-    key = norm(tape, update, key, architecture.head_dim) if architecture.has_head_norms else key
-    value = linear(tape, update, "self_attn.v_proj", read, architecture.hidden, key_size)
-    query, key = _rotated(tape, update, query), _rotated(tape, update, key)
+    query, key, value = _heads(tape, architecture, update, read)
+    query, key = _turned(tape, architecture, update, query, key)
     heads = (key, value)
     groups = architecture.heads // architecture.key_value_heads
     if groups > 1 and (update.attention == "eager" or (update.attention == "sdpa" and update.is_padded)):
-        key = tape.made([key], groups * key.size // key.width, key.width)
-        value = tape.made([value], groups * value.size // value.width, value.width)
+        key, value = (_repeated(tape, architecture, update, one, groups) for one in (key, value))
     if update.attention == "eager":
         mixed = _eager(tape, architecture, update, (query, key, value), heads)
     else:
         mixed = _fused(tape, architecture, update, (query, key, value), heads)
+    query_size = architecture.heads * architecture.head_dim
     return linear(tape, update, "self_attn.o_proj", mixed, query_size, architecture.hidden)
 
 
-def _rotated(tape: Tape, update: Update, heads: TapeTensor) -> TapeTensor:
+def _repeated(tape: Tape, architecture: Architecture, update: Update, heads: TapeTensor, groups: int) -> TapeTensor:
+    """Keys or values once for each query of a group; those of a single head are no copy but in a matrix product.
+
+    Source: transformers 5.23.0, integrations/sdpa_attention.py: repeat_kv; a view where torch 2.13.0 can make one.
+    """
+    count = groups * heads.size // heads.width
+    if architecture.key_value_heads == 1 and update.attention == "sdpa":
+        return tape.parts(heads, (count,))[0]
+    return tape.made([heads], count, heads.width)
+
+
+def _heads(tape: Tape, architecture: Architecture, update: Update, read: TapeTensor) -> _Heads:
+    """Queries, keys and values, normed where a family does, without their positions.
+
+    Source: transformers 5.23.0, models/qwen3/modeling_qwen3.py: Qwen3Attention.forward, whose norms come after all
+    three only where they take single heads; models/phi3/modeling_phi3.py: Phi3Attention.forward.
+    """
+    hidden, style = architecture.hidden, architecture.style
+    query_size = architecture.heads * architecture.head_dim
+    key_size = architecture.key_value_heads * architecture.head_dim
+    if style.is_fused:
+        every = linear(tape, update, "self_attn.qkv_proj", read, hidden, query_size + 2 * key_size)
+        sizes = (update.tokens * size for size in (query_size, key_size, key_size))
+        query, key, value = (tape.parts(every, (size,))[0] for size in sizes)
+        return query, key, value
+    has_norms, wide = architecture.has_head_norms, style.scales_wide
+    query_row, key_row = (query_size, key_size) if style.has_whole_norms else (architecture.head_dim,) * 2
+    query = linear(tape, update, "self_attn.q_proj", read, hidden, query_size)
+    query = norm(tape, update, query, query_row, wide) if has_norms else query
+    key = linear(tape, update, "self_attn.k_proj", read, hidden, key_size)
+    key = norm(tape, update, key, key_row, wide) if has_norms else key
+    value = linear(tape, update, "self_attn.v_proj", read, hidden, key_size)
+    return query, key, value
+
+
+def _turned(
+    tape: Tape, architecture: Architecture, update: Update, query: TapeTensor, key: TapeTensor
+) -> tuple[TapeTensor, TapeTensor]:
+    """Queries and keys with their positions, which turn a share of each head alone in some families.
+
+    Source: transformers 5.23.0, models/phi3/modeling_phi3.py: apply_rotary_pos_emb, which cuts the heads in two even
+    where the second part is empty; models/olmo2/modeling_olmo2.py has positions of float32.
+    """
+    style = architecture.style
+    if not style.is_fused:
+        width = 4 if style.rotates_wide else max(query.width, hidden_width(update))
+        turned = [_rotated(tape, heads, width) for heads in (query, key)]
+        if style.rotates_wide:
+            turned = [tape.cast(heads, query.width) for heads in turned]
+        return turned[0], turned[1]
+    counts = [round(style.rotated * heads.size // heads.width) for heads in (query, key)]
+    cut = [
+        (tape.parts(heads, (count,))[0], tape.parts(heads, (heads.size // heads.width - count,))[0])
+        for heads, count in zip((query, key), counts, strict=True)
+    ]
+    width = max(query.width, hidden_width(update))
+    joined = [
+        tape.made([_rotated(tape, turns, width), stays], (turns.size + stays.size) // turns.width, width, passes=True)
+        for turns, stays in cut
+    ]
+    return joined[0], joined[1]
+
+
+def _rotated(tape: Tape, heads: TapeTensor, width: int) -> TapeTensor:
     """Queries or keys with their positions; under autocast of float32 weights, positions make them float32.
 
     Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py: apply_rotary_pos_emb, rotate_half.
     """
-    count, width = heads.size // heads.width, max(heads.width, hidden_width(update))
+    count = heads.size // heads.width
     cosine = tape.made([heads], count, width)
     half = heads.size // 2
     turned = tape.made([heads], count, heads.width, forward=half, backward=heads.size + half)

@@ -116,6 +116,9 @@ def _phases(
     found = [
         _phase("load", stays | around, {"largest tensor": tensor}),
         _phase("generate", always, _generating(architecture, update, layout, pool, held)),
+        _phase("evaluation", always | idle, _answering(architecture, update, layout, update.batch, held))
+        if layout.evaluates
+        else None,
         _phase("score", always | idle | gathered, {"activations": scored}) if layout.scores else None,
         _phase("update", always | idle | gathered, update_holds),
         _phase("sync", always, {"vllm": min(pool, needed), **_merged(update, layout, held, tensor)}) if pool else None,
@@ -133,18 +136,25 @@ def _phase(name: str, stays: Mapping[str, int], computes: Mapping[str, int]) -> 
 
 
 def _generating(architecture: Architecture, update: Update, layout: Layout, pool: int, held: States) -> dict[str, int]:
-    """What generation holds: vLLM's share here, nothing for a server, or the cache of transformers.
+    """What generation holds: vLLM's share here, nothing for a server, or what transformers holds."""
+    if layout.generation != "transformers":
+        return {"vllm": pool}
+    return _answering(architecture, update, layout, layout.sequences, held)
+
+
+def _answering(
+    architecture: Architecture, update: Update, layout: Layout, sequences: int, held: States
+) -> dict[str, int]:
+    """What transformers holds while it answers so many prompts at once.
 
     TRL gathers all parameters of ZeRO-3 for it, unless told otherwise (1.16.0, trainer/grpo_trainer.py:
     ds3_gather_for_generation).
     """
-    if layout.generation != "transformers":
-        return {"vllm": pool}
     is_whole = layout.strategy == "zero3" and layout.gathers_to_generate
     whole = architecture.parameters() * update.weight_width if is_whole else held.gathered
     return {
-        "cache": cache_bytes(architecture, update, layout.sequences),
-        "generation": generation_bytes(architecture, update, layout.sequences),
+        "cache": cache_bytes(architecture, update, sequences),
+        "generation": generation_bytes(architecture, update, sequences),
         "gathered": whole if layout.shards_weights() else 0,
     }
 

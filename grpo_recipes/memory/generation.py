@@ -11,8 +11,8 @@ _GRAPHS = 3 * 2**29
 
 def cache_bytes(architecture: Architecture, update: Update, sequences: int) -> int:
     """Keys and values of all layers for whole sequences. Source: transformers 5.23.0, cache_utils.py: DynamicLayer."""
-    numbers = 2 * architecture.layers * architecture.key_value_heads * architecture.head_dim
-    return sequences * update.length * numbers * update.weight_width
+    each = 2 * architecture.key_value_heads * architecture.head_dim * update.weight_width
+    return round(sequences * architecture.held_tokens(update.length, at_once=update.prompt)) * each
 
 
 def generation_bytes(architecture: Architecture, update: Update, sequences: int) -> int:
@@ -23,7 +23,7 @@ def generation_bytes(architecture: Architecture, update: Update, sequences: int)
     """
     prompts = update._replace(batch=sequences, completion=0, autocast_width=None)
     first = layer_held(architecture, prompts, needs_gradient=False).passing
-    copied = cache_bytes(architecture, update, sequences) // architecture.layers
+    copied = cache_bytes(architecture._replace(windows=None), update, sequences) // architecture.layers
     return max(first, copied + _LOGIT_COPIES * 4 * sequences * architecture.vocabulary)
 
 
@@ -36,9 +36,12 @@ def vllm_bytes(layout: Layout, gpu_bytes: int | None, needed: int) -> int:
 
 
 def vllm_needs(architecture: Architecture, update: Update, layout: Layout) -> int:
-    """The weights in 16 bits and the cache of the sequences that it is given, by the GPUs of one engine."""
+    """The weights in 16 bits and the cache of the sequences that it is given, by the GPUs of one engine.
+
+    Windows are left out: how vLLM lays out a cache of two kinds of layers was not looked into, it takes no more.
+    """
     sequences = layout.sequences * layout.vllm_ranks
-    cache = cache_bytes(architecture, update._replace(weight_width=2), sequences)
+    cache = cache_bytes(architecture._replace(windows=None), update._replace(weight_width=2), sequences)
     return (2 * architecture.parameters() + cache) // layout.vllm_ranks
 
 

@@ -161,7 +161,8 @@ def decoder_held(architecture: Architecture, update: Update) -> Decoder:
     """
     tape = Tape()
     count = update.tokens * architecture.hidden
-    norm(tape, update, tape.tensor(count, hidden_width(update), True), architecture.hidden)
+    last = tape.tensor(count, hidden_width(update), True)
+    norm(tape, update, last, architecture.hidden, architecture.style.scales_wide)
     has_input_gradient = update.trains_weights() or update.is_checkpointing
     other = layer_held(architecture, update)
     return Decoder(
@@ -178,11 +179,15 @@ def decoder_held(architecture: Architecture, update: Update) -> Decoder:
 def _shared(architecture: Architecture, update: Update) -> int:
     """The mask and the positions that all layers read; a mask for eager attention has the type of the hidden states.
 
-    Source: transformers 5.23.0, masking_utils.py: sdpa_mask, eager_mask.
+    Layers with a window have their own. Source: transformers 5.23.0, masking_utils.py: sdpa_mask, eager_mask;
+    models/gemma3/modeling_gemma3.py: Gemma3TextModel.forward, which makes both masks in any case.
     """
+    windows, wide = architecture.windows, architecture.style.rotates_wide
+    kinds = 2 if windows is not None and windows.layers < architecture.layers else 1
     width = {"sdpa": 1 if update.is_padded else 0, "eager": hidden_width(update)}.get(update.attention, 0)
-    positions = 2 * update.length * architecture.head_dim * hidden_width(update)
-    return update.batch * update.length**2 * width + positions
+    row = round(architecture.head_dim * architecture.style.rotated) * (4 if wide else hidden_width(update))
+    masks = update.batch * update.length**2 * width * (1 if windows is None else 2)
+    return masks + 2 * kinds * update.length * row
 
 
 def _cached_copies(architecture: Architecture, update: Update) -> int:

@@ -10,6 +10,7 @@ from grpo_recipes.user_files.architecture import Architecture
 
 _TILE_TOKENS = 4096
 _TILE_COLUMNS = 32_768
+_PAGE = 4096
 _STATISTICS = 11
 """Float32 numbers of one scored position: seven running ones, four results."""
 _ENTROPY_ROWS = 128
@@ -35,6 +36,8 @@ def output_held(architecture: Architecture, update: Update) -> OutputHeld:
 def _fused(architecture: Architecture, update: Update) -> OutputHeld:
     """Tiles of 4,096 positions by 32,768 words, whatever the size of the vocabulary; gradients in float32.
 
+    A CPU has memory for those of a row alone that there are words for.
+
     Source: trl 1.16.0, kernels/chunked_logprob.py: ChunkedLogProbFunction; trainer/utils.py: add_fused_lm_head, which
     copies the scored positions out of all, where Triton is; elsewhere all are scored.
     """
@@ -42,7 +45,8 @@ def _fused(architecture: Architecture, update: Update) -> OutputHeld:
     scored = update.batch * (update.completion if on_gpu else update.length - 1)
     hidden, width, wide, words = architecture.hidden, update.width, hidden_width(update), architecture.vocabulary
     rows, columns = min(scored, _TILE_TOKENS), min(words, _TILE_COLUMNS)
-    tile = rows * _TILE_COLUMNS * width + (rows * hidden * width if wide != width else 0)
+    row = _TILE_COLUMNS * width if on_gpu else _touched(columns * width)
+    tile = rows * row + (rows * hidden * width if wide != width else 0)
     is_cast = update.casts_weights
     cast = columns * hidden * width * is_cast
     next_cast = max(0, min(words - _TILE_COLUMNS, _TILE_COLUMNS)) * hidden * width * is_cast
@@ -52,6 +56,11 @@ def _fused(architecture: Architecture, update: Update) -> OutputHeld:
     in_tile, in_tile_back = (0, 0) if on_gpu else _tile_in_torch(rows * columns)
     backward = copied + results + tile + of_hidden + of_weight + max(cast + next_cast + in_tile_back, returned)
     return OutputHeld(copied + tile + max(cast, in_tile) + results, backward, 0)
+
+
+def _touched(size: int) -> int:
+    """The bytes of the pages that so many bytes lie in."""
+    return -(-size // _PAGE) * _PAGE
 
 
 def _tile_in_torch(elements: int) -> tuple[int, int]:

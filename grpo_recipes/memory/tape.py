@@ -21,7 +21,7 @@ class _Step(NamedTuple):
     """
 
     inputs: tuple[TapeTensor, ...]
-    output: TapeTensor
+    outputs: tuple[TapeTensor, ...]
     held: frozenset[int]
     kept: frozenset[int]
     forward: int
@@ -49,11 +49,13 @@ class Tape:
 
     def __init__(self) -> None:
         self._sizes: list[int] = []
+        self._storages: list[int] = []
         self._steps: list[_Step] = []
 
     def tensor(self, count: int, width: int, needs_gradient: bool = False) -> TapeTensor:
         """A tensor that no operation made: what comes in, or the copy of a weight."""
         self._sizes.append(count * width)
+        self._storages.append(len(self._storages))
         return TapeTensor(len(self._sizes) - 1, count * width, width, needs_gradient)
 
     def made(
@@ -71,14 +73,22 @@ class Tape:
         holds: Sequence[TapeTensor] = (),
     ) -> TapeTensor:
         """The tensor that an operation makes out of others. trains: of a weight of its own, too."""
-        held = frozenset(value.place for value in holds)
+        held = frozenset(self._storages[value.place] for value in holds)
         needs_gradient = trains or any(value.needs_gradient for value in inputs)
         output = self.tensor(count, width, needs_gradient)
-        kept = {value.place for value in keeps} | ({output.place} if keeps_result else set())
+        kept = {self._storages[value.place] for value in keeps} | ({output.place} if keeps_result else set())
         self._steps.append(
-            _Step(tuple(inputs), output, held, frozenset(kept if needs_gradient else ()), forward, backward, passes)
+            _Step(tuple(inputs), (output,), held, frozenset(kept if needs_gradient else ()), forward, backward, passes)
         )
         return output
+
+    def parts(self, value: TapeTensor, counts: Sequence[int]) -> tuple[TapeTensor, ...]:
+        """Parts of a tensor in its own storage, by one operation, whose gradient is one of the whole tensor."""
+        found = tuple(self.tensor(count, value.width, value.needs_gradient) for count in counts)
+        for part in found:
+            self._storages[part.place] = self._storages[value.place]
+        self._steps.append(_Step((value,), found, frozenset(), frozenset(), 0, 0, False))
+        return found
 
     def cast(self, value: TapeTensor, width: int) -> TapeTensor:
         """The tensor in another type; itself where it has that already."""
@@ -88,39 +98,41 @@ class Tape:
         """What the operations hold, forward and back."""
         kept = set[int]().union(*(step.kept for step in self._steps))
         forward = max(self._forward(kept))
-        backward = self._backward(kept) if self._steps[-1].output.needs_gradient else 0
+        backward = self._backward(kept) if self._steps[-1].outputs[0].needs_gradient else 0
         size, passing = sum(self._sizes[place] for place in kept), max(self._forward(set()))
         return Held(size, forward, passing, backward, self._steps[0].inputs[0].place in kept)
 
     def _forward(self, kept: set[int]) -> Iterator[int]:
         """The bytes during each operation."""
-        last = {value.place: at for at, step in enumerate(self._steps) for value in step.inputs}
+        last = {self._storages[value.place]: at for at, step in enumerate(self._steps) for value in step.inputs}
         last |= {
             place: max(at, last.get(place, 0)) for at, step in enumerate(self._steps) for place in step.kept | step.held
         }
-        last[self._steps[-1].output.place] = len(self._steps)
+        last[self._steps[-1].outputs[0].place] = len(self._steps)
         alive = {self._steps[0].inputs[0].place}
         for at, step in enumerate(self._steps):
-            alive |= {value.place for value in step.inputs} | {step.output.place} | step.kept
+            alive |= {self._storages[value.place] for value in (*step.inputs, *step.outputs)} | step.kept
             yield sum(self._sizes[place] for place in alive) + step.forward
             alive = {place for place in alive if place in kept or last.get(place, -1) > at}
 
     def _backward(self, kept: set[int]) -> int:
         """The most bytes during the operations in reverse, each freeing what it alone had kept."""
         gradients = _Gradients()
-        gradients.add(self._steps[-1].output, None)
+        gradients.add(self._steps[-1].outputs[0], None)
         holders = {place: sum(place in step.kept for step in self._steps) for place in kept}
         left = sum(self._sizes[place] for place in kept)
         most = left + gradients.size
         for step in reversed(self._steps):
-            if not gradients.has(step.output):
+            come = [output for output in step.outputs if gradients.has(output)]
+            if not come:
                 continue
             for value in step.inputs:
                 if value.needs_gradient:
-                    is_handed_on = step.passes and value.size == step.output.size
-                    gradients.add(value, step.output if is_handed_on else None)
+                    is_handed_on = step.passes and value.size == come[0].size
+                    gradients.add(value, come[0] if is_handed_on else None)
             most = max(most, left + gradients.most + step.backward)
-            gradients.drop(step.output)
+            for output in come:
+                gradients.drop(output)
             for place in step.kept:
                 holders[place] -= 1
                 left -= self._sizes[place] if not holders[place] else 0

@@ -11,12 +11,14 @@ class _FusedAttention(torch.autograd.Function):  # type: ignore[misc]
     """Attention that keeps no matrix of scores: its inputs, its result and a sum for each row.
 
     Source: torch 2.13.0, aten/src/ATen/native/transformers/cuda/attention.cu and attention_backward.cu: the
-    memory-efficient kernel has float32 accumulators for the gradient of the query where that has 16 bits.
+    memory-efficient kernel has float32 accumulators for the gradient of the query where that has 16 bits. Its result
+    lies token by token, however the query lies, so that the output projection needs no copy of it.
     """
 
     @staticmethod
     def forward(ctx: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: Any) -> torch.Tensor:
-        result = torch.empty_like(query)
+        rows, heads, length, width = query.shape
+        result = torch.empty((rows, length, heads, width), dtype=query.dtype).transpose(1, 2)
         row_sums = torch.empty(query.shape[:3], dtype=torch.float32)
         ctx.save_for_backward(query, key, value, bias, result, row_sums)
         return result

@@ -1,9 +1,12 @@
 """The parts of a decoder and their sizes, from its config.json alone."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 _MOST_LAYERS = 1000
+_FAMILIES = ("qwen2", "qwen3", "llama", "mistral", "qwen3_moe", "gemma3_text", "phi3", "olmo2")
+_NOT_COVERED = ("resid_pdrop", "use_bidirectional_attention", "final_logit_softcapping")
+_GEMMA_WINDOW, _GEMMA_PATTERN = 4096, 6
 
 
 class Experts(NamedTuple):
@@ -14,10 +17,35 @@ class Experts(NamedTuple):
     intermediate: int
 
 
+class Windows(NamedTuple):
+    """Layers that look back on a window alone: how many of all, and its tokens."""
+
+    layers: int
+    tokens: int
+
+
+class LayerStyle(NamedTuple):
+    """What the layers of a family do in a way of their own; by default what those of Llama do.
+
+    norms: they lie before attention and MLP, after them, or around them. scales_wide: a norm multiplies with its weight
+    before it rounds to the type of its input. has_whole_norms: those of queries and keys are over all heads at once.
+    is_fused: one linear module makes queries, keys and values, and one gate and up. rotates_wide: positions are
+    float32 and make the heads so, until they are rounded. rotated: the share of a head that positions turn.
+    """
+
+    norms: Literal["before", "after", "around"] = "before"
+    scales_wide: bool = False
+    has_whole_norms: bool = False
+    is_fused: bool = False
+    rotates_wide: bool = False
+    rotated: float = 1.0
+
+
 class Architecture(NamedTuple):
     """A decoder of equal layers: attention with rotary positions, RMSNorm, a gated MLP or experts.
 
-    *_bias: has one. has_head_norms: q_norm and k_norm. experts: None is a dense MLP of `intermediate`.
+    *_bias: has one. has_head_norms: q_norm and k_norm. experts: None is a dense MLP of `intermediate`. windows: None
+    where all layers look back on everything, as far as memory goes.
     """
 
     hidden: int
@@ -33,10 +61,19 @@ class Architecture(NamedTuple):
     mlp_bias: bool
     has_head_norms: bool
     experts: Experts | None
+    style: LayerStyle = LayerStyle()
+    windows: Windows | None = None
 
     def linears(self) -> dict[str, tuple[int, int]]:
         """The linear modules of one layer, those of experts left out: name -> (inputs, outputs)."""
         query, key_value = self.heads * self.head_dim, self.key_value_heads * self.head_dim
+        if self.style.is_fused:
+            return {
+                "self_attn.qkv_proj": (self.hidden, query + 2 * key_value),
+                "self_attn.o_proj": (query, self.hidden),
+                "mlp.gate_up_proj": (self.hidden, 2 * self.intermediate),
+                "mlp.down_proj": (self.intermediate, self.hidden),
+            }
         attention = {
             "self_attn.q_proj": (self.hidden, query),
             "self_attn.k_proj": (self.hidden, key_value),
@@ -67,8 +104,12 @@ class Architecture(NamedTuple):
         biased += ["self_attn.o_proj"] if self.output_bias else []
         biased += [name for name in linears if name.startswith("mlp.")] if self.mlp_bias else []
         router = 0 if self.experts is None else self.experts.number * self.hidden
-        norms = 2 * self.hidden + (2 * self.head_dim if self.has_head_norms else 0)
-        return sum(linears[name][1] for name in biased) + norms + router
+        return sum(linears[name][1] for name in biased) + self._norm_parameters() + router
+
+    def _norm_parameters(self) -> int:
+        of_hidden = (4 if self.style.norms == "around" else 2) * self.hidden
+        heads = self.heads + self.key_value_heads if self.style.has_whole_norms else 2
+        return of_hidden + (heads * self.head_dim if self.has_head_norms else 0)
 
     def layer_parameters(self) -> int:
         """All parameters of one layer."""
@@ -82,20 +123,33 @@ class Architecture(NamedTuple):
         """All parameters, tied embeddings once."""
         return self.layers * self.layer_parameters() + self.embedding_parameters()
 
+    def held_tokens(self, tokens: float, at_once: int = 0) -> float:
+        """The tokens whose keys and values are held for a sequence, summed over the layers.
+
+        at_once: of them that came in one pass, which a layer with a window holds whole until the next token comes.
+        Source: transformers 5.23.0, cache_utils.py: DynamicSlidingWindowLayer.update.
+        """
+        windows = self.windows
+        if windows is None:
+            return self.layers * tokens
+        near = min(tokens, max(at_once, windows.tokens))
+        return (self.layers - windows.layers) * tokens + windows.layers * near
+
 
 def read_architecture(config: Mapping[str, object]) -> Architecture | None:
     """The parts that a config.json describes, None for one that is not covered.
 
-    Covered are qwen2, qwen3, llama, mistral and qwen3_moe with experts in every layer, as text models.
+    Covered are qwen2, qwen3, llama, mistral, gemma3_text, phi3, olmo2, and qwen3_moe with experts in every layer, as
+    text models.
     Source: transformers 5.23.0, models/<model_type>/modeling_<model_type>.py and configuration_<model_type>.py.
     """
     family = config.get("model_type")
-    if family not in ("qwen2", "qwen3", "llama", "mistral", "qwen3_moe"):
+    if family not in _FAMILIES or any(config.get(name) for name in _NOT_COVERED):
         return None
     names = ("hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size", "num_attention_heads")
     found = [_positive(config.get(name)) for name in (*names, "num_key_value_heads")]
     numbers = [number for number in found if number is not None]
-    tied = config.get("tie_word_embeddings", False)
+    tied = config.get("tie_word_embeddings", family == "gemma3_text")
     if len(numbers) < len(found) or numbers[2] > _MOST_LAYERS or not isinstance(tied, bool):
         return None
     experts = _experts(config) if family == "qwen3_moe" else None
@@ -103,7 +157,7 @@ def read_architecture(config: Mapping[str, object]) -> Architecture | None:
         return None
     hidden, intermediate, layers, vocabulary, heads, key_value_heads = numbers
     is_biased = bool(config.get("attention_bias", False))
-    usual = 128 if family == "qwen3" else hidden // heads
+    usual = {"qwen3": 128, "gemma3_text": 256}.get(family, hidden // heads)
     return Architecture(
         hidden=hidden,
         intermediate=intermediate,
@@ -113,12 +167,36 @@ def read_architecture(config: Mapping[str, object]) -> Architecture | None:
         key_value_heads=key_value_heads,
         head_dim=_positive(config.get("head_dim")) or usual,
         is_tied=tied,
-        query_bias=family == "qwen2" or (family != "mistral" and is_biased),
-        output_bias=family in ("qwen3", "llama", "qwen3_moe") and is_biased,
+        query_bias=family == "qwen2" or (family not in ("mistral", "phi3") and is_biased),
+        output_bias=family not in ("qwen2", "mistral", "phi3") and is_biased,
         mlp_bias=family == "llama" and bool(config.get("mlp_bias", False)),
-        has_head_norms=family in ("qwen3", "qwen3_moe"),
+        has_head_norms=family in ("qwen3", "qwen3_moe", "gemma3_text", "olmo2"),
         experts=experts,
+        style=_style(family, config),
+        windows=_windows(layers, config) if family == "gemma3_text" else None,
     )
+
+
+def _style(family: str, config: Mapping[str, object]) -> LayerStyle:
+    """What the layers of a family do in a way of their own."""
+    if family == "gemma3_text":
+        return LayerStyle(norms="around", scales_wide=True)
+    if family == "olmo2":
+        return LayerStyle(norms="after", scales_wide=True, has_whole_norms=True, rotates_wide=True)
+    if family != "phi3":
+        return LayerStyle()
+    rope = config.get("rope_parameters")
+    share = (rope if isinstance(rope, Mapping) else config).get("partial_rotary_factor")
+    return LayerStyle(is_fused=True, rotated=float(share) if isinstance(share, int | float) else 1.0)
+
+
+def _windows(layers: int, config: Mapping[str, object]) -> Windows | None:
+    """The windows of gemma3_text: of each layer but every sixth, unless its types are listed."""
+    tokens = _positive(config.get("sliding_window", _GEMMA_WINDOW))
+    pattern = _positive(config.get("sliding_window_pattern")) or _GEMMA_PATTERN
+    types = config.get("layer_types")
+    near = types.count("sliding_attention") if isinstance(types, list) else layers - layers // pattern
+    return Windows(near, tokens) if tokens is not None and near else None
 
 
 def _experts(config: Mapping[str, object]) -> Experts | None:

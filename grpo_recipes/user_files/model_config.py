@@ -96,7 +96,7 @@ def _read(file_path: Path) -> dict[str, object] | None:
 def parameter_count(config: Mapping[str, object]) -> int | None:
     """All parameters of a decoder, tied embeddings once; None for a config that is not covered.
 
-    Covered are qwen2, qwen3, llama, mistral and qwen3_moe as causal language models.
+    Covered are the families of read_architecture, as causal language models.
     """
     sizes = read_architecture(config)
     return None if sizes is None else sizes.parameters()

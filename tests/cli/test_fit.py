@@ -24,7 +24,7 @@ def test_bytes_for_programs_add_up(grpo_run: Callable) -> None:
     answer = grpo_run("fit", ZERO3, *TESTED, "--gpus", "8xH100-80GB", "--json")
     machine = json.loads(answer.out)["machines"][0]
     assert machine["verdict"] in ("fits", "tight")
-    assert list(machine["phases"]) == ["load", "generate", "score", "update", "sync", "save"]
+    assert list(machine["phases"]) == ["load", "generate", "evaluation", "score", "update", "sync", "save"]
     assert sum(machine["phases"][machine["peak"]["phase"]].values()) == machine["peak"]["bytes"]
 
 

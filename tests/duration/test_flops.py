@@ -93,17 +93,18 @@ def test_attention_on_the_way_back(changes: dict[str, Any], more: float) -> None
     assert found == more * forward.attention
 
 
-def _counted(update: Update, targets: str | list[str] | None) -> tuple[int, int]:
+def _counted(config: dict[str, Any], update: Update, targets: str | list[str] | None) -> tuple[int, int]:
     """What torch counts forward, and in all, when TRL computes one micro-batch of a real model."""
     import torch
     from torch.utils.flop_counter import FlopCounterMode
-    from transformers import Qwen2Config, Qwen2ForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM
     from trl.trainer.utils import add_fused_lm_head
 
     from grpo_recipes.tracing.bare_trainer import bare_trainer, batch
 
-    sizes = {name: value for name, value in CONFIG.items() if name != "model_type"}
-    model: Any = Qwen2ForCausalLM._from_config(Qwen2Config(**sizes), attn_implementation="eager")
+    sizes = {name: value for name, value in config.items() if name != "model_type"}
+    built = AutoConfig.for_model(config["model_type"], **sizes)
+    model: Any = AutoModelForCausalLM.from_config(built, attn_implementation="eager")
     add_fused_lm_head(model, outputs=("log_probs", "entropy"))
     if update.is_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
@@ -140,6 +141,21 @@ def test_an_update_is_what_torch_counts(targets: str | list[str] | None, is_chec
     ends = tuple(targets) if isinstance(targets, list) else targets
     adapter = None if ends is None else Adapter(8, ends, width=4)
     update = FULL._replace(adapter=adapter, is_checkpointing=is_checkpointing)
-    forward, whole = _counted(update, targets)
+    forward, whole = _counted(CONFIG, update, targets)
     assert forward_flops(SMALL, update, 2, 128, 127).total() == forward
     assert update_flops(SMALL, update) == whole
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("is_checkpointing", [False, True], ids=["all kept", "checkpointing"])
+@pytest.mark.parametrize("targets", [pytest.param(None, id="all weights"), pytest.param("all-linear", id="adapter")])
+@pytest.mark.parametrize("family", ["gemma3_text", "phi3", "olmo2"])
+def test_an_update_of_each_family_is_what_torch_counts(
+    family: str, targets: str | None, is_checkpointing: bool
+) -> None:
+    config = {**CONFIG, "model_type": family, "head_dim": 64, "pad_token_id": 0, "eos_token_id": 1}
+    architecture, adapter = _architecture(config), None if targets is None else Adapter(8, targets, width=4)
+    update = FULL._replace(adapter=adapter, is_checkpointing=is_checkpointing)
+    forward, whole = _counted(config, update, targets)
+    assert forward_flops(architecture, update, 2, 128, 127).total() == forward
+    assert update_flops(architecture, update) == whole

@@ -27,8 +27,14 @@ CONFIGS: dict[str, dict[str, object]] = {
     "llama": {"model_type": "llama"},
     "llama-bias": {"model_type": "llama", "attention_bias": True, "mlp_bias": True, "head_dim": 12},
     "mistral": {"model_type": "mistral"},
+    "gemma3": {"model_type": "gemma3_text", "head_dim": 16},
+    "gemma3-bias": {"model_type": "gemma3_text", "attention_bias": True, "tie_word_embeddings": False},
+    "phi3": {"model_type": "phi3", "pad_token_id": 0},
+    "phi3-part": {"model_type": "phi3", "pad_token_id": 0, "partial_rotary_factor": 0.75, "tie_word_embeddings": True},
+    "olmo2": {"model_type": "olmo2"},
+    "olmo2-bias": {"model_type": "olmo2", "attention_bias": True, "head_dim": 16},
 }
-TARGETS: list[str | list[str]] = ["all-linear", ["q_proj", "down_proj"], ["layers.1.self_attn.k_proj"]]
+TARGETS: list[str | list[str]] = ["all-linear", ["q_proj", "down_proj"], ["layers.1.self_attn.o_proj"]]
 
 # Builds each model from its config.json, then counts it and its adapters as PEFT makes them trainable.
 COUNT = """

@@ -20,6 +20,10 @@ MODELS = {
     "mistralai/Mistral-7B-v0.1": 2,
     "HuggingFaceTB/SmolLM2-135M": 6,
     "Qwen/Qwen3-30B-A3B": 2,
+    "google/gemma-3-1b-it": 6,
+    "microsoft/phi-4": 2,
+    "microsoft/Phi-4-mini-instruct": 2,
+    "allenai/OLMo-2-0425-1B": 3,
 }
 LENGTHS = ((64, 192), (200, 824), (512, 1536), (1024, 3072))
 MODES: tuple[dict[str, Any], ...] = (

@@ -58,7 +58,7 @@ def train(asked: dict[str, Any], config: dict[str, Any]) -> None:
             model=model,
             args=arguments,
             reward_funcs=lambda completions, **_: [float(number % 2) for number in range(len(completions))],
-            train_dataset=Dataset.from_dict({"prompt": [text, text[: len(text) // 2]] * 8}),
+            train_dataset=Dataset.from_dict({"prompt": [text] * 16}),
             processing_class=tokenizer,
             peft_config=None if asked["lora"] is None else LoraConfig(lora_alpha=8, **_lora(asked["lora"])),
         )

@@ -142,3 +142,15 @@ def test_a_server_leaves_generation_to_others() -> None:
 def test_a_process_of_the_cpu_has_no_context_of_a_gpu() -> None:
     found = estimate(SMALL, FULL._replace(device="cpu"), EIGHT)
     assert {term.name for phase in found.phases for term in phase.terms}.isdisjoint(("context", "communicators"))
+
+
+def test_held_out_rows_are_answered_beside_vllm_with_all_weights_of_zero3_gathered() -> None:
+    layout = EIGHT._replace(strategy="zero3", generation="vllm_colocate", vllm_share=0.3)
+    quiet = _of("Qwen/Qwen2.5-7B", FULL, layout, 80)
+    assert _terms(quiet, "evaluation") == {}
+    found = _terms(_of("Qwen/Qwen2.5-7B", FULL, layout._replace(evaluates=True), 80), "evaluation")
+    assert 28 * GIB < found["gathered"] < 29 * GIB
+    assert found["vllm"] == round(0.3 * 80 * GIB)
+    alone = _of("Qwen/Qwen2.5-7B", FULL, ALONE._replace(evaluates=True), 80)
+    assert "gathered" not in _terms(alone, "evaluation")
+    assert sum(_terms(alone, "evaluation").values()) < sum(_terms(alone, "generate").values())

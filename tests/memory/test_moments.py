@@ -10,6 +10,25 @@ from grpo_recipes.user_files.architecture import read_architecture
 
 LORA = {"r": 8, "targets": "all-linear"}
 EXPERTS = {"model_type": "qwen3_moe", "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 128}
+GEMMA = {
+    "model_type": "gemma3_text",
+    "head_dim": 128,
+    "num_key_value_heads": 1,
+    "sliding_window": 64,
+    "layer_types": ["sliding_attention", "full_attention"],
+}
+PHI = {"model_type": "phi3", "tie_word_embeddings": False, "pad_token_id": 0}
+OLMO = {"model_type": "olmo2", "tie_word_embeddings": False, "num_key_value_heads": 4}
+FOUR_BITS = {"lora": LORA, "quantization": "nf4", "autocast": "bfloat16"}
+FAMILIES = {
+    f"{family}, {way}, {completion} tokens{', checkpointing' if checkpointing else ''}": traced(
+        config, **settings, completion=completion, checkpointing=checkpointing
+    )
+    for family, config in {"gemma3_text": GEMMA, "phi3": PHI, "olmo2": OLMO}.items()
+    for way, settings in {"full": {}, "adapter": {"lora": LORA}, "four bits": FOUR_BITS}.items()
+    for completion in (64, 448)
+    for checkpointing in (False, True)
+}
 CASES = {
     "full": traced(),
     "first micro-batch": traced(accumulation=1),
@@ -22,6 +41,14 @@ CASES = {
     "experts": traced({**EXPERTS, "head_dim": 64}),
     "experts with an adapter": traced({**EXPERTS, "head_dim": 64}, lora=LORA),
 }
+
+
+@pytest.mark.stack
+def test_the_peak_of_each_family_is_that_of_a_trace() -> None:
+    off = {}
+    for (name, asked), result in zip(FAMILIES.items(), traces(list(FAMILIES.values())), strict=True):
+        off[name] = round(_peak(asked) / result["peak"] - 1, 3)
+    assert {name: share for name, share in off.items() if abs(share) > 0.05} == {}
 
 
 @pytest.mark.stack

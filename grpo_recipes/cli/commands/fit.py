@@ -49,6 +49,9 @@ def fit(
     The estimate comes from the model's config.json, the plan, and datasheets of GPUs; rewards, evaluations, checkpoints
     and what GPUs send each other are in no time that it tells. Exits 0 when the recipe fits everywhere, tightly or not,
     and 1 otherwise; how long it takes does not count.
+
+    \b
+    grpo-run fit recipe.yaml --gpus 1xA100-40GB,8xH100-80GB --price 2.5
     """
     if price is not None and not math.isfinite(price):
         raise Refusal.of(f"--price {price} is no price", fix="--price 2.5")

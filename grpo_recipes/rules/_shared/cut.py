@@ -1,12 +1,18 @@
-"""The cut of the batch that a recipe claims with `training.cut`, for the rules that keep it or depend on it."""
+"""The cut of the batch that a recipe claims with `training.cut`, for the rules that keep it or depend on it.
+
+And how many optimizer steps a generation feeds.
+"""
 
 from collections.abc import Mapping
+from math import gcd
 
 from grpo_recipes.contract.findings.finding import Patch
-from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.context import Context, NotJudged
 
 PROCESSES, SIZE = "training.cut.processes", "training.cut.per_device_train_batch_size"
 MICRO_BATCH = "GRPOConfig.per_device_train_batch_size"
+ACCUMULATION, FEEDS = "GRPOConfig.gradient_accumulation_steps", "GRPOConfig.steps_per_generation"
+ITERATIONS, BATCH = "GRPOConfig.num_iterations", "GRPOConfig.generation_batch_size"
 
 LOSS, QUANTILE = "GRPOConfig.loss_type", "GRPOConfig.top_entropy_quantile"
 WHOLE: Mapping[str, object] = {LOSS: "dapo", QUANTILE: 1.0}
@@ -54,3 +60,22 @@ def micro_batch_patches(context: Context, size: object) -> list[Patch]:
     if not has_cut(context):
         return [Patch(own, size)]
     return [Patch(of_the_cut, size), *([Patch(own, size)] if context.given(MICRO_BATCH) else [])]
+
+
+def steps_of_generations(context: Context) -> int:
+    """Optimizer steps after which a generation is used up, or several are."""
+    batches, accumulation = micro_batches_fed(context) * context.whole(ITERATIONS), context.whole(ACCUMULATION)
+    if batches < 1 or accumulation < 1:
+        raise NotJudged(FEEDS)
+    return batches // gcd(batches, accumulation)
+
+
+def micro_batches_fed(context: Context) -> int:
+    """Micro-batches of each process that one generation has."""
+    feeds, batch = context.value(FEEDS), context.value(BATCH)
+    if isinstance(feeds, int):
+        return feeds
+    size = context.whole(MICRO_BATCH) * context.whole("world.num_processes")
+    if isinstance(batch, int) and size > 0:
+        return batch // size
+    return context.whole(ACCUMULATION)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from grpo_recipes.rules._shared.context import Context, NotJudged
-from grpo_recipes.rules._shared.gpu_memory import gpu_bytes
+from grpo_recipes.rules._shared.used_gpus import gpu_bytes
 
 FILLED = 0.85
 """The share of a GPU that `auto` fills, by an estimate that was compared with no GPU yet."""
@@ -47,3 +47,16 @@ def share_needed(
     found = [] if isinstance(needs, str) else needs.estimate().phases
     sizes = [phase.total() for phase in found if not phases or phase.name in phases]
     return max(sizes) / memory if sizes else None
+
+
+def answers_fit(context: Context, values: Mapping[str, object], reads: Collection[str]) -> bool:
+    """Whether held-out rows are answered without being tight, beside the weights that ZeRO-3 gathers for it.
+
+    Without ZeRO-3 they need less than an update does. values, reads: as of share_needed.
+    """
+    if context.value("distributed.strategy") != "zero3":
+        return True
+    from grpo_recipes.memory.estimate import TIGHT  # as above
+
+    share = share_needed(context, values, reads, ("evaluation",))
+    return share is None or share <= TIGHT

@@ -1,6 +1,6 @@
 """What would make a recipe need less of each GPU, the cheapest first, for a rule; no rule itself."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Patch
@@ -9,8 +9,9 @@ from grpo_recipes.memory.needs import MemoryNeeds
 from grpo_recipes.memory.update import Adapter, FourBits
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.cut import has_cut
-from grpo_recipes.rules._shared.gpu_memory import GIB
 from grpo_recipes.rules._shared.loaded_model import quantized
+from grpo_recipes.rules._shared.used_gpus import GIB
+from grpo_recipes.rules._shared.vllms_gpu import place
 
 MOST_WAYS = 3
 SIZE, CHECKPOINTING = ("training", "per_device_train_batch_size"), ("training", "gradient_checkpointing")
@@ -45,9 +46,12 @@ def less_memory(context: Context, needs: MemoryNeeds, *, shards_learn_the_same: 
     shards_learn_the_same: a sharded strategy in the place of one without shards leaves the experiment as it is.
     """
     is_same = shards_learn_the_same or needs.layout.strategy in _SHARDS
-    ways = [*_alone(context, needs, is_same), *_together(context, needs, is_same)] or [
-        *_other_gpus(context, needs, is_same)
-    ]
+    ways = [
+        *_with_vllm(context, needs),
+        *_alone(context, needs, is_same),
+        *_together(context, needs, is_same),
+        *_unmeasured(needs),
+    ] or [*_other_gpus(context, needs, is_same)]
     return [*ways, *_other_experiments(context, needs, is_same)][:MOST_WAYS]
 
 
@@ -87,6 +91,23 @@ def _heavier(context: Context, needs: MemoryNeeds) -> tuple[str, ...]:
     return sharding[_place(needs.layout.strategy) :]
 
 
+def _with_vllm(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
+    """What the recipe generates with where vLLM is installed, and not here."""
+    section, share = context.source.values.get("generation"), context.value("GRPOConfig.vllm_gpu_memory_utilization")
+    is_left_open = isinstance(section, Mapping) and section.get("use_vllm") == "auto"
+    if not is_left_open or context.stack.version("vllm") is not None or place(context) != "colocate":
+        return
+    held = float(share) if isinstance(share, int | float) else None
+    changed = needs._replace(layout=needs.layout._replace(generation="vllm_colocate", vllm_share=held))
+    written = context.source.values.get("training")
+    is_free = not isinstance(written, Mapping) or written.get(SIZE[-1], "auto") == "auto"
+    smallest = _smallest(context, changed) if is_free else None
+    if _peak(changed) <= TIGHT:
+        yield Way(f"vllm installed, which generation.use_vllm: auto then generates with ({_shown(changed)})", ())
+    elif smallest is not None and _peak(_cut_to(smallest)(changed)) <= TIGHT:
+        yield Way("vllm installed, which generation.use_vllm: auto then generates with, in a smaller micro-batch", ())
+
+
 def _alone(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[Way]:
     """Each kind of change that is enough by itself, at its cheapest."""
     seen: set[str] = set()
@@ -107,6 +128,13 @@ def _together(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[W
     if len(last) > 1 and not is_alone and _peak(changed) <= TIGHT:
         text = " with ".join(step.text for step in last.values())
         yield Way(f"{text} ({_shown(changed)})", tuple(step.patch for step in last.values()))
+
+
+def _unmeasured(needs: MemoryNeeds) -> Iterator[Way]:
+    """A way that trains the same and measures nothing held out. No patch: nobody gives that up unasked."""
+    changed = needs._replace(layout=needs.layout._replace(evaluates=False))
+    if needs.layout.evaluates and _peak(changed) <= TIGHT:
+        yield Way(f"evaluation: null ({_shown(changed)}, no held-out rows are answered)", ())
 
 
 def _least(context: Context, needs: MemoryNeeds, is_same: bool) -> MemoryNeeds:

@@ -9,8 +9,8 @@ from grpo_recipes.memory.layout import Generation, Layout, Strategy
 from grpo_recipes.memory.needs import MemoryNeeds
 from grpo_recipes.memory.update import Adapter, Attention, FourBits, Output, Update, ends
 from grpo_recipes.rules._shared.context import Context, NotJudged
-from grpo_recipes.rules._shared.gpu_memory import gpu_bytes
 from grpo_recipes.rules._shared.loaded_model import adapter_dtype, model_config, quantized
+from grpo_recipes.rules._shared.used_gpus import gpu_bytes
 from grpo_recipes.rules._shared.vllms_gpu import has_a_gpu_of_its_own
 from grpo_recipes.user_files.architecture import read_architecture
 
@@ -64,6 +64,9 @@ def memory_needs(context: Context) -> MemoryNeeds | str:
         return four_bits
     prompt, assumed = longest_prompt(context)
     cut, strategy = _batch(context), _strategy(context)
+    storage = context.value("BitsAndBytesConfig.bnb_4bit_quant_storage")
+    if strategy == "fsdp2" and four_bits is not None and storage != context.value("model_init_kwargs.dtype"):
+        return "4-bit weights that fsdp2 does not cut were not looked into"
     is_mixed = bool(context.value("GRPOConfig.bf16") or context.value("GRPOConfig.fp16"))
     # DeepSpeed's own bf16 and fp16 are no autocast, they cast the model; accelerate 1.15.0, accelerator.py: native_amp
     is_cast = is_mixed and weights == 2 and strategy.startswith("zero")
@@ -200,4 +203,5 @@ def _layout(context: Context, strategy: Strategy, cut: _BatchCut) -> Layout:
         vllm_sleeps=bool(context.value("GRPOConfig.vllm_enable_sleep_mode")),
         vllm_ranks=ranks if isinstance(ranks, int) else 1,
         gathers_to_generate=context.value("GRPOConfig.ds3_gather_for_generation") is not False,
+        evaluates=context.has_section("evaluation"),
     )

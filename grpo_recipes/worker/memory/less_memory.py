@@ -3,14 +3,14 @@
 from grpo_recipes.contract.findings.finding import Patch
 from grpo_recipes.contract.halved import MICRO_BATCH, ON_OUT_OF_MEMORY
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.memory.phase_peaks import Measured
+from grpo_recipes.contract.planned_memory import Phase
 
 _SHARDED = ("zero3", "fsdp2")
 # The evaluation answers as many rows at a time as a micro-batch has.
 _OF_ONE_MICRO_BATCH = ("update", "score", "evaluation")
 
 
-def same_experiment(plan: Plan, phase: Measured) -> str:
+def same_experiment(plan: Plan, phase: Phase) -> str:
     """The ways out that train the same, the cheapest first."""
     ways = []
     if phase in _OF_ONE_MICRO_BATCH and plan.batch.micro_batch > 1:
@@ -37,7 +37,7 @@ def _learns_the_same_in_shards(plan: Plan) -> bool:
     return plan.expect.weights_dtype == "float32" and plan.arguments.BitsAndBytesConfig is None
 
 
-def half_at_once(plan: Plan, phase: Measured, step: int) -> tuple[Patch, ...]:
+def half_at_once(plan: Plan, phase: Phase, step: int) -> tuple[Patch, ...]:
     """The micro-batch that the run may begin anew with, by its recipe, where nothing was trained yet and it helps."""
     asked = any(setting.key == ON_OUT_OF_MEMORY and setting.value == "halve" for setting in plan.settings)
     if not asked or step != 1 or phase not in ("update", "score") or plan.batch.micro_batch % 2:
@@ -45,7 +45,7 @@ def half_at_once(plan: Plan, phase: Measured, step: int) -> tuple[Patch, ...]:
     return (Patch(MICRO_BATCH, plan.batch.micro_batch // 2),)
 
 
-def other_experiments(plan: Plan, phase: Measured) -> str:
+def other_experiments(plan: Plan, phase: Phase) -> str:
     """What takes less memory and trains something else."""
     ways = []
     if phase != "load":

@@ -17,8 +17,9 @@ import torch
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.planned_memory import Phase
 from grpo_recipes.worker.memory.less_memory import half_at_once, other_experiments, same_experiment
-from grpo_recipes.worker.memory.phase_peaks import Measured, PhasePeaks
+from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 from grpo_recipes.worker.user_code.reward_faults import explained_reward
 
 _OF_MEMORY = re.compile(
@@ -26,7 +27,7 @@ _OF_MEMORY = re.compile(
     r"|CUBLAS_STATUS_ALLOC_FAILED|std::bad_alloc|Cannot allocate memory|\(os error 12\)"
 )
 _ASKED = re.compile(r"(?:[Tt]ried to allocate|Unable to allocate) (\d+(?:\.\d+)? (?:bytes|[KMGT]i?B))")
-_WHERE: dict[Measured, str] = {
+_WHERE: dict[Phase, str] = {
     "load": "while the model was loaded",
     "generate": "while completions were made",
     "score": "while completions were scored",

@@ -1,9 +1,9 @@
 """The most memory that each phase of a training held, as it goes on."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 from accelerate.utils import gather_object
 
@@ -11,8 +11,6 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.planned_memory import Phase
 from grpo_recipes.worker.memory.counters import Counter, Peak
 
-Measured = Phase | Literal["evaluation"]
-"""A phase of the plan's estimate, or the held-out measure, of which nothing is estimated."""
 TOLD_EVERY = 16
 
 
@@ -20,25 +18,28 @@ class PhasePeaks:
     """One phase is on at any time: `load` at first, then what goes_on_with() named, and within it others.
 
     step: the optimizer step that is on, counted from 1; 0 before the first. phase: the one that is on; where it raised,
-    the one that it raised in.
+    the one that it raised in. told: called with each phase that comes on.
     """
 
     def __init__(self, counter: Counter) -> None:
         self.step = 0
-        self.phase: Measured = "load"
-        self.peaks: dict[Measured, Peak] = {}
+        self.phase: Phase = "load"
+        self.peaks: dict[Phase, Peak] = {}
+        self.told: Callable[[Phase], None] = lambda phase: None
         self._counter = counter
         self._lately = 0
 
-    def goes_on_with(self, phase: Measured) -> None:
+    def goes_on_with(self, phase: Phase) -> None:
         """Ends the phase that is on and begins another."""
         peak = self._counter.take()
         self._lately = max(self._lately, peak.held)
         self._note(self.phase, peak)
+        if phase != self.phase:
+            self.told(phase)
         self.phase = phase
 
     @contextmanager
-    def during(self, phase: Measured) -> Iterator[None]:
+    def during(self, phase: Phase) -> Iterator[None]:
         """The phase is on until this is left; after an exception it stays, since it is what failed."""
         outer = self.phase
         self.goes_on_with(phase)
@@ -82,6 +83,6 @@ class PhasePeaks:
             for phase, peak in self.peaks.items()
         }
 
-    def _note(self, phase: Measured, peak: Peak) -> None:
+    def _note(self, phase: Phase, peak: Peak) -> None:
         before = self.peaks.get(phase)
         self.peaks[phase] = peak if before is None else before.with_more(peak)

@@ -12,8 +12,10 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from grpo_recipes.contract.planned_memory import Phase
 from grpo_recipes.worker._shared.library import vllm_engine
-from grpo_recipes.worker.memory.phase_peaks import Measured, PhasePeaks
+from grpo_recipes.worker._shared.start_phases import StartPhases
+from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 
 _LOG_PROBS = ("_get_per_token_logps", "_get_per_token_logps_and_entropies")
 
@@ -44,7 +46,7 @@ def _prepares(trainer: Any) -> tuple[str, ...]:
     return ("_prepare_inputs",) if any(hasattr(trainer, name) for name in _LOG_PROBS) else ()
 
 
-def _watch(owner: Any, name: str, phase: Measured, peaks: PhasePeaks, *, within: Measured | None = None) -> None:
+def _watch(owner: Any, name: str, phase: Phase, peaks: PhasePeaks, *, within: Phase | None = None) -> None:
     """Puts a method of the same name before one that is there. within: the phase in which alone it is another one."""
     method = getattr(owner, name, None)
     if method is None:
@@ -63,8 +65,8 @@ def _watch(owner: Any, name: str, phase: Measured, peaks: PhasePeaks, *, within:
 class PhaseCallback(TrainerCallback):  # type: ignore[misc]
     """Says when the training begins and a step does, and lets the processes tell each other their peaks."""
 
-    def __init__(self, trainer: Any, peaks: PhasePeaks) -> None:
-        self._trainer, self._peaks = trainer, peaks
+    def __init__(self, trainer: Any, peaks: PhasePeaks, phases: StartPhases) -> None:
+        self._trainer, self._peaks, self._phases = trainer, peaks, phases
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """All is loaded, the optimizer and a checkpoint too."""
@@ -76,5 +78,6 @@ class PhaseCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """All processes come here at the same steps."""
+        self._phases.end()
         if self._peaks.is_time_to_tell():
             self._peaks.tell_all(self._trainer)
