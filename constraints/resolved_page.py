@@ -1,0 +1,75 @@
+"""benchmarks/resolved.md: what pip and uv answer, as tables."""
+
+import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from resolving import Answer
+
+SHOWN = ("torch", "transformers", "trl", "peft", "bitsandbytes", "deepspeed", "vllm")
+HEAD = """\
+# What an installer gives
+
+Made by `make resolve RESOLVE=full`: what pip and uv answered on {day}, for x86-64 Linux, without installing. It says
+what is found, not that it was run: `constraints/cpu.txt` was run, without a GPU, and the builds for CUDA were not yet.
+CUDA 13 needs a driver of 580 or newer, CUDA 12 one of 525.
+"""
+BOUNDLESS = """\
+## Without the bounds of grpo-recipes
+
+What the names alone give, and why the extras have bounds: a torch that nobody tested with the others, and
+beside it a vLLM and a DeepSpeed that are years old, since no newer vLLM takes that torch.
+"""
+
+
+class Row(Protocol):
+    """One installation with its answer."""
+
+    extras: tuple[str, ...]
+    python: str
+    resolver: str
+    constraints: Path | None
+    answer: Answer
+
+
+def page(rows: Sequence[Row], boundless: Sequence[Row]) -> str:
+    """The page: first the extras alone, then with each file of constraints, then the names without bounds."""
+    parts = [HEAD.format(day=datetime.datetime.now(datetime.UTC).date().isoformat())]
+    for file in dict.fromkeys(row.constraints for row in rows):
+        title = "The extras alone" if file is None else f"With `-c constraints/{file.name}`"
+        parts += [f"## {title}\n", *_table([row for row in rows if row.constraints == file]), ""]
+    parts += [BOUNDLESS, *_table(boundless), ""]
+    return "\n".join(parts)
+
+
+def cuda_of(versions: Mapping[str, str]) -> str:
+    """The CUDA of an answer's torch, by the runtime that it brings along."""
+    for name in ("cuda-toolkit", "nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"):
+        if name in versions:
+            return ".".join(versions[name].split(".")[:2])
+    return "none"
+
+
+def _table(rows: Iterable[Row]) -> Iterator[str]:
+    """A line for each set of extras and answer, with the Pythons and resolvers that gave it."""
+    by_line: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        by_line.setdefault(_cells(row), []).append(row)
+    yield f"| extras | {' | '.join(SHOWN)} | CUDA | packages | answered by |"
+    yield "|---" * (len(SHOWN) + 4) + "|"
+    for cells, equal in by_line.items():
+        counts = " or ".join(str(count) for count in sorted({len(row.answer.versions or {}) for row in equal}))
+        yield f"| {' | '.join(cells)} | {counts} | {'; '.join(_who(equal))} |"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    versions = row.answer.versions or {}
+    cuda = cuda_of(versions) if versions else "cannot be installed"
+    return (",".join(row.extras), *(versions.get(name, "-") for name in SHOWN), cuda)
+
+
+def _who(rows: Sequence[Row]) -> Iterator[str]:
+    """Each resolver with the Pythons that it answered for."""
+    for resolver in dict.fromkeys(row.resolver for row in rows):
+        yield f"{resolver} on {', '.join(row.python for row in rows if row.resolver == resolver)}"

@@ -1,0 +1,6 @@
+"""The programs of constraints/ can be imported."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "constraints"))
