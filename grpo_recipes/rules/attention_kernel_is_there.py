@@ -4,8 +4,8 @@ transformers knows eager, sdpa, flex_attention, the flash_attention_ family and 
 (kernels-community/flash-attn2). A misspelt word raises ValueError, and a kernel without its package or its hardware
 ImportError, both in the middle of loading the model. flash_attention_2 needs the package flash-attn, or `kernels` to
 fetch it from the hub; any flash attention needs a GPU, one of capability 8.0 or newer, and numbers of 16 bits: with
-float32 weights and no autocast the kernel refuses the first forward pass. `auto` leaves the choice to transformers,
-which takes sdpa.
+float32 weights and no autocast the kernel refuses the first forward pass, and under an adapter autocast does not cover
+what transformers generates. `auto` leaves the choice to transformers, which takes sdpa.
 """
 
 import re
@@ -14,9 +14,11 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.used_gpus import used_gpus
 
 ID = "MDL002"
 KEY, DTYPE = "model_init_kwargs.attn_implementation", "model_init_kwargs.dtype"
+USE_VLLM = "GRPOConfig.use_vllm"
 WORDS = ("eager", "sdpa", "flex_attention", "flash_attention_2", "flash_attention_3", "flash_attention_4")
 # What other programs, and people, call the kernel that most have.
 OTHER_WORDS = ("fa2", "flash", "flash2", "flash_attn", "flash_attn_2", "flash_attention")
@@ -54,27 +56,38 @@ def _flash(context: Context, word: str) -> Iterator[Finding]:
         because = context.settings["world.device"].why
         yield _finding(context, f"{word} needs a GPU, this run is on the CPU", because)
         return
-    old = next((g for g in context.stack.gpus or () if g.capability is not None and g.capability < OLDEST_GPU), None)
+    old = next((g for g in used_gpus(context) or () if g.capability is not None and g.capability < OLDEST_GPU), None)
     if old is not None and old.capability is not None:
         because = f"{old.name} has {old.capability[0]}.{old.capability[1]}, and the kernel refuses it"
         yield _finding(context, f"{word} needs a GPU of capability 8.0", because)
         return
-    if context.stack.gpus is None:
+    if used_gpus(context) is None:
         message = f"whether the GPUs of {context.stack.origin} run {word} is not known"
         yield context.finding(ID, message, KEY, severity="not-checked")
     if word == "flash_attention_2":
         yield from _package(context, word)
-    is_whole = context.value(DTYPE) == "float32" and context.value("GRPOConfig.bf16") is not True
-    if is_whole and context.value("GRPOConfig.fp16") is not True and not context.has_section("quantization"):
-        told = f"{word} computes in 16 bits, and the model is in float32 without autocast"
-        because = 'the kernel raises "FlashAttention only support fp16 and bf16 data type" at the first completion'
-        yield context.finding(
-            ID, told, KEY, because=[because], fix="dtype: bfloat16", patch=[Patch(("model", "dtype"), "bfloat16")]
-        )
+    if context.value(DTYPE) == "float32" and not context.has_section("quantization"):
+        yield from _whole(context, word)
+
+
+def _whole(context: Context, word: str) -> Iterator[Finding]:
+    """For weights in float32."""
+    is_autocast = any(context.value(f"GRPOConfig.{name}") is True for name in ("bf16", "fp16"))
+    # DeepSpeed casts the model itself, FSDP2 what it gathers.
+    is_in_autocast = context.value("distributed.strategy") not in ("single", "ddp")
+    if is_autocast and (is_in_autocast or not context.has_section("lora") or context.value(USE_VLLM) is True):
+        return
+    told = f"{word} computes in 16 bits, and the model is in float32 without autocast"
+    if is_autocast:
+        told = f"{word} computes in 16 bits, and an adapter on float32 weights generates without autocast"
+    because = 'the kernel raises "FlashAttention only support fp16 and bf16 data type" at the first completion'
+    yield context.finding(
+        ID, told, KEY, because=[because], fix="dtype: bfloat16", patch=[Patch(("model", "dtype"), "bfloat16")]
+    )
 
 
 def _package(context: Context, word: str) -> Iterator[Finding]:
-    if context.stack.version("flash-attn") is not None:
+    if any(context.stack.version(package) is not None for package in ("flash-attn", "kernels")):
         return
     if context.stack.is_absent("flash-attn") and context.stack.is_absent("kernels"):
         because = "transformers raises ImportError while loading the model"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.used_gpus import used_gpus
 
 ID = "PRE001"
 BF16, FP16 = "GRPOConfig.bf16", "GRPOConfig.fp16"
@@ -38,10 +39,10 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _capability(context: Context) -> Iterator[Finding]:
-    if context.stack.gpus is None:
+    if used_gpus(context) is None:
         message = f"whether the GPUs of {context.stack.origin} compute in bfloat16 is not known"
         yield context.finding(ID, message, BF16, severity="not-checked")
-    for gpu in context.stack.gpus or ():
+    for gpu in used_gpus(context) or ():
         if gpu.capability is None:
             yield context.finding(
                 ID,

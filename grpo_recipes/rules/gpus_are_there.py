@@ -1,14 +1,16 @@
 """A run asks for no more GPUs, and no more processes on them, than its machines have.
 
 torch starts one process per GPU; a process whose rank has no GPU dies with "invalid device ordinal" when it sets its
-device, after every import. With `launch.engine: slurm` the machine that submits is another than those that train: its
-GPUs say nothing, so `launch.gpus_per_node` is written.
+device, after every import. Where the driver of this machine does not say what GPUs it has, none are guessed: a machine
+with eight would train on one. With `launch.engine: slurm` the machine that submits is another than those that train:
+its GPUs say nothing, so `launch.gpus_per_node` is written.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.cut import PROCESSES, claimed
 from grpo_recipes.rules._shared.machines import ENGINE, is_slurm
 
 ID = "WLD002"
@@ -19,6 +21,10 @@ def check(context: Context) -> Iterator[Finding]:
     asked = context.value(GPUS)
     if is_slurm(context) and asked == "auto":
         yield _not_written(context)
+        return
+    is_guessed = asked == "auto" and context.stack.gpus is None and claimed(context, PROCESSES) is None
+    if is_guessed and not context.stack.declared:
+        yield _not_known(context)
         return
     yield from _too_many(context, asked)
     processes, used = context.whole("world.num_processes"), context.whole("world.gpus")
@@ -50,6 +56,16 @@ def _too_many(context: Context, asked: object) -> Iterator[Finding]:
             GPUS,
             severity="not-checked",
         )
+
+
+def _not_known(context: Context) -> Finding:
+    return context.finding(
+        ID,
+        "how many GPUs this machine has is not known",
+        GPUS,
+        because=["it has an NVIDIA driver, and nvidia-smi is missing, fails, or did not answer within 30 s"],
+        fix="launch.gpus_per_node: 8, or how many it has; 0 trains on the CPU",
+    )
 
 
 def _not_written(context: Context) -> Finding:

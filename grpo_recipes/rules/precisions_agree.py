@@ -7,7 +7,8 @@ an adapter is not concerned, PEFT keeps it in float32 on half-precision weights.
 
 Loss scaling (`fp16`) cannot be undone on float16 gradients. DeepSpeed's fp16 casts all weights to float16, and its
 bf16 to bfloat16 (see PRE003 for float32 weights). Without either, ZeRO-3 loads every model in float32. Autocast
-decides what 4-bit layers compute in, whatever bnb_4bit_compute_dtype says.
+decides what 4-bit layers compute in, whatever bnb_4bit_compute_dtype says. FSDP2 cuts 4-bit weights that are stored
+in the dtype of the other weights, and leaves others whole in each process: the numbers are the same.
 """
 
 from collections.abc import Iterator
@@ -102,6 +103,14 @@ def _packed(context: Context, strategy: str, autocast: str | None) -> Iterator[F
             patch=[Patch(("quantization", "bnb_4bit_compute_dtype"), autocast)],
         )
     if strategy == "fsdp2" and context.value(STORAGE) != context.text(DTYPE):
-        message = "whether fsdp2 shards 4-bit weights that are stored as integers is not known"
-        because = ["accelerate 1.15 leaves them out of the shards, by its source; not tried here, it needs two GPUs"]
-        yield context.finding(ID, message, "quantization", because=because, severity="not-checked")
+        stored = context.value(STORAGE) or "uint8"
+        is_float = "float" in str(stored)
+        yield context.finding(
+            ID,
+            f"fsdp2 does not cut 4-bit weights that are stored as {stored}: each GPU holds all of them",
+            STORAGE if context.given(STORAGE) else "quantization",
+            because=["it cuts what is stored in the dtype of the other weights; the numbers are the same"],
+            severity="warning",
+            fix=f"bnb_4bit_quant_storage: {context.text(DTYPE)}" + (f", or model.dtype: {stored}" if is_float else ""),
+            patch=[Patch(("quantization", "bnb_4bit_quant_storage"), context.text(DTYPE))],
+        )

@@ -24,7 +24,7 @@ from grpo_recipes.settings import Setting
 
 ID = "WLD003"
 OWNS = ("distributed.strategy",)
-READS = ("world.num_processes", "world.device")
+READS = ("world.num_processes", "world.all_gpus", "world.device")
 STRATEGY = "distributed.strategy"
 SHARDED = ("zero1", "zero2", "zero3")
 USE_VLLM, VLLM_MODE = "GRPOConfig.use_vllm", "GRPOConfig.vllm_mode"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.used_gpus import used_gpus
 
 ID = "PRE004"
 TF32 = "GRPOConfig.tf32"
@@ -19,7 +20,7 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value("world.device") == "cpu":
         yield _finding(context, "tf32 needs a GPU, this run is on the CPU")
         return
-    gpus = context.stack.gpus
+    gpus = used_gpus(context)
     unknown = gpus is None or any(gpu.capability is None for gpu in gpus)
     old = next((gpu for gpu in gpus or () if gpu.capability is not None and gpu.capability < (8, 0)), None)
     if old is not None and old.capability is not None:

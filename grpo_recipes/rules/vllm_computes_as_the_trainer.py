@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.used_gpus import used_gpus
 from grpo_recipes.settings import Setting
 
 ID = "VLL002"
@@ -39,10 +40,10 @@ def check(context: Context) -> Iterator[Finding]:
         return  # PRE001 speaks of autocast
     if context.value(DTYPE) != "bfloat16" or context.value("world.device") != "cuda":
         return
-    if context.stack.gpus is None:
+    if used_gpus(context) is None:
         message = f"whether the GPUs of {context.stack.origin} compute in vLLM's bfloat16 is not known"
         yield context.finding(ID, message, WEIGHTS, severity="not-checked")
-    for gpu in context.stack.gpus or ():
+    for gpu in used_gpus(context) or ():
         if gpu.capability is not None and gpu.capability < (8, 0):
             yield context.finding(
                 ID,

@@ -26,7 +26,7 @@ from grpo_recipes.settings import Setting
 ID = "GEN001"
 USE_VLLM, VLLM_MODE = "GRPOConfig.use_vllm", "GRPOConfig.vllm_mode"
 OWNS = (USE_VLLM, VLLM_MODE)
-READS = ("distributed.strategy", "world.device", "world.num_processes")
+READS = ("distributed.strategy", "world.all_gpus", "world.device", "world.num_processes")
 # VLL004 decides them where vLLM generates; whether it does is asked of what the recipe says.
 SIZED = ("GRPOConfig.vllm_tensor_parallel_size", "GRPOConfig.vllm_gpu_memory_utilization")
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.fitting import FILLED, IN_AN_UPDATE, share_needed
-from grpo_recipes.rules._shared.gpu_memory import GIB
 from grpo_recipes.rules._shared.loaded_model import model_config
+from grpo_recipes.rules._shared.used_gpus import GIB
 from grpo_recipes.rules.vllms_share_holds_the_model import BYTES, MOST, Sizes, sizes
 from grpo_recipes.settings import Setting
 from grpo_recipes.user_files.model_config import cached_numbers
@@ -36,6 +36,7 @@ READS = (
     "GRPOConfig.per_device_train_batch_size",
     "GRPOConfig.steps_per_generation",
     "distributed.strategy",
+    "world.all_gpus",
     "world.device",
     "world.num_processes",
 )

@@ -10,7 +10,9 @@ from pathlib import Path
 from grpo_recipes.stack.stack import Gpu
 
 _DRIVER_FOLDER = Path("/proc/driver/nvidia/gpus")
-_TIMEOUT_S = 5.0
+# Without persistence mode the driver wakes up each GPU first: several seconds on a machine with eight.
+_TIMEOUT_S = 30.0
+_SLICE = "MIG slice of "
 _MEMORY_SUFFIX = r"-(\d{1,4})GB"
 _SIZE = r"(\d{1,4})G(?:I?B)?"
 _SLACK = 0.1
@@ -22,7 +24,7 @@ _FORMS = re.compile("NVIDIA|TESLA|GEFORCE|GPU|GENERATION|PCIE|SXM[2-6]?|DGXS|MEG
 def visible_gpus() -> tuple[Gpu, ...] | None:
     """The GPUs that CUDA shows to this process, in its order; None when the driver does not answer.
 
-    () when there is no driver. CUDA_VISIBLE_DEVICES is honoured. At most 5 s.
+    () when there is no driver. CUDA_VISIBLE_DEVICES is honoured. At most 30 s.
     """
     nvidia_smi = shutil.which("nvidia-smi")
     if nvidia_smi is None:
@@ -33,22 +35,21 @@ def visible_gpus() -> tuple[Gpu, ...] | None:
     return select_visible(listed, os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("CUDA_DEVICE_ORDER"))
 
 
-def select_visible(listed: dict[str, Gpu], visible: str | None, order: str | None = None) -> tuple[Gpu, ...] | None:
+def select_visible(listed: dict[str, Gpu], visible: str | None, order: str | None = None) -> tuple[Gpu, ...]:
     """The GPUs of `listed` (by UUID, in nvidia-smi's order) that CUDA_VISIBLE_DEVICES names.
 
     visible: None shows all; "" shows none; an entry that names no GPU hides it and all that follow, as CUDA
-    does. A MIG slice has unknown memory. None when indices choose among different GPUs and CUDA may number
-    them otherwise than nvidia-smi, which it does unless order is "PCI_BUS_ID".
+    does. A MIG slice has unknown memory. An index that chooses among different GPUs gives one of which nothing is
+    known, where CUDA may number them otherwise than nvidia-smi, which it does unless order is "PCI_BUS_ID".
     """
     if visible is None:
-        return tuple(listed.values())
+        return _of_mig(tuple(listed.values()))
     by_place = list(listed.values())
     chosen: list[Gpu] = []
     for entry in (part.strip() for part in visible.split(",")):
         if entry.isdigit() and int(entry) < len(by_place):
-            if len(set(by_place)) > 1 and order != "PCI_BUS_ID":
-                return None
-            chosen.append(by_place[int(entry)])
+            is_certain = len(set(by_place)) == 1 or order == "PCI_BUS_ID"
+            chosen.append(by_place[int(entry)] if is_certain else Gpu(f"GPU {entry}", None, None))
         elif entry.startswith("MIG-"):
             chosen.append(Gpu(entry, None, None))
         elif entry.startswith("GPU-") and (same := [u for u in listed if u.startswith(entry)]):
@@ -58,19 +59,26 @@ def select_visible(listed: dict[str, Gpu], visible: str | None, order: str | Non
     return tuple(chosen)
 
 
-def parse_listing(text: str) -> dict[str, Gpu]:
-    """UUID -> GPU from lines "uuid, name, memory.total in MiB, compute_cap".
+def _of_mig(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """What CUDA shows of all GPUs: one slice alone where there are any, which hide the GPUs that are not cut."""
+    return next(((gpu,) for gpu in gpus if gpu.name.startswith(_SLICE)), gpus)
 
-    A last column that the driver does not know gives no capability; memory that it cannot tell gives None.
-    Raises ValueError for a line of another shape.
+
+def parse_listing(text: str) -> dict[str, Gpu]:
+    """UUID -> GPU from lines "uuid, name, memory.total in MiB, compute_cap, mig.mode.current".
+
+    A capability that the driver does not know gives none; memory that it cannot tell gives None, and so does a GPU
+    that is cut into slices, of which a process gets one. Raises ValueError for a line of another shape.
     """
     listed: dict[str, Gpu] = {}
     for line in text.splitlines():
         if not line.strip():
             continue
-        uuid, name, memory_mib, compute_capability = (part.strip() for part in line.split(","))
+        uuid, name, memory_mib, compute_capability, mig = (part.strip() for part in line.split(","))
         memory_gib = round(float(memory_mib) / 1024, 2) if re.fullmatch(r"[\d.]+", memory_mib) else None
         parts = re.fullmatch(r"(\d+)\.(\d+)", compute_capability)
+        is_cut = mig == "Enabled"
+        name, memory_gib = (f"{_SLICE}{name}", None) if is_cut else (name, memory_gib)
         listed[uuid] = Gpu(name, memory_gib, (int(parts[1]), int(parts[2])) if parts else None)
     return listed
 
@@ -118,7 +126,11 @@ def _base_and_memory(key: str) -> tuple[str, float | None]:
 def _ask(nvidia_smi: str) -> dict[str, Gpu] | None:
     import subprocess  # a machine without GPUs does not pay for it
 
-    command = [nvidia_smi, "--query-gpu=uuid,name,memory.total,compute_cap", "--format=csv,noheader,nounits"]
+    command = [
+        nvidia_smi,
+        "--query-gpu=uuid,name,memory.total,compute_cap,mig.mode.current",
+        "--format=csv,noheader,nounits",
+    ]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)
         return parse_listing(answer.stdout)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from grpo_recipes.stack.gpus import visible_gpus
 from grpo_recipes.stack.installed import installed_packages
+from grpo_recipes.stack.native import driver_version, has_c_compiler, has_python_headers, torch_cuda
 from grpo_recipes.stack.stack import Stack
 
 
@@ -18,6 +19,10 @@ def probe() -> Stack:
         avx512_bf16=has_avx512_bf16(),
         declared=False,
         origin="this machine",
+        driver=driver_version(),
+        torch_cuda=torch_cuda(),
+        c_compiler=has_c_compiler(),
+        python_headers=has_python_headers(),
     )
 
 

@@ -64,6 +64,8 @@ class Stack(NamedTuple):
     packages: name -> version, None when known to be absent; a name that is not a key is unknown.
     gpus: () is none. avx512_bf16: whether the processor has these instructions.
     declared: by `--target`. origin: "this machine", or the target as it was written.
+    driver: the version of NVIDIA's driver. torch_cuda: the CUDA that torch was built for, as "13.0", "" for a build
+    without. c_compiler, python_headers: whether there is what Triton compiles with.
     """
 
     python: str | None
@@ -72,6 +74,10 @@ class Stack(NamedTuple):
     avx512_bf16: bool | None
     declared: bool
     origin: str
+    driver: str | None = None
+    torch_cuda: str | None = None
+    c_compiler: bool | None = None
+    python_headers: bool | None = None
 
     def version(self, package: str) -> str | None:
         """The version of a package, None when it is absent or unknown."""
@@ -94,6 +100,10 @@ def to_json_value(stack: Stack) -> dict[str, object]:
         "packages": dict(stack.packages),
         "gpus": gpus,
         "avx512_bf16": stack.avx512_bf16,
+        "driver": stack.driver,
+        "torch_cuda": stack.torch_cuda,
+        "c_compiler": stack.c_compiler,
+        "python_headers": stack.python_headers,
         "declared": stack.declared,
         "origin": stack.origin,
     }
@@ -106,24 +116,40 @@ def from_json_value(value: object) -> Stack:
     """
     if not isinstance(value, dict):
         raise ValueError("a stack is an object with python, packages and gpus")
-    unknown = sorted(set(value) - {"python", "packages", "gpus", "avx512_bf16", "declared", "origin"})
+    unknown = sorted(set(value) - set(Stack._fields))
     if unknown:
         raise ValueError(f"{unknown[0]} is not a key of a stack")
-    python, avx512_bf16, gpus = value.get("python"), value.get("avx512_bf16"), value.get("gpus")
-    if python is not None and not isinstance(python, str):
-        raise ValueError("python is a version in quotes, or null")
-    if avx512_bf16 is not None and not isinstance(avx512_bf16, bool):
-        raise ValueError("avx512_bf16 is true, false or null")
+    gpus = value.get("gpus")
+    texts = {name: _text_from_json_value(value, name) for name in ("python", "driver", "torch_cuda")}
+    flags = {name: _flag_from_json_value(value, name) for name in ("avx512_bf16", "c_compiler", "python_headers")}
     if gpus is not None and not (isinstance(gpus, list) and len(gpus) <= MOST_GPUS):
         raise ValueError(f"gpus is a list of at most {MOST_GPUS:,}, or null when they are unknown")
     return Stack(
-        python=python,
+        python=texts["python"],
         packages=_packages_from_json_value(value.get("packages", {})),
         gpus=None if gpus is None else tuple(_gpu_from_json_value(gpu) for gpu in gpus),
-        avx512_bf16=avx512_bf16,
+        avx512_bf16=flags["avx512_bf16"],
         declared=bool(value.get("declared", True)),
         origin=str(value.get("origin", "json")),
+        driver=texts["driver"],
+        torch_cuda=texts["torch_cuda"],
+        c_compiler=flags["c_compiler"],
+        python_headers=flags["python_headers"],
     )
+
+
+def _text_from_json_value(value: Mapping[str, object], name: str) -> str | None:
+    text = value.get(name)
+    if text is not None and not isinstance(text, str):
+        raise ValueError(f"{name} is a version in quotes, or null")
+    return text
+
+
+def _flag_from_json_value(value: Mapping[str, object], name: str) -> bool | None:
+    flag = value.get(name)
+    if flag is not None and not isinstance(flag, bool):
+        raise ValueError(f"{name} is true, false or null")
+    return flag
 
 
 def _packages_from_json_value(value: object) -> dict[str, str | None]:

@@ -20,12 +20,21 @@ _LONGEST_COUNT = 6
 _LONGEST_VERSION = 100
 _LONGEST_SHOWN = 80
 _MOST_ITEMS = 100
-_HARDWARE = ("gpus", "avx512_bf16")
+_FLAGS = {
+    "avx512_bf16": "it says whether the processor has these instructions",
+    "c_compiler": "it says whether there is a C compiler, which Triton needs on a GPU",
+    "python_headers": "it says whether there is Python.h, which Triton needs on a GPU",
+}
+_HARDWARE = ("gpus", "driver", *_FLAGS)
 _PACKAGES = (*PACKAGES, *OPTIONAL_PACKAGES)
 _ABSENT = ("absent", "none")
+_FORM = f"0, a count, or <count>x<name> joined with '+', at most {MOST_GPUS}"
 _EXAMPLE = "--target trl==1.16.0,transformers==5.23.0,gpus=8xH100-80GB"
+# What has a version and is no package.
+_EXAMPLES = {"python": "python==3.11", "driver": "driver==580.65.06"}
 _ITEM = r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*==?\s*([^=<>!~\s][^=<>!~]*)"
-_GPUS = r"(?i)(?!\d+\s*[x*]$)(?:(\d+)\s*[x*]\s*)?([A-Za-z0-9][\w. -]*)"
+# A name that begins with a count is none: 2x8xH100-80GB are two machines.
+_GPUS = r"(?i)(?!\d+\s*[x*]$)(?!\d+\s*[x*]\s*\d+\s*[x*])(?:(\d+)\s*[x*]\s*)?([A-Za-z0-9][\w. -]*)"
 
 
 @dataclass(slots=True)
@@ -35,7 +44,8 @@ class _Draft:
     python: str | None = None
     packages: dict[str, str | None] = field(default_factory=dict)
     gpus: tuple[Gpu, ...] | None = None
-    avx512_bf16: bool | None = None
+    driver: str | None = None
+    flags: dict[str, bool] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -73,7 +83,8 @@ def parse_target(text: str) -> tuple[Stack | None, list[Finding]]:
         return None, draft.findings
     if WORD in named:
         _take_the_rest_as_tested(draft)
-    return Stack(draft.python, draft.packages, draft.gpus, draft.avx512_bf16, True, text), []
+    flags = [draft.flags.get(name) for name in _FLAGS]
+    return Stack(draft.python, draft.packages, draft.gpus, flags[0], True, text, draft.driver, None, *flags[1:]), []
 
 
 def _take_the_rest_as_tested(draft: _Draft) -> None:
@@ -83,7 +94,7 @@ def _take_the_rest_as_tested(draft: _Draft) -> None:
 
 
 def _no_item(item: str) -> Finding:
-    because = "each item is name==version, name==absent, gpus=<count>x<name>, or tested: what grpo-run is tested with"
+    because = "an item is name==version, name==absent, gpus=<count>x<name>, driver=<version>, c_compiler=no, or tested"
     fix = f"--target {WORD}" if get_close_matches(item.lower()[:_LONGEST_SHOWN], (WORD,)) else _EXAMPLE
     return _finding("STK001", f"'{_shown(item)}' is not an item of a target", because, fix)
 
@@ -96,30 +107,34 @@ def _take(draft: _Draft, name: str, value: str) -> None:
     if name == "gpus":
         draft.gpus = _gpus(value)
         if draft.gpus is None:
-            because = f"gpus are 0, a count, or <count>x<name> joined with '+', at most {MOST_GPUS}"
+            because = f"gpus are those of one machine, of which a recipe says the number as launch.num_nodes: {_FORM}"
             message = f"'{_shown(value)}' does not say which GPUs"
             draft.findings.append(_finding("STK005", message, because, "gpus=8xH100-80GB"))
-    elif name == "avx512_bf16":
-        draft.avx512_bf16 = {"yes": True, "true": True, "no": False, "false": False}.get(value.lower())
-        if draft.avx512_bf16 is None:
-            because = "it says whether the processor has these instructions"
-            message = f"avx512_bf16 is yes or no, not '{_shown(value)}'"
-            draft.findings.append(_finding("STK001", message, because, "avx512_bf16=no"))
-    elif name == "python" or name in _PACKAGES:
+    elif name in _FLAGS:
+        said = {"yes": True, "true": True, "no": False, "false": False}.get(value.lower())
+        if said is None:
+            message = f"{name} is yes or no, not '{_shown(value)}'"
+            draft.findings.append(_finding("STK001", message, _FLAGS[name], f"{name}=no"))
+        else:
+            draft.flags[name] = said
+    elif name in ("python", "driver") or name in _PACKAGES:
         _take_version(draft, name, value)
     else:
         draft.findings.append(_unknown_package(name))
 
 
 def _take_version(draft: _Draft, name: str, value: str) -> None:
-    if name != "python" and value.lower() in _ABSENT:
+    no_package = name in _EXAMPLES
+    if not no_package and value.lower() in _ABSENT:
         draft.packages[name] = None
     elif not _is_version(value):
         because = f"a version is written as PEP 440 has it, in at most {_LONGEST_VERSION} characters"
-        fix = f"{name}==<version> or {name}==absent" if name != "python" else "python==3.11"
+        fix = _EXAMPLES[name] if no_package else f"{name}==<version> or {name}==absent"
         draft.findings.append(_finding("STK003", f"'{_shown(value)}' is not a version of {name}", because, fix))
     elif name == "python":
         draft.python = value
+    elif name == "driver":
+        draft.driver = value
     else:
         draft.packages[name] = value
 
@@ -182,8 +197,9 @@ def _problems(stack: Stack) -> list[Finding]:
         _take(draft, name, "absent" if version is None else version) if name in _PACKAGES else (
             draft.findings.append(_unknown_package(name))
         )
-    if stack.python is not None:
-        _take_version(draft, "python", stack.python)
+    for name, said in (("python", stack.python), ("driver", stack.driver)):
+        if said is not None:
+            _take_version(draft, name, said)
     return draft.findings
 
 

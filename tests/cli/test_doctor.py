@@ -1,6 +1,7 @@
 """`doctor`: the known defects of a stack, what grpo-run does about each, and which releases are without."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from grpo_recipes.facts.released.releases import newest_release
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.facts.released.windows import is_within
+from grpo_recipes.report.stack_text import stack_text
 from grpo_recipes.resolve.known_defects import known_defects
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.stack.stack import Stack
@@ -22,6 +24,24 @@ def stack(**packages: str | None) -> Stack:
 
 def test_the_newest_releases_have_no_known_defect_but_what_shims_repair() -> None:
     assert [defect.what for defect in known_defects(stack(**NEWEST)) if "shim" not in defect.answer] == []
+
+
+def test_a_driver_that_does_not_answer_is_named_on_this_machine_alone() -> None:
+    here = stack(**NEWEST)._replace(declared=False)
+    assert "gpus          not known: nvidia-smi is missing, fails or" in stack_text(here)
+    assert stack_text(stack(**NEWEST)).endswith("gpus          not known")
+
+
+@pytest.mark.processes
+def test_where_the_driver_does_not_answer_nothing_is_missing_for_the_cpu(
+    grpo_run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexit 9\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    out = grpo_run("doctor").out
+    assert "nvidia-smi is missing, fails or takes too long" in out
+    assert "nothing is missing for a run, on the CPU: launch.gpus_per_node: 0\n" in out
 
 
 def test_what_is_not_known_has_no_known_defects() -> None:
@@ -72,3 +92,31 @@ def test_a_trainer_that_cannot_be_imported_without_requests_says_so(grpo_run: Ca
         answer = json.loads(grpo_run("doctor", "--json", "--target", str(file)).out)
         said = [finding["fix"] for finding in answer["findings"] if "'requests'" in finding["message"]]
         assert said == ["pip install requests, or trl==1.14.2"][:found]
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        pytest.param("tested,gpus=1xT4,driver=580.65.06,c_compiler=yes,python_headers=yes", [], id="all-is-there"),
+        pytest.param("tested,gpus=0,driver=535.1,c_compiler=no", [], id="no-gpus"),
+        pytest.param("tested,gpus=1xT4,driver=535.1", ["STK016"], id="old-driver"),
+        pytest.param("tested,torch==2.13.0+cu126,gpus=1xT4,driver=535.1", [], id="old-driver-and-an-older-cuda"),
+        pytest.param("tested,torch==2.13.0+cpu,gpus=1xT4", ["STK016"], id="torch-for-the-cpu"),
+        pytest.param("tested,gpus=1xT4,c_compiler=no", ["STK017"], id="no-compiler"),
+        pytest.param("tested,gpus=1xT4,driver=535.1,python_headers=no", ["STK016", "STK017"], id="both"),
+    ],
+)
+def test_doctor_names_what_keeps_the_gpus_from_training(grpo_run: Callable, target: str, said: list[str]) -> None:
+    answer = json.loads(grpo_run("doctor", "--json", "--target", target).out)
+    assert [finding["rule"] for finding in answer["findings"] if finding["rule"] in ("STK016", "STK017")] == said
+
+
+def test_doctor_shows_the_driver_beside_the_cuda_of_torch(grpo_run: Callable, tmp_path: Path) -> None:
+    target = "tested,gpus=1xT4,driver=535.104.05,c_compiler=no,python_headers=yes"
+    out = grpo_run("doctor", "--target", target).out
+    assert "torch         2.13.0, built for CUDA 13.0\n" in out
+    assert "driver        535.104.05, runs CUDA up to 12.x\nc compiler    not found\npython.h      found\n" in out
+    assert "or 'torch>=2.8.0,<2.11.0', PyPI's newest for this driver" in out
+    (file := tmp_path / "cluster.json").write_text(grpo_run("doctor", "--json", "--target", target).out)
+    again = grpo_run("doctor", "--target", str(file)).out
+    assert "driver        535.104.05, runs CUDA up to 12.x" in again, "what doctor prints is a target that says as much"

@@ -39,3 +39,9 @@ def test_flash_attention_is_given_the_dtype_of_the_weights(library: Library, dty
 
 def test_under_autocast_flash_attention_is_given_16_bits(library: Library) -> None:
     assert library.call("in_model.flash_attention_dtype", dtype="float32", autocast=True).result == "torch.bfloat16"
+
+
+@pytest.mark.parametrize(("lora", "dtype"), [(False, "torch.bfloat16"), (True, "torch.float32")])
+def test_an_adapter_generates_outside_of_autocast(library: Library, lora: bool, dtype: str) -> None:
+    answer = library.call("in_model.generation_dtypes", lora=lora)
+    assert (answer.raised, answer.result) == ("", [dtype])

@@ -74,6 +74,7 @@ def test_the_processor_can_be_declared() -> None:
         pytest.param("gpus=8x", "STK005", "'8x' does not say which GPUs", "gpus=", id="count-without-name"),
         pytest.param("gpus=4090", "STK005", "'4090' does not say which GPUs", "gpus=", id="name-that-is-a-number"),
         pytest.param("gpus=99999999xT4", "STK005", "does not say which GPUs", "gpus=", id="too-many-gpus"),
+        pytest.param("gpus=2x8xH100-80GB", "STK005", "does not say which GPUs", "gpus=8xH100-80GB", id="two-machines"),
     ],
 )
 def test_a_mistake_in_a_target_is_one_finding(text: str, rule: str, message: str, fix: str | None) -> None:

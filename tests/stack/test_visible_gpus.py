@@ -9,10 +9,12 @@ from grpo_recipes.stack.gpus import named_gpu, parse_listing, select_visible, vi
 from grpo_recipes.stack.stack import Gpu
 
 LISTING = """\
-GPU-11111111-aaaa, NVIDIA H200, 143771, 9.0
-GPU-22222222-bbbb, NVIDIA H200, 143771, 9.0
+GPU-11111111-aaaa, NVIDIA H200, 143771, 9.0, Disabled
+GPU-22222222-bbbb, NVIDIA H200, 143771, 9.0, Disabled
 """
-MIXED = LISTING + "GPU-33333333-cccc, Tesla T4, 15360, 7.5\n"
+MIXED = LISTING + "GPU-33333333-cccc, Tesla T4, 15360, 7.5, [N/A]\n"
+CUT = LISTING.replace("9.0, Disabled", "9.0, Enabled", 1)
+SLICE = Gpu("MIG slice of NVIDIA H200", None, (9, 0))
 H200 = Gpu("NVIDIA H200", 140.4, (9, 0))
 T4 = Gpu("Tesla T4", 15.0, (7, 5))
 
@@ -29,17 +31,21 @@ T4 = Gpu("Tesla T4", 15.0, (7, 5))
         pytest.param(MIXED, "GPU-44444444", None, (), id="uuid-of-another-machine"),
         pytest.param(MIXED, "MIG-5555", None, (Gpu("MIG-5555", None, None),), id="mig-slice"),
         pytest.param(MIXED, "2", "PCI_BUS_ID", (T4,), id="index-in-the-order-of-the-bus"),
-        pytest.param(MIXED, "2", None, None, id="index-in-an-order-that-is-not-known"),
+        pytest.param(MIXED, "2", None, (Gpu("GPU 2", None, None),), id="index-in-an-order-that-is-not-known"),
+        pytest.param(MIXED, "0,2", None, (Gpu("GPU 0", None, None), Gpu("GPU 2", None, None)), id="two-of-them"),
+        pytest.param(CUT, None, None, (SLICE,), id="one-slice-of-a-gpu-that-is-cut"),
+        pytest.param(CUT, "MIG-5555", None, (Gpu("MIG-5555", None, None),), id="a-slice-by-its-name"),
+        pytest.param(CUT, "1", "PCI_BUS_ID", (H200,), id="the-gpu-that-is-not-cut"),
     ],
 )
 def test_the_variable_selects_as_cuda_does(
-    listing: str, visible: str | None, order: str | None, expected: tuple[Gpu, ...] | None
+    listing: str, visible: str | None, order: str | None, expected: tuple[Gpu, ...]
 ) -> None:
     assert select_visible(parse_listing(listing), visible, order) == expected
 
 
 def test_columns_that_the_driver_does_not_know_are_unknown() -> None:
-    listed = parse_listing("GPU-1, NVIDIA GB10, [N/A], [N/A]\n\n")
+    listed = parse_listing("GPU-1, NVIDIA GB10, [N/A], [N/A], [N/A]\n\n")
     assert list(listed.values()) == [Gpu("NVIDIA GB10", None, None)]
 
 
@@ -55,7 +61,7 @@ def with_program(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str | No
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
-        pytest.param("echo 'GPU-1, NVIDIA H200, 143771, 9.0'", (H200,), id="one-gpu"),
+        pytest.param("echo 'GPU-1, NVIDIA H200, 143771, 9.0, Disabled'", (H200,), id="one-gpu"),
         pytest.param("true", (), id="driver-without-a-gpu"),
         pytest.param("echo 'NVIDIA-SMI has failed'; exit 9", None, id="driver-is-broken"),
         pytest.param("echo 'No devices were found'", None, id="another-answer"),
@@ -69,6 +75,10 @@ def test_a_program_that_fails_leaves_the_gpus_unknown(
     with_program(tmp_path, monkeypatch, script)
     monkeypatch.setattr(gpus, "_TIMEOUT_S", 0.3 if "while" in script else 5.0)
     assert visible_gpus() == expected
+
+
+def test_a_driver_has_half_a_minute_to_wake_its_gpus() -> None:
+    assert gpus._TIMEOUT_S == 30
 
 
 @pytest.mark.parametrize(("has_driver", "expected"), [(False, ()), (True, None)], ids=["no-driver", "driver"])

@@ -15,6 +15,7 @@ from grpo_recipes.report.findings_json import finding_value
 from grpo_recipes.report.stack_text import known_text, stack_text
 from grpo_recipes.resolve.known_defects import known_defects
 from grpo_recipes.resolve.stack_findings import stack_findings
+from grpo_recipes.rules._shared.of_the_gpu import DRIVER, TRITON, torch_and_driver, triton_compiler
 from grpo_recipes.rules._shared.used_packages import ALWAYS
 from grpo_recipes.rules.stack_is_complete import ID as NOT_COMPLETE
 from grpo_recipes.stack.stack import Stack, to_json_value
@@ -24,9 +25,13 @@ from grpo_recipes.stack.stack import Stack, to_json_value
 @target_option
 @click.option("--json", "as_json", is_flag=True, help="Print the form that --target reads.")
 def doctor(target: str | None, as_json: bool) -> int:
-    """Show the packages and GPUs, what is missing for a run, and the known defects of these releases."""
+    """Show the packages and GPUs, what is missing for a run, and the known defects of these releases.
+
+    \b
+    grpo-run doctor --json
+    """
     stack = chosen_stack(target)
-    findings = [*stack_findings(stack, facts_for(stack)), *_missing(stack)]
+    findings = [*stack_findings(stack, facts_for(stack)), *_missing(stack), *_of_the_gpus(stack)]
     known = known_defects(stack)
     if as_json:
         value = {
@@ -37,9 +42,14 @@ def doctor(target: str | None, as_json: bool) -> int:
         }
         click.echo(redact(json.dumps(value, indent=2)))
     else:
-        said = findings_text(findings, stack.origin) or "nothing is missing for a run"
+        said = findings_text(findings, stack.origin) or _nothing_missing(stack)
         click.echo(redact("\n\n".join([stack_text(stack), said, known_text(known)])))
     return EXIT_DONE
+
+
+def _nothing_missing(stack: Stack) -> str:
+    on_the_cpu = ", on the CPU: launch.gpus_per_node: 0" if stack.gpus is None and not stack.declared else ""
+    return f"nothing is missing for a run{on_the_cpu}"
 
 
 def _missing(stack: Stack) -> list[Finding]:
@@ -48,3 +58,9 @@ def _missing(stack: Stack) -> list[Finding]:
         return []
     text = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed"
     return [Finding(NOT_COMPLETE, "error", text, fix="pip install 'grpo-recipes[train]'")]
+
+
+def _of_the_gpus(stack: Stack) -> list[Finding]:
+    """What keeps the GPUs from training, as the rules judge a recipe that trains on them."""
+    found = {DRIVER: torch_and_driver(stack), TRITON: triton_compiler(stack)}
+    return [Finding(rule, "error", one.message, because=one.because, fix=one.fix) for rule, one in found.items() if one]

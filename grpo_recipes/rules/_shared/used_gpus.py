@@ -1,0 +1,33 @@
+"""The GPUs of a machine that a run uses, and their memory, for rules; no rule itself."""
+
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.stack.stack import Gpu
+
+GIB = 2**30
+
+
+def used_gpus(context: Context) -> tuple[Gpu, ...] | None:
+    """The GPUs of each machine that are used; None where they are not known.
+
+    Of more than are used these are the ones of the highest capability, then of the most memory: CUDA numbers the
+    fastest first, and a process takes the first. One of which nothing is known may be any of them.
+    """
+    gpus, used = context.stack.gpus, context.value("world.all_gpus")
+    if gpus is None or not isinstance(used, int) or used >= len(gpus):
+        return gpus
+    return tuple(
+        sorted(gpus, key=lambda gpu: (gpu.capability is None, gpu.capability or (), gpu.memory_gib or 0))[-used:]
+    )
+
+
+def smallest_gpu(context: Context) -> float | None:
+    """GiB of the smallest GPU that is used, None when any is not known."""
+    known = [gpu.memory_gib for gpu in used_gpus(context) or ()]
+    sizes = [size for size in known if size is not None]
+    return min(sizes) if sizes and len(sizes) == len(known) else None
+
+
+def gpu_bytes(context: Context) -> int | None:
+    """Bytes of the smallest GPU; None when any is not known, and for a run on the CPU."""
+    gib = None if context.value("world.device") == "cpu" else smallest_gpu(context)
+    return None if gib is None else round(gib * GIB)

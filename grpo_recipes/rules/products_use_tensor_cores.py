@@ -1,0 +1,56 @@
+"""float32 on a GPU with tensor cores is what was asked for, and not what a default left.
+
+Weights are float32 and nothing is cast where a recipe says nothing, which is the same on every machine. torch
+multiplies float32 without the tensor cores unless TF32 is allowed, and neither transformers nor TRL allows it:
+accelerate does, for torch.compile. bf16 autocast or TF32 is another experiment, so a note says it and nothing is
+changed. Saying `training.bf16: false`, or `trl.tf32: false`, says that it is meant.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.facts.gpu_speeds import gpu_speed
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import quantized
+from grpo_recipes.rules._shared.used_gpus import used_gpus
+from grpo_recipes.stack.gpus import named_gpu
+
+ID = "PRE005"
+BF16, FP16, TF32 = "GRPOConfig.bf16", "GRPOConfig.fp16", "GRPOConfig.tf32"
+DTYPE, COMPUTE = "model_init_kwargs.dtype", "BitsAndBytesConfig.bnb_4bit_compute_dtype"
+TENSOR_CORES_FOR_BFLOAT16 = (8, 0)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value("world.device") != "cuda" or any(context.given(key) for key in (BF16, FP16, TF32)):
+        return
+    gpus = used_gpus(context) or ()
+    if not gpus or any(gpu.capability is None or gpu.capability < TENSOR_CORES_FOR_BFLOAT16 for gpu in gpus):
+        return
+    if context.value("GRPOConfig.torch_compile") is True or not _multiplies_float32(context):
+        return
+    yield context.finding(
+        ID,
+        f"this trains in float32, which {gpus[0].name} multiplies without its tensor cores",
+        BF16,
+        because=[
+            f"with bf16 it uses them{_peaks(gpus[0].name)}",
+            "TRL alone takes bf16 when nothing is said; a recipe says it",
+        ],
+        fix="bf16: true, which is autocast, another experiment; bf16: false if float32 is meant",
+        severity="note",
+    )
+
+
+def _multiplies_float32(context: Context) -> bool:
+    if quantized(context) and context.value(COMPUTE) == "float32":
+        return True
+    return not quantized(context) and context.value(DTYPE) == "float32"
+
+
+def _peaks(name: str) -> str:
+    """What the datasheet of a GPU says of both, "" where it was not read."""
+    speed = gpu_speed(named_gpu(name).name)
+    if speed is None:
+        return ""
+    return f", at {speed.flops_16[1] / 1e12:.3g} instead of {speed.flops_32[1] / 1e12:.3g} Tflop/s by the datasheet"

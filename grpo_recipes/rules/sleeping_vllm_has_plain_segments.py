@@ -1,0 +1,33 @@
+"""vLLM that sleeps between generations gets an allocator without expandable segments.
+
+vLLM's sleep mode keeps its memory in a pool of its own. Up to 0.20 it raises AssertionError ("Expandable segments are
+not compatible with memory pool") when it starts, after the model was loaded, where PYTORCH_CUDA_ALLOC_CONF has
+expandable_segments:True; from 0.21 on it sets them aside meanwhile.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
+
+ID = "VLL005"
+APPLIES_TO = {"vllm": "<0.21.0"}
+VARIABLE = "PYTORCH_CUDA_ALLOC_CONF"
+WANTED = {"GRPOConfig.use_vllm": True, "GRPOConfig.vllm_mode": "colocate", "GRPOConfig.vllm_enable_sleep_mode": True}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    written = str(context.mapping("launch.environment").get(VARIABLE, ""))
+    if "expandable_segments:True" not in written:
+        return
+    if all(key in context.settings and context.value(key) == value for key, value in WANTED.items()):
+        path = ("launch", "environment", VARIABLE)
+        yield context.finding(
+            ID,
+            f"{VARIABLE} has expandable segments, and vLLM sleeps",
+            "launch.environment",
+            because=[f"vllm {context.stack.version('vllm')} raises AssertionError for both when it starts"],
+            fix=f"remove {VARIABLE}",
+            patch=[Patch(path, remove=True)],
+            mark=context.source.mark(path),
+        )

@@ -1,0 +1,34 @@
+"""Triton finds what it compiles with, where a run on GPUs needs Triton.
+
+Triton compiles a small module of C against Python.h when it first starts a kernel, on each machine anew, so it needs a
+C compiler and the headers of Python beside the driver. From trl 1.15 on the loss itself is a Triton kernel; before,
+torch.compile, Liger's kernels and vLLM are. Slim images have neither: the first step, after the model was loaded and
+the first completions were generated, ends with "Failed to find C compiler" or "Python.h: No such file or directory".
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.facts.released.logits import passed_logits_keyword
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.of_the_gpu import TRITON, triton_compiler
+
+ID = TRITON
+# What of a recipe starts kernels of Triton.
+STARTS = {
+    "GRPOConfig.torch_compile": "torch.compile",
+    "GRPOConfig.use_liger_kernel": "Liger's kernels",
+    "GRPOConfig.use_vllm": "vLLM",
+}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    found = triton_compiler(context.stack)
+    if found is None or context.value("world.device") != "cuda":
+        return
+    trl = context.stack.version("trl")
+    users = [f"the loss of trl {trl}"] if trl is not None and passed_logits_keyword(trl) is None else []
+    users += [name for key, name in STARTS.items() if context.value(key) is True]
+    if users:
+        uses = f"{', '.join(users)} {'is' if len(users) == 1 else 'are'} computed with Triton"
+        yield context.finding(ID, found.message, "launch.gpus_per_node", because=(uses, *found.because), fix=found.fix)
