@@ -1,0 +1,143 @@
+"""What a stage is given: models, trainings, a place for figures, and a way to say that something does not hold."""
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpu_kit.recipe import recipe, write_rows
+from gpu_kit.result import Result
+from gpu_kit.scale import SHAPES, Scale
+from gpu_kit.trained import ROOT, Trained, environment, train
+
+SCRIPTS = Path(__file__).with_name("scripts")
+GIB = 2**30
+PROMPT = 128
+
+
+class Broken(Exception):
+    """A stage cannot go on; the text says why."""
+
+
+class LeftOut(Exception):
+    """A stage cannot be run on this machine; the text says why."""
+
+
+@dataclass
+class Bench:
+    """One stage at work. work: the folder of all stages, in which models stay. older: packages of an older stack.
+
+    What is noted is written at once, so that it is there when the stage is ended at its limit.
+    """
+
+    stage: str
+    scale: Scale
+    work: Path
+    older: Path | None = None
+    result: Result = field(default_factory=lambda: Result("passed"))
+
+    @property
+    def folder(self) -> Path:
+        """The stage's own."""
+        return self.work / "stages" / self.stage
+
+    def figure(self, name: str, value: object) -> None:
+        """Notes a figure."""
+        self.result.figures[name] = value
+        self.write()
+
+    def holds(self, condition: bool, otherwise: str) -> None:
+        """Notes what is wrong where a condition does not hold, and goes on."""
+        if not condition:
+            self.result.wrong.append(otherwise)
+            self.result.status = "failed"
+            self.write()
+
+    def write(self) -> None:
+        """Keeps what is known by now."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "result.json").write_text(json.dumps(asdict(self.result)), encoding="utf-8")
+
+    def model(self, size: str) -> Path:
+        """The folder of a model of this size, made where it is not there."""
+        name = self.scale.size(size)
+        place = self.work / "models" / name
+        if not place.exists():
+            shape = SHAPES[name]
+            free, needed = shutil.disk_usage(self._existing(place)).free, int(2.2 * shape.parameters)
+            if free < needed:
+                raise LeftOut(f"{size} takes {needed / GIB:.0f} GiB of disk, {free / GIB:.0f} are free")
+            self.script("make_model.py", str(place), self.scale.device, json.dumps(shape._asdict()))
+        return place
+
+    def script(self, name: str, *words: str, **variables: str) -> str:
+        """Runs a file of scripts/ in a process of its own, and gives what it printed. Raises Broken where it fails."""
+        ran = subprocess.run(
+            [sys.executable, str(SCRIPTS / name), *words], env=environment(**variables), capture_output=True, text=True
+        )
+        if ran.returncode:
+            raise Broken(f"{name}: exit {ran.returncode}: {(ran.stdout + ran.stderr)[-2500:]}")
+        return ran.stdout
+
+    def measured(self, name: str, *words: str, **variables: str) -> dict[str, Any]:
+        """The JSON of the last line that a script prints."""
+        found: dict[str, Any] = json.loads(self.script(name, *words, **variables).splitlines()[-1])
+        return found
+
+    def recipe(self, name: str, size: str, *, tokens: int = 256, prompts: int = 16, **other: Any) -> Path:
+        """Writes a recipe into the stage's folder."""
+        rows = write_rows(self.work / "rows", self.scale.tokens(PROMPT))
+        sizes = {"tokens": self.scale.tokens(tokens), "prompts": self.scale.prompts(prompts)}
+        content = recipe(name, self.model(size), rows, **sizes, **other)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        place = self.folder / f"{name}.yaml"
+        place.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+        return place
+
+    def run_folder(self, name: str) -> Path:
+        """Where a training of this name goes; what was there is removed."""
+        place = self.folder / f"run-{name}"
+        shutil.rmtree(place, ignore_errors=True)
+        return place
+
+    def train(self, file: Path, *settings: str, words: tuple[str, ...] = (), **variables: str) -> Trained:
+        """Trains a recipe; settings: KEY=VALUE of --set."""
+        out = self.run_folder(file.stem)
+        chosen = [word for setting in settings for word in ("--set", setting)]
+        variables = {"TRITON_CACHE_DIR": str(self.folder / "triton"), **variables}
+        return train(out, "run", str(file), "--out", str(out), *chosen, *words, **variables)
+
+    def completed(self, run: Trained) -> Trained:
+        """Notes the figures of a training that should have ended well. Raises Broken where it did not."""
+        if run.code or run.record.get("status") != "completed":
+            raise Broken(f"{run.folder.name}: exit {run.code}: {'; '.join(run.messages) or run.said}")
+        name = run.folder.name.removeprefix("run-")
+        self.figure(f"{name}: seconds", {"all": run.seconds, "until training": run.started_s})
+        self.figure(f"{name}: seconds a step", run.step_seconds())
+        self.figure(f"{name}: loss, gradient norm", run.losses)
+        self.figure(f"{name}: proofs", list(run.shown.values()))
+        self.figure(f"{name}: memory", memory_words(run))
+        for proof, ok in run.proofs.items():
+            self.holds(ok is not False, f"{name}: {proof} is not proved: {run.shown[proof]}")
+        return run
+
+    def _existing(self, place: Path) -> Path:
+        return next(one for one in (place, *place.parents) if one.exists())
+
+
+def memory_words(run: Trained) -> dict[str, str]:
+    """Each phase with what was measured and estimated."""
+    found = {}
+    for phase, one in (run.record.get("memory") or {}).items():
+        estimated = "not estimated" if one["estimated"] is None else f"estimated {one['estimated'] / GIB:.2f}"
+        reserved = "" if one["reserved"] is None else f", reserved {one['reserved'] / GIB:.2f}"
+        found[phase] = f"{(one['measured'] or 0) / GIB:.2f} GiB{reserved}, {estimated}"
+    return found
+
+
+__all__ = ["ROOT", "Bench", "Broken", "LeftOut", "memory_words"]

@@ -1,0 +1,96 @@
+"""Results as a page: `python -m gpu_kit.report [RESULTS] --write` makes benchmarks/gpu.md.
+
+RESULTS is the results.json of a run on a GPU, which is kept as benchmarks/gpu.json and is what the page is made of from
+then on. Without one the page says that there was none.
+"""
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from gpu_kit.bench import ROOT
+from gpu_kit.result import Result, Results, read_results
+from gpu_kit.stages.catalog import STAGES
+
+KEPT = ROOT / "benchmarks" / "gpu.json"
+PAGE = ROOT / "benchmarks" / "gpu.md"
+NOT_YET = "Not yet run on a GPU: every figure of this project about GPUs is read in sources or computed.\n"
+
+
+def page(results: Results | None) -> str:
+    """benchmarks/gpu.md. Raises ValueError for results of a CPU."""
+    head = "# On a GPU\n\n<!-- made by gpu_kit/report.py -->\n\n"
+    if results is None:
+        return head + NOT_YET + "`make test-gpu` runs these stages; docs/gpu.md has the rest.\n\n" + _planned()
+    if results.device != "cuda":
+        raise ValueError("these results are of a CPU; benchmarks/gpu.md has those of a GPU alone")
+    return head + _body(results)
+
+
+def report(results: Results) -> str:
+    """The page of a run that is beside its results."""
+    small = "" if results.device == "cuda" else "On the CPU, in small: nothing here is about speed or memory.\n\n"
+    return f"# Stages on {results.device}\n\n{small}{_body(results)}"
+
+
+def _planned() -> str:
+    rows = [f"| {name} | {stage.call} | {stage.limit_s} | {stage.tells} |" for name, stage in STAGES.items()]
+    return "\n".join(["| stage | call | seconds at most | what it tells |", "|---|---|---|---|", *rows]) + "\n"
+
+
+def _body(results: Results) -> str:
+    known = [(name, results.stages[name]) for name in STAGES if name in results.stages]
+    missing = [name for name in STAGES if name not in results.stages]
+    rows = [
+        f"| {name} | {STAGES[name].tells} | {one.status} | {one.seconds:.0f} | {_why(one)} |" for name, one in known
+    ]
+    parts = [
+        "\n".join(
+            ["| machine | |", "|---|---|", *[f"| {key} | {_cell(one)} |" for key, one in results.machine.items()]]
+        ),
+        "\n".join(["| stage | what it tells | | seconds | |", "|---|---|---|---|---|", *rows]),
+    ]
+    parts += [f"Not run: {', '.join(missing)}."] if missing else []
+    parts += [_details(name, one) for name, one in known if one.figures or one.wrong or one.said]
+    return "\n\n".join(parts) + "\n"
+
+
+def _why(one: Result) -> str:
+    words = [one.reason.strip().splitlines()[-1]] if one.reason.strip() else []
+    return _cell("; ".join([*words, *one.wrong]))
+
+
+def _details(name: str, one: Result) -> str:
+    lines = [f"- {key}: {_words(value)}" for key, value in one.figures.items()]
+    lines += [f"- **wrong**: {_words(text)}" for text in one.wrong]
+    said = [line for line in one.said.splitlines() if line.strip()][-20:]
+    end = ["", "```text", *said, "```"] if said else []
+    return "\n".join([f"## {name}", "", *lines, *end])
+
+
+def _words(value: Any) -> str:
+    return " ".join(value.split()) if isinstance(value, str) else f"`{json.dumps(value)}`"
+
+
+def _cell(value: Any) -> str:
+    return _words(value).replace("|", "\\|")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path, nargs="?", default=KEPT, help="results.json of a run on a GPU")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/gpu.md instead of printing it")
+    options = parser.parse_args()
+    text = page(read_results(options.results) if options.results != KEPT or KEPT.exists() else None)
+    if options.write:
+        if options.results != KEPT:
+            shutil.copy(options.results, KEPT)
+        PAGE.write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""What came of a stage, and of all of them: the classes, and the one JSON file that holds them."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+FORMAT = 1
+Status = Literal["passed", "failed", "late", "left out"]
+BAD: tuple[Status, ...] = ("failed", "late")
+
+
+@dataclass(slots=True)
+class Result:
+    """A stage that was run or left out.
+
+    late: it was ended at its limit. reason: why it was left out or broke off. figures: what it measured, in the order
+    in which it did. wrong: what does not hold and should. said: the end of what it printed, where it did not pass.
+    """
+
+    status: Status
+    seconds: float = 0.0
+    reason: str = ""
+    figures: dict[str, Any] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    said: str = ""
+
+
+@dataclass(slots=True)
+class Results:
+    """All stages of a device so far. machine: what machine.py tells of it."""
+
+    device: str
+    machine: dict[str, Any]
+    stages: dict[str, Result] = field(default_factory=dict)
+
+    def passed(self) -> set[str]:
+        """The stages that need not be run again."""
+        return {name for name, one in self.stages.items() if one.status == "passed"}
+
+    def is_bad(self, names: Iterable[str]) -> bool:
+        """Whether one of these stages failed."""
+        return any(self.stages[name].status in BAD for name in names if name in self.stages)
+
+    def write(self, path: Path) -> None:
+        """Writes the file at once, so that a command that is cut off leaves the one before."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n", encoding="utf-8")
+        unfinished.replace(path)
+
+
+def read_results(path: Path) -> Results:
+    """The results of a file. Raises ValueError for one that was not written here."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+        raise ValueError(f"{path}: not a file of results in format {FORMAT}")
+    stages = {name: Result(**one) for name, one in content.pop("stages").items()}
+    return Results(stages=stages, **content)

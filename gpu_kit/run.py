@@ -1,0 +1,101 @@
+"""`make test-gpu`, or `python -m gpu_kit.run`: trains on this machine's GPU what says most, and writes down what came.
+
+Results go to OUT/results.json and OUT/report.md after each stage. A stage that passed is not run again: the same
+command goes on where the last one stopped, also on another machine of the same kind with --earlier FILE.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from gpu_kit.bench import ROOT
+from gpu_kit.machine import machine
+from gpu_kit.report import report
+from gpu_kit.result import Results, read_results
+from gpu_kit.session import Session, run_stages
+from gpu_kit.stages.catalog import STAGES
+
+MINUTES = 25.0
+OLDER = (ROOT / "build" / "gpu-packages" / "older", ROOT / ".stacks" / "0.23.1-4.57.6")
+
+
+def chosen(words: str) -> list[str]:
+    """Names of stages in their order, from names with commas; "all", and "call1" for those of the first call.
+
+    Raises ValueError with a word that names none.
+    """
+    wanted: set[str] = set()
+    for word in filter(None, words.split(",")):
+        found = {name for name, one in STAGES.items() if word in (name, "all", f"call{one.call}")}
+        if not found:
+            raise ValueError(f"no stage {word!r}; there are {', '.join(STAGES)}, call1 to call3 and all")
+        wanted |= found
+    if not wanted:
+        raise ValueError(f"no stage was named; there are {', '.join(STAGES)}, call1 to call3 and all")
+    return [name for name in STAGES if name in wanted]
+
+
+def still_to_run(names: list[str], results: Results, *, again: bool) -> list[str]:
+    """Those of these stages that have not passed yet, or all of them."""
+    return [name for name in names if again or name not in results.passed()]
+
+
+def begun(out: Path, earlier: Path | None, device: str) -> Results:
+    """Results so far, with the machine as it is now. Raises ValueError where they are of another kind of device."""
+    live = machine()
+    for place in filter(None, (out / "results.json", earlier)):
+        if place.exists() or place == earlier:
+            found = read_results(place)
+            before, now = found.machine.get("gpu"), live.get("gpu")
+            if found.device != device or before != now:
+                raise ValueError(
+                    f"{place} is of {found.device} {before or ''}, this is {device} {now or ''}; take another --out"
+                )
+            found.machine = live
+            return found
+    return Results(device, live)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: the same stages in small")
+    parser.add_argument("--stages", default="all", help="names with commas, call1 to call3, or all")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"for all stages (default: {MINUTES:g})")
+    parser.add_argument("--out", type=Path, help="folder of the results (default: build/gpu-DEVICE)")
+    parser.add_argument("--work", type=Path, help="folder for models and runs (default: build/gpu-work-DEVICE)")
+    parser.add_argument("--earlier", type=Path, help="results.json of an earlier machine to go on from")
+    parser.add_argument("--older", type=Path, help="packages of an older stack, for the stage releases")
+    parser.add_argument("--again", action="store_true", help="run stages that passed once more")
+    parser.add_argument("--keep", action="store_true", help="leave weights of the runs where they are")
+    parser.add_argument("--list", action="store_true", help="print the stages and stop")
+    options = parser.parse_args()
+    if options.list:
+        for name, stage in STAGES.items():
+            print(f"{name:14} call {stage.call}  at most {stage.limit_s:3} s  {stage.tells}")
+        return 0
+    out = (options.out or ROOT / "build" / f"gpu-{options.device}").resolve()
+    work = (options.work or ROOT / "build" / f"gpu-work-{options.device}").resolve()
+    older = options.older or next((place for place in OLDER if place.is_dir()), None)
+    try:
+        names = chosen(options.stages)
+        out.mkdir(parents=True, exist_ok=True)
+        results = begun(out, options.earlier, options.device)
+    except (ValueError, OSError) as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return 2
+    session = Session(work, out, older and older.resolve(), options.keep)
+    print(f"{results.machine.get('gpu', 'no GPU')}, torch {results.machine.get('torch')}; results in {out}", flush=True)
+
+    def told(line: str) -> None:
+        (out / "report.md").write_text(report(results), encoding="utf-8")
+        print(line, flush=True)
+
+    run_stages(session, results, still_to_run(names, results, again=options.again), options.minutes * 60, told)
+    bad = [name for name in names if results.is_bad([name])]
+    out_of_it = [name for name in names if results.stages[name].status == "left out"]
+    print(f"{len(names) - len(bad) - len(out_of_it)} of {len(names)} passed, {len(out_of_it)} left out")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""`python plain_trl.py PLAN FOLDER`: trains what a plan says with TRL alone, and times it. A line of JSON.
+
+The device is waited for where a time is taken, and the seed of each step is that of grpo-run's, so that the same
+completions come.
+"""
+
+import hashlib
+import json
+import statistics
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import load_dataset
+from peft import LoraConfig
+from transformers import TrainerCallback, set_seed
+from trl import GRPOConfig, GRPOTrainer
+
+from grpo_recipes.rewards.regex_match import regex_match
+
+FIRST = 2
+
+
+def now() -> float:
+    """Seconds, when the device has done what it was given."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+class Clock(TrainerCallback):
+    """Times steps and, in them, what makes completions; sets the seed of each step."""
+
+    def __init__(self) -> None:
+        self.ends: list[float] = []
+        self.generating: list[float] = []
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Before the completions of the step are made."""
+        words = f"{args.seed} {state.global_step} {args.process_index}"
+        set_seed(int.from_bytes(hashlib.sha256(words.encode()).digest()[:4], "big"))
+        self.generating.append(0.0)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """After the optimizer."""
+        self.ends.append(now())
+
+    def time(self, trainer: Any) -> None:
+        """Times the trainer's own method."""
+        generate = trainer._generate
+
+        def timed(*given: Any, **named: Any) -> Any:
+            began = now()
+            made = generate(*given, **named)
+            self.generating[-1] += now() - began
+            return made
+
+        trainer._generate = timed
+
+
+def main() -> None:
+    plan, folder = json.loads(Path(sys.argv[1]).read_text()), sys.argv[2]
+    arguments = plan["arguments"]
+    pattern = plan["rewards"][0]["kwargs"]["pattern"]
+
+    def reward(completions: list[Any], **kwargs: Any) -> list[float | None]:
+        return regex_match(completions, pattern=pattern)
+
+    rows = load_dataset("json", data_files=plan["data"]["path"], split="train", cache_dir=f"{folder}/cache")
+    rows = rows.map(lambda row: {"prompt": [{"role": "user", "content": row["question"]}]}, remove_columns="question")
+    set_seed(arguments["GRPOConfig"]["seed"])
+    clock = Clock()
+    trainer = GRPOTrainer(
+        model=plan["model"]["path"],
+        reward_funcs=reward,
+        args=GRPOConfig(folder, model_init_kwargs=arguments["model_init_kwargs"], **arguments["GRPOConfig"]),
+        train_dataset=rows,
+        peft_config=LoraConfig(**arguments["LoraConfig"]) if arguments["LoraConfig"] else None,
+        callbacks=[clock],
+    )
+    clock.time(trainer)
+    trainer.train()
+    steps = [after - before for before, after in pairwise(clock.ends)][FIRST - 1 :]
+    generation = statistics.median(clock.generating[FIRST:])
+    step = statistics.median(steps)
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    found = {"step_s": step, "generation_s": generation, "update_s": step - generation, "losses": losses}
+    print(json.dumps({key: round(value, 5) if key != "losses" else value for key, value in found.items()}))
+
+
+if __name__ == "__main__":
+    main()

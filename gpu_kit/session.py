@@ -1,0 +1,140 @@
+"""Runs stages one after the other, each in processes of its own, within a budget; a failure stops none of the rest."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpu_kit.bench import ROOT
+from gpu_kit.result import Result, Results
+from gpu_kit.stages.catalog import STAGES, Stage
+from gpu_kit.trained import environment
+
+MARK = "GPU_KIT_STAGE"
+KEPT = (".json", ".jsonl", ".yaml", ".log")
+LEAST_S = 45
+"""A stage is not begun with less than this left, or its own limit if that is shorter."""
+_END_S = 10
+_SAID = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Where stages work, what they are given, and where results go.
+
+    older: packages of an older stack, None without. keep: leave weights and checkpoints of the runs where they are.
+    """
+
+    work: Path
+    out: Path
+    older: Path | None = None
+    keep: bool = False
+
+    @property
+    def file(self) -> Path:
+        """The one file with all results."""
+        return self.out / "results.json"
+
+
+def run_stages(
+    session: Session, results: Results, names: Sequence[str], seconds: float, told: Callable[[str], None]
+) -> None:
+    """Runs these stages in their order and writes the results after each.
+
+    seconds: of all of them; a stage that does not fit into what is left is left out.
+    """
+    end = time.monotonic() + seconds
+    for name in names:
+        left = end - time.monotonic()
+        results.stages[name] = _one(session, results.device, name, STAGES[name], left)
+        results.write(session.file)
+        told(line_of(name, results.stages[name]))
+
+
+def _one(session: Session, device: str, name: str, stage: Stage, left: float) -> Result:
+    if left < min(stage.limit_s, LEAST_S):
+        return Result("left out", reason=f"{max(0, left):.0f} s were left")
+    folder = session.work / "stages" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    began = time.monotonic()
+    code, said = _ended(session, device, name, folder, min(stage.limit_s, left))
+    found = _found(folder) or Result("failed")
+    if code is None:
+        found.status, found.reason = "late", f"ended after {time.monotonic() - began:.0f} s"
+    elif code:
+        found.status, found.reason = "failed", f"its process ended with {code}"
+    if found.status != "passed":
+        found.said = said[-_SAID:]
+    found.seconds = round(time.monotonic() - began, 1)
+    if not session.keep:
+        _tidy(folder)
+    return found
+
+
+def _ended(session: Session, device: str, name: str, folder: Path, limit_s: float) -> tuple[int | None, str]:
+    """The exit code of a stage's process, None where it took too long, and what it printed."""
+    words = [sys.executable, "-m", "gpu_kit.one_stage", name, str(session.work), device]
+    words += [str(session.older)] if session.older else []
+    log = folder / "stage.log"
+    mark = f"{name}-{os.getpid()}-{time.time_ns()}"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            words, cwd=ROOT, env=environment(**{MARK: mark}), stdout=output, stderr=output, start_new_session=True
+        )
+        try:
+            code = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            end_marked(mark)
+            process.wait()
+    return code, log.read_text(errors="replace")
+
+
+def end_marked(mark: str) -> None:
+    """Ends what is left of a stage: every process that has its mark, with SIGTERM and, some seconds later, SIGKILL."""
+    end = time.monotonic() + _END_S
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        left = _marked(mark)
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        while left and (left := _marked(mark)) and number == signal.SIGTERM and time.monotonic() < end:
+            time.sleep(0.1)
+
+
+def _marked(mark: str) -> list[int]:
+    found = []
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if f"{MARK}={mark}".encode() in place.read_bytes().split(b"\0"):
+                found.append(int(place.parent.name))
+    return found
+
+
+def _found(folder: Path) -> Result | None:
+    """What a stage noted, also one that was ended; None where it noted nothing."""
+    with contextlib.suppress(OSError, ValueError):
+        return Result(**json.loads((folder / "result.json").read_text()))
+    return None
+
+
+def _tidy(folder: Path) -> None:
+    """Removes all but what is read: weights of a stage can take the disk that the next one needs."""
+    for place in folder.rglob("*"):
+        if place.is_file() and not place.is_symlink() and place.suffix not in KEPT:
+            place.unlink()
+
+
+def line_of(name: str, result: Result) -> str:
+    """A stage in a line."""
+    more = "; ".join(filter(None, [result.reason.strip().splitlines()[-1] if result.reason else "", *result.wrong]))
+    return f"{name:14} {result.status:8} {result.seconds:6.1f} s  {more}".rstrip()

@@ -1,0 +1,1 @@
+"""The stages, a file for each subject; catalog.py has them in their order."""

@@ -1,0 +1,32 @@
+"""How fast completions are made and learned from, and what grpo-run adds to TRL's step."""
+
+import statistics
+
+from gpu_kit.bench import Bench
+
+MOST = 1.05
+ROUNDS = 2
+
+
+def run(bench: Bench) -> None:
+    scale = bench.scale
+    tokens, prompts = scale.tokens(256), scale.prompts(16)
+    steps = scale.times(10, 4)
+    file = bench.recipe("speed", "0.5B")
+    settings = (f"training.max_steps={steps}", f"generation.min_tokens={tokens}")
+    ours, theirs, alone = [], [], {}
+    for number in range(scale.times(ROUNDS, 1)):
+        run = bench.completed(bench.train(file, *settings))
+        plain = bench.folder / f"plain-{number}"
+        alone = bench.measured("plain_trl.py", str(run.folder / "plan.json"), str(plain))
+        ours.append(run.step_seconds(without=2))
+        theirs.append(alone["step_s"])
+        bench.figure(f"round {number + 1}: seconds a step", {"grpo-run": ours[-1], "TRL alone": theirs[-1]})
+        bench.figure(f"round {number + 1}: equal losses", [loss for loss, _ in run.losses] == alone["losses"])
+    ratio = statistics.median(ours) / statistics.median(theirs)
+    bench.figure("grpo-run : TRL alone", round(ratio, 4))
+    made = tokens * prompts * 8
+    bench.figure("tokens a second, generated", round(made / alone["generation_s"]))
+    bench.figure("tokens a second, learned from", round(made / alone["update_s"]))
+    if not scale.is_small:
+        bench.holds(ratio <= MOST, f"a step takes {ratio:.3f} times that of TRL alone, at most {MOST} is claimed")

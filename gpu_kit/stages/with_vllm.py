@@ -1,0 +1,40 @@
+"""vLLM in the process that trains."""
+
+from gpu_kit.bench import Bench, LeftOut
+from gpu_kit.machine import installed
+from gpu_kit.trained import Trained
+
+SETTINGS = ("generation.use_vllm=true", "generation.vllm_mode=colocate", "generation.vllm_gpu_memory_utilization=0.3")
+SAMPLER, HAND_OVER = "PRF010", "PRF011"
+APART = "sampling/sampling_logp_difference/mean"
+MOST_GROWTH = 2.0
+
+
+def run(bench: Bench) -> None:
+    found = _trained(bench, "vllm", 4)
+    for proof in (SAMPLER, HAND_OVER):
+        bench.holds(found.proofs.get(proof) is True, f"{proof}: {found.shown.get(proof, 'was not made')}")
+    step, share = found.step_seconds(), (found.record.get("duration") or {}).get("generation_share")
+    lengths = [one["completions/mean_length"] for one in found.steps[1:]]
+    if step and share:
+        made = sum(lengths) / len(lengths) * bench.scale.prompts(16) * 8
+        bench.figure("tokens a second, generated", round(made / (step * share)))
+
+
+def run_drift(bench: Bench) -> None:
+    found = _trained(bench, "vllm_drift", bench.scale.times(50, 6), tokens=64)
+    apart = [step[APART] for step in found.steps if APART in step]
+    bench.holds(len(apart) > 4, f"TRL does not tell {APART}")
+    if len(apart) > 4:
+        first, last = sum(apart[:3]) / 3, sum(apart[-3:]) / 3
+        bench.figure("difference of log-probabilities", {"first steps": first, "last steps": last})
+        bench.holds(last <= MOST_GROWTH * first + 1e-3, f"vLLM and the policy part: {first:.1e}, then {last:.1e}")
+
+
+def _trained(bench: Bench, name: str, steps: int, tokens: int = 256) -> Trained:
+    if bench.scale.device == "cpu":
+        raise LeftOut("vLLM takes the weights of a trainer from a GPU alone")
+    if not installed("vllm"):
+        raise LeftOut("vllm is not installed")
+    file = bench.recipe(name, "0.5B", tokens=tokens)
+    return bench.completed(bench.train(file, f"training.max_steps={steps}", *SETTINGS))

@@ -1,0 +1,98 @@
+"""A training through `grpo-run` in processes of its own, and what its run folder tells."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+_END = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A run. code: of the command. said: the end of what it printed. record: run.json. steps: events of metrics.jsonl.
+
+    started_s: seconds from the command to the first step's beginning, None where there was none.
+    """
+
+    folder: Path
+    code: int
+    seconds: float
+    said: str
+    record: dict[str, Any] = field(default_factory=dict)
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    started_s: float | None = None
+
+    @property
+    def losses(self) -> list[tuple[float, float]]:
+        """Loss and gradient norm of each step."""
+        return [(step["loss"], step["grad_norm"]) for step in self.steps]
+
+    @property
+    def proofs(self) -> dict[str, bool | None]:
+        """Each proof by its id: True, False, or None where nothing was seen."""
+        return {one["id"]: one["ok"] for one in self.record.get("proofs") or []}
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """What each proof saw, by its id."""
+        return {one["id"]: one["shown"] for one in self.record.get("proofs") or []}
+
+    @property
+    def messages(self) -> list[str]:
+        """What ended the run, a line for each finding."""
+        return [one["message"] for one in self.record.get("findings") or []]
+
+    def step_seconds(self, without: int = 1) -> float | None:
+        """The median of the steps by the clock, the first ones left out."""
+        times = [step["time"] for step in self.steps]
+        apart = [b - a for a, b in pairwise(times)][max(0, without - 1) :]
+        return round(statistics.median(apart), 4) if apart else None
+
+    def peak(self) -> tuple[str, int, int | None] | None:
+        """The phase that held most, its bytes and those that were estimated; of phases that have an estimate."""
+        phases = {name: one for name, one in (self.record.get("memory") or {}).items() if one["measured"]}
+        if not phases:
+            return None
+        name = max(phases, key=lambda one: phases[one]["measured"])
+        return name, phases[name]["measured"], phases[name]["estimated"]
+
+
+def command(*words: str) -> list[str]:
+    """`grpo-run` of these sources, with this Python."""
+    return [sys.executable, "-m", "grpo_recipes.cli.main", *words]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """This process's environment, without a network for the libraries."""
+    own = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    behind = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, **own, "PYTHONPATH": os.pathsep.join(behind), **more}
+
+
+def run_of(folder: Path, code: int, said: str, began: float) -> Trained:
+    """What a command that trained into a folder left there. began: time.time() when it was started."""
+    record, steps, started = {}, [], None
+    if (folder / "run.json").exists():
+        record = json.loads((folder / "run.json").read_text())
+    if (folder / "metrics.jsonl").exists():
+        events = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        steps = [event for event in events if event["event"] == "step"]
+        started = next((round(event["time"] - began, 1) for event in events if event["event"] == "start"), None)
+    return Trained(folder, code, round(time.time() - began, 1), said[-_END:], record, steps, started)
+
+
+def train(folder: Path, *words: str, **variables: str) -> Trained:
+    """Runs `grpo-run` with these words to its end; `folder` is where it trains."""
+    began = time.time()
+    ran = subprocess.run(
+        command(*words), env=environment(**variables), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    return run_of(folder, ran.returncode, ran.stdout, began)

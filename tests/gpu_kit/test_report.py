@@ -1,0 +1,67 @@
+"""Results are kept in one file, and the pages that are made of them."""
+
+from pathlib import Path
+
+import pytest
+
+from gpu_kit import report
+from gpu_kit import run as runner
+from gpu_kit.result import Result, Results, read_results
+from gpu_kit.stages.catalog import STAGES
+
+H200 = {"gpu": "NVIDIA H200", "torch": "2.11.0+cu130"}
+
+
+def results_of(device: str) -> Results:
+    stages = {
+        "doctor": Result("passed", 2.0, figures={"findings": []}),
+        "lora": Result("failed", 31.0, wrong=["PRF004 | is not proved"], said="one\ntwo\n", figures={"step": 0.5}),
+        "vllm": Result("left out", reason="vllm is not installed"),
+    }
+    return Results(device, dict(H200), stages)
+
+
+def test_the_page_of_the_benchmarks_is_what_the_last_results_of_a_gpu_give() -> None:
+    kept = read_results(report.KEPT) if report.KEPT.exists() else None
+    assert report.PAGE.read_text(encoding="utf-8") == report.page(kept), "python -m gpu_kit.report --write"
+
+
+def test_without_results_the_page_says_so_and_names_every_stage() -> None:
+    page = report.page(None)
+    assert "Not yet run on a GPU" in page
+    assert all(f"| {name} |" in page for name in STAGES)
+
+
+def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
+    results_of("cuda").write(tmp_path / "new" / "results.json")
+    assert read_results(tmp_path / "new" / "results.json") == results_of("cuda")
+
+
+def test_a_file_of_another_kind_is_not_taken_for_results(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text("[]")
+    with pytest.raises(ValueError, match="not a file of results"):
+        read_results(tmp_path / "results.json")
+
+
+def test_the_page_has_the_machine_how_each_stage_ended_and_what_is_wrong() -> None:
+    page = report.page(results_of("cuda"))
+    assert "Not yet" not in page
+    assert "| gpu | NVIDIA H200 |" in page
+    assert "| failed | 31 | PRF004 \\| is not proved |" in page
+    assert "| left out | 0 | vllm is not installed |" in page
+    assert "- **wrong**: PRF004 | is not proved" in page
+    assert "one\ntwo\n```" in page
+    assert "Not run: seed_again, " in page
+
+
+def test_results_of_a_cpu_are_no_page_of_the_benchmarks() -> None:
+    with pytest.raises(ValueError, match="a GPU alone"):
+        report.page(results_of("cpu"))
+    assert "nothing here is about speed" in report.report(results_of("cpu"))
+
+
+@pytest.mark.processes
+def test_results_of_another_device_are_not_gone_on_with(tmp_path: Path) -> None:
+    results_of("cuda").write(tmp_path / "results.json")
+    with pytest.raises(ValueError, match=r"is of cuda NVIDIA H200, this is cpu .*; take another --out"):
+        runner.begun(tmp_path / "out", tmp_path / "results.json", "cpu")

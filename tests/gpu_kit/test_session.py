@@ -1,0 +1,59 @@
+"""Stages run in processes of their own, within their limits, and leave nothing behind."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpu_kit import session as sessions
+from gpu_kit.result import Results, read_results
+from gpu_kit.session import Session, end_marked, run_stages
+from gpu_kit.stages.catalog import STAGES
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    return Session(tmp_path / "work", tmp_path / "out")
+
+
+def test_a_stage_that_takes_too_long_is_ended_and_the_next_one_runs(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sessions.STAGES, "lora", STAGES["lora"]._replace(limit_s=1))  # type: ignore[index]
+    results, lines = Results("cpu", {}), []
+    run_stages(session, results, ["lora", "doctor"], 600, lines.append)
+    assert {name: one.status for name, one in results.stages.items()} == {"lora": "late", "doctor": "passed"}
+    assert "ended after 1 s" in lines[0]
+    assert read_results(session.file) == results
+
+
+def test_a_stage_for_which_no_time_is_left_is_left_out(session: Session) -> None:
+    results = Results("cpu", {})
+    run_stages(session, results, ["lora"], 20, lambda line: None)
+    assert (results.stages["lora"].status, results.stages["lora"].reason) == ("left out", "20 s were left")
+    assert not session.work.exists()
+
+
+def test_a_stage_that_fails_says_why_and_does_not_stop_the_rest(session: Session) -> None:
+    results = Results("cpu", {})
+    (session.work / "models").mkdir(parents=True)
+    (session.work / "models" / "tiny").write_text("no model")  # where a folder belongs
+    run_stages(session, results, ["lora", "doctor"], 600, lambda line: None)
+    assert results.stages["lora"].status == "failed"
+    assert "run-lora: exit 2" in results.stages["lora"].reason
+    assert results.stages["doctor"].status == "passed"
+
+
+def test_what_a_stage_has_started_ends_with_it() -> None:
+    words = [sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"]
+    with subprocess.Popen(words, env={**os.environ, sessions.MARK: "here"}, start_new_session=True) as process:
+        time.sleep(0.2)
+        end_marked("another")
+        assert process.poll() is None
+        end_marked("here")
+        assert process.wait(30) in (-9, -15)
