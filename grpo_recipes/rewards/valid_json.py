@@ -1,12 +1,9 @@
 """1.0 for a completion that is JSON."""
 
-import json
-import re
 from collections.abc import Sequence
 
+from grpo_recipes.rewards.completion_json import completion_json
 from grpo_recipes.rewards.completion_text import Completion, completion_text
-
-FENCED = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)```", re.S)
 
 
 def valid_json(
@@ -21,13 +18,8 @@ def valid_json(
 
 
 def _is_wanted_json(text: str, required_keys: Sequence[str]) -> bool:
-    fenced = FENCED.search(text)
     try:
-        value = json.loads(fenced.group(1) if fenced else text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
+        value = completion_json(text)
+    except ValueError:
         return False
     return not required_keys or (isinstance(value, dict) and all(key in value for key in required_keys))
-
-
-def _refuse_constant(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")

@@ -8,7 +8,7 @@ from grpo_recipes.contract.findings.finding import Finding, Mark
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.page import shown
-from grpo_recipes.yaml.shipped import PREFIX, shipped_files
+from grpo_recipes.yaml.shipped import BASES, PREFIX, shipped_bases, shipped_files
 
 SUFFIXES = (".yaml", ".yml")
 MAX_PARENTS = 8
@@ -69,12 +69,14 @@ def _beside(file: str, written: str) -> str:
 
 
 def _named(place: Place, child: Place) -> Place:
-    """A recipe beside a shipped one is a shipped one, and has its name."""
+    """A recipe beside a shipped one, or a base below it, is a shipped one, and has its name."""
     if not child.name.startswith(PREFIX):
         return place
-    shipped = os.path.dirname(os.path.realpath(child.path)) == os.path.dirname(os.path.realpath(place.path))
+    folder, own = (os.path.dirname(os.path.realpath(one.path)) for one in (place, child))
     stem = os.path.splitext(os.path.basename(place.path))[0]
-    return Place(f"{PREFIX}{stem}" if shipped else place.path, place.path)
+    if os.path.basename(folder) == BASES and folder in (own, os.path.join(own, BASES)):
+        return Place(f"{PREFIX}{BASES}/{stem}", place.path)
+    return Place(f"{PREFIX}{stem}" if folder == own else place.path, place.path)
 
 
 def _leads_to_yaml(place: Place) -> bool:
@@ -83,7 +85,7 @@ def _leads_to_yaml(place: Place) -> bool:
 
 def _shipped(written: str, mark: Mark) -> Place | Finding:
     name = written.removeprefix(PREFIX).removesuffix(".yaml")
-    known = shipped_files()
+    known = shipped_files() | shipped_bases()
     if name in known:
         return Place(PREFIX + name, str(known[name]))
     message = f"no shipped recipe is named {shown(name)}"
@@ -92,7 +94,7 @@ def _shipped(written: str, mark: Mark) -> Place | Finding:
         return _finding(ids.EXTENDS_VALUE, message, mark, because, fix)
     near = nearest_words(name[:100], known, cutoff=0.5)
     fix = f"extends: {PREFIX}{near[0]}" if near else "grpo-run init --list shows them"
-    return _finding(ids.EXTENDS_VALUE, message, mark, f"there are {', '.join(known)}", fix)
+    return _finding(ids.EXTENDS_VALUE, message, mark, f"there are {_listed(known)}", fix)
 
 
 def _no_name(written: object, mark: Mark) -> Finding:

@@ -1,4 +1,7 @@
-"""Where the recipes that come with grpo-run lie: in a checkout in recipes/, installed beside the package's data."""
+"""Where the recipes that come with grpo-run lie: in a checkout in recipes/, installed beside the package's data.
+
+Most of them are in the folder catalogue, and stand on the few files of its folder bases.
+"""
 
 from pathlib import Path
 
@@ -7,6 +10,8 @@ import grpo_recipes
 ANCHOR = "quickstart.yaml"
 DISTRIBUTION = "grpo-recipes"
 PREFIX = f"{DISTRIBUTION}:"
+CATALOGUE = "catalogue"
+BASES = "bases"
 
 
 def shipped_folder() -> Path | None:
@@ -29,6 +34,15 @@ def shipped_folder() -> Path | None:
 
 
 def shipped_files() -> dict[str, Path]:
-    """The files of all shipped recipes by their names, none where they are not installed."""
+    """The files of all shipped recipes by their names, none where they are not installed; the catalogue's last."""
     folder = shipped_folder()
-    return {} if folder is None else {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    if folder is None:
+        return {}
+    return {path.stem: path for beside in (folder, folder / CATALOGUE) for path in sorted(beside.glob("*.yaml"))}
+
+
+def shipped_bases() -> dict[str, Path]:
+    """What the recipes of the catalogue stand on, by names such as bases/gsm8k: a task each, no recipe by itself."""
+    folder = shipped_folder()
+    places = [] if folder is None else sorted((folder / CATALOGUE / BASES).glob("*.yaml"))
+    return {f"{BASES}/{path.stem}": path for path in places}

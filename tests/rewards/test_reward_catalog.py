@@ -15,7 +15,11 @@ def test_every_reward_is_listed_with_what_it_takes() -> None:
     assert found == {
         "accuracy": (("solution",), {}, ()),
         "completion_length": ((), {"target": 0, "max_characters": 1000}, ()),
+        "countdown": (("nums", "target"), {}, ()),
         "exact_match": (("solution",), {"ignore_case": False}, ()),
+        "follows_instruction": (("ground_truth",), {}, ()),
+        "function_calls": (("solution",), {}, ()),
+        "json_fields": (("solution",), {}, ()),
         "regex_match": ((), {"full": False}, ("pattern",)),
         "tag_format": ((), {"tags": ("think", "answer")}, ()),
         "valid_json": ((), {"required_keys": ()}, ()),

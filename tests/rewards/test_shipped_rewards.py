@@ -1,5 +1,6 @@
 """The shipped rewards, for plain and conversational completions."""
 
+import json
 import re
 import threading
 from collections.abc import Callable
@@ -7,7 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from grpo_recipes.rewards.completion_length import completion_length
+from grpo_recipes.rewards.countdown import countdown
 from grpo_recipes.rewards.exact_match import exact_match
+from grpo_recipes.rewards.follows_instruction import follows_instruction
+from grpo_recipes.rewards.function_calls import function_calls
+from grpo_recipes.rewards.json_fields import json_fields
 from grpo_recipes.rewards.regex_match import regex_match
 from grpo_recipes.rewards.tag_format import tag_format
 from grpo_recipes.rewards.valid_json import valid_json
@@ -21,6 +26,18 @@ def case(
 ) -> object:  # one line of the table
     return pytest.param(reward, text, value, keywords, id=f"{reward.__name__}: {name}")
 
+
+def counted(name: str, answer: str, value: float, nums: object = (44, 19, 35), target: object = 98) -> object:
+    return case(name, countdown, f"<think>1</think><answer>{answer}</answer>", value, nums=[nums], target=[target])
+
+
+def ruled(name: str, text: str, value: float | None, function: str, **arguments: object) -> object:
+    rule = json.dumps({"func_name": function, "N": None, "quantifier": None} | arguments)
+    return case(f"{function}: {name}", follows_instruction, text, value, ground_truth=[rule])
+
+
+CALL = {"name": "rain", "arguments": {"place": "Oslo", "days": 2}}
+CALLS = json.dumps([CALL, {"name": "sun", "arguments": {}}])
 
 CASES = [
     case("same", exact_match, "42", 1.0, solution=["42"]),
@@ -59,6 +76,99 @@ CASES = [
     case("too deep", valid_json, "[" * 100_000, 0.0),
     case("too long a number", valid_json, "1" * 10_000, 0.0),
     case("empty", valid_json, "", 0.0),
+    case("all", json_fields, '{"a": 1, "b": ["x "]}', 1.0, solution=['{"a": 1.0, "b": ["x"]}']),
+    case("one of two", json_fields, '{"a": 1, "b": 3}', 1 / 3, solution=['{"a": 1, "b": 2}']),
+    case("one is made up", json_fields, '{"a": 1, "b": 2}', 0.5, solution=['{"a": 1}']),
+    case("order counts in a list", json_fields, "[1, 2]", 0.0, solution=["[2, 1]"]),
+    case("fenced", json_fields, '```json\n{"a": null}\n```', 1.0, solution=[{"a": None}]),
+    case("true is not 1", json_fields, "true", 0.0, solution=["1"]),
+    case("a key is not its place", json_fields, '{"0": 1}', 0.0, solution=["[1]"]),
+    case("no JSON", json_fields, "a: 1", 0.0, solution=['{"a": 1}']),
+    case("too deep", json_fields, "[" * 100_000, 0.0, solution=["[]"]),
+    case("the solution is none", json_fields, "{}", None, solution=["a: 1"]),
+    case("all in another order", function_calls, json.dumps(json.loads(CALLS)[::-1]), 1.0, solution=[CALLS]),
+    case("one of two", function_calls, json.dumps(CALL), 0.5, solution=[CALLS]),
+    case("one too many", function_calls, CALLS, 0.5, solution=[[CALL]]),
+    case("tagged", function_calls, f"So:\n<tool_call>\n{json.dumps(CALL)}\n</tool_call>", 1.0, solution=[[CALL]]),
+    case(
+        "arguments as text",
+        function_calls,
+        json.dumps(CALL | {"arguments": '{"days": 2, "place": "Oslo"}'}),
+        1.0,
+        solution=[[CALL]],
+    ),
+    case("another argument", function_calls, json.dumps(CALL).replace("2", "3"), 0.0, solution=[[CALL]]),
+    case("no call", function_calls, '{"place": "Oslo"}', 0.0, solution=[[CALL]]),
+    case("text", function_calls, "rain(Oslo)", 0.0, solution=[[CALL]]),
+    case("nothing is wanted", function_calls, "[]", None, solution=["[]"]),
+    counted("right", "44 + 19 + 35", 1.0),
+    counted("with its result", "(44 + 19) + 35 = 98", 1.0),
+    counted("numbers as text", "44 + 19 + 35", 1.0, nums="[44, 19, 35]", target="98"),
+    counted("fractions are exact", "8 / (3 - 8 / 3)", 1.0, nums=[8, 3, 8, 3], target=24),
+    counted("other signs", "6 × 4 ÷ 2", 1.0, nums=[6, 4, 2], target=12),
+    counted("a number is missing", "44 + 19", 0.0, target=63),
+    counted("a number twice", "44 + 19 + 35 + 35", 0.0, target=133),
+    counted("another number", "90 + 8", 0.0),
+    counted("another result", "44 + 35 - 19", 0.0),
+    counted("by zero", "44 / (19 - 19)", 0.0, nums=[44, 19, 19]),
+    counted("a power", "2 ** 3", 0.0, nums=[2, 3], target=8),
+    counted("code", "__import__('os')", 0.0),
+    counted("torn", "44 + (19", 0.0),
+    counted("too long", "(" * 5000, 0.0),
+    counted("empty", "", 0.0),
+    case("no answer", countdown, "44 + 19 + 35", 0.0, nums=[[44, 19, 35]], target=[98]),
+    ruled("both", "Rain and sun.", 1.0, "verify_keywords", keyword_list=["rain", "Sun"]),
+    ruled("one", "Rain.", 0.0, "verify_keywords", keyword_list=["rain", "sun"]),
+    ruled("twice", "Sun, sun.", 1.0, "verify_keyword_frequency", word="sun", N=2),
+    ruled("part of a word", "Sunny sun", 0.0, "verify_keyword_frequency", word="sun", N=2),
+    ruled("none", "Rain.", 1.0, "validate_forbidden_words", forbidden_words=["sun"]),
+    ruled("one", "Sun.", 0.0, "validate_forbidden_words", forbidden_words=["sun"]),
+    ruled("counted", "banana", 1.0, "verify_letter_frequency", letter="a", N=3),
+    ruled("two", "a * * * b", 1.0, "verify_paragraph_count", N=2),
+    ruled("one is empty", "a * * * ", 0.0, "verify_paragraph_count", N=2),
+    ruled("enough", "a b c", 1.0, "validate_word_constraint", N=3, quantifier="at least"),
+    ruled("too many", "a b c", 0.0, "validate_word_constraint", N=2, quantifier="at most"),
+    ruled("around", "a b c", 1.0, "validate_word_constraint", N=4, quantifier="around"),
+    ruled("far", "a b c", 0.0, "validate_word_constraint", N=6, quantifier="around"),
+    ruled("counted", "One. Two? Three!", 1.0, "verify_sentence_constraint", N=3, quantifier="at most"),
+    ruled("begins", "One\n\nTwo words", 1.0, "validate_paragraphs", N=2, i=2, first_word="two"),
+    ruled("another begins", "Two\n\nOne", 0.0, "validate_paragraphs", N=2, i=2, first_word="two"),
+    ruled("there", "Hi.\nP.S. bye", 1.0, "verify_postscript", postscript_marker="P.S."),
+    ruled("empty", "Hi.\nP.S.", 0.0, "verify_postscript", postscript_marker="P.S."),
+    ruled("two", "[name] at [place]", 1.0, "validate_placeholders", N=2),
+    ruled("two", "* a\n* b", 1.0, "verify_bullet_points", N=2),
+    ruled("three", "* a\n* b\n- c", 0.0, "verify_bullet_points", N=2),
+    ruled("there", "<<joy>>\ntext", 1.0, "validate_title"),
+    ruled("not there", "joy\ntext", 0.0, "validate_title"),
+    ruled("chosen", "I say yes.", 1.0, "validate_choice", options=["yes", "no"]),
+    case("no solution", json_fields, "null", None, solution=[None]),
+    ruled("without end", "." * 50_000 + "a", 0.0, "verify_sentence_constraint", N=1, quantifier="at least"),
+    ruled(
+        "runs and quotes", 'One... "Two?!" a.b (Three.)', 1.0, "verify_sentence_constraint", N=3, quantifier="at most"
+    ),
+    ruled("infinitely many", "One.", None, "verify_bullet_points", N=float("inf")),
+    ruled("no end", "*" + "a" * 50_000, 0.0, "validate_highlighted_sections", N=1),
+    ruled("spaces", "*  a b *, *  *", 0.0, "validate_highlighted_sections", N=2),
+    case("nested too deeply", follows_instruction, "a", None, ground_truth=["[" * 100_000]),
+    ruled("two", "*a* and *b*", 1.0, "validate_highlighted_sections", N=2),
+    ruled("bullets are none", "* a\n* b", 0.0, "validate_highlighted_sections", N=1),
+    ruled("two", "Section 1\na\nSection 2\nb", 1.0, "validate_sections", N=2, section_splitter="Section"),
+    ruled("is", '{"a": 1}', 1.0, "validate_json_format"),
+    ruled("too deep", "[" * 100_000, 0.0, "validate_json_format"),
+    ruled("repeated", "Say hi. Hi.", 1.0, "validate_repeat_prompt", original_prompt="Say hi."),
+    ruled("two", "a ****** b", 1.0, "validate_two_responses"),
+    ruled("the same", "a ****** a", 0.0, "validate_two_responses"),
+    ruled("is", "HI THERE", 1.0, "validate_uppercase"),
+    ruled("is not", "Hi", 0.0, "validate_lowercase"),
+    ruled("two", "NO and YES", 1.0, "validate_frequency_capital_words", N=2, quantifier="at least"),
+    ruled("ends", "Hi. Bye.", 1.0, "validate_end", end_phrase="Bye."),
+    ruled("quoted", '"Hi"', 1.0, "validate_quotation"),
+    ruled("without", "a b", 1.0, "validate_no_commas"),
+    ruled("with", "a, b", 0.0, "validate_no_commas"),
+    ruled("nothing was said", " ", 0.0, "validate_no_commas"),
+    ruled("a language is not judged", "Hei", None, "validate_response_language", language="no"),
+    ruled("an argument is missing", "a", None, "verify_letter_frequency"),
+    case("no rule", follows_instruction, "a", None, ground_truth=["no JSON"]),
 ]
 
 
@@ -75,6 +185,11 @@ def test_plain_and_conversational_completions_get_the_same(
 def test_a_column_of_another_length_is_an_error() -> None:
     with pytest.raises(ValueError, match="zip"):
         exact_match(["1", "2"], solution=["1"])
+
+
+def test_numbers_that_are_no_list_are_an_error() -> None:
+    with pytest.raises(ValueError, match="is no list of numbers"):
+        countdown(["<answer>1</answer>"], nums=["7"], target=[7])
 
 
 def test_a_length_without_a_slope_is_an_error() -> None:

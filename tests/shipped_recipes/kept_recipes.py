@@ -9,6 +9,7 @@ from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.resolve import plan_of, resolve
 from grpo_recipes.schemas.keys import sections
 from grpo_recipes.schemas.recipe import Recipe
+from grpo_recipes.schemas.section import must_be_said, written_fields
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.stack.target import parse_target
 
@@ -66,9 +67,9 @@ def defaults() -> dict[str, object]:
     """The value of every key of the format where a recipe says nothing; "required" where it has to."""
     found: dict[str, object] = {}
     for section, model in sections().items():
-        for name, field in model.model_fields.items():
+        for name, field in written_fields(model).items():
             key = f"{section}.{name}" if section else name
-            value = "required" if field.is_required() else field.get_default(call_default_factory=True)
+            value = "required" if must_be_said(field) else field.get_default(call_default_factory=True)
             found[key] = "section" if section == "" and name in sections() and name != "rewards" else value
     assert Recipe.model_fields.keys() <= found.keys()
     found |= {f"trl.{name}": field.value for name, field in classified_fields().items() if field.has_value}

@@ -100,7 +100,7 @@ def test_what_a_shipped_recipe_extends_has_a_name_too(tmp_path: Path) -> None:
 def test_an_unknown_shipped_recipe_names_the_nearest_and_all(tmp_path: Path) -> None:
     found = refused(team(tmp_path, r="extends: grpo-recipes:qwen2_lroa\n"))
     assert found.rule == ids.EXTENDS_VALUE
-    assert found.because == (f"there are {', '.join(shipped_files())}",)
+    assert found.because[0].startswith(f"there are {', '.join(list(shipped_files())[:7])}")
     assert found.fix == "extends: grpo-recipes:qwen2_lora"
 
 

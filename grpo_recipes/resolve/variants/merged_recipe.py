@@ -12,6 +12,7 @@ from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.page import shown
 
 PATH_KEYS: tuple[Path, ...] = (
+    ("model", "from_run"),
     ("model", "model_name_or_path"),
     ("tokenizer", "chat_template_path"),
     ("dataset", "path"),
@@ -27,7 +28,8 @@ def merged_recipe(source: Source) -> dict[str, Any]:
         if isinstance(block, dict) and isinstance(block.get(key), str):
             directory = source.directory((section, key))
             block[key] = local_path(block[key], directory) or block[key]
-    for index, reward in enumerate(values.get("rewards") or ()):
+    rewards = values.get("rewards")
+    for index, reward in enumerate(rewards if isinstance(rewards, list) else ()):
         for key in ("python", "model"):
             if isinstance(reward, dict) and isinstance(reward.get(key), str):
                 reward[key] = _reward_path(reward[key], key, source.directory(("rewards", index, key)))

@@ -17,6 +17,7 @@ from grpo_recipes.resolve.resolve import Resolution, plan_of, resolve_source
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe, recipe_yaml
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.schemas.reward import RewardSection
+from grpo_recipes.schemas.section import written_fields, written_value
 from grpo_recipes.yaml.compose import Source, compose, parent_of
 from grpo_recipes.yaml.merge import EXTEND
 
@@ -166,8 +167,8 @@ def _of_rewards(value: Any, rewards: list[RewardSection]) -> Iterable[Path]:
 
 
 def _is_default(section: BaseModel, key: str) -> bool:
-    known = type(section).model_fields.get(key)
-    return known is not None and _same(getattr(section, key), known.get_default(call_default_factory=True))
+    known = written_fields(type(section)).get(key)
+    return known is not None and _same(written_value(section, key), known.get_default(call_default_factory=True))
 
 
 def _without(value: Any, paths: frozenset[Path], path: Path) -> Any:

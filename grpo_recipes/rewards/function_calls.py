@@ -1,0 +1,48 @@
+"""The share of the wanted function calls that a completion makes."""
+
+import json
+import re
+from collections import Counter
+
+from grpo_recipes.rewards.completion_json import completion_json
+from grpo_recipes.rewards.completion_text import Completion, completion_text
+
+TAGGED = re.compile(r"<tool_call>(.*?)</tool_call>", re.S)
+
+
+def function_calls(completions: list[Completion], *, solution: list[object], **kwargs: object) -> list[float | None]:
+    """Gives 1.0 for exactly the wanted calls in any order, less for a share of them, and 0.0 for none.
+
+    A call is {"name": ..., "arguments": {...}}, and is right when both are. The calls of a completion stand each in
+    <tool_call>...</tool_call>, or as JSON, one or a list of them, also fenced. The share is of the calls that were
+    made or wanted, whichever are more.
+    solution: the wanted calls as a JSON text or its value; a row without any gets None, that is, no reward.
+    """
+    return [_share(completion_text(given), wanted) for given, wanted in zip(completions, solution, strict=True)]
+
+
+def _share(text: str, solution: object) -> float | None:
+    try:
+        wanted = _calls(json.loads(solution) if isinstance(solution, str) else solution)
+    except (ValueError, RecursionError):
+        return None
+    if not wanted:
+        return None
+    try:
+        tagged = TAGGED.findall(text)
+        made = _calls([json.loads(one) for one in tagged] if tagged else completion_json(text))
+    except (ValueError, RecursionError):
+        return 0.0
+    return (wanted & made).total() / max(wanted.total(), made.total())
+
+
+def _calls(value: object) -> Counter[str]:
+    """Each call as a text that equal ones have in common. Raises ValueError for what is no call."""
+    found: Counter[str] = Counter()
+    for call in value if isinstance(value, list) else [value]:
+        if not (isinstance(call, dict) and isinstance(call.get("name"), str)):
+            raise ValueError("a call has a name")
+        arguments = call.get("arguments", call.get("parameters", {}))
+        arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
+        found[json.dumps([call["name"], arguments], sort_keys=True)] += 1
+    return found

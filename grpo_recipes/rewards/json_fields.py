@@ -1,0 +1,46 @@
+"""The share of the fields of a JSON document that a completion has right."""
+
+import json
+
+from grpo_recipes.rewards.completion_json import completion_json
+from grpo_recipes.rewards.completion_text import Completion, completion_text
+
+Field = tuple[tuple[str | int, ...], str]
+
+
+def json_fields(completions: list[Completion], *, solution: list[object], **kwargs: object) -> list[float | None]:
+    """Gives the share of the fields that are right, from 0.0 to 1.0, and 0.0 where the completion is no JSON.
+
+    A field is a place with its value: keys and positions, down to a text, number, truth value or null. The share is of
+    all fields that the completion or the solution has, so that what was made up counts like what is missing. White
+    space around texts does not count, and 2 is 2.0.
+    solution: a JSON text, or its value; a row whose solution is none or no JSON gets None, that is, no reward.
+    """
+    return [_share(completion_text(given), wanted) for given, wanted in zip(completions, solution, strict=True)]
+
+
+def _share(text: str, solution: object) -> float | None:
+    if solution is None:
+        return None
+    try:
+        wanted = _fields(json.loads(solution) if isinstance(solution, str) else solution)
+    except (ValueError, RecursionError):
+        return None
+    try:
+        given = _fields(completion_json(text))
+    except (ValueError, RecursionError):
+        return 0.0
+    return len(wanted & given) / len(wanted | given)
+
+
+def _fields(value: object, place: tuple[str | int, ...] = ()) -> set[Field]:
+    """The fields of a value; an empty object or list is one."""
+    if isinstance(value, dict) and value:
+        return {field for key, one in value.items() for field in _fields(one, (*place, str(key)))}
+    if isinstance(value, list) and value:
+        return {field for index, one in enumerate(value) for field in _fields(one, (*place, index))}
+    if isinstance(value, str):
+        return {(place, f'"{value.strip()}"')}
+    if isinstance(value, float) and value.is_integer():
+        return {(place, str(int(value)))}
+    return {(place, json.dumps(value))}

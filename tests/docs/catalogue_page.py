@@ -1,0 +1,117 @@
+"""docs/catalogue.md: the recipes of the catalogue by task, with what `grpo-run fit` says of each on its machine."""
+
+import re
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+
+from grpo_recipes.duration.between import Between
+from grpo_recipes.duration.planned import planned_duration
+from grpo_recipes.memory.needs import MemoryNeeds
+from grpo_recipes.resolve.resolve import plan_of, resolve
+from grpo_recipes.rules._shared.memory_needs import longest_prompt, memory_needs
+from grpo_recipes.stack.target import parse_target
+from grpo_recipes.takeover.shipped import Shipped, shipped_recipes
+from grpo_recipes.yaml.compose import compose
+
+PAGE = Path(__file__).parents[2] / "docs" / "catalogue.md"
+STACK = "tested,vllm==0.30.0"
+INTRODUCTION = """# The catalogue
+
+Recipes for GPUs, in `recipes/catalogue/`: `grpo-run init --list` lists them, `grpo-run init NAME` writes one as one
+file, and `extends: grpo-recipes:NAME` stands on one without a copy. Begin with `qwen2_5_1_5b_gsm8k_lora`.
+
+**None of them was run yet**: neither their models, nor their data, nor a GPU was at hand. Each is validated, without a
+finding, on its machine with two stacks, the tested one and trl 0.29.1 with transformers 4.57.6. One of each method was
+trained for two steps with a tiny model and rows of its own. Names of columns come from cards of the data and from
+others' code, which the file of each task names. Where somebody published a run, the values are theirs; what is not
+theirs is said below, and so is what they reached.
+
+Memory is that of the fullest GPU, and hours are those of all steps at full length, without evaluations: both are
+estimates of `grpo-run fit` for the hardware beside them and vLLM 0.30, where the recipe can use it. A dash is for what
+the estimate does not cover. Another machine is `grpo-run fit RECIPE --target tested,vllm==0.30.0,gpus=1xA100-80GB`, and
+`--set` changes one value. What does not fit is refused before it starts, with the changes that are enough.
+
+## How to choose
+
+- **By task.** GSM8K is the cheapest, with a published result for most sizes; MATH is harder, and DAPO-Math needs long
+  answers. Countdown, JSON, function calls and instructions have rewards that need no mathematics. `code` runs what the
+  model writes: in a container, please.
+- **By GPU.** LoRA is what fits. With less memory take the recipe of a smaller model before one in 4 bits: vLLM cannot
+  be given a policy in 4 bits, so transformers generates, which is several times slower.
+- **By what you change.** Your model on a task of the catalogue is `extends: grpo-recipes:bases/gsm8k`, as
+  [Recipes](recipes.md) shows; your data on the values of a recipe is `--set dataset.path=rows.jsonl`, or a recipe that
+  extends it.
+"""
+
+
+def texts() -> dict[Path, str]:
+    """What the page should hold."""
+    return {PAGE: page()}
+
+
+def page() -> str:
+    """The whole page: an introduction, a table, and where the values are from."""
+    recipes = sorted((one for one in shipped_recipes() if one.is_whole), key=lambda one: one.task)
+    by_task = {task: sorted(group, key=_place) for task, group in groupby(recipes, key=lambda one: one.task)}
+    return "\n".join([INTRODUCTION, *_table(by_task), *_sources(by_task)])
+
+
+def _place(one: Shipped) -> tuple[float, str]:
+    return float(one.size.removesuffix("B")), one.name
+
+
+def _table(by_task: dict[str, list[Shipped]]) -> list[str]:
+    lines = [
+        "## What there is",
+        "",
+        "| recipe | model | trained | hardware | GiB | hours |",
+        "|---|---|---|---|---|---|",
+    ]
+    for task, recipes in by_task.items():
+        lines.append(f"| **{task}** | | | | | |")
+        for one in recipes:
+            memory, hours = _estimates(one)
+            lines.append(f"| `{one.name}` | {_model(one)} | {one.method} | {one.hardware} | {memory} | {hours} |")
+    return [*lines, ""]
+
+
+def _estimates(one: Shipped) -> tuple[str, str]:
+    """GiB of the fullest GPU and hours of the run, a dash for what is not known."""
+    stack, findings = parse_target(f"{STACK},gpus={re.sub(r'^[0-9]+x(?=[0-9])', '', one.hardware)}")
+    assert stack is not None, findings
+    resolution = resolve(str(one.file), stack)
+    assert resolution.context is not None
+    needs = memory_needs(resolution.context)
+    peak = needs.estimate().peak() if isinstance(needs, MemoryNeeds) else None
+    hours = planned_duration(plan_of(resolution), longest_prompt(resolution.context)[0], needs).hours()
+    return "-" if peak is None else f"{peak.total() / 2**30:.0f}", "-" if hours is None else _ends(hours)
+
+
+def _ends(hours: Between) -> str:
+    return " to ".join(f"{end:.1f}" if end < 9.95 else f"{end:.0f}" for end in hours)
+
+
+def _model(one: Shipped) -> str:
+    source, _ = compose(str(one.file))
+    assert source is not None
+    model = source.values["model"]
+    assert isinstance(model, dict)
+    return str(model["model_name_or_path"]).partition("/")[2]
+
+
+def _sources(by_task: dict[str, list[Shipped]]) -> list[str]:
+    lines = ["## Where the values are from, and what others reached", ""]
+    for recipes in by_task.values():
+        for one in recipes:
+            lines += [f"**{one.name}**: {_said(one, 'Values')} Expected: {_said(one, 'Expected')}", ""]
+    return lines
+
+
+def _said(one: Shipped, word: str) -> str:
+    """A paragraph of a recipe's head, on one line."""
+    head: Sequence[str] = one.file.read_text(encoding="utf-8").partition("\nrecipe:")[0].splitlines()
+    begins = next(place for place, line in enumerate(head) if line.startswith(f"# {word}: "))
+    ends = next((at for at in range(begins + 1, len(head)) if re.match(r"# [A-Z][\w ]+: ", head[at])), len(head))
+    text = " ".join(line.removeprefix("# ") for line in head[begins:ends]).removeprefix(f"{word}: ")
+    return (text if text.endswith(".") else f"{text}.").replace("_", r"\_").replace("*", r"\*")

@@ -1,0 +1,101 @@
+"""The reward beside the catalogue's code recipes: model-written code has limits, and does not last."""
+
+import importlib.util
+import os
+import time
+from pathlib import Path
+
+import pytest
+from kept_recipes import ROOT
+
+pytestmark = pytest.mark.processes
+FILE = ROOT / "recipes/catalogue/bases/code_tests.py"
+_SPEC = importlib.util.spec_from_file_location("code_tests", FILE)
+assert _SPEC is not None and _SPEC.loader is not None
+module = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(module)
+RIGHT = "def add(a, b):\n    return a + b\n"
+TESTS = ["assert add(1, 2) == 3", "assert add(0, 0) == 0"]
+
+
+def judged(*codes: object) -> list[float | None]:
+    many = len(codes)
+    found: list[float | None] = module.code_tests(list(codes), test_list=[TESTS] * many, test_setup_code=[""] * many)
+    return found
+
+
+def test_the_share_of_the_tests_that_pass() -> None:
+    fenced = [{"role": "assistant", "content": f"So:\n```python\n{RIGHT}```\nDone."}]
+    wrong = RIGHT.replace("+", "*")
+    assert judged(RIGHT, fenced, wrong, "def add(", "", "raise SystemExit(0)") == [1.0, 1.0, 0.5, 0.0, 0.0, 0.0]
+
+
+def test_a_row_without_tests_has_no_reward_and_a_setup_is_run_first() -> None:
+    asked = {"test_list": [[], ["assert SEVEN == 7"]], "test_setup_code": [None, "SEVEN = 7"]}
+    assert module.code_tests(["", ""], **asked) == [None, 1.0]
+
+
+def test_a_fence_is_found_however_it_names_python() -> None:
+    fences = "```Python\n", "```python3\n", "``` python \r\n", "```\n"
+    assert judged(*(f"So:\n{fence}{RIGHT}```" for fence in fences)) == [1.0] * len(fences)
+
+
+def test_files_of_others_stay_and_no_process_is_started(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("mine")
+    tried = (
+        f"import os\nos.remove({str(kept)!r})\n",
+        f"open({str(kept)!r}, 'w')\n",
+        f"import pathlib\npathlib.Path({str(kept)!r}).rename({str(kept)!r} + '2')\n",
+        f"import shutil\nshutil.rmtree({str(tmp_path)!r})\n",
+        "import os\nos.fork()\n",
+        "import os\nos.system('true')\n",
+        "import socket\nsocket.socket()\n",
+    )
+    assert judged(*(one + RIGHT for one in tried)) == [0.0] * len(tried)
+    assert kept.read_text() == "mine"
+
+
+def test_endless_huge_and_talkative_code_ends() -> None:
+    endless, huge, talkative = "while True: pass\n", "x = [0] * 10**10\n", "print('x' * 10**7)\n"
+    assert judged(endless + RIGHT, huge + RIGHT, talkative + RIGHT) == [0.0, 0.0, 1.0]
+
+
+def test_code_that_only_waits_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WALL_SECONDS", 2)
+    assert judged("import time\ntime.sleep(600)\n") == [0.0]
+
+
+def is_alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process in spite of RLIMIT_NPROC")
+def test_what_it_starts_is_neither_waited_for_nor_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REFUSED", [])  # as code that found a way around has it
+    lasting = "import os, time\nif not (child := os.fork()):\n    time.sleep(600)\n"
+    noted = f"os.mkdir({str(tmp_path)!r} + f'/{{child}}')\n"
+    begun = time.monotonic()
+    assert judged(f"{lasting}{noted}{RIGHT}") == [1.0]
+    assert time.monotonic() - begun < 300
+    (process,) = (int(path.name) for path in tmp_path.iterdir())
+    waited = time.monotonic() + 60
+    while is_alive(process) and time.monotonic() < waited:
+        time.sleep(0.05)
+    assert not is_alive(process)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="RLIMIT_NPROC does not bind root")
+def test_it_starts_no_process() -> None:
+    assert judged(f"import os\nos.fork()\n{RIGHT}") == [0.0]
+
+
+def test_it_sees_no_variables_and_leaves_no_file() -> None:
+    before = set(os.listdir("."))
+    code = f"import os\nassert not set(os.environ) - {{'LC_CTYPE'}}\nassert os.listdir('.') == []\n{RIGHT}"
+    written = f"open('left.txt', 'w').close()\n{RIGHT}"
+    assert judged(code, written) == [1.0, 1.0]
+    assert set(os.listdir(".")) == before
