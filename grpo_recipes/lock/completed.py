@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from grpo_recipes.contract.plan import CODE_OF, Data, Model, Plan, Reward
+from grpo_recipes.contract.planned_ancestor import Ancestor, weights_sha256
 from grpo_recipes.errors import Refusal
 from grpo_recipes.lock.hub import fetch_configurations, hub_commit
 from grpo_recipes.trust.code import brings_remote_code
@@ -66,6 +67,7 @@ def _whole(plan: Plan, is_pinned: bool) -> Plan:
         data=_data(plan.data, is_pinned),
         evaluation=None if evaluation is None else replace(evaluation, data=_data(evaluation.data, is_pinned)),
         rewards=tuple(_folder(reward, reward.kind == "model") for reward in plan.rewards),
+        ancestor=None if plan.ancestor is None else _ancestor(plan.ancestor),
     )
 
 
@@ -76,8 +78,8 @@ def expected(plan: Plan) -> dict[str, object]:
     known = {
         "dataset.rows": plan.data.rows,
         "evaluation.rows": held_out,
-        # add_tokens trains a copy of the model, which has no commit
-        "model.commit": None if plan.tokenizer.add_tokens else plan.model.commit,
+        # a copy of the model has no commit
+        "model.commit": None if plan.trains_a_copy else plan.model.commit,
         # which of a model's own templates is taken is its tokenizer's choice
         "chat_template": None if own_template else plan.tokenizer.chat_template_sha256,
     }
@@ -90,6 +92,14 @@ def _model(model: Model, is_pinned: bool) -> Model:
         return replace(model, commit=known or _commit(model.path, model.revision, "models"))
     content = folder_content(model.path) if model.sha256 is None and os.path.isdir(model.path) else None
     return model if content is None else replace(model, sha256=content.sha256, files=content.files)
+
+
+def _ancestor(ancestor: Ancestor) -> Ancestor:
+    if ancestor.source == "hub" or ancestor.files:
+        return ancestor
+    content = folder_content(ancestor.path)
+    assert content is not None  # without a limit all of it is read
+    return replace(ancestor, files=content.files, weights_sha256=weights_sha256(content.files))
 
 
 def _data(data: Data, is_pinned: bool) -> Data:

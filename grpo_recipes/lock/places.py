@@ -36,6 +36,9 @@ def found_places(lock: Lock) -> Places:
     if plan.model.source == "folder":
         place = _place(places, lock, "model", plan.model.path, plan.model.sha256, folder_sha256)
         _put(places.values, ("model", "model_name_or_path"), place)
+    if plan.ancestor is not None and os.path.isabs(plan.ancestor.named):
+        place = _place(places, lock, "ancestor", plan.ancestor.named, None, folder_sha256)
+        _put(places.values, ("model", "from_run"), place)
     template = plan.tokenizer.chat_template_path
     if template is not None:
         sha256 = plan.tokenizer.chat_template_sha256

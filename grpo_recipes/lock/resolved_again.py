@@ -85,6 +85,7 @@ def same_but_now(lock: Lock, plan: Plan, *, is_changed: bool, accept_drift: bool
         recipe_file=old.recipe_file,
         verified={**known, **_found_before(lock, pinned, known if accept_drift else {})},
         accept_drift=accept_drift,
+        extends=old.extends,
     )
 
 
@@ -132,7 +133,8 @@ def _commit(value: object) -> str | None:
 def _with_origins(new: Sequence[PlannedSetting], old: Sequence[PlannedSetting]) -> tuple[PlannedSetting, ...]:
     """The settings, each as it was where it has the same value: its origin is the recipe, not its copy in a plan."""
     known = {row.key: row for row in old}
-    places = {"model.model_name_or_path", "dataset.path", "evaluation.path", "tokenizer.chat_template_path", "rewards"}
+    places = {"model.from_run", "model.model_name_or_path", "dataset.path", "evaluation.path"}
+    places |= {"tokenizer.chat_template_path", "rewards"}
     return tuple(
         known[row.key] if row.key in known and (known[row.key].value == row.value or row.key in places) else row
         for row in new

@@ -26,12 +26,21 @@ from grpo_recipes.contract.integrity.run_folder import (
 )
 from grpo_recipes.contract.integrity.seal import Damaged
 
-MODELS = ("final", "extended_model")
+MODELS = ("final", "extended_model", "merged_model")
 # Written before the run began, with all that lies in it; nothing may be added.
 _CLOSED = ("worker",)
 # Grow while the run goes on, or are made anew where they are needed.
 _TRACES = tuple(name for kind in ENGINES.values() for name in kind.traces if not name.startswith("."))
-_GROWING = ("metrics.jsonl", "train.log", "cache", "completions", "evaluation", *_TRACES)
+_GROWING = (
+    "metrics.jsonl",
+    "completions.jsonl",
+    "train.log",
+    "cache",
+    "completions",
+    "evaluation",
+    "tensorboard",
+    *_TRACES,
+)
 
 
 @dataclass

@@ -2,19 +2,21 @@
 
 A path that does not exist is taken for a hub id by transformers, and the error speaks of the hub. So it is with a web
 address, a variable, which nothing expands, and a folder's name with a slip in it. A folder with an adapter_config.json
-alone is an adapter: TRL loads whole models, and puts a new adapter on them.
+alone is an adapter, and so is a repository of the hub: TRL loads whole models, and puts a new adapter on them. What a
+run left is named by `model.from_run`.
 """
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.local_files import local_path
-from grpo_recipes.user_files.model_config import read_adapter
+from grpo_recipes.user_files.model_config import cached_snapshot, read_adapter
 from grpo_recipes.user_files.path_slips import path_slip
 
 ID = "MDL001"
@@ -38,16 +40,36 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _no_model(context: Context, value: str, path: str) -> Finding:
     adapter = read_adapter(path)
-    if adapter is None:
-        return context.finding(ID, f"{value} is no model folder", KEY, because=[f"{path} has no config.json"])
+    if adapter is not None:
+        return _adapter(context, value, path, adapter)
+    if os.path.isfile(os.path.join(path, "plan.json")):
+        because = [f"{path} has a plan.json", "what a run trained is in its final/"]
+        return context.finding(
+            ID,
+            f"{value} is the folder of a run, and no model",
+            KEY,
+            because=because,
+            fix=f"from_run: {value}",
+            patch=_from_run(value),
+        )
+    return context.finding(ID, f"{value} is no model folder", KEY, because=[f"{path} has no config.json"])
+
+
+def _adapter(context: Context, value: str, place: str, adapter: Mapping[str, object]) -> Finding:
+    """The finding for an adapter. place: its folder."""
     base = adapter.get("base_model_name_or_path") or "a model that it does not name"
     return context.finding(
         ID,
         f"{value} is a {adapter.get('peft_type') or 'PEFT'} adapter of {base}, and no model",
         KEY,
-        because=["TRL loads a whole model and puts a new adapter on it", f"{path} has no config.json"],
-        fix="merge it into its model first (PeftModel.from_pretrained, merge_and_unload, save_pretrained)",
+        because=["TRL loads a whole model and puts a new adapter on it", f"{place} has no config.json"],
+        fix=f"from_run: {value}, which merges it into its model; with lora: {{continue: true}} it is trained on",
+        patch=_from_run(value),
     )
+
+
+def _from_run(value: str) -> list[Patch]:
+    return [Patch(("model", "model_name_or_path"), remove=True), Patch(("model", "from_run"), value)]
 
 
 def _hub_id(context: Context, value: str) -> Iterator[Finding]:
@@ -60,6 +82,8 @@ def _hub_id(context: Context, value: str) -> Iterator[Finding]:
         yield _finding(context, f"{value} is an address", "the folder that it was downloaded to, or its hub id")
     elif value.count("/") > 1 or not all(part and part.strip() == part for part in value.split("/")):
         yield _finding(context, f"{value} is neither a folder nor a hub id", f"./{value} for a folder")
+    elif (snapshot := cached_snapshot(value)) and (adapter := read_adapter(str(snapshot))) and not _is_model(snapshot):
+        yield _adapter(context, value, str(snapshot), adapter)
     elif near := _near_folder(context, value):
         yield context.finding(
             ID,
@@ -69,6 +93,10 @@ def _hub_id(context: Context, value: str) -> Iterator[Finding]:
             severity="warning",
             fix=f"model_name_or_path: ./{near}",
         )
+
+
+def _is_model(snapshot: Path) -> bool:
+    return (snapshot / "config.json").is_file()
 
 
 def _near_folder(context: Context, value: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Writes the model with the new tokens of a plan in a process of its own, before server and trainer start from it.
+"""Writes the model with new tokens or a merged adapter in a process of its own, before server and trainer start.
 
 python -P worker/part.py extend FOLDER
 """
@@ -6,7 +6,7 @@ python -P worker/part.py extend FOLDER
 from collections.abc import Sequence
 from pathlib import Path
 
-from grpo_recipes.worker._shared.planned import extended_model_folder, read_plan, trust_remote_code
+from grpo_recipes.worker._shared.planned import own_model_folder, read_plan, trust_remote_code
 from grpo_recipes.worker._shared.quiet import quiet_libraries
 
 
@@ -16,10 +16,10 @@ def main(arguments: Sequence[str]) -> None:
     plan = read_plan(folder)
     quiet_libraries()
     from grpo_recipes.worker.shims.catalog import apply_before_trainer
-    from grpo_recipes.worker.trainer.extended_model import write_extended_model
+    from grpo_recipes.worker.trainer.own_model import write_own_model
     from grpo_recipes.worker.user_code.planned_code import run_only_planned_code
 
     if trust_remote_code(plan):
         run_only_planned_code(plan)
     apply_before_trainer(plan)
-    write_extended_model(plan, extended_model_folder(folder))
+    write_own_model(plan, own_model_folder(plan, folder))

@@ -33,6 +33,15 @@ KINDS: dict[str, dict[str, object]] = {
 AUTOCAST: dict[str, dict[str, object]] = {
     f"{kind}, bf16": {**KINDS[kind], "training.bf16": True} for kind in ("full", "LoRA")
 }
+# As bnb_4bit_quant_storage says, FSDP2 cuts 4-bit weights or leaves them whole.
+CUT_IN_FOUR_BITS = "nf4 LoRA, in float32"
+KINDS_OF_FSDP2: dict[str, dict[str, object]] = {
+    **KINDS,
+    **AUTOCAST,
+    CUT_IN_FOUR_BITS: {
+        "quantization": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_quant_storage": "float32"}
+    },
+}
 # DeepSpeed keeps parameters below this size whole; every one of a model this small would be.
 NOTHING_KEPT = {"distributed.deepspeed": {"zero_optimization": {"stage3_param_persistence_threshold": 0}}}
 
@@ -74,25 +83,31 @@ class Difference:
 
 def options(strategy: str, kind: str, **more: object) -> list[str]:
     """The --set options of a run; in `more` a key has __ for its dot."""
-    values = {**SMALL, **{**KINDS, **AUTOCAST}[kind], "distributed.strategy": strategy}
+    values = {**SMALL, **KINDS_OF_FSDP2[kind], "distributed.strategy": strategy}
     values["launch.num_processes"] = 1 if strategy == "single" else 2
     values |= NOTHING_KEPT if strategy == "zero3" else {}
     values |= {key.replace("__", "."): value for key, value in more.items()}
-    return [word for key, value in values.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+    accepted = ["--accept", "WLD003"] if strategy == "fsdp2" else []
+    return accepted + [word for key, value in values.items() for word in ("--set", f"{key}={json.dumps(value)}")]
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """That of this process, without the network and with extensions in a folder of their own."""
+def environment(folder: Path, strategy: str = "") -> dict[str, str]:
+    """That of this process, without the network and with extensions in a folder of their own.
+
+    For fsdp2 accelerate is changed: see fsdp_on_cpu.
+    """
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    return {**os.environ, **offline, "TORCH_EXTENSIONS_DIR": str(folder / "extensions"), "PYTHON": sys.executable}
+    changed = {"PYTHONPATH": str(Path(__file__).with_name("fsdp_on_cpu"))} if strategy == "fsdp2" else {}
+    own = {"TORCH_EXTENSIONS_DIR": str(folder / "extensions"), "PYTHON": sys.executable}
+    return {**os.environ, **offline, **own, **changed}
 
 
-def _timed(command: list[str], folder: Path) -> tuple[int, float, str]:
+def _timed(command: list[str], folder: Path, strategy: str) -> tuple[int, float, str]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         command,
         cwd=folder,
-        env=environment(folder),
+        env=environment(folder, strategy),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -105,18 +120,27 @@ def _timed(command: list[str], folder: Path) -> tuple[int, float, str]:
 def grpo_run(strategy: str, kind: str, folder: Path, **more: object) -> Run:
     """`grpo-run RECIPE` to its end."""
     command = [sys.executable, "-m", "grpo_recipes.cli.main", str(RECIPE), "--out", str(folder / "run")]
-    ended = _timed([*command, *options(strategy, kind, **more)], folder)
+    ended = _timed([*command, *options(strategy, kind, **more)], folder, strategy)
     return Run(strategy, kind, folder / "run", *ended)
+
+
+def recipe_run(recipe: Path, strategy: str, folder: Path) -> Run:
+    """`grpo-run` of another recipe to its end, in a folder beside it that is named as the strategy."""
+    command = [sys.executable, "-m", "grpo_recipes.cli.main", str(recipe), "--out", str(folder)]
+    processes = 1 if strategy == "single" else 2
+    command += ["--set", f"distributed.strategy={strategy}", "--set", f"launch.num_processes={processes}"]
+    command += ["--accept", "WLD003"] if strategy == "fsdp2" else []
+    return Run(strategy, recipe.stem, folder, *_timed(command, recipe.parent, strategy))
 
 
 def looked_at(strategy: str, kind: str, folder: Path, **more: object) -> Run:
     """The same through `--dry-run` and launch.sh, with looking_train.py as its worker/train.py."""
     command = [sys.executable, "-m", "grpo_recipes.cli.main", str(RECIPE), "--out", str(folder / "run"), "--dry-run"]
-    exit_code, cpu_s, output = _timed([*command, *options(strategy, kind, **more)], folder)
+    exit_code, cpu_s, output = _timed([*command, *options(strategy, kind, **more)], folder, strategy)
     assert exit_code == 0, output
     looking = Path(__file__).with_name("looking_train.py").read_text()
     (folder / "run" / "worker" / "train.py").write_text(looking)
-    exit_code, more_s, output = _timed(["bash", str(folder / "run" / "launch.sh")], folder)
+    exit_code, more_s, output = _timed(["bash", str(folder / "run" / "launch.sh")], folder, strategy)
     return Run(strategy, kind, folder / "run", exit_code, cpu_s + more_s, output)
 
 

@@ -27,8 +27,8 @@ class Looking(TrainerCallback):  # type: ignore[misc]
         held = {
             name: {
                 "whole": getattr(parameter, "ds_numel", parameter.numel()),
-                "here": parameter.numel(),
-                "shard": parameter.ds_tensor.numel() if hasattr(parameter, "ds_tensor") else None,
+                "here": 0 if hasattr(parameter, "to_local") else parameter.numel(),
+                "shard": _shard(parameter),
                 "trained": parameter.requires_grad,
             }
             for name, parameter in kwargs["model"].named_parameters()
@@ -37,6 +37,13 @@ class Looking(TrainerCallback):  # type: ignore[misc]
         groups = [group._get_backend(torch.device("cpu")) for group in distributed_c10d._world.pg_map]
         seconds = [group.options._timeout.total_seconds() for group in groups]
         (FOLDER / f"timeouts-{args.process_index}.json").write_text(json.dumps(seconds))
+
+
+def _shard(parameter: Any) -> int | None:
+    """How many numbers of a parameter ZeRO-3 or FSDP2 leave in this process, None where nothing cuts it."""
+    if hasattr(parameter, "to_local"):
+        return int(parameter.to_local().numel())
+    return int(parameter.ds_tensor.numel()) if hasattr(parameter, "ds_tensor") else None
 
 
 if __name__ == "__main__":

@@ -1,15 +1,16 @@
 """One recipe is the same training under each strategy, really run with two processes on the CPU."""
 
 import json
-import os
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 from distributed_runs import (
     AUTOCAST,
+    CUT_IN_FOUR_BITS,
     KINDS,
     STEPS,
     STRATEGIES,
@@ -28,6 +29,7 @@ full_form = pytest.mark.distributed
 
 CLOSE = 1e-5
 BFLOAT16 = 2**-8
+PACKED = "proj.base_layer.weight"
 ZERO = ("zero1", "zero2", "zero3")
 
 
@@ -198,19 +200,47 @@ def test_without_the_shim_deepspeed_waits_for_a_stale_lock(tmp_path: Path) -> No
     assert "started" not in said
 
 
-@full_form
-def test_fsdp2_gives_the_numbers_of_ddp(tmp_path: Path) -> None:
-    import torch
+def test_fsdp2_gives_the_numbers_of_ddp_in_shards_and_saves_the_adapter_whole(run_of: RunOf, tmp_path: Path) -> None:
+    sharded = looked_at("fsdp2", "LoRA", tmp_path)
+    _assert_same(sharded, run_of("ddp", "LoRA"))
+    assert all(count["shard"] is not None for count in chain(*(held.values() for held in _parameters(sharded))))
+    assert sum(count["shard"] for count in _parameters(sharded)[0].values()) < 0.6 * _whole(sharded)
 
-    if torch.cuda.device_count() < 2:
-        pytest.skip(f"needs two GPUs, this machine has {torch.cuda.device_count()}; on the CPU accelerate has no FSDP")
+
+def _whole(run: Run) -> int:
+    """How many numbers the parameters have together, however they are cut."""
+    return sum(count["whole"] for count in _parameters(run)[0].values())
+
+
+@full_form
+@pytest.mark.parametrize("kind", ["full", "LoRA"])
+def test_fsdp2_gives_the_numbers_of_ddp(kind: str, run_of: RunOf) -> None:
+    _assert_same(run_of("fsdp2", kind), run_of("ddp", kind))
+
+
+@full_form
+def test_fsdp2_cuts_4_bit_weights_as_they_are_stored(tmp_path: Path) -> None:
     runs = {}
-    for strategy in ("ddp", "fsdp2"):
-        folder = tmp_path / strategy
+    for kind in ("nf4 LoRA", CUT_IN_FOUR_BITS):
+        folder = tmp_path / kind.replace(" ", "-")
         folder.mkdir()
-        runs[strategy] = grpo_run(strategy, "LoRA", folder, launch__environment={"OMP_NUM_THREADS": "1"})
-    _assert_same(runs["fsdp2"], runs["ddp"])
-    assert os.listdir(runs["fsdp2"].folder / "final")
+        runs[kind] = looked_at("fsdp2", kind, folder)
+        _assert_completed(runs[kind])
+    _assert_same(runs["nf4 LoRA"], runs[CUT_IN_FOUR_BITS])
+    cut = {
+        kind: {count["shard"] is not None for name, count in _parameters(run)[0].items() if name.endswith(PACKED)}
+        for kind, run in runs.items()
+    }
+    assert cut == {"nf4 LoRA": {False}, CUT_IN_FOUR_BITS: {True}}
+
+
+@full_form
+@pytest.mark.parametrize("kind", AUTOCAST)
+def test_fsdp2_keeps_float32_weights_under_bf16_autocast(kind: str, run_of: RunOf) -> None:
+    run, reference = run_of("fsdp2", kind), run_of("ddp", kind)
+    _assert_completed(run)
+    assert saved_dtypes(run) == {"float32"}
+    assert run.steps("grad_norm")[0] == pytest.approx(reference.steps("grad_norm")[0], rel=2 * BFLOAT16)
 
 
 @full_form

@@ -1,9 +1,10 @@
 """From where a run goes on: the newest whole checkpoint, if it is one of this run."""
 
 from pathlib import Path
+from typing import TypeVar
 
 from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints
-from grpo_recipes.contract.integrity.manifest import WITHOUT_DIGESTS, Manifest
+from grpo_recipes.contract.integrity.manifest import WITHOUT_DIGESTS, Manifest, NotWhole, faults, refuse, stated
 from grpo_recipes.contract.integrity.pickled import strange_pickles
 from grpo_recipes.contract.integrity.seal import SOMEBODY_ELSE
 from grpo_recipes.contract.integrity.user_key import NoKey, allowed_digests, user_key
@@ -12,14 +13,16 @@ from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.checkpoints.manifest import installed
 from grpo_recipes.worker.resume.same_run import changed, experiment
 
+Found = TypeVar("Found")
 _SHOWN = 6
+LENGTHS = ("GRPOConfig.max_steps", "GRPOConfig.num_train_epochs")
 
 
 def checkpoint_to_resume(folder: Path, plan: Plan, *, contents: bool = True) -> tuple[Path | None, list[str]]:
     """The checkpoint that --resume goes on from, None to begin anew; with what has to be said of it.
 
     contents: its files are read and compared with their digests, which one process does for all; the others follow
-    agreed_checkpoint. Raises Refused where there are checkpoints and none is whole, where the run has become another
+    agreed. Raises Refused where there are checkpoints and none is whole, where the run has become another
     one, and where reading a checkpoint would run code of somebody else.
     """
     skipped: list[tuple[str, str]] = []
@@ -43,12 +46,40 @@ def checkpoint_to_resume(folder: Path, plan: Plan, *, contents: bool = True) -> 
     return None, ["no checkpoint was written yet: the training begins anew"]
 
 
-def agreed_checkpoint(checkpoint: Path | None) -> Path | None:
-    """The checkpoint that the first rank found whole; all ranks call it once they have found each other."""
+def checkpoint_to_extend(folder: Path, plan: Plan, *, contents: bool = True) -> tuple[Path, list[str]]:
+    """The checkpoint of the run that this one makes longer, with what has to be said of it. Nothing there is changed.
+
+    contents: as for checkpoint_to_resume. Raises Refused where it is not whole, not the one of the plan, or not of the
+    same run but for its length.
+    """
+    assert plan.extends is not None
+    checkpoint = Path(plan.extends.path)
+    try:
+        manifest = stated(checkpoint)
+        refuse(faults(checkpoint, manifest.files, contents=contents))
+    except NotWhole as problem:
+        raise Refused.of(
+            f"{checkpoint} of {plan.extends.name} is not whole, and the run goes on from there",
+            because=str(problem),
+            fix="bring it back, or make the run longer once more",
+        ) from problem
+    digests = {name: digest.sha256 for name, digest in manifest.files.items() if digest.sha256 is not None}
+    if digests != plan.extends.files:
+        raise Refused.of(f"{checkpoint} is another checkpoint than when the plan was made", fix="plan again")
+    _refuse_another_world(checkpoint, manifest, plan.expect.world_size)
+    said = _other_experiment(checkpoint, manifest, folder, is_accepted=plan.accept_drift, besides=LENGTHS)
+    said += _other_stack(checkpoint, manifest)
+    if contents:
+        _refuse_strange_pickles(checkpoint, manifest)
+    return checkpoint, [*said, f"makes {plan.extends.name} longer, from {checkpoint.name}"]
+
+
+def agreed(found: Found) -> Found:
+    """What the first rank found, such as a whole checkpoint; all ranks call it once they have found each other."""
     from accelerate.utils import broadcast_object_list
 
-    agreed: list[Path | None] = broadcast_object_list([checkpoint], from_process=0)
-    return agreed[0]
+    of_first: list[Found] = broadcast_object_list([found], from_process=0)
+    return of_first[0]
 
 
 def why_unsigned() -> str | None:
@@ -109,9 +140,18 @@ def _processes(count: int) -> str:
     return f"{count} process{'' if count == 1 else 'es'}"
 
 
-def _other_experiment(checkpoint: Path, manifest: Manifest, folder: Path, *, is_accepted: bool) -> list[str]:
-    """What is said of another experiment that was accepted. Raises Refused for one that was not."""
-    differences = list(changed(manifest.experiment, experiment(folder)))
+def _other_experiment(
+    checkpoint: Path, manifest: Manifest, folder: Path, *, is_accepted: bool, besides: tuple[str, ...] = ()
+) -> list[str]:
+    """What is said of another experiment that was accepted. Raises Refused for one that was not.
+
+    besides: values that may be others.
+    """
+    was, now = (
+        {name: value for name, value in values.items() if name not in besides}
+        for values in (manifest.experiment, experiment(folder))
+    )
+    differences = list(changed(was, now))
     if not differences:
         return []
     more = f", and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else ""

@@ -16,13 +16,12 @@ from transformers import TrainerCallback
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.callbacks.best_evaluation import BEST, SINCE
 from grpo_recipes.worker.callbacks.guard_callback import GuardCallback
+from grpo_recipes.worker.callbacks.trained import Trained
+from grpo_recipes.worker.checkpoints.best import is_whole
 from grpo_recipes.worker.trainer.live_model import zero_stage
 from grpo_recipes.worker.trainer.trained_tensors import local
-
-
-class Trained(Exception):
-    """The checkpoint is that of the last step: there is nothing left to train."""
 
 
 class RunState(TrainerCallback):  # type: ignore[misc]
@@ -83,14 +82,26 @@ class RunState(TrainerCallback):  # type: ignore[misc]
             raise Trained
 
 
-def told_until(checkpoint: Path) -> dict[str, Any]:
-    """What run.json said of guards and evaluations when a checkpoint was written."""
+def told_until(checkpoint: Path, folder: Path, *, keeps_best: bool) -> dict[str, Any]:
+    """What run.json said of guards and evaluations when a checkpoint was written, for a run in `folder`.
+
+    The best evaluation is forgotten where it is that of a run which is made longer here, and where its checkpoint is
+    kept and was removed or damaged, which is said.
+    """
     file = checkpoint / "grpo_run_0.json"
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-        return {"guards": list(found["spoken"]), "evaluation": dict(found["evaluation"])}
+        guards, evaluation = list(found["spoken"]), dict(found["evaluation"])
+        step = evaluation.get(BEST, {}).get("step")
     except (OSError, ValueError, TypeError, KeyError) as problem:
         raise _not_ours(file, f"{type(problem).__name__}: {problem}") from problem
+    is_own, best = checkpoint.is_relative_to(folder), checkpoint.with_name(f"checkpoint-{step}")
+    is_lost = keeps_best and step is not None and not is_whole(best)
+    if is_lost or not is_own:
+        if is_own:
+            print(f"{best.name} had the best evaluation and is not whole: the best from here on is sought", flush=True)
+        evaluation = {key: value for key, value in evaluation.items() if key not in (BEST, SINCE)}
+    return {"guards": guards, "evaluation": evaluation}
 
 
 def _not_ours(file: Path, because: str) -> Refused:

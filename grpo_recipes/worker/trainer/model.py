@@ -12,6 +12,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.library import awaited
 from grpo_recipes.worker._shared.planned import ON_OWN_DEVICE, model_path, model_revision, trust_remote_code
 from grpo_recipes.worker.serving.address import server_arguments
+from grpo_recipes.worker.trainer.continued_adapter import go_on_with
 from grpo_recipes.worker.trainer.seeds import seeded_adapter
 from grpo_recipes.worker.vllm.engine import planned_engine, seed_generations
 
@@ -52,6 +53,8 @@ def build_trainer(plan: Plan, arguments: Any, rows: Any, rewards: list[Any], fol
             peft_config=None if lora is None else LoraConfig(**lora),
             **_quantization(plan, arguments),
         )
+    if plan.ancestor is not None and plan.ancestor.use == "continue":
+        go_on_with(trainer, plan.ancestor)
     seed_generations(trainer)
     for printing in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(printing)
@@ -73,7 +76,7 @@ def _model_init_kwargs(plan: Plan) -> dict[str, Any]:
     keywords = dict(plan.arguments.model_init_kwargs)
     if keywords.get("device_map") == ON_OWN_DEVICE:
         keywords["device_map"] = {"": int(os.environ.get("LOCAL_RANK", "0")) if plan.world.device == "cuda" else "cpu"}
-    if plan.tokenizer.add_tokens:
+    if plan.trains_a_copy:
         keywords.pop("revision", None)
     elif (revision := model_revision(plan)) is not None:
         keywords["revision"] = revision

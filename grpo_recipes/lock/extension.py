@@ -1,0 +1,117 @@
+"""A finished run made longer: the plan of the new one, which goes on from the last checkpoint of the old one."""
+
+import hashlib
+import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from grpo_recipes.contract.files.folder_files import read_bytes
+from grpo_recipes.contract.integrity.checkpoints import JudgedCheckpoint, judged_checkpoints, step_of
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.planned_ancestor import Ancestor, lineage, weights_sha256
+from grpo_recipes.errors import Refusal
+from grpo_recipes.lock.read_lock import PLAN_FILE, Lock
+
+LENGTHS = ("training.max_steps", "training.num_train_epochs")
+# Schedules whose learning rate at a step does not depend on how many steps follow.
+_STEADY = ("constant", "constant_with_warmup", "inverse_sqrt")
+
+
+def last_checkpoint(lock: Lock, words: str) -> JudgedCheckpoint:
+    """The checkpoint from which a run is made longer. words: KEY=VALUE, how long it is to be.
+
+    Raises Refusal for words that say another key, a run that did not end, and one that left no whole checkpoint.
+    """
+    key = words.partition("=")[0]
+    if key not in LENGTHS:
+        raise Refusal.of(
+            f"--extend {words} makes no run longer",
+            because=f"it takes {' or '.join(f'{length}=NUMBER' for length in LENGTHS)}",
+            fix="a recipe with model.from_run starts from the run and changes anything else",
+        )
+    status = None if lock.record is None else lock.record.status
+    if status != "completed":
+        raise Refusal.of(
+            f"{lock.folder}: only a finished run is made longer",
+            because="it was not started" if status is None else f"its run.json says {status}",
+            fix=f"grpo-run {shlex.quote(lock.folder)} --resume",
+        )
+    if lock.plan.arguments.GRPOConfig.get("save_only_model") is True:
+        raise Refusal.of(
+            f"{lock.folder} was trained with save_only_model, so its optimizer and its schedule are lost",
+            fix=f"model: {{from_run: {lock.folder}}} starts a new run from its weights",
+        )
+    skipped = []
+    for judged in judged_checkpoints(Path(lock.folder, "checkpoints")):
+        if judged.manifest is not None:
+            return judged
+        skipped.append(f"{judged.folder.name}: {judged.reason}")
+    raise Refusal.of(
+        f"{lock.folder} has no whole checkpoint, so its optimizer and its schedule are lost",
+        because=skipped or ["it was trained with save_steps: 0, or its checkpoints were removed"],
+        fix=f"model: {{from_run: {lock.folder}}} starts a new run from its weights",
+    )
+
+
+def extended(lock: Lock, plan: Plan, checkpoint: JudgedCheckpoint) -> Plan:
+    """The plan of the longer run. Raises Refusal where it is not longer.
+
+    plan: of the same recipe with its new length.
+    """
+    step, most = step_of(checkpoint.folder), plan.arguments.GRPOConfig.get("max_steps")
+    if not _is_longer(lock.plan, plan, step):
+        raise Refusal.of(
+            f"{lock.folder}: that would not be longer",
+            because=f"its last checkpoint is of step {step}"
+            + (f", and max_steps is {most}" if isinstance(most, int) and most > 0 else ""),
+            fix="a larger number, or training.max_steps where the recipe has that",
+        )
+    content = read_bytes(Path(lock.folder), PLAN_FILE)
+    files = _digests(checkpoint)
+    old = lock.plan
+    ancestor = Ancestor(
+        use="extend",
+        name=old.name,
+        named=lock.folder,
+        run=lock.folder,
+        plan_sha256=hashlib.sha256(content).hexdigest(),
+        step=step,
+        source="folder",
+        path=os.path.abspath(checkpoint.folder),
+        weights_sha256=weights_sha256(files),
+        files=files,
+        before=lineage(old.ancestor, old.extends),
+    )
+    notes = tuple(f"note: {line}" for line in begins_anew(plan, step))
+    return replace(plan, extends=ancestor, findings=(*plan.findings, *notes))
+
+
+def begins_anew(plan: Plan, step: int) -> Iterator[str]:
+    """What of the schedule is another one than that of the run that is made longer."""
+    given = plan.arguments.GRPOConfig
+    schedule = str(given.get("lr_scheduler_type") or "linear")
+    if schedule not in _STEADY:
+        yield (
+            f"the schedule {schedule} is computed for the new length: after step {step} the learning rate is that of "
+            "a run of that length, and not where the old one ended"
+        )
+    ratio, steps = given.get("warmup_ratio"), given.get("warmup_steps")
+    if (ratio and not steps) or (isinstance(steps, float) and 0 < steps < 1):
+        yield "the warmup is a share of the new length"
+
+
+def _digests(checkpoint: JudgedCheckpoint) -> dict[str, str]:
+    """The digests that the manifest of a checkpoint has; that of an older release may have none."""
+    listed = {} if checkpoint.manifest is None else checkpoint.manifest.files
+    return {name: digest.sha256 for name, digest in listed.items() if digest.sha256 is not None}
+
+
+def _is_longer(old: Plan, new: Plan, step: int) -> bool:
+    was, now = old.arguments.GRPOConfig, new.arguments.GRPOConfig
+    most = now.get("max_steps")
+    if isinstance(most, int) and most > 0:
+        return most > step
+    epochs = [given.get("num_train_epochs") for given in (was, now)]
+    return isinstance(epochs[1], int | float) and isinstance(epochs[0], int | float) and epochs[1] > epochs[0]

@@ -1,0 +1,76 @@
+"""An adapter that is trained on keeps its shape.
+
+`lora: {continue: true}` goes on with the tensors of the run that `model.from_run` names: rank, scale, modules and
+biases are those of that adapter. Another rank or other modules have other tensors, which PEFT refuses to load or leaves
+as they were drawn, without a word for those that the file lacks; another lora_alpha trains from another policy than the
+run ended with. Only lora_dropout may be another. New tokens make the model larger than the one of the adapter.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.shown_values import flow
+from grpo_recipes.user_files.ancestor import StartingPoint, ancestor_of
+
+ID = "LRA015"
+CONTINUE, TOKENS = "lora.continue", "tokenizer.add_tokens"
+FREE = ("lora_dropout", "continue")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if not context.has_section("lora") or context.value(CONTINUE) is not True:
+        return
+    found = ancestor_of(context.source)
+    if found is None:
+        because = "the key goes on with the adapter of another run"
+        yield _without(context, "there is no adapter to go on with: model.from_run names no run", because)
+    elif isinstance(found, StartingPoint) and found.adapter is None:
+        because = f"{found.weights} has no adapter_config.json"
+        yield _without(context, f"{found.name} trained a whole model, and there is no adapter to go on with", because)
+    elif isinstance(found, StartingPoint):
+        yield from _other_shape(context, found)
+        yield from _more_tokens(context, found)
+
+
+def _without(context: Context, told: str, because: str) -> Finding:
+    patch = [Patch(("lora", "continue"), remove=True)]
+    return context.finding(ID, told, CONTINUE, because=[because], fix="remove continue", patch=patch)
+
+
+def _other_shape(context: Context, found: StartingPoint) -> Iterator[Finding]:
+    """A finding for each field that the recipe says otherwise than the adapter is."""
+    written = context.source.values.get("lora")
+    shape, fields = found.shape(context.facts), context.facts.fields("LoraConfig") or {}
+    for name, value in (written if isinstance(written, dict) else {}).items():
+        default = fields[name].default if name in fields else None
+        own = shape.get(name, default)
+        if name in FREE or value is None or _same(value, own):
+            continue
+        yield context.finding(
+            ID,
+            f"{name} is {flow(value)}, the adapter of {found.name} has {flow(own)}",
+            f"LoraConfig.{name}",
+            because=["an adapter that is trained on keeps its shape"],
+            fix=f"remove {name}, or continue: false for a new adapter on the merged model",
+            patch=[Patch(("lora", name), remove=True)],
+        )
+
+
+def _same(value: object, own: object) -> bool:
+    if isinstance(value, list) and isinstance(own, list):
+        return sorted(map(str, value)) == sorted(map(str, own))
+    return value == own
+
+
+def _more_tokens(context: Context, found: StartingPoint) -> Iterator[Finding]:
+    tokens = context.value(TOKENS)
+    if isinstance(tokens, list) and tokens:
+        yield context.finding(
+            ID,
+            f"add_tokens makes the model larger than that of the adapter of {found.name}",
+            TOKENS,
+            because=["the tokens of the run are in its model already, and the adapter has no rows for more"],
+            fix="remove add_tokens, or continue: false for a new adapter on the merged model",
+            patch=[Patch(("tokenizer", "add_tokens"), remove=True)],
+        )

@@ -1,0 +1,58 @@
+"""A recipe that goes on with an adapter loads its model as the run before did.
+
+The adapter was trained on a model in 4 or 8 bits, or in another data type, and corrects that one's errors too. On
+another one the first completions are not those that the run ended with: nothing fails, and the policy is a little
+another one. A model that was merged is dequantized before, so that nothing of it is lost (see the plan's `ancestor`).
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import quantized
+from grpo_recipes.shown_values import flow
+from grpo_recipes.user_files.ancestor import StartingPoint, ancestor_of, continues
+
+ID = "MDL008"
+DTYPE = "model_init_kwargs.dtype"
+WIDTHS = ("load_in_4bit", "load_in_8bit")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    found = ancestor_of(context.source)
+    if not isinstance(found, StartingPoint) or found.run is None or not continues(context.source):
+        return
+    was, now = _width(found.quantization or {}), _width(context.settings.under("BitsAndBytesConfig"))
+    if was != (now if quantized(context) else "full precision"):
+        yield _other_bits(context, found, was)
+    dtype = context.value(DTYPE)
+    if found.dtype is not None and dtype != found.dtype:
+        yield context.finding(
+            ID,
+            f"the weights are loaded in {dtype}, {found.name} trained its adapter on {found.dtype}",
+            DTYPE,
+            because=["the first completions are not quite those that it ended with"],
+            severity="warning",
+            fix=f"dtype: {found.dtype}",
+            patch=[Patch(("model", "dtype"), found.dtype)],
+        )
+
+
+def _width(fields: object) -> str:
+    given = fields if isinstance(fields, dict) else {}
+    return next((width.removeprefix("load_in_") for width in WIDTHS if given.get(width) is True), "full precision")
+
+
+def _other_bits(context: Context, found: StartingPoint, was: str) -> Finding:
+    section = None
+    if found.quantization is not None:
+        section = {key: value for key, value in found.quantization.items() if value not in (None, False)}
+    return context.finding(
+        ID,
+        f"{found.name} trained its adapter on a model in {was}, and this one is loaded otherwise",
+        "quantization" if context.has_section("quantization") else "lora.continue",
+        because=["an adapter corrects the errors of the model that it was trained on"],
+        severity="warning",
+        fix="remove quantization" if section is None else f"quantization: {flow(section)}",
+        patch=[Patch(("quantization",), remove=True) if section is None else Patch(("quantization",), section)],
+    )

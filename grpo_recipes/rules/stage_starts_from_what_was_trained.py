@@ -1,0 +1,60 @@
+"""A recipe that starts from a run finds there what was trained.
+
+`model.from_run` names a run folder that has its trained model, one of its checkpoints, or a LoRA adapter of PEFT: a
+folder, or a hub id that the local cache has. TRL takes none of them: it loads whole models alone, and looks for what is
+no model on the hub, or ends for lack of a config.json. The model of an adapter has to be where the run or the adapter
+says, or where `model_name_or_path` does. The starts `pissa`, `olora`, `corda` and `loftq` move a part of each weight
+into the adapter: the model that it was trained on is in no file, so that nothing can start from it.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.user_files.ancestor import NoStart, StartingPoint, ancestor_of, why_no_model
+
+ID = "MDL006"
+KEY, MODEL = "model.from_run", "model.model_name_or_path"
+STARTS = ("pissa", "olora", "corda", "loftq")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value(KEY) is None:
+        return
+    found = ancestor_of(context.source)
+    if isinstance(found, NoStart):
+        yield _finding(context, found)
+    elif found is not None:
+        yield from _of(context, found)
+
+
+def _finding(context: Context, why: NoStart) -> Finding:
+    return context.finding(ID, why.message, KEY, because=why.because, fix=why.fix)
+
+
+def _of(context: Context, found: StartingPoint) -> Iterator[Finding]:
+    is_given = "model_name_or_path" in _written(context)
+    start = str(found.shape(context.facts).get("init_lora_weights")).lower()
+    if found.adapter is None and is_given:
+        yield context.finding(
+            ID,
+            f"{found.name} trained a whole model, and model_name_or_path names another one",
+            MODEL,
+            because=[f"{found.weights} has the whole model, its tokenizer and its chat template"],
+            fix="remove model_name_or_path",
+            patch=[Patch(("model", "model_name_or_path"), remove=True)],
+        )
+    elif found.method not in (None, "LORA"):
+        because = ("grpo-run trains, goes on with and merges LoRA adapters alone",)
+        yield _finding(context, NoStart(f"{found.name} is a {found.method} adapter", because))
+    elif start.startswith(STARTS):
+        because = (f"its init_lora_weights is {start}, which takes a part out of each weight of the model",)
+        fix = "train it again with init_lora_weights: true"
+        yield _finding(context, NoStart(f"the model that {found.name} was trained on is in no file", because, fix))
+    elif not is_given and (why := why_no_model(found)) is not None:
+        yield _finding(context, why)
+
+
+def _written(context: Context) -> dict[str, object]:
+    model = context.source.values.get("model")
+    return model if isinstance(model, dict) else {}

@@ -1,0 +1,259 @@
+"""What `model.from_run` names: a run folder, a checkpoint of it, or an adapter of PEFT that another program left.
+
+Read are plan.json, run.json and adapter_config.json, as untrusted text; nothing is loaded and nothing downloaded.
+"""
+
+import hashlib
+import os
+import shlex
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.regular_file import read_text
+from grpo_recipes.facts.facts import Facts
+from grpo_recipes.user_files.local_files import local_path
+from grpo_recipes.user_files.model_config import cached_commit, cached_snapshot, read_adapter
+from grpo_recipes.yaml.compose import Source, once_for_a_source
+
+KEY = ("model", "from_run")
+PLAN_FILE, RECORD_FILE = "plan.json", "run.json"
+_LARGEST_BYTES = 32 * 1024**2
+_PLAN_FORMAT = 1
+# Of an adapter_config.json: what says whose adapter it is, and not what it is.
+_OF_THE_FILE = (
+    "peft_type",
+    "auto_mapping",
+    "base_model_name_or_path",
+    "revision",
+    "inference_mode",
+    "task_type",
+    "peft_version",
+)
+
+
+class NoStart(NamedTuple):
+    """Why a recipe cannot start from what it names, and what to do."""
+
+    message: str
+    because: tuple[str, ...] = ()
+    fix: str | None = None
+
+
+class StartingPoint(NamedTuple):
+    """What a recipe starts from.
+
+    place: what is named, an absolute folder or a hub id. weights: the folder that was trained, or the hub id; folder:
+    where its files are here. commit: of the hub. run: the run folder, None for an adapter of another program, whose
+    plan is {}. adapter: its adapter_config.json, None where the whole model was trained.
+    """
+
+    place: str
+    weights: str
+    folder: str
+    commit: str | None
+    run: str | None
+    plan: Mapping[str, Any]
+    plan_sha256: str | None
+    step: int | None
+    adapter: Mapping[str, Any] | None
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        return str(self.plan.get("name") or os.path.basename(self.place))
+
+    @property
+    def base(self) -> tuple[str, str | None] | None:
+        """Path or hub id of the model that was trained on, with its revision; None where the adapter names none.
+
+        Of a whole model it is the trained model itself.
+        """
+        if self.adapter is None:
+            return self.weights, None
+        if self.run is None:
+            named, revision = self.adapter.get("base_model_name_or_path"), self.adapter.get("revision")
+            return (str(named), None if revision is None else str(revision)) if named else None
+        own = own_model(self.plan)
+        if own is not None:
+            return os.path.join(self.run, own), None
+        model = _map(self.plan.get("model"))
+        revision = model.get("commit") or model.get("revision")
+        return str(model.get("path")), None if revision is None else str(revision)
+
+    def shape(self, facts: Facts) -> dict[str, Any]:
+        """The LoraConfig of the adapter: as the run's recipe said it, else what its file says beside PEFT's defaults.
+
+        {} for a whole model.
+        """
+        planned = _map(_map(self.plan.get("arguments")).get("LoraConfig"))
+        given = planned or (self.adapter or {})
+        found = {key: value for key, value in given.items() if key not in _OF_THE_FILE}
+        if planned:
+            return found
+        fields = facts.fields("LoraConfig") or {}
+        default = {name: fields[name].default for name in found if name in fields}
+        said = {key: value for key, value in found.items() if value and value != default.get(key)}
+        targets = said.get("target_modules")
+        return {**said, "target_modules": sorted(targets)} if isinstance(targets, list) else said
+
+    @property
+    def method(self) -> str | None:
+        """PEFT's word for the kind of adapter, LORA for one of a run; None for a whole model."""
+        return None if self.adapter is None else str(self.adapter.get("peft_type") or "LORA")
+
+    @property
+    def quantization(self) -> dict[str, Any] | None:
+        """The BitsAndBytesConfig under which it was trained, None where the model was not quantized or nobody knows."""
+        return {**_map(_map(self.plan.get("arguments")).get("BitsAndBytesConfig"))} or None
+
+    @property
+    def dtype(self) -> str | None:
+        """The data type in which the run loaded its model, None where nobody knows it."""
+        loaded = _map(_map(self.plan.get("arguments")).get("model_init_kwargs"))
+        found = loaded.get("dtype") or loaded.get("torch_dtype")
+        return found if isinstance(found, str) else None
+
+    @property
+    def added_tokens(self) -> frozenset[str]:
+        """The tokens that the run added to its model, which therefore has them."""
+        tokens = _map(self.plan.get("tokenizer")).get("add_tokens")
+        return frozenset(map(str, tokens)) if isinstance(tokens, list) else frozenset()
+
+    @property
+    def chat_template(self) -> str | None:
+        """The file with the chat template that it was trained with, None where it is the model's own."""
+        written = os.path.join(self.folder, "chat_template.jinja")
+        if self.adapter is None or os.path.isfile(written):
+            return written if self.adapter is not None else None
+        path = _map(self.plan.get("tokenizer")).get("chat_template_path")
+        return path if isinstance(path, str) else None
+
+
+def why_no_model(found: StartingPoint) -> NoStart | None:
+    """Why the model that an adapter was trained on is not known or not there, None where it is."""
+    if found.base is None:
+        because = ("its adapter_config.json has no base_model_name_or_path",)
+        return NoStart(f"the adapter {found.place} does not say its model", because, "model_name_or_path: the model")
+    path = found.base[0]
+    if not os.path.isabs(path) or os.path.isdir(path):
+        return None
+    whose = "the run" if found.run is not None else "its adapter_config.json"
+    because = (f"{whose} names {path}, and there is no such folder",)
+    return NoStart(
+        f"the model of {found.name} is not where it was", because, "model_name_or_path: where that model is now"
+    )
+
+
+def own_model(plan: Mapping[str, Any]) -> str | None:
+    """The folder of a run folder with the model that it trained from, None where that is the planned one itself."""
+    if _map(plan.get("tokenizer")).get("add_tokens"):
+        return "extended_model"
+    return "merged_model" if _map(plan.get("ancestor")).get("use") == "merge" else None
+
+
+@once_for_a_source
+def ancestor_of(source: Source) -> StartingPoint | NoStart | None:
+    """What a recipe starts from, or why it cannot; None for a recipe that names a model alone."""
+    model = source.values.get("model")
+    named = model.get("from_run") if isinstance(model, dict) else None
+    return read_ancestor(named, source.directory(KEY)) if isinstance(named, str) and named else None
+
+
+def continues(source: Source) -> bool:
+    """Whether a recipe goes on training the adapter that it starts from."""
+    lora = source.values.get("lora")
+    return isinstance(lora, dict) and lora.get("continue") is True
+
+
+def read_ancestor(named: str, directory: str) -> StartingPoint | NoStart:
+    """What is named, from a directory. Nothing of it is believed but what its own files say."""
+    path = local_path(named, directory)
+    if path is None:
+        return _of_the_hub(named, directory)
+    if not os.path.isdir(path):
+        because = (f"looked for {path}",)
+        here = os.path.relpath(os.path.abspath(named), directory)
+        fix = f"from_run: {here}" if os.path.isdir(named) else None
+        return NoStart(f"there is no folder {named}", because, fix)
+    if os.path.isfile(os.path.join(path, PLAN_FILE)):
+        return _of_a_run(named, path, path, os.path.join(path, "final"))
+    parent, name = os.path.split(path)
+    if name == "final" and os.path.isfile(os.path.join(parent, PLAN_FILE)):
+        return _of_a_run(named, path, parent, path)
+    above, folder = os.path.split(parent)
+    if folder == "checkpoints" and os.path.isfile(os.path.join(above, PLAN_FILE)):
+        return _of_a_run(named, path, above, path)
+    adapter = read_adapter(path)
+    if adapter is not None:
+        return StartingPoint(path, path, path, None, None, {}, None, None, adapter)
+    because = (f"{path} has neither {PLAN_FILE} nor adapter_config.json",)
+    is_model = os.path.isfile(os.path.join(path, "config.json"))
+    fix = f"model_name_or_path: {named}" if is_model else None
+    return NoStart(f"{named} is neither a run nor an adapter", because, fix)
+
+
+def _of_the_hub(named: str, directory: str) -> StartingPoint | NoStart:
+    snapshot = cached_snapshot(named) if named.count("/") == 1 and all(named.split("/")) else None
+    adapter = None if snapshot is None else read_adapter(str(snapshot))
+    if snapshot is not None and adapter is not None:
+        return StartingPoint(named, named, str(snapshot), cached_commit(named), None, {}, None, None, adapter)
+    if os.path.isdir(named):
+        fix = f"from_run: {os.path.relpath(os.path.abspath(named), directory)}"
+        return NoStart(f"there is no folder {named}", (f"looked for it in {directory}",), fix)
+    if snapshot is not None:
+        because = (f"{snapshot} has no adapter_config.json",)
+        return NoStart(f"{named} is no adapter", because, f"model_name_or_path: {named}")
+    because = ("what is no folder is an adapter of the hub, and this one is not in the local cache",)
+    return NoStart(f"{named} is not known here", because, f"hf download {named}, or ./{named} for a folder")
+
+
+def _of_a_run(named: str, place: str, run: str, weights: str) -> StartingPoint | NoStart:
+    text = _text(os.path.join(run, PLAN_FILE))
+    plan = _parsed(text)
+    if text is None or plan.get("plan") != _PLAN_FORMAT:
+        return NoStart(f"{named}: its {PLAN_FILE} cannot be read", (f"{run} is no run folder of this format",))
+    record = _parsed(_text(os.path.join(run, RECORD_FILE)))
+    if not os.path.isdir(weights):
+        return _untrained(named, run, plan, record)
+    adapter = read_adapter(weights)
+    if adapter is None and not os.path.isfile(os.path.join(weights, "config.json")):
+        return NoStart(f"{named} has no trained weights", (f"{weights} holds neither a model nor an adapter",))
+    step = record.get("final_step", record.get("step"))
+    if os.path.basename(weights) != "final":
+        step = int(number) if (number := os.path.basename(weights).rpartition("-")[2]).isdecimal() else None
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    known = step if isinstance(step, int) else None
+    return StartingPoint(place, weights, weights, None, run, plan, digest, known, adapter)
+
+
+def _untrained(named: str, run: str, plan: Mapping[str, Any], record: Mapping[str, Any]) -> NoStart:
+    """The reason for a run without a trained model."""
+    if plan.get("smoke"):
+        return NoStart(f"{named} is a trial, which keeps no model", ("it was made with --smoke",))
+    status = record.get("status")
+    because = f"its {RECORD_FILE} says {status}" if isinstance(status, str) else "it was not started yet"
+    checkpoint = record.get("checkpoint")
+    is_over = status == "completed"  # and its final/ was removed: nothing is left to go on with
+    fix = f"grpo-run {shlex.quote(run)}" + (" trains it again" if is_over else " --resume first")
+    if isinstance(checkpoint, str):
+        fix += f", or from_run: {os.path.join(run, 'checkpoints', os.path.basename(checkpoint))}"
+    return NoStart(f"{named} has no final/, the trained model", (because,), fix)
+
+
+def _text(path: str) -> str | None:
+    try:
+        return read_text(path, _LARGEST_BYTES)
+    except (OSError, ValueError):
+        return None
+
+
+def _parsed(text: str | None) -> Mapping[str, Any]:
+    try:
+        return _map(parsed(text.encode())) if text is not None else {}
+    except ValueError:
+        return {}
+
+
+def _map(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,1 @@
+"""Adapters of PEFT, and the weights that they are of."""

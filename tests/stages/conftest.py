@@ -1,0 +1,71 @@
+"""Small runs as a user starts them, each from the one before."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stage_runs import FIRST, Command, Run
+
+
+@pytest.fixture(scope="session")
+def command(warm_python: Path) -> Command:
+    """grpo-run with a Python that has the libraries."""
+
+    def run(*arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [str(warm_python / "grpo-run"), *arguments],
+            cwd=cwd,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with all recipes and runs."""
+    return tmp_path_factory.mktemp("stages")
+
+
+@pytest.fixture(scope="session")
+def staged(command: Command, place: Path) -> Callable[..., Run]:
+    """Trains the first recipe with changes to it, which name earlier runs by their folders."""
+
+    def run(name: str, **changes: Any) -> Run:
+        recipe = {**FIRST, "name": name, **changes}
+        (place / f"{name}.yaml").write_text(json.dumps(recipe))
+        done = command(f"{name}.yaml", "--out", name, cwd=place)
+        return Run(done.returncode, done.stdout + done.stderr, place / name)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def first(staged: Callable[..., Run]) -> Run:
+    """A finished run with an adapter."""
+    run = staged("first")
+    assert run.code == 0, run.said
+    return run
+
+
+@pytest.fixture(scope="session")
+def second(staged: Callable[..., Run], first: Run) -> Run:
+    """A run that goes on with its adapter, with a penalty."""
+    run = staged("second", model={"from_run": "./first"}, lora={"continue": True}, grpo={**FIRST["grpo"], "beta": 0.05})  # type: ignore[dict-item]
+    assert run.code == 0, run.said
+    return run
+
+
+@pytest.fixture(scope="session")
+def third(staged: Callable[..., Run], second: Run) -> Run:
+    """A run that trains all weights of the second one's merged model, with a penalty."""
+    run = staged("third", model={"from_run": "./second"}, lora=None, grpo={**FIRST["grpo"], "beta": 0.05})  # type: ignore[dict-item]
+    assert run.code == 0, run.said
+    return run
