@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.planned_ancestor import Forebear
 from grpo_recipes.contract.run_record import RunRecord
 from grpo_recipes.facts.classified import fields_by_home
 from grpo_recipes.facts.experiment_groups import GROUPS
@@ -30,7 +31,7 @@ def field_docs(model: type[BaseModel]) -> dict[str, str]:
         if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
             continue
         if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-            docs[field.target.id] = " ".join(str(text.value.value).split())
+            docs[field.target.id.rstrip("_")] = " ".join(str(text.value.value).split())
     return docs
 
 
@@ -102,6 +103,8 @@ def _required_unless_extended(schema: dict[str, Any]) -> dict[str, Any]:
         required = schema["$defs"][model].pop("required", None)
         if required:
             whole["properties"][name] = {"required": required}
+    either = [{"required": [key]} for key in ("model_name_or_path", "from_run")]
+    whole["properties"]["model"] = {"anyOf": either}
     return {**schema, "if": {"required": ["extends"]}, "else": whole}
 
 
@@ -180,7 +183,10 @@ def diff_schema() -> dict[str, Any]:
         "bookkeeping": rows,
         "findings": sides,
     }
+    forebear = TypeAdapter(Forebear).json_schema(mode="serialization")
+    runs = {"type": "array", "items": forebear}
     parts["measured"] = measured
+    parts["lineage"] = {"type": "object", "required": ["a", "b"], "properties": {"a": runs, "b": runs}}
     document = {
         "diff_format": {"const": 1},
         "a": {"type": "string"},

@@ -140,7 +140,9 @@ def _taken(text: str, stack: str, folder: Path) -> tuple[Takeover, dict[str, Any
     gpu = named_gpu("H100-80GB")
     assert gpu is not None
 
-    resolution = resolve(str(folder / "recipe.yaml"), target._replace(gpus=(gpu,)))
+    torch = (target.version("torch") or "").partition("+")[0]  # as it is built for GPUs
+    packages = {**target.packages, "torch": torch}
+    resolution = resolve(str(folder / "recipe.yaml"), target._replace(gpus=(gpu,), packages=packages, torch_cuda=None))
     errors = [finding for finding in resolution.findings if finding.severity == "error"]
     assert errors == [], taken.text
     return taken, plan_of(resolution).arguments.GRPOConfig

@@ -1,7 +1,6 @@
-"""Runs the preflight of a folder to its end, and leaves neither a process nor a file, however it ends."""
+"""Runs a part of the worker in a temporary folder to its end, and leaves neither a process nor a file."""
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.exits import EXIT_INTERNAL
+from grpo_recipes.contract.files.part_files import read_answer
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.host.surroundings import absolute_places
 from grpo_recipes.contract.secrets.redact import redact
@@ -20,21 +20,19 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.launch import supervisor
 from grpo_recipes.launch.redacted_log import redacted_log
 
-ANSWER_FILE = "preflight-answer.json"
-LOG_FILE = "preflight.log"
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LEAVE_S = 25.0
 _SHOWN_LINES = 30
 
 
 @contextlib.contextmanager
-def temporary_folder() -> Iterator[str]:
+def temporary_folder(what: str) -> Iterator[str]:
     """A folder that is gone afterwards, also when a signal ends the command, which becomes KeyboardInterrupt."""
     before = {each: signal.getsignal(each) for each in ENDING}
     for each, handler in before.items():
         if handler != signal.SIG_IGN:
             signal.signal(each, _interrupt)
-    folder = tempfile.mkdtemp(prefix="grpo-run-preflight-")
+    folder = tempfile.mkdtemp(prefix=f"grpo-run-{what}-")
     try:
         yield folder
     finally:
@@ -44,12 +42,12 @@ def temporary_folder() -> Iterator[str]:
             signal.signal(each, handler)
 
 
-def answer_of(folder: str) -> dict[str, Any]:
-    """What the worker found in a preflight folder: "faults" and what is "shown", as JSON values.
+def answer_of(folder: str, what: str) -> dict[str, Any]:
+    """What launch.sh of a folder found and wrote into it, as JSON values. what: "preflight", "export" or "generate".
 
     Raises Refusal with the end of its output when it could not answer.
     """
-    log = Path(folder, LOG_FILE)
+    log = Path(folder, f"{what}.log")
     scratch = os.path.join(folder, "tmp")  # what rewards leave there goes with the folder
     os.mkdir(scratch)
     with redacted_log(str(log)) as output:
@@ -67,17 +65,16 @@ def answer_of(folder: str) -> dict[str, Any]:
             with _not_interrupted():
                 _end(child)
     try:
-        found: dict[str, Any] = json.loads(Path(folder, ANSWER_FILE).read_text(encoding="utf-8"))
+        return read_answer(Path(folder), what)
     except FileNotFoundError:
         lines = redact(log.read_text(encoding="utf-8", errors="replace")).splitlines()[-_SHOWN_LINES:]
         raise Refusal(
             mistake(
-                f"the preflight ended with {child.returncode} before it could answer",
+                f"the {what} ended with {child.returncode} before it could answer",
                 seen=[f"| {line}" for line in lines],
             ),
             exit_code=EXIT_INTERNAL,
         ) from None
-    return found
 
 
 def _interrupt(*_: object) -> None:

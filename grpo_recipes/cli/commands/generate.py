@@ -1,0 +1,71 @@
+"""`grpo-run generate`: what a run's model answers, to a prompt or to held-out rows with their rewards."""
+
+import json
+import shlex
+from typing import Any
+
+import click
+
+from grpo_recipes.cli.completion import files
+from grpo_recipes.cli.launching import allow_code_option
+from grpo_recipes.cli.trained.trained_run import trained_run
+from grpo_recipes.contract.findings.finding import of_record
+from grpo_recipes.contract.findings.findings_text import bare_text
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.errors import Refusal
+from grpo_recipes.report.trained.generate_text import generate_text
+
+GENERATE = "generate"
+
+
+@click.command()
+@click.argument("run", metavar="RUNDIR", shell_complete=files)
+@click.argument("prompt", required=False)
+@click.option("--rows", type=click.IntRange(1, 100_000), help="Answer so many held-out rows, and judge the answers.")
+@click.option("--base", is_flag=True, help="Let the untrained model answer too, beside the trained one.")
+@click.option("--greedy", is_flag=True, help="Take the most likely token, not the recipe's sampling.")
+@allow_code_option
+@click.option("--json", "as_json", is_flag=True, help="Print the answers as JSON.")
+def generate(
+    run: str,
+    prompt: str | None,
+    rows: int | None,
+    base: bool,
+    greedy: bool,
+    allowed: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Let the trained model of a run answer a prompt or held-out rows.
+
+    With the chat template, the stops and the sampling of the recipe, and its rewards for rows. Exits 0 answered, 1 a
+    reward failed, 2 nothing was begun, 3 data or rewards are not those of the run.
+
+    \b
+    grpo-run generate runs/addition-20260101-120000 --rows 20 --greedy
+    """
+    if (prompt is None) == (rows is None):
+        raise Refusal.of(
+            "generate answers a prompt, or rows of the data",
+            fix=f'grpo-run generate {shlex.quote(run)} "PROMPT", or --rows 20',
+        )
+    plan, folder = trained_run(run, allowed, with_rewards=prompt is None)
+    request: dict[str, object] = {"run": folder, "prompt": prompt, "rows": rows, "base": base, "greedy": greedy}
+    answer = _answer(plan, request)
+    if as_json:
+        shown = answer["shown"] or {}
+        click.echo(redact(json.dumps({"generate": 1, **shown, "findings": answer["findings"]}, indent=2)))
+    elif answer["shown"] is None:
+        click.echo(redact(f"error: {bare_text([of_record(record) for record in answer['findings']])}"), err=True)
+    else:
+        click.echo(redact(generate_text(answer["shown"])))
+    return int(answer["exit_code"])
+
+
+def _answer(plan: Plan, request: dict[str, object]) -> dict[str, Any]:
+    from grpo_recipes.launch.part import answer_of, temporary_folder
+    from grpo_recipes.render.part_folder import write_part_folder
+
+    with temporary_folder(GENERATE) as temporary:
+        write_part_folder(plan, temporary, "answering.start", request)
+        return answer_of(temporary, GENERATE)

@@ -1,0 +1,1 @@
+"""What commands need that are about what a run trained."""

@@ -1,0 +1,37 @@
+"""What a command asks of a part of the worker, and what that answers: two files of their temporary folder."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from grpo_recipes.contract.files.folder_files import write_whole
+
+REQUEST_FILE = "request.json"
+
+
+def write_request(folder: Path, request: Mapping[str, object]) -> None:
+    """Says what is asked for, in JSON values."""
+    (folder / REQUEST_FILE).write_text(json.dumps(request), encoding="utf-8")
+
+
+def read_request(folder: Path) -> dict[str, Any]:
+    """What is asked for."""
+    request: dict[str, Any] = json.loads((folder / REQUEST_FILE).read_text(encoding="utf-8"))
+    return request
+
+
+def answer_file(what: str) -> str:
+    """The name of the answer. what: "preflight", "export" or "generate"."""
+    return f"{what}-answer.json"
+
+
+def write_answer(folder: Path, what: str, answer: Mapping[str, object]) -> None:
+    """Answers in JSON values, whole or not at all."""
+    write_whole(folder, answer_file(what), json.dumps(answer))
+
+
+def read_answer(folder: Path, what: str) -> dict[str, Any]:
+    """The answer. Raises FileNotFoundError where the part ended before it could."""
+    answer: dict[str, Any] = json.loads((folder / answer_file(what)).read_text(encoding="utf-8"))
+    return answer

@@ -1,0 +1,40 @@
+"""What models answered, for a reader."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_WHO = ("trained", "base")
+
+
+def generate_text(shown: Mapping[str, Any]) -> str:
+    """Each prompt with the answers below each other, then the mean rewards."""
+    who = [one for one in _WHO if one in shown["rows"][0]]
+    blocks = [_row(row, who, has_number=shown["data"] is not None) for row in shown["rows"]]
+    if shown["means"]:
+        kind = "most likely tokens" if shown["greedy"] else "sampled"
+        data = "held-out rows" if shown["data"] == "evaluation" else "rows of the training data, none is held out"
+        lines = [f"mean of {len(shown['rows'])} {data}, {kind}"]
+        lines += [f"  {one:8}  {_rewards(shown['means'][one])}" for one in who]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def _row(row: Mapping[str, Any], who: list[str], *, has_number: bool) -> str:
+    head = f"row {row['row'] + 1}  " if has_number else ""
+    lines = [head + _indented(row["prompt"])]
+    for one in who:
+        said = row[one]
+        told = f"  [{_rewards({'reward': said['reward'], **said['rewards']})}]" if said["rewards"] else ""
+        lines.append(f"  {one:8}  {_indented(said['completion'])}{told}  ({said['tokens']} tokens, {said['ended_by']})")
+    lines += [f"  {name:8}  {_indented(value)}" for name, value in row["columns"].items()]
+    return "\n".join(lines)
+
+
+def _rewards(values: Mapping[str, float | None]) -> str:
+    return "  ".join(f"{name} {'none' if value is None else format(value, '.4g')}" for name, value in values.items())
+
+
+def _indented(text: str) -> str:
+    """A text of several lines below each other, without what would steer a terminal."""
+    lines = ["".join(one if one.isprintable() else ascii(one)[1:-1] for one in line) for line in text.splitlines()]
+    return "\n            ".join(lines)

@@ -1,0 +1,1 @@
+"""The trained model answers prompts, without a trainer."""

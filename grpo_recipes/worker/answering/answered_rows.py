@@ -1,0 +1,110 @@
+"""A prompt, or rows of the recipe's data, answered by the trained model and by the one that it was trained from."""
+
+import contextlib
+import math
+from pathlib import Path
+from typing import Any
+
+from grpo_recipes.contract.plan import Data, Plan
+from grpo_recipes.worker.answering.policy import Policy, as_trained, processing_of
+from grpo_recipes.worker.answering.trained import FINAL, check_parts, is_adapter, load_base, load_trained
+from grpo_recipes.worker.completions.ended import how_ended
+from grpo_recipes.worker.completions.ends import end_tokens, ends_of, tokenizer_of
+from grpo_recipes.worker.completions.evaluation import prompt_text
+from grpo_recipes.worker.completions.generation import answers, undisturbed
+from grpo_recipes.worker.completions.judging import judge
+from grpo_recipes.worker.data.dataset import prepared_rows
+from grpo_recipes.worker.user_code.reward_faults import refuse_no_numbers
+from grpo_recipes.worker.user_code.reward_functions import load_rewards
+
+
+def answered_rows(
+    plan: Plan, folder: Path, scratch: Path, *, prompt: str | None, rows: int, greedy: bool, base: bool
+) -> dict[str, Any]:
+    """Each row with the completions of the models and their rewards, and the mean rewards, as JSON values.
+
+    prompt: of a user, which has no columns that rewards could judge by; None takes so many rows of the held-out data,
+    or of the training data where nothing is held out. base: the untrained model answers too, with the same draws.
+    Raises Refused where data or rewards are not those of the plan.
+    """
+    check_parts(plan, folder)
+    data, where = (plan.data, "dataset") if plan.evaluation is None else (plan.evaluation.data, "evaluation")
+    processing = processing_of(plan, folder / FINAL)
+    if prompt is None:
+        all_rows = prepared_rows(data, where, scratch, 0)
+        given = [all_rows[place] for place in range(min(rows, len(all_rows)))]
+        rewards = load_rewards(plan.rewards, folder / "worker" / "user", refuse_no_numbers)
+    else:
+        given, rewards = [{"prompt": _shaped(prompt, data, processing)}], []
+    weights = {reward.name: reward.weight for reward in plan.rewards} if prompt is None else {}
+    model = load_trained(plan, folder, packed=True)
+    policy = Policy(plan, model, processing, rewards)
+    spoken = {"trained": _spoken(plan, policy, data, given, weights, greedy=greedy)}
+    if base:
+        beside: Any = contextlib.nullcontext()
+        if is_adapter(plan):
+            beside = model.disable_adapter()
+        else:
+            del model, policy
+            policy = Policy(plan, load_base(plan, folder, packed=True), processing, rewards)
+        with beside:
+            spoken["base"] = _spoken(plan, policy, data, given, weights, greedy=greedy)
+    return {
+        "data": None if prompt is not None else where,
+        "greedy": greedy,
+        "rows": [
+            {
+                "row": place,
+                "prompt": prompt_text(row["prompt"]),
+                "columns": {name: str(row[name]) for name in data.columns if name in row},
+                **{who: said[place] for who, said in spoken.items()},
+            }
+            for place, row in enumerate(given)
+        ],
+        "means": {who: _means(said, weights) for who, said in spoken.items()} if weights else {},
+    }
+
+
+def _shaped(prompt: str, data: Data, processing: Any) -> Any:
+    """A user's prompt in the shape of the recipe's: a conversation with its system prompt, or text."""
+    is_chat = data.prompt_format == "conversational"
+    if data.prompt is None:
+        is_chat = getattr(processing, "chat_template", None) is not None
+    if not is_chat:
+        return prompt
+    system = [] if data.system_prompt is None else [{"role": "system", "content": data.system_prompt}]
+    return [*system, {"role": "user", "content": prompt}]
+
+
+def _spoken(
+    plan: Plan, policy: Policy, data: Data, given: list[dict[str, Any]], weights: dict[str, float], *, greedy: bool
+) -> list[dict[str, Any]]:
+    """What a model answers to each row, how that ended, and its rewards."""
+    ends, own = ends_of(policy, plan), frozenset(end_tokens(policy))
+    with undisturbed(policy):
+        completions, tokens = answers(
+            policy, [row["prompt"] for row in given], as_trained(plan, data, greedy=greedy), ends, lambda: None
+        )
+        columns = judge(policy, given, completions, tokens) if weights else []
+    found = []
+    for place, (completion, ids) in enumerate(zip(completions, tokens, strict=True)):
+        rewards = {name: values[place] for name, values in zip(weights, columns, strict=True)}
+        told = {name: value for name, value in rewards.items() if value is not None}
+        found.append(
+            {
+                "completion": prompt_text(completion),
+                "text": tokenizer_of(policy).decode(ids, skip_special_tokens=False),
+                "tokens": len(ids),
+                "ended_by": how_ended(ids, ends, own)[0],
+                "rewards": rewards,
+                "reward": math.fsum(weights[name] * value for name, value in told.items()) if told else None,
+            }
+        )
+    return found
+
+
+def _means(said: list[dict[str, Any]], weights: dict[str, float]) -> dict[str, float | None]:
+    columns = {"reward": [one["reward"] for one in said]}
+    columns |= {name: [one["rewards"][name] for one in said] for name in weights}
+    known = {name: [value for value in values if value is not None] for name, values in columns.items()}
+    return {name: math.fsum(values) / len(values) if values else None for name, values in known.items()}

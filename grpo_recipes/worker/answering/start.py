@@ -1,0 +1,58 @@
+"""Lets a trained model answer: python -P worker/part.py answering.start FOLDER
+
+FOLDER is a temporary one; request.json in it says what is asked for, and the answer is written there.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
+from grpo_recipes.contract.files.folder_files import read_text
+from grpo_recipes.contract.files.part_files import read_request, write_answer
+from grpo_recipes.contract.findings.finding import as_record
+from grpo_recipes.contract.findings.mistake import Mistake
+from grpo_recipes.contract.read_plan import from_json
+from grpo_recipes.worker._shared.quiet import quiet_libraries
+from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.user_code.reward_faults import explained_reward
+from grpo_recipes.worker.user_code.reward_functions import check_reward_files
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Generates, and writes the answer; 0 whatever came of it, which the answer says."""
+    here = Path(arguments[0])
+    quiet_libraries()
+    write_answer(here, "generate", _answer(read_request(here), here))
+    return 0
+
+
+def _answer(request: dict[str, Any], here: Path) -> dict[str, Any]:
+    folder = Path(request["run"])
+    plan, user = from_json(read_text(folder, "plan.json")), folder / "worker" / "user"
+    try:
+        check_reward_files(plan.rewards, user)
+
+        from grpo_recipes.worker.answering.answered_rows import answered_rows
+
+        shown = answered_rows(
+            plan,
+            folder,
+            here / "scratch",
+            prompt=request["prompt"],
+            rows=request["rows"],
+            greedy=request["greedy"],
+            base=request["base"],
+        )
+    except Refused as stopped:
+        return _ended(EXIT_STOPPED, stopped)
+    except Exception as problem:
+        told = explained_reward(problem, user)
+        if told is None or not isinstance(told[0], Mistake):
+            raise
+        return _ended(EXIT_FAILED, told[0])
+    return {"exit_code": EXIT_DONE, "findings": [], "shown": shown}
+
+
+def _ended(code: int, why: Mistake) -> dict[str, Any]:
+    return {"exit_code": code, "findings": [as_record(finding) for finding in why.findings], "shown": None}

@@ -1,0 +1,107 @@
+"""The trained model of a run folder, loaded as it was trained, or with plain weights in the place of packed ones."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from peft import PeftModel
+from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig
+
+from grpo_recipes.contract.integrity.manifest import NotWhole, faults, refuse, stated_of_model
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.planned import model_path, model_revision, own_model_folder, trust_remote_code
+from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.trainer.own_model import why_not_own, write_own_model
+
+FINAL = "final"
+_DTYPES = ("dtype", "torch_dtype")
+
+
+def check_parts(plan: Plan, folder: Path) -> None:
+    """Raises Refused where a run folder does not have its trained model as it was written.
+
+    The model of the run folder, beside which an adapter was trained, is made anew where it is gone.
+    """
+    _refuse_damaged(folder / FINAL)
+    if plan.trains_a_copy and is_adapter(plan):
+        _with_own_model(plan, folder)
+
+
+def is_adapter(plan: Plan) -> bool:
+    """Whether the run trained an adapter, and not the model itself."""
+    return plan.arguments.LoraConfig is not None
+
+
+def is_packed(plan: Plan) -> bool:
+    """Whether the weights beside the adapter were packed into 4 or 8 bits while it was trained."""
+    return plan.arguments.BitsAndBytesConfig is not None
+
+
+def device_of(plan: Plan) -> str:
+    """Where the model is computed: on a GPU where the run was and one is here."""
+    return "cuda" if plan.world.device == "cuda" and torch.cuda.is_available() else "cpu"
+
+
+def load_trained(plan: Plan, folder: Path, *, packed: bool) -> Any:
+    """The trained model, a PeftModel where an adapter was trained. packed: whether packed weights stay so."""
+    if not is_adapter(plan):
+        return load_plain(folder / FINAL, plan)
+    base = load_base(plan, folder, packed=packed)
+    return PeftModel.from_pretrained(base, str(folder / FINAL)).eval()
+
+
+def load_base(plan: Plan, folder: Path, *, packed: bool) -> Any:
+    """The model that the adapter was trained beside, with its added tokens."""
+    keywords: dict[str, Any] = {name: plan.arguments.model_init_kwargs.get(name) for name in _DTYPES}
+    keywords = {name: value for name, value in keywords.items() if value is not None}
+    if (packing := plan.arguments.BitsAndBytesConfig) is not None:
+        keywords["quantization_config"] = BitsAndBytesConfig(**packing)
+        keywords["device_map"] = {"": 0 if device_of(plan) == "cuda" else "cpu"}
+    model = _loaded(model_path(plan, folder), plan, revision=model_revision(plan), **keywords)
+    return model.dequantize() if is_packed(plan) and not packed else model
+
+
+def load_plain(place: Path, plan: Plan, dtype: torch.dtype | str = "auto") -> Any:
+    """A whole model of a folder, as anybody loads it."""
+    return _loaded(str(place), plan, dtype=dtype)
+
+
+def _loaded(place: str, plan: Plan, **keywords: Any) -> Any:
+    trusted = {"trust_remote_code": True} if trust_remote_code(plan) else {}
+    revision = {name: value for name, value in keywords.items() if name == "revision" and value is not None}
+    kernel = plan.arguments.model_init_kwargs.get("attn_implementation")
+    if kernel is not None and (device_of(plan) == "cuda" or kernel in ("eager", "sdpa")):
+        keywords["attn_implementation"] = kernel
+    config = AutoConfig.from_pretrained(place, **revision, **trusted)
+    # As TRL chooses it: a model of text and pictures has modules of other names as a model of text alone.
+    kind = getattr(transformers, (config.architectures or [""])[0], AutoModelForCausalLM)
+    if trusted and getattr(config, "auto_map", None):
+        kind = AutoModelForCausalLM
+    keywords = {name: value for name, value in keywords.items() if value is not None}
+    model = kind.from_pretrained(place, **keywords, **trusted)
+    return (model if "device_map" in keywords else model.to(device_of(plan))).eval()
+
+
+def _with_own_model(plan: Plan, folder: Path) -> None:
+    """Makes the model that the run started from where it is gone; the same model, adapter and seed give the same."""
+    place = own_model_folder(plan, folder)
+    if not place.is_dir():
+        write_own_model(plan, place)
+    elif (because := why_not_own(place)) is not None:
+        raise Refused.of(f"{place} is not as it was written", because=because, fix="remove it; it is made anew")
+
+
+def _refuse_damaged(final: Path) -> None:
+    """Raises Refused where the trained model is not as the run wrote it."""
+    try:
+        listed, _ = stated_of_model(final)
+        refuse(faults(final, listed, contents=True))
+    except FileNotFoundError:
+        return  # of a grpo-run that wrote no manifest
+    except NotWhole as problem:
+        raise Refused.of(
+            f"{final}: the trained model is not as it was written",
+            because=str(problem),
+            fix="bring it back from a copy, or train again",
+        ) from problem

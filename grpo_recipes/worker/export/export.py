@@ -1,0 +1,173 @@
+"""One export from the trained model to the folder in its place, proved before it is there."""
+
+import gc
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from peft import PeftModel
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.adapters.merging import merged, rounded
+from grpo_recipes.worker.answering.policy import Policy, processing_of
+from grpo_recipes.worker.answering.trained import FINAL, check_parts, is_packed, load_base, load_plain, load_trained
+from grpo_recipes.worker.checkpoints.manifest import write_model_manifest
+from grpo_recipes.worker.completions.ends import Ends, ends_of
+from grpo_recipes.worker.export.card import write_card
+from grpo_recipes.worker.export.log_probs import log_probs
+from grpo_recipes.worker.export.place import written_beside
+from grpo_recipes.worker.export.proof import ExportProof, TrainedSaid, blindness, largest, refusal, rounding, seen
+from grpo_recipes.worker.export.texts import Texts, texts_of
+from grpo_recipes.worker.export.written import write_adapter, write_ends, write_tokenizer, write_weights
+
+
+class ExportAsked(NamedTuple):
+    """What is to be exported. what: "model" or "adapter". dtype: of a model's weights, None for that they have."""
+
+    what: str
+    dtype: str | None
+    place: Path
+
+
+class Exported(NamedTuple):
+    """What was written. notes: what has to be known of it, in whole sentences."""
+
+    what: str
+    dtype: str
+    proof: ExportProof
+    files: dict[str, int]
+    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+
+class _Trained(NamedTuple):
+    """What is known of the trained model when it is out of memory. rows: of its embedding."""
+
+    texts: Texts
+    seen: TrainedSaid
+    ends: Ends
+    generation_config: Any
+    rows: int
+    dtype: torch.dtype
+
+
+def exported(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path) -> Exported:
+    """Writes an export to its place. Raises Refused, with nothing there, where it is not what was trained.
+
+    scratch: a folder that is removed afterwards.
+    """
+    check_parts(plan, folder)
+    trained = _trained(plan, folder, scratch)
+    gc.collect()
+    dtype = trained.dtype if asked.dtype is None or asked.what == "adapter" else getattr(torch, asked.dtype)
+
+    def load() -> Any:
+        return load_trained(plan, folder, packed=False)
+
+    moved = rounding(load, dtype, trained.texts.texts, trained.seen.trained)
+    with written_beside(asked.place) as writing:
+        if asked.what == "adapter":
+            write_adapter(plan, folder, writing)
+        else:
+            _write_model(load(), dtype, writing)
+        write_tokenizer(folder, writing)
+        gc.collect()
+        if asked.what != "adapter":
+            write_ends(trained.generation_config, trained.ends, writing)
+        again = _loads(plan, folder, asked, writing)
+        proof = _proof(plan, again, trained, moved, dtype, writing)
+        notes = tuple(_notes(plan, asked, trained, dtype))
+        write_card(plan, folder, writing, asked.what, proof, notes)
+        write_model_manifest(writing)
+        for file in writing.iterdir():
+            shutil.copymode(writing / "README.md", file)  # safetensors lets nobody else read its files
+        files = {file.name: file.stat().st_size for file in sorted(writing.iterdir())}
+    findings = (blindness(proof),) if proof.is_blind and asked.what == "model" else ()
+    return Exported(asked.what, proof.dtype, proof, files, notes, findings)
+
+
+def _trained(plan: Plan, folder: Path, scratch: Path) -> _Trained:
+    model = load_trained(plan, folder, packed=True)
+    policy = Policy(plan, model, processing_of(plan, folder / FINAL), [])
+    texts = texts_of(plan, folder, policy, scratch)
+    dtype = next(weight.dtype for weight in model.parameters() if weight.is_floating_point())
+    rows = model.get_input_embeddings().weight.shape[0]
+    return _Trained(texts, seen(model, texts.texts), ends_of(policy, plan), policy.own_generation_config, rows, dtype)
+
+
+def _write_model(model: Any, dtype: torch.dtype, place: Path) -> None:
+    is_adapted = isinstance(model, PeftModel)
+    plain = merged(model, dtype, "--adapter exports it as it is") if is_adapted else rounded(model, dtype)
+    write_weights(plain, place)
+
+
+def _loads(plan: Plan, folder: Path, asked: ExportAsked, place: Path) -> Callable[[], Any]:
+    """How the export is loaded by whoever gets it."""
+    if asked.what == "adapter":
+        return lambda: PeftModel.from_pretrained(load_base(plan, folder, packed=True), str(place)).eval()
+    return lambda: load_plain(place, plan)
+
+
+def _proof(
+    plan: Plan, load: Callable[[], Any], trained: _Trained, moved: float, dtype: torch.dtype, place: Path
+) -> ExportProof:
+    """The proof of a written export. Raises Refused where it is not the trained model."""
+    _check_tokens(plan, place, trained)
+    model = load()
+    rows = model.get_input_embeddings().weight.shape[0]
+    if rows != trained.rows:
+        raise Refused.of(
+            "the exported model is not the trained one, nothing was written",
+            because=f"its embedding has {rows:,} rows, that of the trained model {trained.rows:,}",
+            fix="report this as a defect of grpo-run",
+        )
+    differing = largest(log_probs(model, trained.texts.texts), trained.seen.trained)
+    without = trained.seen.without
+    of_adapter = None if without is None else largest(without, trained.seen.trained)
+    name = str(dtype).removeprefix("torch.")
+    proof = ExportProof(trained.texts.what, len(trained.seen.trained), name, differing, moved, of_adapter)
+    if not proof.holds:
+        raise Refused(refusal(proof))
+    return proof
+
+
+def _check_tokens(plan: Plan, place: Path, trained: _Trained) -> None:
+    """Raises Refused where the exported tokenizer gives other tokens for the same text."""
+    processing, own = processing_of(plan, place), trained.ends.tokenizer
+    tokenizer = getattr(processing, "tokenizer", processing)
+    for text in trained.texts.texts:
+        words = own.decode(text.ids, skip_special_tokens=False)
+        if _ids(tokenizer, words) != _ids(own, words):
+            raise Refused.of(
+                "the exported tokenizer is not that of the trained model, nothing was written",
+                because=f"it gives other tokens for {words[:60]!r}",
+                fix="report this as a defect of grpo-run",
+            )
+
+
+def _ids(tokenizer: Any, text: str) -> list[int]:
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _notes(plan: Plan, asked: ExportAsked, trained: _Trained, dtype: torch.dtype) -> list[str]:
+    notes = []
+    if is_packed(plan) and asked.what == "adapter":
+        packing = ", ".join(f"{name}={value!r}" for name, value in (plan.arguments.BitsAndBytesConfig or {}).items())
+        notes.append(f"It was trained beside packed weights, and belongs to these: BitsAndBytesConfig({packing}).")
+    if is_packed(plan) and asked.what == "model":
+        notes.append(
+            "The weights beside the adapter were packed into 4 or 8 bits when it was trained; here they are what was "
+            f"computed with, as {str(dtype).removeprefix('torch.')}, and not the weights of the base model."
+        )
+    if asked.what == "adapter" and plan.model.source == "folder":
+        notes.append("Its base is a local folder, which adapter_config.json names and who gets the adapter needs.")
+    if trained.ends.texts:
+        texts = ", ".join(repr(text) for text in trained.ends.texts)
+        notes.append(
+            f"A completion ends at these texts too, which whoever generates has to name as stop texts: {texts}."
+        )
+    return notes

@@ -1,0 +1,83 @@
+"""The completions on which an exported model is held against the trained one."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from grpo_recipes.contract.files.folder_files import names, read_bytes
+from grpo_recipes.contract.plan import Data, Plan
+from grpo_recipes.contract.run_record import read_record
+from grpo_recipes.worker.answering.policy import Policy, as_trained
+from grpo_recipes.worker.completions.ends import ends_of, tokenizer_of
+from grpo_recipes.worker.completions.generation import answers, tokens_of_prompts, undisturbed
+from grpo_recipes.worker.data.dataset import prepared_rows
+from grpo_recipes.worker.export.log_probs import ProofText
+
+MOST_ROWS, MOST_TOKENS = 64, 1024
+_EVALUATION, _LARGEST = "evaluation", 4 << 30
+
+
+class Texts(NamedTuple):
+    """The texts, with what they are in words."""
+
+    texts: list[ProofText]
+    what: str
+
+
+def texts_of(plan: Plan, folder: Path, policy: Policy, scratch: Path) -> Texts:
+    """What the run recorded when what it handed over was last evaluated; where it was not, completions made now.
+
+    Each has the tokens of its prompt too, which are not counted. Behind them is one text of all tokens that the recipe
+    added, whether or not a completion has them. Raises Refused where the data cannot be read.
+    """
+    found = _recorded(plan, folder, policy) or _made(plan, policy, scratch)
+    added = tokenizer_of(policy).convert_tokens_to_ids(list(plan.tokenizer.add_tokens))
+    if not added:
+        return found
+    start = found.texts[0].ids[:1]
+    return Texts([*found.texts, ProofText([*start, *added], 1)], f"{found.what} and the added tokens")
+
+
+def _recorded(plan: Plan, folder: Path, policy: Policy) -> Texts | None:
+    steps = [name.removeprefix("step-").removesuffix(".jsonl") for name in names(folder, _EVALUATION)]
+    record = read_record(str(folder))
+    last = None if record is None else record.final_step
+    newest = max((int(step) for step in steps if step.isdigit() and int(step) <= (last or int(step))), default=None)
+    if newest is None or plan.evaluation is None:
+        return None
+    lines = read_bytes(folder, f"{_EVALUATION}/step-{newest}.jsonl", _LARGEST).splitlines()[:MOST_ROWS]
+    rows = [json.loads(line) for line in lines]
+    prompts = tokens_of_prompts(policy, [_prompt(plan.evaluation.data, row["prompt"]) for row in rows])
+    tokenizer = tokenizer_of(policy)
+    texts = []
+    for row, prompt in zip(rows, prompts, strict=True):
+        completion = tokenizer(row["completion"], add_special_tokens=False)["input_ids"][:MOST_TOKENS]
+        texts.append(_spoken(prompt, [*completion, tokenizer.eos_token_id]))
+    return Texts(texts, f"{len(texts)} completions that the run recorded at step {newest}")
+
+
+def _prompt(data: Data, text: str) -> Any:
+    """A recorded prompt in its shape, which a template of the recipe gave it; else as text."""
+    if data.prompt is None or data.prompt_format == "standard":
+        return text
+    system = [] if data.system_prompt is None else [{"role": "system", "content": data.system_prompt}]
+    return [*system, {"role": "user", "content": text}]
+
+
+def _made(plan: Plan, policy: Policy, scratch: Path) -> Texts:
+    data, where = (plan.data, "dataset") if plan.evaluation is None else (plan.evaluation.data, "evaluation")
+    rows = prepared_rows(data, where, scratch, 0)
+    prompts = [row["prompt"] for row in rows.select(range(min(len(rows), MOST_ROWS // 2)))]
+    how = as_trained(plan, data, greedy=False)
+    with undisturbed(policy):
+        _, tokens = answers(policy, prompts, how, ends_of(policy, plan), lambda: None)
+    texts = [
+        _spoken(prompt, completion[:MOST_TOKENS])
+        for prompt, completion in zip(tokens_of_prompts(policy, prompts), tokens, strict=True)
+    ]
+    return Texts(texts, f"{len(texts)} completions made now, since the run recorded none,")
+
+
+def _spoken(prompt: list[int], completion: list[int]) -> ProofText:
+    prompt = prompt[-MOST_TOKENS:]
+    return ProofText([*prompt, *completion], len(prompt))
