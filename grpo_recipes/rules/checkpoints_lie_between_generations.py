@@ -4,42 +4,51 @@ The completions that are still to be trained on are in no checkpoint: a run that
 generations would make new ones for prompts that it had answered already, and come to other weights than a run that was
 not interrupted. A generation feeds steps_per_generation x num_iterations micro-batches, and an optimizer step takes
 gradient_accumulation_steps of them: only where save_steps x accumulation is a multiple of the former a checkpoint can
-be written at every save_steps. The 500 of the format is rounded up to such a number. With another that was written the
-run keeps each checkpoint back until the generation is used up: resuming is as exact, and the steps are other ones.
+be written at every save_steps. The 500 of the format is rounded up to such a number, or is that of the evaluations
+where the best of their checkpoints is kept. With another that was written the run keeps each checkpoint back until the
+generation is used up: resuming is as exact, and the steps are other ones.
 """
 
 from collections.abc import Iterator
-from math import gcd
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.rules._shared.context import Context, NotJudged, decided
+from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.cut import (
+    ACCUMULATION,
+    FEEDS,
+    ITERATIONS,
+    MICRO_BATCH,
+    micro_batches_fed,
+    steps_of_generations,
+)
 from grpo_recipes.settings import Setting
 
 ID = "TRN008"
 SAVE_STEPS = "GRPOConfig.save_steps"
-ACCUMULATION, FEEDS = "GRPOConfig.gradient_accumulation_steps", "GRPOConfig.steps_per_generation"
-MICRO_BATCH = "GRPOConfig.per_device_train_batch_size"
-ITERATIONS, BATCH = "GRPOConfig.num_iterations", "GRPOConfig.generation_batch_size"
 OWNS = (SAVE_STEPS,)
 READS = (ACCUMULATION, FEEDS, MICRO_BATCH, "world.num_processes")
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    steps, unit = context.whole(SAVE_STEPS), _steps_between(context)
-    if context.given(SAVE_STEPS) or steps % unit == 0:
+    if context.given(SAVE_STEPS):
         return
+    steps, unit = context.whole(SAVE_STEPS), steps_of_generations(context)
+    every = context.value("evaluation.every_steps") if context.value("evaluation.keep_best") is True else None
     why = f"{steps} in whole generations of {unit} optimizer steps"
-    yield decided(SAVE_STEPS, -(-steps // unit) * unit, ID, why, context.settings)
+    if isinstance(every, int) and every > 0:
+        steps, why = every, "evaluation.keep_best: a checkpoint at each evaluation"
+    if steps % unit or every:
+        yield decided(SAVE_STEPS, -(-steps // unit) * unit, ID, why, context.settings)
 
 
 def check(context: Context) -> Iterator[Finding]:
-    steps, unit = context.whole(SAVE_STEPS), _steps_between(context)
+    steps, unit = context.whole(SAVE_STEPS), steps_of_generations(context)
     if steps % unit == 0:
         return
     less, more = steps // unit * unit, -(-steps // unit) * unit
     nearest = less if less and steps - less <= more - steps else more
     other = more if nearest == less else less
-    feeds, accumulation, iterations = _feeds(context), context.whole(ACCUMULATION), context.whole(ITERATIONS)
+    feeds, accumulation, iterations = micro_batches_fed(context), context.whole(ACCUMULATION), context.whole(ITERATIONS)
     yield context.finding(
         ID,
         f"checkpoints come after steps {_written(steps, unit)}, ..., not at every {steps}",
@@ -62,22 +71,3 @@ def _written(steps: int, unit: int) -> str:
         due = (ends[-1] if ends else 0) // steps * steps + steps
         ends.append(-(-due // unit) * unit)
     return ", ".join(map(str, ends))
-
-
-def _steps_between(context: Context) -> int:
-    """Optimizer steps after which a generation is used up, or several are."""
-    batches, accumulation = _feeds(context) * context.whole(ITERATIONS), context.whole(ACCUMULATION)
-    if batches < 1 or accumulation < 1:
-        raise NotJudged(FEEDS)
-    return batches // gcd(batches, accumulation)
-
-
-def _feeds(context: Context) -> int:
-    """Micro-batches of each process that one generation has."""
-    feeds, batch = context.value(FEEDS), context.value(BATCH)
-    if isinstance(feeds, int):
-        return feeds
-    size = context.whole(MICRO_BATCH) * context.whole("world.num_processes")
-    if isinstance(batch, int) and size > 0:
-        return batch // size
-    return context.whole(ACCUMULATION)

@@ -3,8 +3,22 @@
 from grpo_recipes.schemas.section import NonNegativeInt, PositiveInt, Section, Word
 
 
+class PassesSection(Section):
+    """Which completion passes: what `pass_at` counts, and what makes a row right."""
+
+    reward: Word
+    """One of `rewards`, by its name in the metrics: that of a shipped reward, the function of a file, the last part of
+    a model's place; one that comes again has a number, NAME_2."""
+    at_least: float = 1.0
+    """The reward, before its weight, from which on a completion passes."""
+
+
 class EvaluationSection(Section):
-    """The run's rewards on held-out rows. Training is bit for bit the same with and without an evaluation."""
+    """The run's rewards on held-out rows, each figure with its 95 % interval: a bootstrap over the rows, 2000 times.
+
+    Training is bit for bit the same with and without an evaluation. transformers generates the completions, also where
+    the training generates with vLLM, whose random numbers and caches an evaluation would change.
+    """
 
     path: Word | None = None
     """As dataset.path. null: the training data's path, with another split."""
@@ -20,3 +34,17 @@ class EvaluationSection(Section):
     """Measure every so many optimizer steps. 0: only at the start and after the last step."""
     greedy: bool = True
     """The most likely completion instead of a sampled one."""
+    samples: PositiveInt = 1
+    """Completions of each row, whose rewards are averaged. More than one needs greedy: false. They are drawn by row,
+    so any number of processes draws the same."""
+    pass_at: list[PositiveInt] = []
+    """For each number k: how likely at least one of k completions of a row passes, estimated without bias from all
+    `samples`. [1] is the share that passes."""
+    passes: PassesSection | None = None
+    """When a completion passes. null: at a reward of 1.0 where the recipe has one reward that is a function, else
+    `pass_at` needs it."""
+    keep_best: bool = False
+    """Keep the checkpoint with the best held-out reward of those after a step, whatever save_total_limit says, and hand
+    it over as `final/`. A checkpoint is written at each evaluation."""
+    stop_after: PositiveInt | None = None
+    """End the training after so many evaluations without a better held-out reward. null: it takes all its steps."""

@@ -14,6 +14,7 @@ from grpo_recipes.contract.integrity.seal import sealed
 from grpo_recipes.trust.allowed import allow
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.checkpoints.best import take_model
 from grpo_recipes.worker.checkpoints.checkpoint import (
     latest_checkpoint,
     put_in_place,
@@ -102,6 +103,30 @@ def test_old_checkpoints_go_and_those_that_are_not_whole_count_for_nothing(tmp_p
     (tmp_path / "checkpoint-8" / MANIFEST).unlink()
     remove_old(tmp_path, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-4", "checkpoint-6", "checkpoint-8"]
+
+
+def test_the_checkpoint_of_the_best_evaluation_stays_beside_the_newest(tmp_path: Path) -> None:
+    for step in (2, 4, 6, 8):
+        checkpoint(tmp_path, step)
+    remove_old(tmp_path, 1, kept_step=4)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-4", "checkpoint-8"]
+    remove_old(tmp_path, 1, kept_step=8)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-8"]
+
+
+def test_a_model_is_taken_from_a_checkpoint_that_is_as_it_was_written(tmp_path: Path) -> None:
+    of_best, written = checkpoint(tmp_path, 4), tmp_path / "final"
+    written.mkdir()
+    (written / "model.safetensors").write_bytes(b"newer weights")
+    take_model(of_best, written)
+    assert {path.name: path.read_bytes() for path in written.iterdir()} == {"model.safetensors": b"weights"}
+
+    (of_best / "model.safetensors").write_bytes(b"WEIGHTS")
+    with pytest.raises(Refused, match="checkpoint-4 had the best evaluation and is not whole"):
+        take_model(of_best, written)
+    (written / "another.safetensors").write_bytes(b"")
+    with pytest.raises(Refused, match=r"another\.safetensors of the model is not in it"):
+        take_model(checkpoint(tmp_path, 6), written)
 
 
 def test_what_a_kill_left_half_done_is_removed(tmp_path: Path) -> None:

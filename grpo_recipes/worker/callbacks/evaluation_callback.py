@@ -2,21 +2,25 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
 from transformers import TrainerCallback
 
+from grpo_recipes.contract.event_words import evaluation_line
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import make_folder, read_bytes, write_whole
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact_value
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker.callbacks.best_evaluation import BEST, SINCE, BestEvaluation
 from grpo_recipes.worker.callbacks.interruption_callback import InterruptionCallback
-from grpo_recipes.worker.completions.evaluation import JudgedRow, changes, evaluate, summary
+from grpo_recipes.worker.callbacks.trained import Trained
+from grpo_recipes.worker.completions.evaluation import evaluate
+from grpo_recipes.worker.completions.figures import JudgedRow, change, summary, turned, with_intervals
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 
 EVALUATION = "evaluation"
@@ -26,8 +30,9 @@ _LARGEST = 4 << 30
 class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
     """Evaluates at the start, every so many steps, and after the last step unless the run was interrupted.
 
-    Each row with its answer goes to evaluation/step-<step>.jsonl of the run folder, the means to
-    metrics.jsonl and run.json. seconds: how long all evaluations took so far. on_batch: called before each batch.
+    Each completion with its row goes to evaluation/step-<step>.jsonl of the run folder, the figures to metrics.jsonl
+    and run.json. known: what run.json said of evaluations at the checkpoint that is gone on from. seconds: how long all
+    evaluations took so far. on_batch: called before each batch.
     """
 
     def __init__(
@@ -40,58 +45,84 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         log: MetricsLog | None,
         stop: InterruptionCallback,
         peaks: PhasePeaks,
+        known: Mapping[str, Any],
     ) -> None:
+        assert plan.evaluation is not None
         self.seconds = 0.0
         self.on_batch: Callable[[], None] = lambda: None
-        self._trainer, self._plan, self._rows = trainer, plan, rows
+        self._trainer, self._plan, self._rows, self._how = trainer, plan, rows, plan.evaluation
         self._run_folder, self._record, self._log, self._stop, self._peaks = folder, record, log, stop, peaks
+        self._best = BestEvaluation(known)
+        # The weights of the step before the first one have no checkpoint in this run folder.
+        self._begun_at = 0 if plan.extends is None else plan.extends.step or 0
+        self._measured_at: int | None = None
+
+    def kept_step(self) -> int | None:
+        """The step whose checkpoint is kept and handed over, None for that of the last step."""
+        return self._best.step if self._how.keep_best else None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Measures the untrained policy; a resumed run has done so."""
-        assert self._plan.evaluation is not None
-        if self._plan.evaluation.at_start and state.global_step == 0:
+        if self._how.at_start and state.global_step == 0:
             self._take("before", 0)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Measures after every so many steps; here, since the step before is logged and saved by now."""
-        assert self._plan.evaluation is not None
-        every = self._plan.evaluation.every_steps
-        if every > 0 and state.global_step > 0 and state.global_step % every == 0:
-            self._take("latest", state.global_step)
+        """Measures after every so many steps; here, since the step before is logged and saved by now.
+
+        Raises Trained where there were enough evaluations without a better one.
+        """
+        every, step = self._how.every_steps, state.global_step
+        if every == 0 or step == 0 or step % every != 0:
+            return
+        self._take("latest", step)
+        why = self._best.why_over(self._how.stop_after, step, state.max_steps)
+        if why is not None:
+            ended = {"step": step, "max_steps": state.max_steps, "because": why}
+            self._record.update_evaluation(ended_early=ended)
+            raise Trained
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Measures the trained policy."""
-        if not self._stop.interrupted:
+        """Measures the trained policy; where stop_after has ended the training, that was just done."""
+        if self._stop.interrupted:
+            return
+        if self._measured_at != state.global_step:
             self._take("after", state.global_step)
+        elif self._log is not None:
+            latest = self._record.evaluation().get("latest")
+            self._record.update_evaluation(after=latest, **self._turned(state.global_step))
 
     def _take(self, moment: str, step: int) -> None:
         started = time.perf_counter()
         with self._peaks.during("evaluation"):
             judged = evaluate(self._trainer, self._plan, self._rows, self.on_batch)
-        seconds = time.perf_counter() - started
-        self.seconds += seconds
+        self._measured_at = step
+        figures = {"step": step, **summary(judged, self._plan)}
+        is_of_training = step > self._begun_at
+        is_better = is_of_training and self._best.is_better(figures)
+        seed = int(self._trainer.args.seed)
+        if self._log is not None:
+            figures["intervals"] = with_intervals(judged, self._plan, seed)
+            before = _read_rows(self._run_folder, 0) if step > 0 else None
+            changed = None if before is None else change(before, judged, self._plan, seed)
+            if changed is not None:
+                figures["change"] = {"from_step": 0, **changed}
+        figures["seconds"] = round(time.perf_counter() - started, 3)
+        self.seconds += figures["seconds"]
         if self._log is None:
             return
         make_folder(self._run_folder, EVALUATION)
         _write_rows(self._run_folder, step, judged)
-        figures = {"step": step, **summary(judged, self._plan), "seconds": round(seconds, 3)}
         self._log.write("evaluation", **figures)
-        _print(figures)
-        before = _read_rows(self._run_folder, 0) if moment == "after" else None
-        if before is not None and len(before) == len(judged):
-            self._record.update_evaluation(after=figures, **changes(before, judged, self._plan))
-        else:
-            self._record.update_evaluation(**{moment: figures})
+        print(evaluation_line(figures), flush=True)
+        told: dict[str, Any] = {moment: figures, **({"latest": figures} if moment == "after" else {})}
+        if is_of_training and (self._how.keep_best or self._how.stop_after is not None):
+            told |= {SINCE: self._best.since, **({BEST: figures} if is_better else {})}
+        self._record.update_evaluation(**told, **(self._turned(step) if moment == "after" else {}))
 
-
-def _print(figures: dict[str, Any]) -> None:
-    means = {"reward": figures["reward"], **figures["rewards"]}
-    words = [f"{name} {'none' if value is None else format(value, '.3f')}" for name, value in means.items()]
-    kind = "greedy" if figures["greedy"] else "sampled"
-    print(
-        f"evaluation at step {figures['step']}  {'  '.join(words)}  ({figures['count']} rows, {kind})",
-        flush=True,
-    )
+    def _turned(self, step: int) -> dict[str, Any]:
+        """What became of the rows between the untrained policy and this step."""
+        before, after = _read_rows(self._run_folder, 0), _read_rows(self._run_folder, step)
+        return {} if before is None or after is None else turned(before, after, self._plan)
 
 
 def _write_rows(folder: Path, step: int, judged: list[JudgedRow]) -> None:

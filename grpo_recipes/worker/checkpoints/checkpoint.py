@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.files.folder_files import remove_tree, rename, status
-from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints
+from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints, step_of
 from grpo_recipes.contract.integrity.digests import Digest
+from grpo_recipes.worker.checkpoints.best import take_model
 from grpo_recipes.worker.checkpoints.manifest import own_digests, sync_folder, write_manifest, write_model_manifest
 
 WRITING = "writing"
@@ -23,10 +24,13 @@ def latest_checkpoint(checkpoints: Path) -> Path | None:
     return next((judged.folder for judged in judged_checkpoints(checkpoints) if judged.reason is None), None)
 
 
-def save_whole_checkpoints(trainer: Any, experiment: dict[str, Any], add: Callable[[Path], None]) -> None:
+def save_whole_checkpoints(
+    trainer: Any, experiment: dict[str, Any], add: Callable[[Path], None], kept_step: Callable[[], int | None]
+) -> None:
     """Lets the trainer write each checkpoint beside its place and renames it when all ranks have written.
 
     experiment: what defines the run, for the manifest. add: writes more into the folder, called on all ranks.
+    kept_step: of a checkpoint that save_total_limit does not remove.
     Source: transformers 5.23.0 trainer.py `_save_checkpoint`, which writes in place and then removes old
     checkpoints.
     """
@@ -49,18 +53,21 @@ def save_whole_checkpoints(trainer: Any, experiment: dict[str, Any], add: Callab
             write_manifest(writing / name, trainer.state.global_step, world_size, experiment, digests)
             put_in_place(writing / name, checkpoints / name)
             _remove(writing)
-            remove_old(checkpoints, trainer.args.save_total_limit)
+            remove_old(checkpoints, trainer.args.save_total_limit, kept_step())
         trainer.accelerator.wait_for_everyone()
 
     trainer._save_checkpoint = save
 
 
-def remove_old(checkpoints: Path, limit: int | None) -> None:
-    """Removes all but the `limit` whole checkpoints of the highest steps; None keeps all, 0 and less too."""
+def remove_old(checkpoints: Path, limit: int | None, kept_step: int | None = None) -> None:
+    """Removes all but the `limit` whole checkpoints of the highest steps; None keeps all, 0 and less too.
+
+    kept_step: of one that stays beside these.
+    """
     if limit is None or limit <= 0:
         return
     whole = [judged.folder for judged in judged_checkpoints(checkpoints) if judged.reason is None]
-    for checkpoint in whole[limit:]:
+    for checkpoint in (old for old in whole[limit:] if step_of(old) != kept_step):
         with contextlib.suppress(OSError):
             remove_tree(checkpoints, _renamed_away(checkpoint).name)
 
@@ -74,15 +81,18 @@ def put_in_place(written: Path, place: Path) -> None:
         _remove(old)
 
 
-def save_final(trainer: Any, place: Path, hand_over: Callable[[Path], None]) -> None:
+def save_final(trainer: Any, place: Path, hand_over: Callable[[Path], None], checkpoint: Path | None = None) -> None:
     """Writes the trained model or adapter, with its tokenizer, to `place`. All ranks call it.
 
-    hand_over: adds to the written folder, on the first rank, before it is put in its place.
+    hand_over: adds to the written folder, on the first rank, before it is put in its place. checkpoint: whose model it
+    is, None for the trainer's own. Raises Refused where that is not as it was written.
     """
     writing = _writing(place)
     trainer.save_model(str(writing))
     trainer.accelerator.wait_for_everyone()
     if trainer.is_world_process_zero():
+        if checkpoint is not None:
+            take_model(checkpoint, writing)
         hand_over(writing)
         write_model_manifest(writing)
         put_in_place(writing, place)

@@ -14,10 +14,20 @@ from typing import Any, cast
 from grpo_recipes.contract.files.bounded_json import parsed, read_json
 from grpo_recipes.contract.files.folder_files import read_bytes, remove, write_whole
 from grpo_recipes.contract.secrets.redact import redact_value
+from grpo_recipes.worker.checkpoints.card_results import held_out, is_best
+from grpo_recipes.worker.checkpoints.card_text import code, fenced, inline, one_line, plain, table
 
 CARD_FILE = "README.md"
 SUMMARY_FILE = "run.json"
 SUMMARY_FORMAT = 1
+# What a run made of the one that it came from.
+_MADE_OF_IT = {
+    "weights": "starts from all weights of",
+    "merge": "starts from a model with the merged adapter of",
+    "continue": "goes on with the adapter of",
+    "extend": "extends",
+}
+_DIGESTS = (("plan", "plan_sha256"), ("weights", "weights_sha256"))
 _FIGURES = ("reward", "reward_std", "kl", "entropy", "completions/mean_length", "completions/clipped_ratio")
 
 
@@ -35,11 +45,20 @@ def hand_over(folder: Path, model: Path, commit: str | None) -> None:
 
 
 def _write(folder: Path, model: Path, commit: str | None) -> None:
+    write_files(model, summary_of(folder, commit))
+
+
+def summary_of(folder: Path, commit: str | None, **more: Any) -> dict[str, Any]:
+    """What the card of a run folder says, without secrets and places of this machine. more: what it says too."""
     written = read_bytes(folder, "plan.json")
     plan = cast("dict[str, Any]", parsed(written))
     record = cast("dict[str, Any]", read_json(folder, "run.json"))
-    summary = _without_places(_summary(plan, record, hashlib.sha256(written).hexdigest(), commit))
-    summary = cast("dict[str, Any]", redact_value(summary))
+    summary = {**_summary(plan, record, hashlib.sha256(written).hexdigest(), commit), **more}
+    return cast("dict[str, Any]", redact_value(_without_places(summary)))
+
+
+def write_files(model: Path, summary: Mapping[str, Any]) -> None:
+    """Writes the card, and its summary for programs, into the folder of a model."""
     text = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
     write_whole(model, SUMMARY_FILE, text)
     write_whole(model, CARD_FILE, model_card(summary))
@@ -48,11 +67,13 @@ def _write(folder: Path, model: Path, commit: str | None) -> None:
 def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: str | None) -> dict[str, Any]:
     """Everything that the card says, as run.json beside the model holds it."""
     evaluation = record.get("evaluation") or {}
-    held_out = {
+    measured = {
         moment: {key: value for key, value in evaluation[moment].items() if key != "seconds"}
-        for moment in ("before", "after")
+        for moment in ("before", "after", "best")
         if isinstance(evaluation.get(moment), dict)
     }
+    if measured.get("best", {}).get("step") != record.get("final_step"):
+        measured.pop("best", None)  # it is not what is handed over
     figures = {key: record["metrics"][key] for key in _FIGURES if (record.get("metrics") or {}).get(key) is not None}
     base = {key: plan["model"].get(key) for key in ("source", "path", "revision", "sha256")}
     return {
@@ -64,6 +85,7 @@ def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: 
         "stack": _installed(plan["stack"]),
         "world": plan["world"],
         "base_model": {**base, "commit": commit or plan["model"].get("commit")},
+        "ancestors": _ancestors(plan.get("extends") or plan.get("ancestor")),
         "adapter": None if plan["arguments"]["LoraConfig"] is None else "lora",
         "chat_template_sha256": plan["tokenizer"].get("chat_template_sha256"),
         "data": _data(plan["data"]),
@@ -73,12 +95,19 @@ def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: 
             for reward in plan["rewards"]
         ],
         "step": record.get("step"),
+        "final_step": record.get("final_step"),
         "train_wall_s": record.get("train_wall_s"),
         "last_step": figures,
-        "evaluation": held_out,
+        "evaluation": measured,
         "verified": record.get("verified") or {},
         "recipe": plan["recipe"],
     }
+
+
+def _ancestors(ancestor: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The runs that it came from, the nearest first."""
+    runs = [] if ancestor is None else [ancestor, *ancestor.get("before", [])]
+    return [{key: run.get(key) for key in ("use", "name", "step", "plan_sha256", "weights_sha256")} for run in runs]
 
 
 def _installed(stack: dict[str, Any]) -> dict[str, str]:
@@ -114,10 +143,10 @@ def model_card(summary: Mapping[str, Any]) -> str:
 
     head = yaml.safe_dump(_front_matter(summary), sort_keys=False, allow_unicode=True)
     recipe = yaml.safe_dump(summary["recipe"], sort_keys=False, allow_unicode=True, width=100)
-    parts = [f"# {_plain(summary['name'])}", _plain(summary["description"]), _trained(summary)]
+    parts = [f"# {plain(summary['name'])}", plain(summary["description"]), _trained(summary), _exported(summary)]
     parts += ["## Base model and data", _facts(summary), "## Rewards", _rewards(summary["rewards"])]
     parts += ["## Results", _results(summary), "## Versions", _versions(summary)]
-    parts += ["## Do it again", _again(summary), _fenced(recipe, "yaml")]
+    parts += ["## Do it again", _again(summary), fenced(recipe, "yaml")]
     return f"---\n{head}---\n\n" + "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -141,103 +170,83 @@ def _trained(summary: Mapping[str, Any]) -> str:
     steps = f", {summary['step']} optimizer steps" if summary["step"] is not None else ""
     world = summary["world"]
     where = f"{world['num_processes']} process{'' if world['num_processes'] == 1 else 'es'} on {world['device']}"
-    return f"{what} trained with GRPO{steps} ({where}, strategy {world['strategy']}) by grpo-run from the recipe below."
+    text = f"{what} trained with GRPO{steps} ({where}, strategy {world['strategy']}) by grpo-run from the recipe below."
+    return (
+        f"{text} It is the model of step {summary['final_step']}, the best one held out." if is_best(summary) else text
+    )
+
+
+def _exported(summary: Mapping[str, Any]) -> str:
+    """What an export was proved to be, "" for a model as the run left it."""
+    export = summary.get("export")
+    if export is None:
+        return ""
+    merged = "The adapter is merged into the weights, which are" if export["merged"] else "Its weights are"
+    proved = (
+        f"{merged} {export['dtype']}. On {export['tokens']} tokens of {inline(one_line(export['completions']))} the "
+        f"log-probabilities of this folder differ by up to {export['difference']:.3g} from those of the trained model; "
+        f"rounding to {export['dtype']} makes up to {export['rounding']:.3g}."
+    )
+    return " ".join([proved, *(inline(one_line(note)) for note in export["notes"])])
 
 
 def _facts(summary: Mapping[str, Any]) -> str:
-    lines = [f"- base model: {_source(summary['base_model'])}", f"- data: {_source(summary['data'])}"]
+    lines = [f"- base model: {_source(summary['base_model'])}"]
+    lines += [f"- {_MADE_OF_IT.get(run['use'], run['use'])} {_run(run)}" for run in summary["ancestors"]]
+    lines += [f"- data: {_source(summary['data'])}"]
     if summary["evaluation_data"] is not None:
         lines.append(f"- held-out data: {_source(summary['evaluation_data'])}")
     return "\n".join(lines)
 
 
+def _run(run: Mapping[str, Any]) -> str:
+    """A run by its name, with what tells which one it was."""
+    exact = [f"step {run['step']}"] if run["step"] is not None else []
+    exact += [f"{what} sha256 {code(run[key])}" for what, key in _DIGESTS if run[key]]
+    return ", ".join([code(run["name"]), *exact])
+
+
 def _source(what: Mapping[str, Any]) -> str:
     """A model or data set by its name, with what tells which one it was."""
     kind = "" if what["source"] == "hub" else f" (a local {what['source']})"
-    exact = [f"{key} {_code(what[key])}" for key in ("name", "split", "revision", "commit", "sha256") if what.get(key)]
+    exact = [f"{key} {code(what[key])}" for key in ("name", "split", "revision", "commit", "sha256") if what.get(key)]
     exact += [f"{what['rows']:,} rows"] if what.get("rows") is not None else []
     exact += [f"the first {what['max_rows']:,} of them"] if what.get("max_rows") is not None else []
-    return ", ".join([f"{_code(what['path'])}{kind}", *exact])
+    return ", ".join([f"{code(what['path'])}{kind}", *exact])
 
 
 def _rewards(rewards: list[dict[str, Any]]) -> str:
     rows = [
-        (reward["name"], format(reward["weight"], "g"), reward["kind"], _code(reward["target"]), reward["sha256"] or "")
+        (reward["name"], format(reward["weight"], "g"), reward["kind"], code(reward["target"]), reward["sha256"] or "")
         for reward in rewards
     ]
-    return _table(("reward", "weight", "kind", "function or model", "sha256"), rows)
+    return table(("reward", "weight", "kind", "function or model", "sha256"), rows)
 
 
 def _results(summary: Mapping[str, Any]) -> str:
-    evaluation = summary["evaluation"]
-    moments = [moment for moment in ("before", "after") if moment in evaluation]
-    parts = []
-    if moments:
-        first = evaluation[moments[0]]
-        names = ["reward", *(first.get("rewards") or {})]
-        rows = [(name, *(_figure(evaluation[moment], name) for moment in moments)) for name in names]
-        how = "most likely tokens" if first.get("greedy") else "sampled"
-        parts.append(f"Mean rewards on {first.get('count')} held-out rows, {how}:")
-        parts.append(_table(("", *(f"{moment} training" for moment in moments)), rows))
+    parts = held_out(summary)
     if summary["last_step"]:
         figures = ", ".join(f"{name} {value:.4g}" for name, value in summary["last_step"].items())
         parts.append(f"Last training step: {figures}.")
     return "\n\n".join(parts) or "Nothing was held out."
 
 
-def _figure(moment: Mapping[str, Any], name: str) -> str:
-    value = moment.get("reward") if name == "reward" else (moment.get("rewards") or {}).get(name)
-    return "none" if value is None else format(value, ".4f")
-
-
 def _versions(summary: Mapping[str, Any]) -> str:
-    return _table(("package", "version"), [("grpo-recipes", summary["grpo_recipes"]), *summary["stack"].items()])
+    return table(("package", "version"), [("grpo-recipes", summary["grpo_recipes"]), *summary["stack"].items()])
 
 
 def _again(summary: Mapping[str, Any]) -> str:
+    nearest = next(iter(summary["ancestors"]), None)
+    begun = (
+        ""
+        if nearest is None or nearest["use"] != "extend"
+        else f"This run made {code(nearest['name'])} longer with `--extend`, from step {nearest['step']}. The recipe "
+        "below trains its whole length at once, which is the same model only where the schedule does not look at the "
+        "end.\n\n"
+    )
     return (
-        "Write the recipe below to `recipe.yaml`, with the files that it names beside it, and run\n\n"
+        f"{begun}Write the recipe below to `recipe.yaml`, with the files that it names beside it, and run\n\n"
         "```bash\ngrpo-run recipe.yaml\n```\n\n"
-        f"The sha256 of the plan of this run (`plan.json`) is {_code(summary['plan_sha256'])}; `{SUMMARY_FILE}` beside "
+        f"The sha256 of the plan of this run (`plan.json`) is {code(summary['plan_sha256'])}; `{SUMMARY_FILE}` beside "
         "this card has the same figures for programs."
     )
-
-
-def _table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
-
-
-def _code(value: object) -> str:
-    return f"`{_one_line(value).replace('`', '')}`"
-
-
-def _one_line(value: object) -> str:
-    return " ".join(_without_steering(str(value)).split())
-
-
-def _cell(value: object) -> str:
-    """A value in a table: code as it is, anything else as plain text."""
-    text = _one_line(value)
-    return text.replace("|", "\\|") if text.startswith("`") and text.endswith("`") else _inline(text)
-
-
-def _plain(value: object) -> str:
-    """A text as a paragraph that is shown as it is written, with no tag, link, picture or heading of a recipe's own."""
-    return re.sub(r"^([#>+=-])", r"\\\1", _inline(_one_line(value)))
-
-
-def _inline(text: str) -> str:
-    return re.sub(r"([\\`*\[\]|~])", r"\\\1", text).replace("<", "&lt;")
-
-
-def _without_steering(text: str) -> str:
-    """Without the characters that turn the direction of writing or steer a terminal."""
-    return "".join(one if one.isprintable() or one.isspace() else "\ufffd" for one in text)
-
-
-def _fenced(text: str, language: str) -> str:
-    """The text between fences that are longer than any in it."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{text}{fence}"

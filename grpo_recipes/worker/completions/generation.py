@@ -1,7 +1,7 @@
 """The policy answers prompts, in evaluation mode, without leaving a trace in the training."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from grpo_recipes.contract.plan import Evaluation
 from grpo_recipes.worker._shared.library import generation_config, model_for_generation, parsed_response
 from grpo_recipes.worker.completions.ends import Ends, tokenizer_of
 from grpo_recipes.worker.completions.random_state import kept_random_state
+from grpo_recipes.worker.completions.row_draws import drawn_with, numbers_of
 
 
 @contextmanager
@@ -30,13 +31,19 @@ def undisturbed(trainer: Any) -> Iterator[None]:
 
 
 def answers(
-    trainer: Any, prompts: list[Any], how: Evaluation, ends: Ends, on_batch: Callable[[], None]
+    trainer: Any,
+    prompts: list[Any],
+    how: Evaluation,
+    ends: Ends,
+    on_batch: Callable[[], None],
+    draws: list[tuple[int, int]] | None = None,
 ) -> tuple[list[Any], list[list[int]]]:
     """One completion for each prompt, and its tokens with the one that ends it.
 
     A completion has the shape that TRL gives to rewards: a string, or a list of one message.
     prompts: all strings or all conversations. Ranks must pass equally many, since weights may be gathered.
-    on_batch: called before each batch.
+    on_batch: called before each batch. draws: row and sample of each prompt, by which alone its completion is drawn;
+    None draws all of a process from one generator.
     """
     ids: list[list[int]] = []
     tokens: list[list[int]] = []
@@ -44,11 +51,20 @@ def answers(
     with model_for_generation(trainer) as model:
         for start in range(0, len(prompts), how.batch_size):
             on_batch()
-            whole = _prompt_ids(trainer, prompts[start : start + how.batch_size])
+            whole = tokens_of_prompts(trainer, prompts[start : start + how.batch_size])
             prompt_ids = [list(row[-(how.max_prompt_length or 0) :]) for row in whole]
             ids += prompt_ids
-            tokens += _continued(trainer, model, prompt_ids, configuration, ends)
+            of_batch = None if draws is None else draws[start : start + how.batch_size]
+            with _drawn(trainer, of_batch):
+                tokens += _continued(trainer, model, prompt_ids, configuration, ends)
     return _completions(trainer, prompts, ids, tokens), tokens
+
+
+def _drawn(trainer: Any, draws: list[tuple[int, int]] | None) -> Any:
+    if draws is None:
+        return nullcontext()
+    arguments = trainer.args
+    return drawn_with([numbers_of(arguments.seed, *draw, arguments.max_completion_length) for draw in draws])
 
 
 def _configuration(trainer: Any, sampling: dict[str, Any], ends: Ends, *, greedy: bool) -> Any:
@@ -67,7 +83,8 @@ def _configuration(trainer: Any, sampling: dict[str, Any], ends: Ends, *, greedy
     )
 
 
-def _prompt_ids(trainer: Any, prompts: list[Any]) -> list[list[int]]:
+def tokens_of_prompts(trainer: Any, prompts: list[Any]) -> list[list[int]]:
+    """The tokens of prompts, all strings or all conversations, up to where the model goes on."""
     if isinstance(prompts[0], str):
         return list(trainer.processing_class(text=prompts)["input_ids"])
     tokenized = trainer.processing_class.apply_chat_template(

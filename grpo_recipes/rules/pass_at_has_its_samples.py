@@ -1,0 +1,41 @@
+"""pass@k is counted in completions that there are.
+
+Whether one of k completions passes is estimated from all sets of k among the `samples` of a row, so there have to be k.
+A number that comes twice is the same figure twice.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
+
+ID = "EVL003"
+PASS_AT = "evaluation.pass_at"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if not context.has_section("evaluation"):
+        return
+    numbers, samples = context.value(PASS_AT), context.whole("evaluation.samples")
+    if not isinstance(numbers, list) or not numbers:
+        return
+    once = sorted(set(numbers))
+    if max(once) > samples:
+        patch = [Patch(("evaluation", "samples"), max(once)), Patch(("evaluation", "greedy"), False)]
+        yield context.finding(
+            ID,
+            f"pass@{max(once)} needs {max(once)} completions of a row, samples is {samples}",
+            PASS_AT,
+            because=[f"samples: {samples} is of {context.origin('evaluation.samples')}"],
+            fix=f"samples: {max(once)}, with greedy: false",
+            patch=patch,
+        )
+    if len(once) < len(numbers):
+        twice = next(number for number in numbers if numbers.count(number) > 1)
+        yield context.finding(
+            ID,
+            f"pass@{twice} is asked for twice",
+            PASS_AT,
+            fix=f"pass_at: {once}",
+            patch=[Patch(("evaluation", "pass_at"), once)],
+        )

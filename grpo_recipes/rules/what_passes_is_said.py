@@ -1,0 +1,65 @@
+"""What passes is said, or there is but one answer.
+
+A completion passes where a reward is high enough. With one reward that is a function this is the reward, and 1.0, what
+the shipped ones give to a right answer. Of several rewards one may judge the answer and another its form or its length,
+and the logit of a reward model has no height that is right by itself: nobody but the user knows.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.settings import Setting
+from grpo_recipes.user_files.reward_names import reward_names
+
+ID = "EVL004"
+PASSES, REWARD = "evaluation.passes", "evaluation.passes.reward"
+OWNS = (PASSES,)
+RIGHT = 1.0
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    names, rewards = _names(context)
+    is_asked = context.has_section("evaluation") and bool(context.value("evaluation.pass_at"))
+    if is_asked and REWARD not in context.settings and len(names) == 1 and rewards[0].get("model") is None:
+        value = {"reward": names[0], "at_least": RIGHT}
+        yield decided(PASSES, value, ID, "the only reward, and what is right by it", context.settings)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if not context.has_section("evaluation"):
+        return
+    names, _ = _names(context)
+    if REWARD not in context.settings:
+        if context.value("evaluation.pass_at") and not context.mapping(PASSES):
+            several = len(names) > 1
+            yield context.finding(
+                ID,
+                "pass_at counts completions that pass, and nothing says which do",
+                "evaluation.pass_at",
+                because=[
+                    f"each of {', '.join(names)} could decide it"
+                    if several
+                    else f"{names[0]} is a reward model, whose numbers have no bound that is right by itself"
+                ],
+                fix=f"passes: {{reward: {names[0]}, at_least: 1.0}}{', or another of them' if several else ''}",
+            )
+        return
+    named = context.text(REWARD)
+    if named not in names:
+        nearest = nearest_words(named, names, cutoff=0.5)
+        yield context.finding(
+            ID,
+            f"no reward is called {named}",
+            REWARD,
+            because=[f"the rewards are {', '.join(names)}"],
+            fix=f"reward: {nearest[0] if nearest else names[0]}",
+            patch=[Patch(("evaluation", "passes", "reward"), nearest[0] if nearest else names[0])],
+        )
+
+
+def _names(context: Context) -> tuple[list[str], list[dict[str, object]]]:
+    value = context.value("rewards")
+    rewards = value if isinstance(value, list) else []
+    return reward_names(rewards), rewards

@@ -1,0 +1,176 @@
+"""Some completions of each generation in completions.jsonl of the run folder, for whoever reads how the run went.
+
+Which ones is drawn from the recipe's seed and the step, whatever they are worth. The first process alone writes, of its
+own completions. Not on trl 0.14 and 0.15, which have no method that makes completions and nothing else.
+"""
+
+import functools
+import json
+import math
+import os
+import random
+import time
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from grpo_recipes.contract.files.folder_files import open_to_append
+from grpo_recipes.contract.metrics import COMPLETIONS_FILE
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.secrets.redact import hide_secrets
+from grpo_recipes.worker._shared.library import micro_batches_per_generation
+from grpo_recipes.worker._shared.metrics import append_line, forget_after
+from grpo_recipes.worker.completions.ended import LENGTH, how_ended
+from grpo_recipes.worker.completions.ends import Ends, end_tokens, ends_of
+from grpo_recipes.worker.completions.evaluation import prompt_text
+
+GENERATES = "_generate_and_score_completions"
+KEEPS_REWARDS_IN = ("_logs", "_textual_logs")  # the first since trl 0.20
+MOST_BYTES = 32 << 20
+"""Of the texts of a run; a file of twice as much takes no more."""
+MOST_STEPS = 1000
+"""Steps of a run that have completions, evenly over it."""
+_MOST_OF_A_ROW = 64 << 10
+_PART_OF_THE_PROMPT = 4
+
+
+def keep_completions(trainer: Any, plan: Plan, folder: Path, *, resume_step: int | None) -> None:
+    """Lets the trainer write completions from now on; nothing on another process than the first.
+
+    Each line is {"event": "completions", "step", "time", "rows"}, the step the first that trains on them. A row has
+    prompt and completion, as text and without secrets, "rewards" by name (None where a function gave none, {} where
+    the release of TRL does not tell), "reward", their weighted sum, "advantage", "tokens" and "ended": stop, eos or
+    length. resume_step: as for MetricsLog; rows of later steps are removed.
+    """
+    if plan.kept_completions == 0 or not trainer.is_world_process_zero() or not hasattr(trainer, GENERATES):
+        return
+    forget_after(folder / COMPLETIONS_FILE, -1 if resume_step is None else resume_step)
+    kept = KeptCompletions(trainer, plan, folder)
+    generate = getattr(trainer, GENERATES)
+
+    @functools.wraps(generate)
+    def noted(inputs: Any, *given: Any, **named: Any) -> Any:
+        found = generate(inputs, *given, **named)
+        if trainer.model.training:
+            kept.write(trainer.state.global_step + 1, inputs, found)
+        return found
+
+    setattr(trainer, GENERATES, noted)
+
+
+class KeptCompletions:
+    """The open file, and what of a generation goes into it."""
+
+    def __init__(self, trainer: Any, plan: Plan, folder: Path) -> None:
+        self._trainer, self._plan = trainer, plan
+        self._path = folder / COMPLETIONS_FILE
+        self._file = open_to_append(folder, COMPLETIONS_FILE)
+        self._ends: Ends | None = None
+        self._own_ends: frozenset[int] = frozenset()
+        self._last_step = 0
+
+    def write(self, step: int, prompts: Any, found: Any) -> None:
+        """Writes a line for a generation, unless its step is left out or the file is full. Raises OSError.
+
+        prompts: rows of the dataset. found: what TRL trains on, tensors of (B, ...) in the same order.
+        """
+        if step == self._last_step:
+            return  # older releases generate anew for each micro-batch of a step
+        last = max(1, self._trainer.state.max_steps)
+        every = math.ceil(last / MOST_STEPS)
+        arguments = self._trainer.args
+        between = micro_batches_per_generation(arguments) // max(1, arguments.gradient_accumulation_steps)
+        # Of a stretch of so many steps the first generation.
+        if (step - 1) % every >= max(1, between) or os.fstat(self._file).st_size > 2 * MOST_BYTES:
+            return
+        count = min(self._plan.kept_completions, len(prompts))
+        if len(found["completion_ids"]) != len(prompts):
+            return  # a rollout of the user's own that answers each prompt more than once
+        draw = random.Random(f"{arguments.seed} {step} completions")  # not the generator that the training depends on
+        places = sorted(draw.sample(range(len(prompts)), count))
+        room = min(_MOST_OF_A_ROW, MOST_BYTES // (min(last, MOST_STEPS) * count))
+        line = {
+            "event": "completions",
+            "step": step,
+            "time": round(time.time(), 3),
+            "rows": self._rows(places, prompts, found, room),
+        }
+        self._last_step = step
+        try:
+            append_line(self._file, json.dumps(line, ensure_ascii=False, allow_nan=False))
+        except OSError as problem:
+            problem.filename = str(self._path)
+            raise
+
+    def _rows(self, places: list[int], prompts: Any, found: Any, room: int) -> list[dict[str, Any]]:
+        if self._ends is None:
+            self._ends = ends_of(self._trainer, self._plan)
+            self._own_ends = frozenset(end_tokens(self._trainer))
+        ids, masks = found["completion_ids"][places].tolist(), found["completion_mask"][places].tolist()
+        advantages = found["advantages"][places].tolist()
+        rewards = self._rewards(len(prompts))
+        return [
+            self._row(
+                prompt_text(prompts[place]["prompt"]),
+                tokens,
+                mask,
+                {name: values[place] for name, values in rewards.items()},
+                None if isinstance(advantage, list) else _known(advantage),
+                room,
+            )
+            for place, tokens, mask, advantage in zip(places, ids, masks, advantages, strict=True)
+        ]
+
+    def _row(
+        self,
+        prompt: str,
+        tokens: list[int],
+        mask: list[int],
+        rewards: dict[str, float | None],
+        advantage: float | None,
+        room: int,
+    ) -> dict[str, Any]:
+        assert self._ends is not None
+        trained = tokens[: sum(mask)]
+        ended, _ = how_ended(trained, self._ends, self._own_ends) if trained else (LENGTH, False)
+        whole = trained or tokens  # without a mask it is one that mask_truncated_completions leaves out
+        weights = {reward.name: reward.weight for reward in self._plan.rewards}
+        given = [weights[name] * value for name, value in rewards.items() if value is not None]
+        of_prompt = room // _PART_OF_THE_PROMPT
+        return {
+            "prompt": shortened(hide_secrets(prompt), of_prompt),
+            "completion": shortened(
+                hide_secrets(self._ends.tokenizer.decode(whole, skip_special_tokens=True)), room - of_prompt
+            ),
+            "rewards": rewards,
+            "reward": math.fsum(given) if given else None,
+            "advantage": advantage,
+            "tokens": len(whole),
+            "ended": ended,
+        }
+
+    def _rewards(self, count: int) -> dict[str, list[float | None]]:
+        """Of each reward the values of this process's completions: TRL keeps those of all, the first one's first."""
+        held = (getattr(self._trainer, name, None) for name in KEEPS_REWARDS_IN)
+        kept: dict[str, Any] = next((one for one in held if one), {})
+        columns = list(kept.get("rewards", {}).values())
+        everywhere = count * self._trainer.accelerator.num_processes
+        if len(columns) != len(self._plan.rewards) or any(len(column) < everywhere for column in columns):
+            return {}
+        return {
+            reward.name: [_known(value) for value in islice(column, len(column) - everywhere, None)][:count]
+            for reward, column in zip(self._plan.rewards, columns, strict=True)
+        }
+
+
+def shortened(text: str, room: int) -> str:
+    """The text, its middle left out where it has more bytes than that; the end of a completion has its answer."""
+    content = text.encode("utf-8", "replace")
+    if len(content) <= room:
+        return content.decode()
+    start, end = content[: room // 2].decode(errors="ignore"), content[-(room // 2) :].decode(errors="ignore")
+    return f"{start}\n[{len(text) - len(start) - len(end)} characters left out]\n{end}"
+
+
+def _known(value: float) -> float | None:
+    return round(value, 6) if math.isfinite(value) else None

@@ -1,0 +1,107 @@
+"""What the judged rows of an evaluation come to."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+from support.plans import small_plan
+
+from grpo_recipes.contract.plan import Evaluation, Passes, Plan, Reward
+from grpo_recipes.worker.completions.figures import JudgedRow, change, summary, turned, with_intervals
+
+REWARDS = (Reward("shipped", "right", "exact_match", 1.0), Reward("shipped", "short", "valid_json", 0.5))
+
+
+def plan_with(**changes: Any) -> Plan:
+    plan = small_plan(rewards=REWARDS)
+    how = Evaluation(plan.data, True, 0, True, 8, {})
+    return dataclasses.replace(plan, evaluation=dataclasses.replace(how, **changes))
+
+
+def judged(*rewards: tuple[float | None, float | None], samples: int = 1) -> list[JudgedRow]:
+    """Completions with their rewards, so many of each row."""
+    return [
+        JudgedRow(place // samples, f"p{place}", f"c{place}", {"right": right, "short": short}, {}, place % samples)
+        for place, (right, short) in enumerate(rewards)
+    ]
+
+
+SAMPLED = {"samples": 2, "greedy": False, "pass_at": (1, 2), "passes": Passes("right", 1.0)}
+
+
+def test_one_completion_of_a_row_has_the_figures_that_it_always_had() -> None:
+    rows = judged((1.0, 0.5), (0.0, None), (None, None))
+    assert summary(rows, plan_with()) == {
+        "count": 3,
+        "greedy": True,
+        "reward": (1.25 + 0.0) / 2,
+        "rewards": {"right": 0.5, "short": 0.5},
+    }
+
+
+def test_several_completions_are_averaged_by_row_and_counted_in_pass_at() -> None:
+    rows = judged((1.0, 1.0), (0.0, 0.0), (0.0, 0.0), (0.5, None), (1.0, 0.0), (2.0, 0.0), samples=2)
+    assert summary(rows, plan_with(**SAMPLED)) == {
+        "count": 3,
+        "greedy": False,
+        "samples": 2,
+        "passes": {"reward": "right", "at_least": 1.0},
+        "reward": pytest.approx((0.75 + 0.25 + 1.5) / 3),
+        "rewards": {"right": pytest.approx((0.5 + 0.25 + 1.5) / 3), "short": pytest.approx(0.5 / 3)},
+        "pass_at": {"1": pytest.approx((0.5 + 0 + 1) / 3), "2": pytest.approx(2 / 3)},
+    }
+
+
+def test_a_row_that_nothing_judges_is_neither_passed_nor_failed() -> None:
+    rows = judged((1.0, 0.0), (0.0, 0.0), (None, 0.0), (None, 0.0), samples=2)
+    assert summary(rows, plan_with(**SAMPLED))["pass_at"] == {"1": 0.5, "2": 1.0}
+    none = judged((None, 0.0), (None, 0.0), samples=2)
+    assert summary(none, plan_with(**SAMPLED))["pass_at"] == {"1": None, "2": None}
+    assert with_intervals(none, plan_with(**SAMPLED), 1)["level"] == 0.95
+
+
+def test_intervals_have_the_shape_of_the_figures_and_say_how_they_were_made() -> None:
+    rows = judged(*[(float(place % 3 == 0), 0.5) for place in range(40)], samples=2)
+    plan = plan_with(**SAMPLED)
+    found = with_intervals(rows, plan, 7)
+    assert {key: found[key] for key in ("level", "method", "resamples", "seed")} == {
+        "level": 0.95,
+        "method": "percentile bootstrap over rows",
+        "resamples": 2000,
+        "seed": 7,
+    }
+    figures = summary(rows, plan)
+    for group, name in (("rewards", "right"), ("pass_at", "1"), ("pass_at", "2")):
+        low, high = found[group][name]
+        assert low < figures[group][name] < high
+    assert found["rewards"]["short"] == (0.5, 0.5)
+
+
+def test_a_change_is_taken_row_by_row() -> None:
+    # Rows differ by ten, and each becomes better by one: what is uncertain is nothing.
+    before = judged(*[(float(place), 0.0) for place in range(10)])
+    after = judged(*[(float(place) + 1, None) for place in range(10)])
+    found = change(before, after, plan_with(), 7)
+    assert found is not None
+    assert found["reward"] == 1.0
+    assert found["intervals"]["reward"] == (1.0, 1.0)
+    assert found["rewards"] == {"right": 1.0, "short": None}
+    low, high = with_intervals(after, plan_with(), 7)["reward"]
+    assert high - low > 2
+
+    assert change(before, after[1:], plan_with(), 7) is None, "not the same rows"
+
+
+def test_rows_are_right_by_what_passes_and_else_by_the_first_reward() -> None:
+    before, after = judged((0.0, 1.0), (1.0, 0.0)), judged((1.0, 0.0), (1.0, 1.0))
+    assert turned(before, after, plan_with())["counts"] == {
+        "rows": 2,
+        "right_before": 1,
+        "right_after": 2,
+        "became_right": 1,
+        "became_wrong": 0,
+    }
+    by_short = turned(before, after, plan_with(passes=Passes("short", 0.5)))
+    assert by_short["counts"]["became_wrong"] == 1
+    assert [example["after"] for example in by_short["examples"]] == ["c1"]
+    assert turned(before, after, plan_with(**SAMPLED)) == {}, "one completion of several turns no row"

@@ -1,0 +1,150 @@
+"""Some completions of each step are in completions.jsonl: which ones the seed says, and what is written of them."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from worker_runs import Changes, Trained, events, planned_reward
+
+from grpo_recipes.contract.metrics import COMPLETIONS_FILE, read_all
+
+pytestmark = pytest.mark.stack
+
+ENDS = {"stop", "eos", "length"}
+
+
+def kept(folder: Path) -> list[Changes]:
+    """The lines of the file."""
+    return [dict(line) for line in read_all(str(folder / COMPLETIONS_FILE))]
+
+
+def without_times(lines: list[Changes]) -> list[Changes]:
+    return [{key: value for key, value in line.items() if key != "time"} for line in lines]
+
+
+@pytest.fixture(scope="module")
+def run(make_plan: Callable[..., Changes], trained: Callable[..., Trained]) -> Trained:
+    """Four steps with two rewards."""
+    return trained(plan_of(make_plan))
+
+
+def plan_of(make_plan: Callable[..., Changes], **arguments: Any) -> Changes:
+    rewards = [
+        planned_reward("regex_match", name="digits", weight=2.0, kwargs={"pattern": r"\d\d", "full": False}),
+        planned_reward("completion_length", name="short", weight=0.5, kwargs={"max_characters": 9}),
+    ]
+    plan = make_plan(arguments={"max_steps": 4, "reward_weights": [2.0, 0.5], **arguments}, rewards=rewards)
+    plan["expect"]["arguments"] = {}
+    return plan
+
+
+def test_each_step_has_as_many_as_the_plan_says(run: Trained) -> None:
+    assert run.exit_code == 0, run.output
+    lines = kept(run.folder)
+    assert [line["step"] for line in lines] == [1, 2, 3, 4]
+    assert all(line["event"] == "completions" and len(line["rows"]) == 4 for line in lines)
+    for row in (row for line in lines for row in line["rows"]):
+        assert set(row) == {"prompt", "completion", "rewards", "reward", "advantage", "tokens", "ended"}
+        assert row["prompt"].endswith("=") and row["ended"] in ENDS and 0 < row["tokens"] <= 6
+        assert set(row["rewards"]) == {"digits", "short"}
+        assert row["reward"] == pytest.approx(2.0 * row["rewards"]["digits"] + 0.5 * row["rewards"]["short"], abs=1e-5)
+
+
+def test_the_rewards_are_those_of_their_completion(run: Trained) -> None:
+    rows = [row for line in kept(run.folder) for row in line["rows"]]
+    assert {has_two_digits(row) for row in rows} == {True, False}, "a tiny model writes both kinds"
+    assert all(row["rewards"]["digits"] == has_two_digits(row) for row in rows)
+
+
+def has_two_digits(row: Changes) -> bool:
+    return re.search(r"\d\d", row["completion"]) is not None
+
+
+def test_training_is_the_same_without_them(
+    run: Trained, make_plan: Callable[..., Changes], trained: Callable[..., Trained]
+) -> None:
+    without = trained({**plan_of(make_plan), "kept_completions": 0})
+    assert without.exit_code == 0, without.output
+    assert not (without.folder / COMPLETIONS_FILE).exists()
+    losses = [[step["loss"] for step in events(one.folder, "step")] for one in (run, without)]
+    assert losses[0] == losses[1] and len(losses[0]) == 4
+
+
+def test_a_resumed_run_has_those_of_an_unbroken_one(
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained], tmp_path: Path
+) -> None:
+    plan = plan_of(make_plan, save_strategy="steps", save_steps=2)
+    whole = trained(plan)
+    assert whole.exit_code == 0, whole.output
+    again = tmp_path / "again"
+    shutil.copytree(whole.folder, again)
+    shutil.rmtree(again / "checkpoints" / "checkpoint-4")
+    with (again / COMPLETIONS_FILE).open("a") as end:
+        end.write('{"event": "completions", "step": 9')  # killed while it wrote
+    resumed = trained(plan, folder=again, resume=True)
+    assert resumed.exit_code == 0, resumed.output
+    assert "completions.jsonl: 1 damaged line left out" in resumed.output
+    assert without_times(kept(again)) == without_times(kept(whole.folder))
+
+
+def test_a_generation_for_several_steps_is_written_once(
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained]
+) -> None:
+    run = trained(plan_of(make_plan, per_device_train_batch_size=8, steps_per_generation=2))
+    assert run.exit_code == 0, run.output
+    assert [line["step"] for line in kept(run.folder)] == [1, 3]
+
+
+def test_of_several_generations_for_a_step_one_is_written(
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained]
+) -> None:
+    run = trained(plan_of(make_plan, gradient_accumulation_steps=2, steps_per_generation=1, max_steps=2))
+    assert run.exit_code == 0, run.output
+    assert [(line["step"], len(line["rows"])) for line in kept(run.folder)] == [(1, 4), (2, 4)]
+
+
+SECRET = "hf_" + "abcdefghij" * 3 + "klmn"
+
+
+def test_a_secret_of_the_data_is_not_written(
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained], tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"question": f"{SECRET} {n}+1=", "answer": "2"}) + "\n" for n in range(8)))
+    plan = plan_of(make_plan)
+    plan["data"] |= {"path": str(rows)}
+    plan["arguments"]["GRPOConfig"]["max_steps"] = 1
+    run = trained(plan)
+    assert run.exit_code == 0, run.output
+    text = (run.folder / COMPLETIONS_FILE).read_text()
+    assert SECRET not in text and "<redacted> " in text
+
+
+def test_the_first_process_writes_its_own(make_plan: Callable[..., Changes], trained: Callable[..., Trained]) -> None:
+    plan = plan_of(make_plan, per_device_train_batch_size=8, max_steps=2)
+    plan["expect"]["world_size"] = 2
+    plan["world"]["num_processes"] = 2
+    run = trained(plan, ranks=2)
+    assert run.exit_codes == [0, 0], run.output
+    lines = kept(run.folder)
+    assert [line["step"] for line in lines] == [1, 2]
+    assert all(row["rewards"]["digits"] == has_two_digits(row) for line in lines for row in line["rows"])
+
+
+@pytest.mark.parametrize(
+    ("text", "room", "expected"),
+    [
+        pytest.param("short", 100, "short", id="whole"),
+        pytest.param("a" * 50 + "z" * 50, 20, "a" * 10 + "\n[80 characters left out]\n" + "z" * 10, id="its ends"),
+        pytest.param("é" * 20, 9, "éé\n[16 characters left out]\néé", id="whole letters"),
+        pytest.param("\ud83d", 9, "?", id="half a letter"),
+    ],
+)
+def test_a_long_text_keeps_both_ends(text: str, room: int, expected: str) -> None:
+    from grpo_recipes.worker.completions.kept_completions import shortened
+
+    assert shortened(text, room) == expected
