@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import TextIO, cast
 
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
-from grpo_recipes.contract.files.folder_files import open_to_append, open_to_read, status
+from grpo_recipes.contract.files.folder_files import open_to_append, open_to_read
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, FolderLock, held, holder
 from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.host.surroundings import absolute_places
 from grpo_recipes.contract.host.surroundings import told as told_of_places
-from grpo_recipes.contract.metrics import METRICS_FILE, number, read_new
 from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, amend_record, read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.contract.secrets.redacted_file import RedactedFile
@@ -30,8 +29,10 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.launch import supervisor
 from grpo_recipes.launch.asked import AskedSignals, never_stopped_by_talk, signals_noted
 from grpo_recipes.launch.echo import Echo
-from grpo_recipes.launch.progress import Progress, progress
+from grpo_recipes.launch.progress import NORMAL, Progress, View
 from grpo_recipes.launch.redacted_log import redacted_log
+from grpo_recipes.launch.run_events import RunEvents, record_version
+from grpo_recipes.launch.showing import progress
 
 LOG_FILE = "train.log"
 _LAUNCH_ID = "GRPO_RUN_LAUNCH"
@@ -46,6 +47,7 @@ def launch(
     *,
     resume: bool = False,
     echo: TextIO = sys.stderr,
+    view: View = NORMAL,
     prepare: Callable[[], Sequence[str]] = list,
 ) -> int:
     """Trains a run folder to its end, shows how it goes on `echo`, and returns the exit code.
@@ -63,12 +65,12 @@ def launch(
             f"{folder}: not a run folder", because="it has no launch.sh", fix="grpo-run RECIPE --dry-run writes one"
         )
     log = os.path.join(folder, LOG_FILE)
-    with taken(folder) as lock, _progress(echo) as (shown, screen):
+    with taken(folder) as lock, _progress(echo, view) as (shown, screen):
         for line in prepare():
             shown.say(line)
-        before = _fingerprint(folder)
+        before = record_version(folder)
         log_start = os.path.getsize(log)
-        shown.say(f"training in {folder}; the whole output is in {LOG_FILE} there")
+        shown.note(f"training in {folder}; the whole output is in {LOG_FILE} there")
         code, asked, copied = _run(folder, log, shown, screen, ["--resume"] if resume else [])
         output = _text_after(log, log_start) + copied.last_lost.decode(errors="replace")
         if copied.problem is not None:
@@ -78,7 +80,7 @@ def launch(
         exit_code = EXIT_FAILED
         try:
             _stop_if_gone(folder, lock)
-            record = read_record(folder) if _fingerprint(folder) != before else None
+            record = read_record(folder) if record_version(folder) != before else None
             exit_code = _conclude(folder, record, code, asked, output)
         finally:
             if exit_code == EXIT_FAILED:
@@ -117,12 +119,12 @@ def taken(folder: str) -> Iterator[FolderLock]:
 
 
 @contextlib.contextmanager
-def _progress(echo: TextIO) -> Iterator[tuple[Progress, Echo]]:
+def _progress(echo: TextIO, view: View) -> Iterator[tuple[Progress, Echo]]:
     """What shows how the run goes on, and the stream before `echo` that it writes to."""
     never_stopped_by_talk()
     screen = Echo(echo)
     try:
-        with progress(cast(TextIO, screen)) as shown:
+        with progress(cast(TextIO, screen), view) as shown:
             yield shown, screen
     finally:
         screen.end()
@@ -133,8 +135,9 @@ def _run(
 ) -> tuple[int, list[str], RedactedFile]:
     """Runs the supervisor to its end; its exit code, the names of the signals passed on, and what the log lacks."""
     launch_id = uuid.uuid4().hex
-    metrics = os.path.join(folder, METRICS_FILE)
-    offset, started = 0, time.time()
+    events = RunEvents(
+        folder, time.time(), shown.view
+    )  # of a resumed run, whose earlier attempts are in the same files
     inherited, dropped = absolute_places(os.environ)
     if dropped:
         shown.say(told_of_places(dropped))
@@ -155,11 +158,8 @@ def _run(
                 asked.settle()
                 passed_on = _pass_on(child, asked.names, passed_on, shown)
                 is_told = is_told or _told(asked, screen, output.writing)
-                events, offset = read_new(metrics, offset)
-                for event in events:
-                    # A resumed run keeps the events of its earlier attempts in the same file.
-                    if (number(event, "time") or started) >= started:
-                        shown.show(event)
+                for event in events.new():
+                    shown.show(event)
                 if code is not None:
                     return code, asked.names, output.file
                 time.sleep(_POLL_S)
@@ -205,15 +205,6 @@ def _end(child: subprocess.Popen[bytes], launch_id: str) -> None:
                 os.kill(int(environment.parent.name), signal.SIGKILL)
 
 
-def _fingerprint(folder: str) -> tuple[int, int] | None:
-    """Changes with each writing of run.json, so that an earlier attempt's record is not taken for it."""
-    try:
-        found = status(Path(folder), RECORD_FILE)
-    except OSError:
-        return None
-    return None if found is None else (found.st_ino, found.st_mtime_ns)
-
-
 def _stop_if_gone(folder: str, lock: FolderLock) -> None:
     if not lock.is_in_place():
         raise Refusal(
@@ -234,7 +225,9 @@ def _conclude(folder: str, record: RunRecord | None, code: int, asked: list[str]
     rank_failure = _RANK_FAILURE.search(log)
     if record is not None and record.status != "running" and record.exit_code is not None:
         # When one rank crashes, torch stops the others with SIGTERM; those believe they were interrupted.
-        is_crash = rank_failure is not None and int(rank_failure[1]) not in (0, EXIT_INTERRUPTED)
+        # One that torch's watchdog aborts is said to have lost the others, with findings: it knows better.
+        told = (0, EXIT_INTERRUPTED, -signal.SIGABRT) if record.findings else (0, EXIT_INTERRUPTED)
+        is_crash = rank_failure is not None and int(rank_failure[1]) not in told
         if record.exit_code != EXIT_INTERRUPTED or asked or not is_crash:
             return record.exit_code
     if asked:

@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
+from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.files.bounded_json import read_json
-from grpo_recipes.contract.metrics import METRICS_FILE, evaluation_text, number, read_all
+from grpo_recipes.contract.metrics import METRICS_FILE, change_text, evaluation_text, number, read_all
 from grpo_recipes.contract.run_record import RunRecord
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.launch.live_line import clock
 
 _SHOWN_EXAMPLES = 3
 _LONGEST_TEXT = 72
@@ -115,12 +115,15 @@ def _step_reward(event: Mapping[str, object]) -> float | None:
 
 
 def _evaluation_lines(record: RunRecord) -> list[str]:
-    before, after = (record.evaluation.get(when) for when in ("before", "after"))
     lines = []
-    if isinstance(before, Mapping):
-        lines.append(f"  held out    before: {evaluation_text(before)}")
-    if isinstance(after, Mapping):
-        lines.append(f"  held out    after:  {evaluation_text(after)}")
+    for when, words in (("before", "before: "), ("after", "after:  "), ("best", "best:   ")):
+        event = record.evaluation.get(when)
+        if not isinstance(event, Mapping) or (when == "best" and not _is_of_best(record)):
+            continue
+        step = f", step {event.get('step')}" if when == "best" else ""
+        lines.append(f"  held out    {words}{evaluation_text(event)}{step}")
+        if (changed := change_text(event)) is not None:
+            lines.append(f"  {'':<11} change: {changed}")
     lines += _count_lines(record.evaluation.get("counts"))
     examples = record.evaluation.get("examples")
     if isinstance(examples, list) and examples:
@@ -155,7 +158,10 @@ def _one_line(value: object) -> str:
 
 def _next_lines(record: RunRecord, named: str, folder: str | None) -> list[str]:
     """The ways on. named: the run folder as it is written in a command."""
-    lines = [f"  {'adapter' if _is_adapter(record.final) else 'model  '}     {record.final}"] if record.final else []
+    of_step = f", of step {record.final_step}, the best evaluation" if _is_of_best(record) else ""
+    lines = []
+    if record.final:
+        lines.append(f"  {'adapter' if _is_adapter(record.final) else 'model  '}     {record.final}{of_step}")
     if record.checkpoint:
         lines.append(f"  checkpoint  {record.checkpoint}")
     if record.status == "interrupted":
@@ -190,6 +196,11 @@ def _recipe_of(folder: str) -> str | None:
         return None
     short = os.path.relpath(recipe)
     return shlex.quote(recipe if short.startswith("..") else short)
+
+
+def _is_of_best(record: RunRecord) -> bool:
+    """Whether final/ holds the model of an earlier step than the last one."""
+    return record.final_step is not None and record.step is not None and record.final_step < record.step
 
 
 def _is_adapter(folder: str) -> bool:

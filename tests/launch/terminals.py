@@ -18,10 +18,15 @@ _CONTROLLED = (
 
 
 class Terminal:
-    """A terminal whose other end this process has, and the program that leads its session."""
+    """A terminal whose other end this process has, and the program that leads its session.
 
-    def __init__(self, words: list[str], *, to_stop: bool = False, shown: bool = True) -> None:
+    columns: of its window, 0 for one that does not say.
+    """
+
+    def __init__(self, words: list[str], *, to_stop: bool = False, shown: bool = True, columns: int = 0) -> None:
         self.end, terminal = pty.openpty()
+        if columns:
+            termios.tcsetwinsize(terminal, (24, columns))
         if to_stop:
             attributes = termios.tcgetattr(terminal)
             attributes[3] |= termios.TOSTOP
@@ -30,6 +35,7 @@ class Terminal:
         self.process = subprocess.Popen(
             [sys.executable, "-c", _CONTROLLED, *words],
             cwd=ROOT,
+            env=dict(os.environ),  # without the size of another terminal, which readline tells children behind its back
             stdin=terminal,
             stdout=stream,
             stderr=stream,

@@ -124,6 +124,17 @@ sys.exit(1)
     assert ended(folder).message == "the worker ended without a word: rank 1 ended with exit code 1"
 
 
+def test_a_rank_that_the_watchdog_aborted_lost_the_others(run_folder: MakeFolder) -> None:
+    folder = run_folder("""
+why = {"rule": "", "severity": "error", "message": "no answer from the other processes for 600 s"}
+record(status="interrupted", exit_code=75, step=3, message=why["message"], findings=[why])
+print("E1120 api.py:1003] failed (exitcode: -6) local_rank: 1 (pid: 77) of binary: python")
+sys.exit(1)
+""")
+    assert launch(str(folder), echo=io.StringIO()) == 75
+    assert ended(folder).message == "no answer from the other processes for 600 s"
+
+
 def test_a_failure_shows_the_end_of_the_log_without_secrets(
     run_folder: MakeFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

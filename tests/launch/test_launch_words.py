@@ -1,16 +1,22 @@
 """What is shown while a run trains and when it has ended."""
 
+import dataclasses
 import io
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
 
+from grpo_recipes.contract.event_words import clock, guard_line, step_line
 from grpo_recipes.contract.metrics import read_new
 from grpo_recipes.contract.run_record import RunRecord, amend_record, read_record, write_record
-from grpo_recipes.launch.live_line import clock, live_line, step_parts, step_text
-from grpo_recipes.launch.progress import Estimate, PlainProgress, TerminalProgress, progress
+from grpo_recipes.launch.layout import SeenRun, columns, rows
+from grpo_recipes.launch.plain_lines import PlainProgress
+from grpo_recipes.launch.progress import Estimate, View
+from grpo_recipes.launch.screen import Screen
+from grpo_recipes.launch.showing import progress
 from grpo_recipes.launch.summary import summary
 
 
@@ -37,23 +43,24 @@ def test_metrics_are_read_line_by_complete_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("event", "text"),
     [
-        ({}, ""),
-        ({"reward": "high", "step_time": None, "frac_reward_zero_std": float("nan")}, ""),
-        ({"reward": 0}, "reward 0.000"),
+        ({"step": 1}, "step 1/9"),
+        ({"step": 1, "reward": "high", "step_time": None, "frac_reward_zero_std": float("nan")}, "step 1/9"),
+        ({"step": 1, "reward": 0}, "step 1/9  reward 0.000"),
         (
             {
+                "step": 1,
                 "reward": 0.5,
                 "frac_reward_zero_std": 0.25,
                 "completions/clipped_ratio": 0.0,
                 "step_time": 0.3127,
             },
-            "reward 0.500  groups without variance 25%  truncated 0%  0.313 s/step",
+            "step 1/9  reward 0.500  groups without variance 25%  truncated 0%  0.313 s/step",
         ),
     ],
     ids=["nothing known", "not figures", "zero is a figure", "all"],
 )
 def test_a_step_in_words_leaves_out_what_it_does_not_know(event: dict[str, object], text: str) -> None:
-    assert step_text(event, None) == text
+    assert step_line(event, 9, None) == text
 
 
 def test_the_estimate_follows_the_newest_steps() -> None:
@@ -99,7 +106,7 @@ def test_a_slow_run_is_told_of_each_twentieth(monkeypatch: pytest.MonkeyPatch) -
 def test_a_terminal_gets_a_bar_and_lines_that_stay() -> None:
     echo = Terminal()
     shown = progress(echo)
-    assert isinstance(shown, TerminalProgress)
+    assert isinstance(shown, Screen)
     with shown:
         shown.show({"event": "start", "max_steps": 4})
         shown.show({"event": "step", "step": 2, "reward": 0.25, "step_time": 1.0})
@@ -123,44 +130,139 @@ STEP = {
 }
 
 
+SEEN = SeenRun(began=0.0, step=STEP, max_steps=100, seconds_left=125.0, evaluation={"reward": 0.57}, warnings=2)
+
+
 @pytest.mark.parametrize(
-    ("width", "kept", "bar"),
+    ("width", "first", "second"),
     [
-        (140, ["reward", "groups", "truncated", "speed", "left"], 20),
-        (100, ["reward", "groups", "truncated", "speed", "left"], 0),
-        (80, ["reward", "truncated", "speed", "left"], 14),
-        (60, ["reward", "speed", "left"], 8),
-        (40, ["speed", "left"], 0),
-        (30, ["left"], 6),
-        (20, [], 7),
+        (
+            200,
+            "step 10/100  BAR30  eta 0:02:05  0.313 s/step  0:00:33 so far",
+            "reward 0.500  held out 0.570  groups without variance 25%  truncated 0%  2 warnings",
+        ),
+        (
+            80,
+            "step 10/100  BAR24  eta 0:02:05  0.313 s/step  0:00:33 so far",
+            "reward 0.500  held out 0.570  groups without variance 25%  2 warnings",
+        ),
+        (60, "step 10/100  eta 0:02:05  0.313 s/step  0:00:33 so far", "reward 0.500  held out 0.570  2 warnings"),
+        (40, "step 10/100  eta 0:02:05  0.313 s/step", "reward 0.500  held out 0.570  2 warnings"),
+        (30, "step 10/100  eta 0:02:05", "reward 0.500  2 warnings"),
+        (20, "step 10/100  BAR7", "reward 0.500"),
+        (8, "step 10/", "reward 0"),
     ],
 )
-def test_a_narrow_terminal_keeps_what_matters(width: int, kept: list[str], bar: int) -> None:
-    parts = step_parts(STEP, 125.0)
-    line = live_line("step 10/100", parts, width, "0:00:33")
-    assert line.text == "  ".join(parts[name] for name in kept)
-    assert line.bar == bar
-    assert line.has_clock == (width == 140)
-    shown = ["step 10/100", "-" * line.bar, line.text, "0:00:33" if line.has_clock else ""]
-    assert len(" ".join(part for part in shown if part)) <= width
+def test_a_narrow_terminal_keeps_step_time_left_and_reward_to_the_last(width: int, first: str, second: str) -> None:
+    found = rows(SEEN, width, now=33.0)
+    assert all(columns(row) <= width for row in found)
+    texts = ["  ".join(part.text for part in row) for row in found]
+    texts = [re.sub("[━─]+", lambda bar: f"BAR{len(bar[0])}", text) for text in texts]
+    assert texts == [first, second]
 
 
-@pytest.mark.parametrize("width", [140, 80, 60, 40])
-def test_the_moving_line_has_step_time_left_and_speed_at_every_width(
-    width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
+def test_a_bar_shows_the_share_that_is_done() -> None:
+    row = rows(SEEN._replace(step={"step": 50}, seconds_left=None, evaluation=None, warnings=0), 70, 33.0)[0]
+    assert row[1].text == "━" * 15 + "─" * 15
+    assert len(rows(SEEN._replace(max_steps=None), 200, 33.0)[0]) == 4  # no bar where the end is not known
+
+
+@pytest.mark.parametrize(
+    ("width", "row"),
+    [
+        (80, "loading the model  0:00:12  0:00:33 so far"),
+        (30, "loading the model  0:00:12"),
+        (20, "loading the model"),
+    ],
+)
+def test_a_start_says_what_it_is_busy_with(width: int, row: str) -> None:
+    seen = SeenRun(began=0.0, phase="loading the model", phase_began=21.0)
+    assert ["  ".join(part.text for part in one) for one in rows(seen, width, now=33.0)] == [row]
+
+
+def test_phases_are_lines_with_their_seconds_and_the_next_one_moves() -> None:
     echo = Terminal()
     with progress(echo) as shown:
-        shown.show({"event": "start", "max_steps": 100})
-        shown.show({**STEP, "step": 9})
+        shown.show({"event": "phase", "name": "loading the model", "began": 1.0, "seconds": None})
+        shown.show({"event": "phase", "name": "loading the model", "began": 1.0, "seconds": 12.34})
+        shown.show({"event": "phase", "name": "generating the first completions", "began": 13.3, "seconds": None})
+    assert plain(echo).count("loading the model  12.3 s\n") == 1
+    assert "generating the first completions  " in plain(echo)
+
+
+@pytest.mark.parametrize("marks", ["utf-8", "ascii"])
+def test_a_terminal_that_knows_ascii_alone_gets_a_bar_of_it(marks: str, tmp_path: Path) -> None:
+    with open(tmp_path / "shown", "w", encoding=marks) as file:
+        file.isatty = lambda: True  # type: ignore[method-assign]
+        with progress(file) as shown:
+            shown.show({**STEP, "step": 50, "step_time": None})
+    text = (tmp_path / "shown").read_text()
+    assert ("━" in text) == (marks == "utf-8")
+    assert ("##" in text) == (marks == "ascii")
+
+
+GUARD = {"event": "guard", "step": 3, "id": "GRD003", "name": "truncation", "message": "all cut"}
+TALK = [
+    {"event": "phase", "name": "loading the model", "began": 1.0, "seconds": 2.0},
+    {"event": "evaluation", "step": 0, "reward": 0.5},
+    *({"event": "step", "step": step, "max_steps": 40, "reward": 0.5} for step in range(1, 41)),
+    {**GUARD, "action": "note"},
+    {**GUARD, "action": "warn"},
+    {"event": "server", "state": "died", "how": "was killed", "restart": 1, "of": 2},
+]
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal], ids=["log", "terminal"])
+def test_quiet_says_only_what_needs_somebody(stream: type[io.StringIO]) -> None:
+    echo = stream()
+    with progress(echo, View("quiet")) as shown:
+        shown.note("training in a folder")
+        shown.say("SIGINT: saving and stopping")
+        for event in TALK:
+            shown.show(event)
+    assert [line.split(":")[0] for line in echo.getvalue().splitlines()] == [
+        "SIGINT",
+        "warning",
+        "the vLLM server was killed; server and trainer are started again, 1 of 2",
+    ]
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal], ids=["log", "terminal"])
+def test_verbose_keeps_a_line_of_each_step_and_phase(stream: type[io.StringIO]) -> None:
+    echo = stream()
+    with progress(echo, View("verbose")) as shown:
+        for event in TALK:
+            shown.show(event)
+    lines = plain(echo).replace("\r", "\n").splitlines()
+    kept = {line for line in lines if re.match(r"step \d+/40  reward 0.500", line)}
+    assert {int(re.split("[ /]", line)[1]) for line in kept} == set(range(1, 41))
+    assert "loading the model  2.0 s" in lines
+
+
+def test_what_is_no_terminal_is_not_told_of_phases() -> None:
+    echo = io.StringIO()
+    with progress(echo) as shown:
+        shown.show(TALK[0])
+    assert echo.getvalue() == ""
+
+
+@pytest.mark.slow
+def test_a_frame_costs_so_little_that_two_a_second_are_below_a_hundredth() -> None:
+    with progress(Terminal()) as shown:
+        assert isinstance(shown, Screen)
         shown.show(STEP)
-    last = [line for line in plain(echo).replace("\r", "\n").splitlines() if "step 10/100" in line][-1]
-    assert "0.313 s/step" in last
-    assert "eta 0:" in last
-    assert ("reward 0.500" in last) == (width > 40)
-    assert ("━" in last) == (width > 40)
-    assert len(last.rstrip()) <= width
+        began = time.process_time()
+        for _ in range(200):
+            shown._live.refresh()
+        spent = (time.process_time() - began) / 200
+    assert spent < 0.005, f"{spent * 1000:.2f} ms"
+
+
+def test_a_guard_says_why_and_what_to_do() -> None:
+    event = {**GUARD, "action": "warn", "because": ["16 of 16"], "fix": "a longer max_completion_length"}
+    assert guard_line(event) == (
+        "warning: truncation at step 3: all cut; 16 of 16; fix: a longer max_completion_length [GRD003]"
+    )
 
 
 def plain(echo: io.StringIO) -> str:
@@ -242,6 +344,37 @@ def test_the_summary_of_a_completed_run_tells_before_and_after(tmp_path: Path) -
         "  next        transformers.AutoModelForCausalLM.from_pretrained('final') loads it;",
         "              metrics.jsonl has every step, plan.json every value with its origin",
     ]
+
+
+def test_the_summary_names_the_step_that_is_handed_over() -> None:
+    intervals = {"level": 0.95, "reward": [0.5, 0.7]}
+    change = {"from_step": 0, "reward": 0.2, "intervals": {"reward": [0.1, 0.3]}}
+    best = {"step": 40, "count": 9, "reward": 0.6, "intervals": intervals, "change": change}
+    record = RunRecord(
+        status="completed",
+        step=60,
+        max_steps=100,
+        message="ended early, at step 60 of 100: 2 evaluations and none better than that of step 40",
+        evaluation={
+            "before": {"step": 0, "count": 9, "reward": 0.4},
+            "after": {"step": 60, "reward": 0.5},
+            "best": best,
+        },
+        final="final",
+        final_step=40,
+    )
+    assert summary(record).splitlines()[:8] == [
+        "completed at step 60 of 100",
+        "  ended early, at step 60 of 100: 2 evaluations and none better than that of step 40",
+        "  held out    before: reward 0.4  (9 rows)",
+        "  held out    after:  reward 0.5",
+        "  held out    best:   reward 0.6 [0.5, 0.7]  (9 rows, 95% intervals), step 40",
+        "              change: reward +0.2 [+0.1, +0.3]",
+        "  model       final, of step 40, the best evaluation",
+        "  next        transformers.AutoModelForCausalLM.from_pretrained('final') loads it;",
+    ]
+    last = dataclasses.replace(record, step=40, message=None)
+    assert "best" not in summary(last), "what is after the training is the best"
 
 
 def test_the_summary_says_how_long_a_step_took() -> None:
@@ -389,4 +522,5 @@ def test_what_happens_to_the_server_is_shown_while_the_run_goes_on(stream: type[
         died = {"state": "died", "how": "was killed by signal 9", "restart": 1, "of": 2}
         shown.show({"event": "server", "step": 3, **died})
     assert "the vLLM server is up after 0:01:01" in echo.getvalue()
-    assert "the vLLM server was killed by signal 9; it and the trainer are started again, 1 of 2" in echo.getvalue()
+    text = " ".join(plain(echo).split())  # in 80 columns it is two lines
+    assert "the vLLM server was killed by signal 9; server and trainer are started again, 1 of 2" in text

@@ -15,7 +15,7 @@ import pytest
 
 import grpo_recipes.worker
 from grpo_recipes.worker.machines.machine import Machine
-from grpo_recipes.worker.machines.network import interface_of, receive_line, send_line
+from grpo_recipes.worker.machines.network import interface_of, name_interface, receive_line, send_line
 from grpo_recipes.worker.machines.seal import drawn, is_sealed, read_secret, sealed
 
 LIMIT_S = 60
@@ -87,7 +87,7 @@ def test_machines_that_all_came_go_on(folder: Path, port: int, started: Start) -
 
 def test_after_the_meeting_each_becomes_its_command(folder: Path, port: int) -> None:
     command = [sys.executable, "worker/meet.py", "{node}", "2", "127.0.0.1", str(port), "--", "bash", "-c"]
-    told = 'echo "$0 $GLOO_SOCKET_IFNAME $$"'
+    told = 'echo "$0 $GLOO_SOCKET_IFNAME $NCCL_SOCKET_IFNAME $$"'
     machines = [
         subprocess.Popen(
             [*(word.format(node=node) for word in command), told, f"machine {node}"],
@@ -99,7 +99,17 @@ def test_after_the_meeting_each_becomes_its_command(folder: Path, port: int) -> 
     ]
     said = [machine.communicate(timeout=LIMIT_S)[0].split() for machine in machines]
     loopback = interface_of("127.0.0.1")
-    assert said == [["machine", str(node), loopback, str(machine.pid)] for node, machine in enumerate(machines)]
+    assert said == [
+        ["machine", str(node), loopback, f"={loopback}", str(machine.pid)] for node, machine in enumerate(machines)
+    ]
+
+
+def test_an_interface_that_the_environment_names_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth1")
+    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "^docker0")
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connection:
+        name_interface(connection)
+    assert (os.environ["GLOO_SOCKET_IFNAME"], os.environ["NCCL_SOCKET_IFNAME"]) == ("eth1", "^docker0")
 
 
 def test_a_machine_that_does_not_come_is_named(folder: Path, port: int, started: Start) -> None:

@@ -1,0 +1,1 @@
+"""What a run shows while it goes on, chosen by options, and runs that others started."""

@@ -1,0 +1,76 @@
+"""Follows a run that another process started, here or elsewhere, by what its run folder tells; writes nothing."""
+
+import shlex
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from grpo_recipes.contract.exits import EXIT_FAILED
+from grpo_recipes.contract.files.folder_lock import holder
+from grpo_recipes.contract.run_record import RunRecord, read_record
+from grpo_recipes.errors import Refusal
+from grpo_recipes.launch.progress import Progress
+from grpo_recipes.launch.run_events import RunEvents
+from grpo_recipes.report.runs.one_run import is_gone
+
+_EVENTS_S = 0.5
+_STATE_S = 1.0
+_ENGINE_S = 10.0  # a controller has many jobs to answer for
+
+
+def follow_to_the_end(folder: str, is_active: Callable[[], bool], shown: Progress) -> int:
+    """Shows how a run goes on until it has ended, and returns its exit code; 1 where its process is gone.
+
+    is_active: whether what starts runs here knows that it waits or goes on. Raises Refusal for a run that nobody
+    started.
+    """
+    events: RunEvents | None = None
+    active, next_state, next_question, is_waiting = False, 0.0, 0.0, False
+    while True:
+        record, now = read_record(folder), time.monotonic()
+        if events is None and record is not None:
+            events = RunEvents(folder, began(record) or 0.0, shown.view)
+        if now >= next_state:
+            next_state = now + _STATE_S
+            goes_on = holder(Path(folder)) is not None or _is_elsewhere(folder, record)
+            if not goes_on and now >= next_question:
+                next_question, active = now + _ENGINE_S, is_active()
+            if not goes_on and not active:
+                return _ended(folder, events, shown)
+            if record is None and not is_waiting:
+                shown.note("it was not started yet")
+                is_waiting = True
+        for event in events.new() if events is not None else ():
+            shown.show(event)
+        time.sleep(_EVENTS_S)
+
+
+def began(record: RunRecord | None) -> float | None:
+    """When the last launch of a run began, a Unix time; None for one that nobody started."""
+    try:
+        return None if record is None else datetime.fromisoformat(str(record.started)).timestamp()
+    except ValueError:
+        return None
+
+
+def _is_elsewhere(folder: str, record: RunRecord | None) -> bool:
+    """Whether the run may go on where its lock cannot be seen from here."""
+    is_of_here = record is None or record.is_queued_work or is_gone(Path(folder))
+    return record is not None and record.status == "running" and not is_of_here
+
+
+def _ended(folder: str, events: RunEvents | None, shown: Progress) -> int:
+    record = read_record(folder)
+    if record is None:
+        raise Refusal.of(
+            f"{folder}: there is nothing to watch",
+            because="nobody started it",
+            fix=f"grpo-run {shlex.quote(folder)} trains it",
+        )
+    for event in events.new() if events is not None else ():
+        shown.show(event)
+    if record.status != "running" and record.exit_code is not None:
+        return record.exit_code
+    shown.say("its process is gone without a word, and run.json says as before that it runs")
+    return EXIT_FAILED

@@ -1,0 +1,77 @@
+"""What a run folder tells while its run goes on, each thing once."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from grpo_recipes.contract.files.folder_files import status
+from grpo_recipes.contract.metrics import METRICS_FILE, Event, number, read_new
+from grpo_recipes.contract.run_record import RECORD_FILE, read_record
+from grpo_recipes.launch.progress import NORMAL, Due, View
+from grpo_recipes.launch.samples import read_samples, sample_lines
+
+
+class RunEvents:
+    """The phases of a run's start, of run.json, the events of metrics.jsonl, and samples behind steps that are told.
+
+    since: older ones are left out. view: how many samples, and whether of each step.
+    """
+
+    def __init__(self, folder: str, since: float, view: View = NORMAL) -> None:
+        self._folder, self._view, self._due = folder, view, Due()
+        self._max_steps: float | None = None
+        self._newest = self._since = since
+        self._offset = 0
+        self._looked: object = None
+        self._told: dict[float, bool] = {}
+
+    def new(self) -> Iterator[Event]:
+        """What came since the last call, the oldest first; a phase when it begins, and again when it has ended."""
+        phases = [(when, event) for when, event in self._phases() if when >= self._since]
+        for _, event in sorted([*phases, *self._measured()], key=lambda one: one[0]):
+            yield event
+            yield from self._samples(event)
+
+    def _measured(self) -> Iterator[tuple[float, Event]]:
+        """Events of metrics.jsonl, each with its time."""
+        events, self._offset = read_new(os.path.join(self._folder, METRICS_FILE), self._offset)
+        for event in events:
+            # A start that goes on writes the file anew, with what was shown before.
+            when = number(event, "time") or self._newest
+            if when >= self._newest:
+                self._newest = when
+                yield when, event
+
+    def _samples(self, event: Event) -> Iterator[Event]:
+        self._max_steps = number(event, "max_steps") or self._max_steps
+        step = number(event, "step")
+        if self._view.samples and event.get("event") == "step" and step is not None:
+            is_due = self._due.is_due(step, self._max_steps, time.monotonic())
+            if is_due or self._view.level == "verbose":
+                rows = read_samples(self._folder, step)[: self._view.samples]
+                yield {"event": "samples", "lines": sample_lines(rows, step)}
+
+    def _phases(self) -> Iterator[tuple[float, Event]]:
+        """Phases that began or ended since the last look, each with that time."""
+        version = record_version(self._folder)
+        if version == self._looked:
+            return
+        self._looked = version
+        record = read_record(self._folder)
+        for phase in (record.phases if record is not None else None) or []:
+            if isinstance(phase, Mapping):
+                began, seconds = number(phase, "began") or 0.0, number(phase, "seconds")
+                is_over = seconds is not None
+                if self._told.get(began) is not is_over:
+                    self._told[began] = is_over
+                    yield began + (seconds or 0.0), {"event": "phase", **phase}
+
+
+def record_version(folder: str) -> tuple[int, int] | None:
+    """Changes with each writing of run.json, so that an earlier attempt's record is not taken for it."""
+    try:
+        found = status(Path(folder), RECORD_FILE)
+    except OSError:
+        return None
+    return None if found is None else (found.st_ino, found.st_mtime_ns)

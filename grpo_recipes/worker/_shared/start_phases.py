@@ -1,0 +1,54 @@
+"""What the start of a run is busy with, until its first step is over."""
+
+import time
+
+from grpo_recipes.contract.event_words import phase_line
+from grpo_recipes.contract.planned_memory import Phase
+from grpo_recipes.worker._shared.record import Record
+
+# What the first step is busy with, by the phase of the memory. An update that no generation came before is none.
+_OF_THE_FIRST_STEP: dict[Phase, str] = {
+    "evaluation": "evaluating before the first step",
+    "sync": "handing the weights to vLLM",
+    "generate": "generating the first completions",
+    "score": "scoring the first completions",
+    "update": "the first update",
+}
+
+
+class StartPhases:
+    """One thing after the other, each told in run.json when it begins, and on the log when it is over."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._phases: list[dict[str, object]] = []
+        self._began = 0.0
+        self._is_over = False
+
+    def goes_on_with(self, name: str) -> None:
+        """Ends what was on and begins another; nothing when it was there before, or the first step is over."""
+        if self._is_over or any(phase["name"] == name for phase in self._phases):
+            return
+        self._end_last()
+        self._began = time.perf_counter()
+        self._phases.append({"name": name, "began": round(time.time(), 3), "seconds": None})
+        self._record.update(phases=self._phases)
+
+    def first_step_goes_on_with(self, phase: Phase) -> None:
+        """Begins what belongs to a phase of the memory."""
+        has_generated = any(one["name"] == _OF_THE_FIRST_STEP["generate"] for one in self._phases)
+        if phase in _OF_THE_FIRST_STEP and (phase != "update" or has_generated):
+            self.goes_on_with(_OF_THE_FIRST_STEP[phase])
+
+    def end(self) -> None:
+        """The first step is over."""
+        if not self._is_over:
+            self._end_last()
+            self._is_over = True
+            self._record.update(phases=self._phases)
+
+    def _end_last(self) -> None:
+        if self._phases:
+            self._phases[-1]["seconds"] = round(time.perf_counter() - self._began, 3)
+            if self._record.is_first:
+                print(phase_line(self._phases[-1]), flush=True)
