@@ -38,12 +38,16 @@ def measured_rows(both: Sequence[Measured | None]) -> list[tuple[str, str, str]]
 
 
 def _texts(one: Measured) -> dict[str, str]:
-    from grpo_recipes.contract.metrics import evaluation_text  # only comparisons of runs need it
+    from grpo_recipes.contract.metrics import evaluation_text, figure, figures_of  # comparisons of runs need it alone
 
     step = "" if one["step"] is None else f" at step {one['step']}"
     of = "" if one["max_steps"] is None or not step else f" of {one['max_steps']}"
     texts = {"status": f"{one['status']}{step}{of}"}
     for name, event in (("held out before", one["before"]), ("held out after", one["after"])):
-        if event is not None:
+        intervals = None if event is None else event.get("intervals")
+        if event is not None and isinstance(intervals, Mapping):
+            found = figures_of(event, intervals)
+            texts |= {f"{name}, {one}": figure(value, ends) for one, value, ends in found}
+        elif event is not None:
             texts[name] = evaluation_text(event)
     return texts

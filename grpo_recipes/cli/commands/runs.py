@@ -1,0 +1,71 @@
+"""`grpo-run runs`: the runs of a folder beside each other."""
+
+import os
+import shutil
+import sys
+
+import click
+
+from grpo_recipes.cli.completion import keys_to_filter, sorting_words
+from grpo_recipes.contract.exits import EXIT_DONE
+from grpo_recipes.contract.secrets.redact import redact
+
+DEFAULT = "runs"
+NAMED = 4
+"""Columns that are named where a terminal has no room for them."""
+
+
+@click.command()
+@click.argument("folder", default=DEFAULT, metavar="[FOLDER]", type=click.Path(file_okay=False))
+@click.option(
+    "--sort",
+    metavar="KEY",
+    default="started",
+    shell_complete=sorting_words,
+    help="Order by started, step, reward, held_out or time, the newest or highest first; by name, status or a key of "
+    "the plans, from the lowest on. Default: started.",
+)
+@click.option("--reverse", is_flag=True, help="Turn the order round.")
+@click.option(
+    "--filter",
+    "filters",
+    metavar="FILTER",
+    multiple=True,
+    shell_complete=keys_to_filter,
+    help="Show the runs with this status (status=failed), name ('addition-*') or planned value (grpo.beta=0.04) alone; "
+    "as often as needed, all must hold.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the runs as JSON, with all values in which they differ.")
+def runs(folder: str, sort: str, reverse: bool, filters: tuple[str, ...], as_json: bool) -> int:
+    """List the runs of a folder: how each stands, what it measured, and the planned values in which they differ.
+
+    The reward is the mean of the last ten steps. Nothing is written, and a folder that is damaged or no run is named.
+
+    \b
+    grpo-run runs --filter status=completed --sort held_out
+    """
+    from grpo_recipes.report.runs.chosen import differing, filtered, sorted_runs
+    from grpo_recipes.report.runs.read_runs import Runs, read_runs
+    from grpo_recipes.report.runs.runs_text import damage_text, others_text, runs_json, runs_table
+
+    has_none = folder == DEFAULT and not os.path.lexists(folder)
+    found = Runs(folder, [], {}) if has_none else read_runs(folder)
+    shown = sorted_runs(filtered(found.runs, filters), sort)
+    shown = shown[::-1] if reverse else shown
+    keys = differing(shown)
+    if as_json:
+        click.echo(redact(runs_json(found, shown, keys)))
+        return EXIT_DONE
+    if shown:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        table = runs_table(shown, keys, width)
+        click.echo(redact(table.text), nl=False)
+        if table.left_out:
+            more = len(table.left_out) - NAMED
+            names = ", ".join(table.left_out[:NAMED]) + (f" and {more} more" if more > 0 else "")
+            click.echo(redact(f"not shown, --json has it: {names}"), err=True)
+    else:
+        kept = "no run passes the filters" if found.runs else f"no runs in {folder}"
+        click.echo(redact(kept), err=True)
+    click.echo(redact(damage_text(shown) + others_text(found.others)), err=True, nl=False)
+    return EXIT_DONE

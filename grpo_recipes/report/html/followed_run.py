@@ -1,0 +1,130 @@
+"""One run folder as a report reads it, again and again while it grows: each look reads what is new."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.folder_files import read_bytes, status
+from grpo_recipes.contract.metrics import COMPLETIONS_FILE, METRICS_FILE, Event, number, read_new
+from grpo_recipes.contract.older_plan import as_now
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.read_plan import plan_of
+from grpo_recipes.contract.run_record import RunRecord, read_record
+from grpo_recipes.errors import Refusal
+from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES, PLAN_FILE
+from grpo_recipes.report.html.samples import Samples
+from grpo_recipes.report.html.series import StepSeries
+from grpo_recipes.report.html.words import shown_text
+from grpo_recipes.report.runs.one_run import ListedRun, one_run
+
+MOST_EVALUATIONS = 200
+MOST_GUARD_WORDS = 40
+ENDED = ("completed", "failed", "stopped", "interrupted", "killed", "damaged record", "damaged plan")
+
+
+class FollowedRun:
+    """What is known of one run. look() reads on. Its values are as fresh as the last look.
+
+    listed, record: as `grpo-run runs` and run.json have them. plan: as data, {} where it cannot be read; planned: the
+    same as a plan of this release. evaluations: events of held-out rows, by their steps. guards: the last event of
+    each guard. place: the folder, absolute.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+        self.place = os.path.abspath(folder)
+        self._read: dict[str, tuple[int, int]] = {}
+        self.plan: Mapping[str, object] = {}
+        self.planned: Plan | None = None
+        self._forget()
+        self.look()
+
+    def look(self) -> None:
+        """Reads what has been written since the last look. Raises Refusal where the folder is no run any more."""
+        try:
+            listed = one_run(self._folder)
+        except OSError as problem:
+            raise Refusal.of(f"{self._folder} cannot be read", because=str(problem.strerror or problem)) from None
+        if listed is None:
+            raise Refusal.of(
+                f"{self._folder} is no run folder",
+                because=f"it has neither {PLAN_FILE} nor launch.sh",
+                fix="name the folder of a run; without --out they are in runs/",
+            )
+        self.listed: ListedRun = listed._replace(name=os.path.basename(self.place))
+        self.record: RunRecord = read_record(str(self._folder)) or RunRecord(status=listed.status)
+        if not self.plan and listed.status != "damaged plan":
+            self._read_plan()
+        for event in self._new(METRICS_FILE):
+            self._take(event)
+        for event in self._new(COMPLETIONS_FILE):
+            self.samples.add(event)
+
+    def plain(self, value: object) -> str:
+        """A text of this run as it may be shown."""
+        return shown_text(value, self.place)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more is to come, as far as this machine can see."""
+        return self.listed.status in ENDED
+
+    def _forget(self) -> None:
+        self.series, self.samples = StepSeries(), Samples()
+        self.evaluations: dict[int, Event] = {}
+        self.guards: dict[str, Event] = {}
+        self.evaluation_seconds = 0.0
+        self.last_time: float | None = None
+
+    def _new(self, name: str) -> Iterator[Event]:
+        """The new events of a file. One that was written anew, by a resumed run, is read from its start."""
+        try:
+            found = status(self._folder, name)
+        except OSError:
+            return
+        if found is None:
+            return
+        inode, offset = self._read.get(name, (found.st_ino, 0))
+        if inode != found.st_ino or found.st_size < offset:
+            offset = 0
+            if name == METRICS_FILE:
+                samples = self.samples
+                self._forget()
+                self.samples = samples
+            else:
+                self.samples = Samples()
+        before = -1
+        while offset != before:
+            before = offset
+            events, offset = read_new(str(self._folder / name), offset, parts=1)
+            self._read[name] = (found.st_ino, offset)
+            yield from events
+
+    def _take(self, event: Event) -> None:
+        kind, step = event.get("event"), number(event, "step")
+        self.last_time = number(event, "time") or self.last_time
+        if step is None or step < 0 or step > 1e12:
+            return
+        if kind == "step":
+            self.series.add(int(step), event)
+        elif kind == "evaluation":
+            self.evaluation_seconds += number(event, "seconds") or 0.0
+            self.evaluations[int(step)] = event
+            if len(self.evaluations) > MOST_EVALUATIONS:  # the first one stays, to compare with
+                del self.evaluations[sorted(self.evaluations)[1]]
+        elif kind == "guard" and len(self.guards) < MOST_GUARD_WORDS:
+            self.guards[str(event.get("name"))] = event
+
+    def _read_plan(self) -> None:
+        try:
+            content = parsed(read_bytes(self._folder, PLAN_FILE, LARGEST_PLAN_BYTES))
+        except (OSError, ValueError, RecursionError):
+            return
+        if not isinstance(content, dict):
+            return
+        self.plan = content
+        try:
+            self.planned = plan_of(as_now(content), complete=False)
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            self.planned = None

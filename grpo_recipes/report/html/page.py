@@ -1,0 +1,140 @@
+"""The page: everything in one HTML file, of which nothing leads outside.
+
+What comes from a run is untrusted: it is escaped as text, or JSON in which no tag can begin, and the page's own policy
+lets no script run but the two that are in it, and lets nobody ask for anything over a network.
+"""
+
+import base64
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grpo_recipes.contract.event_words import clock
+from grpo_recipes.report.html.charts import charts
+from grpo_recipes.report.html.followed_run import FollowedRun
+from grpo_recipes.report.html.shown_run import headline, shown_run, written_at
+from grpo_recipes.report.html.words import figure, shown_text, shown_value
+from grpo_recipes.report.runs.chosen import differing
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+ASSETS = Path(__file__).parent / "assets"
+SCRIPTS = ("uPlot.iife.min.js", "report.js")
+STYLES = ("uPlot.min.css", "report.css")
+MOST_DIFFERING = 60
+
+
+def page(runs: Sequence[FollowedRun], reload_s: int | None = None) -> str:
+    """The HTML of one run or of several beside each other. reload_s: after so many seconds it reads itself again."""
+    names = _names(runs)
+    shown = [{**shown_run(run, place), "name": names[place]} for place, run in enumerate(runs)]
+    drawn = charts(runs, names)
+    data = {"x": [run.series.x() for run in runs], "charts": drawn}
+    scripts, styles = [_asset(name) for name in SCRIPTS], [_asset(name) for name in STYLES]
+    return _template().render(
+        policy=_policy(scripts, styles),
+        scripts=scripts,
+        styles=styles,
+        data=_json(data),
+        title=names[0] if len(runs) == 1 else f"{len(runs)} runs",
+        runs=shown,
+        overview=_overview(runs, names) if len(runs) > 1 else [],
+        differing=_differing(runs) if len(runs) > 1 else [],
+        charts=drawn,
+        written=datetime.now(UTC).isoformat(timespec="seconds"),
+        written_unix=int(time.time()),
+        last_word=max((written_at(run) for run in runs), default=""),
+        reload_s=reload_s,
+    )
+
+
+def _names(runs: Sequence[FollowedRun]) -> list[str]:
+    """What the runs are called: by their folders, those that have one name with a number."""
+    names = [shown_text(run.listed.name, run.place, 80) for run in runs]
+    return [name if names.count(name) == 1 else f"{name} ({place + 1})" for place, name in enumerate(names)]
+
+
+def _overview(runs: Sequence[FollowedRun], names: Sequence[str]) -> list[dict[str, str]]:
+    return [
+        {
+            "name": name,
+            "status": headline(run),
+            "reward": figure(run.listed.reward),
+            "before": figure(run.listed.before),
+            "after": figure(run.listed.after),
+            "time": "-" if run.listed.seconds is None else clock(run.listed.seconds),
+        }
+        for name, run in zip(names, runs, strict=True)
+    ]
+
+
+def _differing(runs: Sequence[FollowedRun]) -> list[dict[str, Any]]:
+    """The planned values, and the versions, that are not the same in all runs."""
+    keys = differing([run.listed for run in runs])[:MOST_DIFFERING]
+    rows = [
+        {
+            "key": shown_text(key, runs[0].place),
+            "values": [
+                shown_value(key, run.listed.values[key], run.place) if key in run.listed.values else "-" for run in runs
+            ],
+        }
+        for key in keys
+    ]
+    packages = [_packages(run) for run in runs]
+    for name in dict.fromkeys(name for one in packages for name in one):
+        values = [one.get(name) for one in packages]
+        if len(set(values)) > 1:
+            rows.append({"key": name, "values": [value or "-" for value in values]})
+    return rows[: 2 * MOST_DIFFERING]
+
+
+def _packages(run: FollowedRun) -> dict[str, str]:
+    stack = run.plan.get("stack")
+    packages = stack.get("packages") if isinstance(stack, dict) else None
+    found = packages if isinstance(packages, dict) else {}
+    return {shown_text(name, run.place): shown_text(v, run.place) for name, v in found.items() if isinstance(v, str)}
+
+
+@cache
+def _asset(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8")
+
+
+@cache
+def _template() -> "Template":
+    # Imported here, since only this command renders a page and jinja2 costs 25 ms.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(ASSETS),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html.j2")
+
+
+def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
+    """A Content-Security-Policy that knows these scripts and styles by their digests, and nothing else at all."""
+    return (
+        f"default-src 'none'; script-src {_digests(scripts)}; style-src {_digests(styles)}; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+def _digests(texts: Sequence[str]) -> str:
+    found = (hashlib.sha256(text.encode()).digest() for text in texts)
+    return " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in found)
+
+
+def _json(value: object) -> str:
+    """JSON in which no tag, comment or entity can begin, as the content of a script element that nobody runs."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

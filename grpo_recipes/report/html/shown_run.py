@@ -1,0 +1,180 @@
+"""One run as the parts of a page: texts and rows, all plain, in the order in which they are read."""
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from grpo_recipes.contract.event_words import clock
+from grpo_recipes.contract.metrics import number
+from grpo_recipes.report.html import recorded
+from grpo_recipes.report.html.followed_run import FollowedRun
+from grpo_recipes.report.html.held_out import held_out
+from grpo_recipes.report.html.samples import ShownCompletion
+from grpo_recipes.report.html.troubles import BAD, WARNING, Trouble, troubles
+from grpo_recipes.report.html.words import NO_FOLDER, figure, gib, percent, shown_text, shown_value
+
+_TITLES = {"experiment": "Experiment", "machine": "Machine", "bookkeeping": "Bookkeeping"}
+_MOST_ROWS = 400
+_GOOD, _BUSY = "good", "busy"
+
+
+def shown_run(run: FollowedRun, place: int) -> dict[str, Any]:
+    """What the template has of a run. place: among the runs of the page, from 0."""
+    found, samples = troubles(run), [_sample(one) for one in run.samples.shown()]
+    return {
+        "place": place,
+        "name": run.plain(run.listed.name),
+        "level": _level(run, found),
+        "headline": headline(run),
+        "subtitle": _subtitle(run),
+        "troubles": [one._asdict() for one in found],
+        "tiles": _tiles(run),
+        "plan": _plan(run),
+        "shims": _shims(run),
+        "held_out": held_out(run),
+        "samples": samples,
+        "sampled_of": run.samples.rows,
+        "ways": list(dict.fromkeys(one["ended"] for one in samples if one["ended"])),
+        "memory": recorded.memory(run),
+        "times": recorded.times(run),
+        "proofs": recorded.proofs(run),
+        "guards_not_seen": [run.plain(one) for one in run.record.guards_not_seen or ()],
+        "checks": recorded.checks(run),
+        "lineage": recorded.lineage(run),
+        "versions": recorded.versions(run),
+        "verified": recorded.verified(run),
+        "resumed": [run.plain(one) for one in (run.record.resumed or ())[:20]],
+    }
+
+
+def headline(run: FollowedRun) -> str:
+    """How a run stands: "completed at step 100 of 100"."""
+    listed = run.listed
+    if listed.step is None:
+        return listed.status
+    of = f" of {listed.max_steps}" if listed.max_steps is not None else ""
+    return f"{listed.status} at step {listed.step}{of}"
+
+
+def _level(run: FollowedRun, found: Sequence[Trouble]) -> str:
+    levels = {one.level for one in found}
+    if BAD in levels:
+        return BAD
+    if run.listed.status in ("running", "planned"):
+        return WARNING if WARNING in levels else _BUSY
+    return WARNING if WARNING in levels or run.listed.status != "completed" else _GOOD
+
+
+def _subtitle(run: FollowedRun) -> str:
+    """The experiment in words."""
+    plan = run.plan
+    recipe = plan.get("recipe") if isinstance(plan.get("recipe"), dict) else {}
+    assert isinstance(recipe, dict)
+    description = recipe.get("description")
+    return run.plain(description) if isinstance(description, str) else ""
+
+
+def _tile(label: str, value: str, note: str = "") -> dict[str, str]:
+    return {"label": label, "value": value, "note": note}
+
+
+def _tiles(run: FollowedRun) -> list[dict[str, str]]:
+    """The figures that say most, those that are known."""
+    tiles, figures, listed = [], run.series.figures, run.listed
+    if run.series.has("reward"):
+        first, last, steps = figures["reward"].ends()
+        note = f"first and last {steps} steps" if steps > 1 else "first and last step"
+        tiles.append(_tile("Training reward", f"{figure(first, 3)} → {figure(last, 3)}", note))
+    if listed.before is not None or listed.after is not None:
+        counts = run.record.evaluation.get("counts")
+        note = "before and after"
+        if isinstance(counts, Mapping):
+            rows, before, after = (number(counts, key) for key in ("rows", "right_before", "right_after"))
+            if rows and before is not None and after is not None:
+                note = f"right: {before:.0f} → {after:.0f} of {rows:.0f} rows"
+        if listed.before is None or listed.after is None:
+            note = "before" if listed.after is None else "after"
+        ends = [figure(one, 3) for one in (listed.before, listed.after) if one is not None]
+        tiles.append(_tile("Held-out reward", " → ".join(ends), note))
+    for name, label in (
+        ("completions/clipped_ratio", "Truncated"),
+        ("frac_reward_zero_std", "Groups without variance"),
+    ):
+        if run.series.has(name):
+            _, last, steps = figures[name].ends()
+            note = f"last {steps} steps" if steps > 1 else "last step"
+            tiles.append(_tile(label, percent(last), note))
+    duration = run.record.duration or {}
+    each = number(duration, "seconds_per_step")
+    if listed.seconds is not None:
+        tiles.append(_tile("Time", clock(listed.seconds), "" if each is None else f"{figure(each)} s a step"))
+    peak = max((size for one in run.record.memory.values() if (size := _measured(one)) is not None), default=None)
+    if peak is not None:
+        tiles.append(_tile("Most memory", gib(peak), "of any process"))
+    return tiles
+
+
+def _measured(phase: object) -> float | None:
+    return number(phase, "measured") if isinstance(phase, Mapping) else None
+
+
+def _settings(run: FollowedRun) -> list[Mapping[str, Any]]:
+    rows = run.plan.get("settings")
+    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+
+
+def _plan(run: FollowedRun) -> list[dict[str, Any]]:
+    """The planned values by their kind, each with its origin and reason."""
+    found = []
+    for kind, title in _TITLES.items():
+        rows = [
+            {
+                "key": run.plain(row.get("recipe_key") or row.get("key") or ""),
+                "value": shown_value(str(row.get("key")), row.get("value"), run.place),
+                "origin": run.plain(row.get("origin") or ""),
+                "why": run.plain(row.get("why") or ""),
+            }
+            for row in _settings(run)
+            if row.get("kind") == kind and not str(row.get("key")).startswith("shims.")
+        ]
+        if rows:
+            found.append({"title": title, "rows": rows[:_MOST_ROWS]})
+    return found
+
+
+def _shims(run: FollowedRun) -> list[dict[str, str]]:
+    """The patches that were asked for, with what they did."""
+    did = run.record.shims or {}
+    return [
+        {
+            "name": run.plain(name),
+            "origin": run.plain(row.get("origin") or ""),
+            "why": run.plain(row.get("why") or ""),
+            "did": run.plain(did[name]) if isinstance(did.get(name), str) else "",
+        }
+        for row in _settings(run)
+        if (key := str(row.get("key"))).startswith("shims.") and (name := key.removeprefix("shims."))
+    ]
+
+
+def _sample(one: ShownCompletion) -> dict[str, Any]:
+    return {
+        "step": one.step,
+        "kind": one.kind,
+        "prompt": shown_text(one.prompt, NO_FOLDER, 4000),
+        "completion": shown_text(one.completion, NO_FOLDER, 4000),
+        "rewards": [(shown_text(name, NO_FOLDER), figure(value)) for name, value in one.rewards.items()],
+        "total": figure(one.total),
+        "advantage": figure(one.advantage),
+        "tokens": "" if one.tokens is None else f"{one.tokens:,} token{'s' * (one.tokens != 1)}",
+        "ended": shown_text(one.ended, NO_FOLDER),
+    }
+
+
+def written_at(run: FollowedRun) -> str:
+    """When the last word of a run was said, "" where nothing was."""
+    at = run.last_time
+    if at is None or not 0 < at < time.time() + 1e9:
+        return ""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"

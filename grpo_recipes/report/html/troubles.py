@@ -1,0 +1,183 @@
+"""What is wrong with a run, the worst first, in the words of whoever found it: the worker, a guard, or its figures."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from grpo_recipes.contract.metrics import figures_of, number
+from grpo_recipes.report.html.followed_run import FollowedRun
+from grpo_recipes.report.html.series import StepSeries
+from grpo_recipes.report.html.words import figure, percent
+
+BAD, WARNING, NOTE = "bad", "warning", "note"
+_RANK = (BAD, WARNING, NOTE)
+MOST = 30
+TRUNCATED = 0.9
+"""Share of completions that are cut, from which on a run says so by itself."""
+FINITE = ("loss", "grad_norm", "kl", "entropy")
+
+
+class Trouble(NamedTuple):
+    """One thing that is wrong. level: bad, warning or note. page: the id that `grpo-run explain` knows, "" for none."""
+
+    level: str
+    title: str
+    because: tuple[str, ...] = ()
+    fix: str = ""
+    page: str = ""
+
+
+def troubles(run: FollowedRun) -> list[Trouble]:
+    """All that is known to be wrong; what was said of the plan comes last."""
+    ended = _of_findings(run)
+    said = {one.page for one in ended}
+    of_guards = [one for one in _of_guards(run) if one.page not in said]
+    said |= {one.page for one in of_guards}
+    signs = [one for one in _signs(run) if one.page not in said]
+    found = [*ended, *_of_status(run, ended), *of_guards, *signs, *_of_server(run), *_of_plan(run)]
+    return sorted(found, key=lambda one: _RANK.index(one.level))[:MOST]
+
+
+def _of_findings(run: FollowedRun) -> list[Trouble]:
+    """What ended it, as run.json has it."""
+    found = []
+    for one in run.record.findings or ():
+        if not isinstance(one, Mapping):
+            continue
+        level = BAD if one.get("severity") == "error" else WARNING
+        lines = [*_texts(one.get("seen")), *_texts(one.get("because")), *_texts(one.get("notes"))]
+        fix, page = one.get("fix"), one.get("id")
+        found.append(
+            Trouble(
+                level,
+                run.plain(one.get("message") or "it was stopped"),
+                tuple(run.plain(line) for line in lines),
+                run.plain(fix) if isinstance(fix, str) else "",
+                run.plain(page) if isinstance(page, str) else "",
+            )
+        )
+    return found
+
+
+def _texts(value: object) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
+def _of_status(run: FollowedRun, ended: Sequence[Trouble]) -> list[Trouble]:
+    """An end that is no success and that no finding tells."""
+    status, message = run.listed.status, run.record.message
+    told = tuple(run.plain(line) for line in message.splitlines()[:12]) if message else ()
+    if status == "killed":
+        fix = "grpo-run RUNDIR --resume continues it from its last checkpoint"
+        return [Trouble(BAD, "the process is gone: it was killed, or its machine went down", told, fix)]
+    if status == "interrupted":
+        return [Trouble(WARNING, "interrupted, and can go on", told, "grpo-run RUNDIR --resume")]
+    if status.startswith("damaged"):
+        return [Trouble(BAD, status, tuple(run.plain(one) for one in run.listed.because))]
+    if status == "half written":
+        return [Trouble(BAD, "the run folder is half written", (), "make it again with grpo-run RECIPE --out RUNDIR")]
+    if status in ("failed", "stopped") and not ended:
+        return [Trouble(BAD, told[0] if told else status, told[1:], "train.log in the run folder has the whole output")]
+    return []
+
+
+def _of_guards(run: FollowedRun) -> list[Trouble]:
+    """The guards that spoke, with the reason and the way out of the last time; older releases told neither."""
+    found = []
+    for one in run.record.guards or ():
+        if not isinstance(one, Mapping):
+            continue
+        name = str(one.get("name"))
+        event = run.guards.get(name, {})
+        first, last, count = (number(one, key) for key in ("first_step", "last_step", "count"))
+        often = "" if first is None else f"from step {first:.0f} on"
+        if count is not None and count > 1 and last is not None:
+            often += f", {count:.0f} times up to step {last:.0f}"
+        level = {"stop": BAD, "warn": WARNING}.get(str(one.get("action")), NOTE)
+        title = f"{name}: {event['message']}" if event.get("message") else name
+        found.append(
+            Trouble(
+                level,
+                run.plain(title),
+                tuple(run.plain(line) for line in [often, *_texts(event.get("because"))] if line),
+                run.plain(event["fix"]) if isinstance(event.get("fix"), str) else "",
+                run.plain(str(one.get("id") or "")),
+            )
+        )
+    return found
+
+
+def _signs(run: FollowedRun) -> list[Trouble]:
+    """What the figures of the steps say by themselves, where no guard did, since it was off or the run too short."""
+    series = run.series
+    return [one for one in (_constant(series), _truncated(series), _not_finite(series), _worse(run)) if one is not None]
+
+
+def _constant(series: StepSeries) -> Trouble | None:
+    share, reward = series.figures.get("frac_reward_zero_std"), series.figures.get("reward")
+    if share is None or share.count == 0 or share.least < 1:
+        return None
+    is_one = reward is not None and reward.count > 0 and reward.least == reward.most
+    because = f"the reward was {figure(reward.least)} for every completion" if is_one and reward is not None else ""
+    return Trouble(
+        BAD,
+        f"constant reward: in none of {share.count} steps had two completions of a prompt different rewards",
+        tuple(one for one in (because, "the advantages are zero and so is the gradient: nothing is learned") if one),
+        "grpo-run preflight RECIPE shows what the rewards give; then easier prompts, more generations, a higher "
+        "temperature, or a reward that gives credit for a part",
+        "GRD001",
+    )
+
+
+def _truncated(series: StepSeries) -> Trouble | None:
+    share = series.figures.get("completions/clipped_ratio")
+    if share is None or share.count == 0 or share.ends()[1] < TRUNCATED:
+        return None
+    return Trouble(
+        BAD,
+        f"truncated: {percent(share.ends()[1])} of the last completions were cut at the longest length",
+        ("rewards judge where the cut fell, and the model is not taught to end",),
+        "a larger generation.max_completion_length, or generation.stop where the model writes no end token",
+        "GRD003",
+    )
+
+
+def _not_finite(series: StepSeries) -> Trouble | None:
+    broken = [(name, found) for name in FINITE if (found := series.figures.get(name)) is not None and found.missing > 0]
+    if not broken:
+        return None
+    told = tuple(f"{name} at {found.missing} steps, first at step {found.first_missing}" for name, found in broken)
+    fix = "a smaller training.learning_rate, or bfloat16 in place of float16, then --resume from before that step"
+    return Trouble(BAD, "not finite: the training computed NaN or infinity", told, fix, "GRD004")
+
+
+def _worse(run: FollowedRun) -> Trouble | None:
+    before, after = run.listed.before, run.listed.after
+    if before is None or after is None or after >= before or _may_be_noise(run):
+        return None
+    return Trouble(
+        WARNING,
+        f"the held-out reward fell from {figure(before)} to {figure(after)}",
+        ("what the training rewards may be something else than what it is meant to teach",),
+        "look at the completions below; a smaller learning rate, or a beta that holds the policy to where it began",
+    )
+
+
+def _may_be_noise(run: FollowedRun) -> bool:
+    """Whether no change at all is within the interval of what the last evaluation changed."""
+    change = run.evaluations[max(run.evaluations)].get("change") if run.evaluations else None
+    intervals = change.get("intervals") if isinstance(change, Mapping) else None
+    found = list(figures_of({"reward": 0.0}, intervals)) if isinstance(intervals, Mapping) else []
+    return any(ends is not None and ends[1] >= 0 for _, _, ends in found)
+
+
+def _of_server(run: FollowedRun) -> list[Trouble]:
+    restarts = (run.record.vllm_server or {}).get("restarts")
+    if not isinstance(restarts, list) or not restarts:
+        return []
+    deaths = [one for one in restarts if isinstance(one, Mapping)]
+    told = tuple(run.plain(f"at step {one.get('step')} it {one.get('how')}") for one in deaths[:5])
+    return [Trouble(WARNING, f"the vLLM server was started again {len(deaths)} times", told)]
+
+
+def _of_plan(run: FollowedRun) -> list[Trouble]:
+    return [Trouble(NOTE, f"said of the plan: {run.plain(one)}") for one in _texts(run.plan.get("findings"))[:10]]

@@ -1,0 +1,192 @@
+"""What a list of runs tells of one run folder, whatever state the folder is in. Nothing is written there."""
+
+import os
+import socket
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.folder_files import is_file, open_to_read, read_bytes, status
+from grpo_recipes.contract.files.folder_lock import TRAINING, holder
+from grpo_recipes.contract.metrics import METRICS_FILE, number
+from grpo_recipes.contract.plan import PLAN_FORMAT
+from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, read_record
+from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES, MOST_VALUES, PLAN_FILE
+
+STATUSES = ("running", "completed", "interrupted", "failed", "stopped", "killed", "planned", "half written")
+_AVERAGED_STEPS = 10
+_TAIL = 24 << 10
+"""Bytes of metrics.jsonl, its last ones: ten steps of the longest lines that TRL's own figures make."""
+_LONGEST_LOCK = 1 << 12
+# Known by their contents, wherever they lie; files of a model are in its digest.
+_CONTENTS = ("sha256", "commit")
+
+
+class ListedRun(NamedTuple):
+    """One run folder.
+
+    status: as in run.json, or one of STATUSES that no run.json has: killed, it says running and the process is gone;
+    planned, never started; half written; or "damaged plan" and "damaged record", which `because` explains.
+    because: the ids of the findings that ended it, or why a file of it cannot be read.
+    reward: mean of the last steps, as many as reward_steps. before, after: mean held-out reward.
+    seconds: of training, else from its start to its last word. at: when it started or was planned, seconds since 1970.
+    values: of its plan, by the keys that a user writes: those of the experiment, then those of the machine.
+    """
+
+    name: str
+    folder: str
+    status: str
+    because: tuple[str, ...]
+    step: int | None
+    max_steps: int | None
+    reward: float | None
+    reward_steps: int
+    before: float | None
+    after: float | None
+    seconds: float | None
+    at: float
+    values: Mapping[str, object]
+
+
+def one_run(folder: Path) -> ListedRun | None:
+    """The run of a folder, or None where there is neither a plan nnor launch.sh. Raises OSError."""
+    planned = status(folder, PLAN_FILE)
+    recorded = status(folder, RECORD_FILE)
+    if planned is None and not is_file(folder, "launch.sh"):
+        return None
+    values, plan_fault = _values(folder) if planned is not None else ({}, f"{PLAN_FILE} is missing")
+    record = read_record(str(folder)) if recorded is not None else None
+    last = _last_events(folder) if record is not None else []
+    rewards = _rewards(last)[-_AVERAGED_STEPS:]
+    known = record or RunRecord()
+    word, because = _status(folder, record, recorded is not None, plan_fault)
+    steps = [known.step or 0, *(int(step) for event in last[-1:] if (step := number(event, "step")) is not None)]
+    before, after = (_reward(known.evaluation.get(when)) for when in ("before", "after"))
+    started = _instant(known.started)
+    written = (planned or recorded or os.stat(folder)).st_mtime
+    return ListedRun(
+        name=folder.name,
+        folder=str(folder),
+        status=word,
+        because=because,
+        step=None if record is None or known.step is None else max(steps),
+        max_steps=known.max_steps if known.max_steps is not None else _whole(values.get("training.max_steps")),
+        reward=sum(rewards) / len(rewards) if rewards else number(known.metrics, "reward"),
+        reward_steps=len(rewards) or int(number(known.metrics, "reward") is not None),
+        before=before,
+        after=after,
+        seconds=_seconds(known, started, last),
+        at=written if started is None else started,
+        values=values,
+    )
+
+
+def _status(folder: Path, record: RunRecord | None, is_there: bool, plan_fault: str | None) -> tuple[str, Any]:
+    if not is_there and not (is_file(folder, PLAN_FILE) and is_file(folder, "launch.sh")):
+        return "half written", ()
+    if plan_fault is not None:
+        return "damaged plan", (plan_fault,)
+    if record is None:
+        return ("damaged record", (f"{RECORD_FILE} cannot be read",)) if is_there else ("planned", ())
+    if record.status == "running" and not record.is_queued_work and is_gone(folder):
+        return "killed", ()
+    found = [one.get("id") for one in record.findings or () if isinstance(one, Mapping)]
+    return record.status, tuple(dict.fromkeys(one for one in found if isinstance(one, str) and one))
+
+
+def is_gone(folder: Path) -> bool:
+    """Whether the process that trained on this machine is there no more; of another machine nothing is known."""
+    try:
+        said = parsed(read_bytes(folder, TRAINING, _LONGEST_LOCK))
+    except (OSError, ValueError):
+        return False
+    return isinstance(said, dict) and said.get("host") == socket.gethostname() and holder(folder) is None
+
+
+def _values(folder: Path) -> tuple[dict[str, object], str | None]:
+    """The values of a plan, and why it cannot be read.
+
+    A plan is read as data here: a thousand of them take a second, and as the plan's classes ten.
+    """
+    try:
+        content = read_bytes(folder, PLAN_FILE, LARGEST_PLAN_BYTES)
+        if content.count(b",") > MOST_VALUES:
+            raise ValueError(f"it has more than {MOST_VALUES:,} values")
+        plan = parsed(content)
+        if not isinstance(plan, dict) or plan.get("plan") != PLAN_FORMAT or not isinstance(plan.get("settings"), list):
+            raise ValueError("it is no plan of this release")
+    except OSError as problem:
+        return {}, f"{PLAN_FILE}: {problem.strerror or problem}"
+    except ValueError as problem:
+        return {}, f"{PLAN_FILE}: {str(problem).splitlines()[0]}"
+    by_kind: dict[str, dict[str, object]] = {"experiment": {}, "machine": {}}
+    for row in plan["settings"]:
+        if isinstance(row, dict) and (values := by_kind.get(str(row.get("kind")))) is not None:
+            # What has no key of a recipe follows from others, but for the machine itself.
+            key = row.get("recipe_key") or row.get("key")
+            if isinstance(key, str) and (row.get("recipe_key") or key.startswith("world.")):
+                values[key] = row.get("value")
+    digests = {
+        f"{section}.{name}": part[name]
+        for section, key in (("model", "model"), ("dataset", "data"))
+        if isinstance(part := plan.get(key), dict)
+        for name in _CONTENTS
+        if isinstance(part.get(name), str)
+    }
+    smoke = {"smoke": True} if plan.get("smoke") is True else {}
+    return {**by_kind["experiment"], **digests, **by_kind["machine"], **smoke}, None
+
+
+def _last_events(folder: Path) -> list[Mapping[str, object]]:
+    """The last events of metrics.jsonl that are whole, as many as have the rewards of the last steps."""
+    try:
+        with open_to_read(folder, METRICS_FILE) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL))
+            content = file.read(_TAIL)
+    except OSError:
+        return []
+    lines = content.split(b"\n")
+    events: list[Mapping[str, object]] = []
+    for line in reversed(lines[1 if size > _TAIL else 0 : -1]):
+        try:
+            event = parsed(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            events.append(event)
+        if len(events) >= _AVERAGED_STEPS and len(_rewards(events)) >= _AVERAGED_STEPS:
+            break
+    return events[::-1]
+
+
+def _rewards(events: list[Mapping[str, object]]) -> list[float]:
+    """The rewards of steps that generated something."""
+    found = (number(event, "reward") for event in events if event.get("event") == "step")
+    return [reward for reward in found if reward is not None]
+
+
+def _reward(event: object) -> float | None:
+    return number(event, "reward") if isinstance(event, Mapping) else None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _seconds(record: RunRecord, started: float | None, last: list[Mapping[str, object]]) -> float | None:
+    if record.train_wall_s is not None:
+        return number({"s": record.train_wall_s}, "s")
+    ended = _instant(record.ended)
+    if ended is None and last:
+        ended = number(last[-1], "time")
+    return None if started is None or ended is None or ended < started else ended - started
+
+
+def _instant(text: str | None) -> float | None:
+    try:
+        return None if text is None else datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None

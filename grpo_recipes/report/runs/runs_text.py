@@ -1,0 +1,171 @@
+"""Runs as a table that fits into a width, and as JSON."""
+
+import json
+import unicodedata
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from grpo_recipes.contract.event_words import clock
+from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
+from grpo_recipes.report.runs.one_run import ListedRun
+from grpo_recipes.report.runs.read_runs import Runs
+from grpo_recipes.shown_values import flow, shown
+
+_MOST_KEYS = 12
+_LONGEST_VALUE = 24
+_SHORTEST_NAME = 12
+_NAMED_OTHERS = 10
+
+
+class Table(NamedTuple):
+    """text: the lines, each ended. left_out: the headings that the width had no room for."""
+
+    text: str
+    left_out: tuple[str, ...]
+
+
+class _Column(NamedTuple):
+    """rank: 0 is left out last."""
+
+    heading: str
+    cells: list[str]
+    rank: int
+    is_figure: bool = True
+
+
+def runs_table(runs: Sequence[ListedRun], keys: Sequence[str], width: int | None) -> Table:
+    """A line for each run, with the columns that a width has room for; None has room for all."""
+    headings = _headings(keys)
+    values = [
+        _Column(headings[key], [_cell(key, run) for run in runs], 3 if place == 0 else 6 + place, is_figure=False)
+        for place, key in enumerate(keys[:_MOST_KEYS])
+    ]
+    columns = [
+        _Column("name", [_plain(hide_secrets(run.name)) for run in runs], 0, is_figure=False),
+        _Column("status", [_status(run) for run in runs], 1, is_figure=False),
+        _Column("step", [_step(run) for run in runs], 4),
+        _Column("reward", [_figure(run.reward) for run in runs], 2),
+        _Column("held out", [_held_out(run) for run in runs], 5),
+        _Column("time", ["-" if run.seconds is None else clock(run.seconds) for run in runs], 6),
+        *values,
+    ]
+    left_out = [headings[key] for key in keys[_MOST_KEYS:]]
+    while width is not None and len(columns) > 2 and _width(columns) > width:
+        least = max(columns, key=lambda column: column.rank)
+        columns.remove(least)
+        left_out.insert(0, least.heading)
+    if width is not None and (over := _width(columns) - width) > 0:
+        room = max(_SHORTEST_NAME, _wide(columns[0]) - over)
+        columns[0] = columns[0]._replace(cells=[_shortened(cell, room) for cell in columns[0].cells])
+    return Table("".join(f"{line}\n" for line in _lines(columns)), tuple(left_out))
+
+
+def runs_json(found: Runs, runs: Sequence[ListedRun], keys: Sequence[str]) -> str:
+    """The runs as data; of their plans the values in which they differ."""
+    rows = [
+        {**run._asdict(), "because": list(run.because), "values": {key: run.values.get(key) for key in keys}}
+        for run in runs
+    ]
+    content = {"folder": found.folder, "differing": list(keys), "runs": rows, "others": dict(found.others)}
+    return json.dumps(redact_value(content), indent=2)
+
+
+def others_text(others: Mapping[str, str]) -> str:
+    """The folders that are no runs, on a line for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in others.items():
+        by_reason.setdefault(reason, []).append(_plain(name))
+    return "".join(
+        f"no run: {', '.join(those[:_NAMED_OTHERS])}"
+        f"{f' and {len(those) - _NAMED_OTHERS} more' if len(those) > _NAMED_OTHERS else ''} ({reason})\n"
+        for reason, those in by_reason.items()
+    )
+
+
+def damage_text(runs: Sequence[ListedRun]) -> str:
+    """Why runs are called damaged, a line each."""
+    return "".join(
+        f"{_plain(run.name)}: {_plain('; '.join(run.because))}\n" for run in runs if run.status.startswith("damaged")
+    )
+
+
+def _headings(keys: Sequence[str]) -> dict[str, str]:
+    """The last part of a key, where that says which it is."""
+    last = [key.rpartition(".")[2] for key in keys]
+    return {key: end if last.count(end) == 1 and len(end) > 4 else key for key, end in zip(keys, last, strict=True)}
+
+
+def _status(run: ListedRun) -> str:
+    because = f" ({', '.join(run.because[:2])})" if run.because and not run.status.startswith("damaged") else ""
+    return _shortened(_plain(f"{run.status}{because}"), 40)
+
+
+def _step(run: ListedRun) -> str:
+    if run.step is None:
+        return "-" if run.max_steps is None else f"-/{run.max_steps}"
+    return str(run.step) if run.max_steps is None else f"{run.step}/{run.max_steps}"
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}" if abs(value) < 1e6 else f"{value:.3g}"
+
+
+def _held_out(run: ListedRun) -> str:
+    return "-" if run.before is None and run.after is None else f"{_figure(run.before)} -> {_figure(run.after)}"
+
+
+def _cell(key: str, run: ListedRun) -> str:
+    return _value_text(key, json.dumps(run.values[key])) if key in run.values else "-"
+
+
+@cache
+def _value_text(key: str, value: str) -> str:
+    """A value without secrets, short; thousands of runs have few of them."""
+    redacted = redact_value({key: json.loads(value)})
+    only = next(iter(redacted.values())) if isinstance(redacted, dict) else None
+    text = only if isinstance(only, str) else shown(only, 10_000) if not isinstance(only, dict | list) else flow(only)
+    return _shortened(_plain(text), _LONGEST_VALUE)
+
+
+def _plain(text: str) -> str:
+    """The text on one line."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _shortened(text: str, room: int) -> str:
+    """The text with its middle left out where it is wider than that."""
+    if _cells(text) <= room:
+        return text
+    start, end = text, text
+    while _cells(start) > (room - 3) // 2:
+        start = start[:-1]
+    while _cells(end) > room - 3 - (room - 3) // 2:
+        end = end[1:]
+    return f"{start}...{end}"
+
+
+def _cells(text: str) -> int:
+    """The cells of a terminal that a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+
+def _wide(column: _Column) -> int:
+    return max(map(_cells, [column.heading, *column.cells]))
+
+
+def _width(columns: Sequence[_Column]) -> int:
+    return sum(_wide(column) + 2 for column in columns) - 2
+
+
+def _lines(columns: Sequence[_Column]) -> list[str]:
+    parts = []
+    for column in columns:
+        room = _wide(column)
+        texts = [column.heading, *column.cells]
+        spaces = [" " * (room - _cells(text)) for text in texts]
+        ordered = zip(spaces, texts, strict=True) if column.is_figure else zip(texts, spaces, strict=True)
+        parts.append(["".join(pair) for pair in ordered])
+    return ["  ".join(row).rstrip() for row in zip(*parts, strict=True)]

@@ -1,0 +1,349 @@
+"""The page of a run: what is wrong first, every figure that of its files, nothing of a run more than text."""
+
+import base64
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_runs import completions, made, row, step
+from support.report_page import Page
+
+from grpo_recipes.contract.planned_ancestor import Ancestor, Forebear
+from grpo_recipes.report.html.page import ASSETS
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<!--<script>",
+    "]]>--></style><svg/onload=alert(1)>",
+    "\u2028\u2029\u202e\u0000\u001b[31m",
+    "{{ 7 * 7 }} {% raw %} &lt;b&gt; &amp;",
+    '" onfocus="alert(1)" autofocus="',
+]
+
+
+@pytest.fixture
+def paged(tmp_path: Path, grpo_run: Callable) -> Callable[..., Page]:
+    """The page of run folders."""
+
+    def make(*folders: Path) -> Page:
+        answer = grpo_run("report", *map(str, folders), "-o", str(tmp_path / "page.html"))
+        assert answer.code == 0, answer.err
+        return Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+
+    return make
+
+
+def test_a_run_that_went_well_has_nothing_wrong(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    page = paged(made(tmp_path / "run"))
+    assert not any("trouble bad" in str(one.get("class")) for _, one in page.tags)
+    assert "completed at step 40 of 40" in page.first_screen
+    assert "0.055 → 0.355" in page.first_screen and "first and last 10 steps" in page.first_screen
+
+
+CONSTANT = {"frac_reward_zero_std": 1.0, "reward": 0.0, "reward_std": 0.0}
+WRONG = [
+    pytest.param({}, CONSTANT, ["constant reward", "the reward was 0", "grpo-run preflight", "GRD001"], id="constant"),
+    pytest.param({}, {"completions/clipped_ratio": 1.0}, ["100 %", "max_completion_length", "GRD003"], id="truncated"),
+    pytest.param({}, {"loss": None, "grad_norm": None}, ["NaN", "loss at 40 steps", "GRD004"], id="nan"),
+    pytest.param(
+        {"evaluation": {"before": {"reward": 0.5}, "after": {"reward": 0.25}}},
+        {},
+        ["fell from 0.5 to 0.25"],
+        id="worse",
+    ),
+    pytest.param({"status": "interrupted"}, {}, ["interrupted, and can go on", "--resume"], id="interrupted"),
+    pytest.param(
+        {"status": "failed", "message": "no room\nat all"}, {}, ["no room", "at all", "train.log"], id="failed"
+    ),
+    pytest.param(
+        {
+            "status": "stopped",
+            "findings": [
+                {
+                    "id": "GRD007",
+                    "severity": "error",
+                    "message": "kl_rise: the guard stopped",
+                    "seen": ["found 9"],
+                    "because": ["too far"],
+                    "fix": "a smaller rate",
+                }
+            ],
+        },
+        {},
+        ["kl_rise: the guard stopped", "found 9", "too far", "Try: a smaller rate", "grpo-run explain GRD007"],
+        id="stopped",
+    ),
+    pytest.param(
+        {"vllm_server": {"restarts": [{"step": 7, "how": "died"}]}}, {}, ["started again 1", "at step 7"], id="server"
+    ),
+]
+
+
+@pytest.mark.parametrize(("record", "figures", "said"), WRONG)
+def test_what_is_wrong_is_on_the_first_screen(
+    record: dict[str, Any], figures: dict[str, Any], said: list[str], tmp_path: Path, paged: Callable[..., Page]
+) -> None:
+    steps = [step(number, **figures) for number in range(1, 41)]
+    page = paged(made(tmp_path / "run", steps=steps, **record))
+    for words in said:
+        assert words in page.first_screen
+
+
+def test_a_guard_says_why_and_what_to_try(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    spoken = {"id": "GRD003", "name": "truncation", "action": "warn", "first_step": 10, "last_step": 30, "count": 3}
+    event = {"event": "guard", "step": 30, **spoken, "message": "100% were cut", "because": ["so it is"], "fix": "more"}
+    steps = [step(number, **{"completions/clipped_ratio": 1.0}) for number in range(1, 41)]
+    page = paged(made(tmp_path / "run", steps=steps, events=[event], guards=[spoken]))
+    for words in ("truncation: 100% were cut", "from step 10 on, 3 times up to step 30", "so it is", "Try: more"):
+        assert words in page.first_screen
+    assert page.first_screen.count("GRD003") == 2, "once, with its page: the figures do not say it again"
+
+
+def test_every_drawn_value_is_that_of_its_step(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    page = paged(made(tmp_path / "run"))
+    assert page.data["x"] == [list(range(1, 41))]
+    reward = page.chart("reward")["lines"][0]
+    assert reward["y"] == [number / 100 for number in range(1, 41)]
+    assert reward["low"][0] == pytest.approx(-0.24) and reward["high"][0] == pytest.approx(0.26)
+    lengths = page.chart("lengths")["lines"][0]
+    assert (set(lengths["low"]), set(lengths["y"]), set(lengths["high"])) == ({10.0}, {30.0}, {50.0})
+    assert page.chart("memory")["lines"][0]["y"][0] == 3.0
+    assert [page.chart(f"reward-{place}")["title"] for place in (0, 1)] == ["Reward format", "Reward answer"]
+    assert page.chart("reward-1")["said"] == "0.0275 → 0.1775"
+
+
+def test_a_figure_that_nobody_knows_is_drawn_too(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    page = paged(made(tmp_path / "run", steps=[step(number, **{"my/own": 7.5}) for number in (1, 2)]))
+    own = next(one for one in page.data["charts"] if one["title"] == "my/own")
+    assert own["group"] == "other" and own["lines"][0]["y"] == [7.5, 7.5]
+
+
+def test_plan_proofs_memory_and_time_are_told(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    page = paged(
+        made(
+            tmp_path / "run",
+            values={"grpo.beta": 0.04, "dataset.path": "/elsewhere/deep/data/sums.jsonl"},
+            proofs=[{"id": "PRF004", "name": "gradient", "ok": True, "shown": "gradient on 4/4"}],
+            memory={"update": {"measured": 3 << 30, "estimated": 2 << 30}},
+            duration={"steps": 40, "seconds_per_step": 1.5, "generation_share": 0.25},
+        )
+    )
+    for words in (
+        "grpo.beta 0.04 recipe.yaml:3:1 a reason",
+        "…/data/sums.jsonl",
+        "shown PRF004 gradient gradient on 4/4",
+        "update 3.00 GiB 2.00 GiB 1.50",
+        "a step, the median 1.5 s",
+        "of it generation 25 %",
+    ):
+        assert words in page.text
+    assert "/elsewhere" not in page.text
+
+
+def test_held_out_figures_have_their_interval_where_there_is_one(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    events = [
+        {"event": "evaluation", "step": 0, "count": 9, "reward": 0.25, "rewards": {"answer": 0.25}, "seconds": 1},
+        {
+            "event": "evaluation",
+            "step": 40,
+            "count": 9,
+            "reward": 0.75,
+            "rewards": {"answer": 0.75},
+            "pass_at": {"4": 1.0},
+            "intervals": {"level": 0.95, "method": "percentile bootstrap over rows", "reward": [0.5, 0.875]},
+            "change": {"from_step": 0, "reward": 0.5, "intervals": {"reward": [0.25, 0.75]}},
+            "seconds": 1,
+        },
+    ]
+    page = paged(made(tmp_path / "run", events=events))
+    assert "0 9 0.25 0.25" in page.text and "40 9 0.75 (0.5 to 0.875) 0.75 1" in page.text
+    assert "step rows reward answer pass@4" in page.text
+    assert "In brackets 95 % intervals by percentile bootstrap over rows. Since step 0: reward +0.5" in page.text
+    assert page.chart("held-out")["lines"][0] == {"run": 0, "label": "reward", "x": [0, 40], "y": [0.25, 0.75]}
+
+
+@pytest.mark.parametrize(("ends", "is_told"), [([-0.2, 0.05], False), ([-0.2, -0.05], True)])
+def test_a_held_out_reward_that_fell_within_its_noise_is_no_trouble(
+    ends: list[float], is_told: bool, tmp_path: Path, paged: Callable[..., Page]
+) -> None:
+    change = {"from_step": 0, "reward": -0.1, "intervals": {"reward": ends}}
+    events = [
+        {"event": "evaluation", "step": 0, "count": 20, "reward": 0.4},
+        {"event": "evaluation", "step": 40, "count": 20, "reward": 0.3, "change": change},
+    ]
+    page = paged(made(tmp_path / "run", events=events, evaluation={"before": events[0], "after": events[1]}))
+    assert ("the held-out reward fell from 0.4 to 0.3" in page.first_screen) == is_told
+
+
+@pytest.mark.parametrize("kind", ["text", "link", "run"])
+def test_a_report_replaces_a_report_alone(kind: str, tmp_path: Path, grpo_run: Callable) -> None:
+    run, mine = made(tmp_path / "run"), tmp_path / "mine.txt"
+    mine.write_text("mine")
+    (tmp_path / "link").symlink_to(mine)
+    place = {"text": mine, "link": tmp_path / "link", "run": run / "plan.json"}[kind]
+    before = place.read_bytes()
+    answer = grpo_run("report", str(run), "-o", str(place))
+    assert answer.code == 2
+    assert "is there already" in answer.err and "a report replaces nothing else" in answer.err
+    assert place.read_bytes() == before and place.is_symlink() == (kind == "link")
+    for _ in range(2):
+        assert grpo_run("report", str(run), "-o", str(tmp_path / "page.html")).code == 0
+
+
+def test_best_and_worst_completions_are_shown_with_what_they_got(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    kept = [completions(5, row("middling", 0.5), row("awful", -2.0, ended="length"), row("splendid", 3.0))]
+    page = paged(made(tmp_path / "run", kept=kept))
+    kinds = [one["data-kind"] for tag, one in page.tags if tag == "li" and "data-kind" in one]
+    assert sorted(str(kind) for kind in kinds) == ["best", "drawn", "worst"]
+    for words in ("Of 3 completions", "step 5 worst reward -2", "ended by length", "splendid", "3 tokens"):
+        assert words in page.text
+
+
+def saying(place: Path, text: str) -> Path:
+    """A run of which everything that a run can say is this text."""
+    return made(
+        place / re.sub(r"[/\x00]", "_", text),
+        values={f"trl.{text}": text},
+        kept=[completions(1, row(text, prompt=text, rewards={text: 1.0, "b": 0.0}, ended=text))],
+        steps=[step(number, **{f"rewards/{text}/mean": 1.0, text: 2.0}) for number in (1, 2)],
+        status="stopped",
+        message=text,
+        findings=[{"id": text, "severity": "error", "message": text, "because": [text], "seen": [text], "fix": text}],
+        guards=[{"id": f"G{text}", "name": text, "action": text, "first_step": 1, "last_step": 1, "count": 1}],
+        proofs=[{"id": text, "name": text, "ok": True, "shown": text}],
+        evaluation={"examples": [{"prompt": text, "before": text, "after": text}]},
+        verified={text: text},
+        shims={text: text},
+        resumed=[text],
+    )
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_nothing_of_a_run_is_more_than_text(text: str, tmp_path: Path, paged: Callable[..., Page]) -> None:
+    harmless = paged(saying(tmp_path, "harmless"))
+    page = paged(saying(tmp_path, text))
+    assert [(tag, list(has)) for tag, has in page.tags] == [(tag, list(has)) for tag, has in harmless.tags]
+    assert page.scripts == harmless.scripts and len(page.scripts) == 2
+    raw = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert raw.count("</script>") == 3
+    assert not re.search("[\x00-\x08\x0b\x0e-\x1f\u202a-\u202e]", raw)
+
+
+def test_the_page_lets_nothing_out_and_runs_its_own_scripts_alone(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    page = paged(made(tmp_path / "run", kept=[completions(1, row("http://example.org/a.png"))]))
+    policy = next(str(one["content"]) for tag, one in page.tags if one.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; ") and "http" not in policy and "unsafe" not in policy
+    for script in page.scripts:
+        assert f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" in policy
+    for tag, attributes in page.tags:
+        assert tag not in ("link", "iframe", "object", "embed", "base", "img", "video", "audio", "source")
+        assert "src" not in attributes and str(attributes.get("href", "#")).startswith("#")
+
+
+def test_secrets_are_hidden(tmp_path: Path, paged: Callable[..., Page], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_TOKEN", "correct-horse-battery")
+    secret = "hf_" + "abcdefghij" * 3 + "klmn"
+    paged(made(tmp_path / "run", kept=[completions(1, row(f"{secret} correct-horse-battery"))], message=secret))
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert secret not in text and "correct-horse-battery" not in text and "&lt;redacted&gt;" in text
+
+
+def test_several_runs_have_one_axis_and_what_differs(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    a = made(tmp_path / "a", values={"grpo.beta": 0.0, "seed": 1})
+    b = made(tmp_path / "b", values={"grpo.beta": 0.04, "seed": 1}, status="interrupted")
+    page = paged(a, b)
+    assert "planned value a b grpo.beta 0.0 0.04" in page.first_screen and "seed" not in page.first_screen
+    assert "b interrupted, and can go on" in page.first_screen
+    assert [(line["run"], line["label"]) for line in page.chart("reward")["lines"]] == [(0, "a"), (1, "b")]
+    assert page.chart("reward")["said"] == "a: 0.055 → 0.355 · b: 0.055 → 0.355"
+
+
+def test_runs_of_one_name_are_told_apart(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    page = paged(made(tmp_path / "x" / "run"), made(tmp_path / "y" / "run"))
+    assert [line["label"] for line in page.chart("reward")["lines"]] == ["run (1)", "run (2)"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("plan.json", "{"),
+        ("plan.json", json.dumps({"plan": 1, "settings": [1, {}, {"key": [], "kind": "experiment", "why": {}}]})),
+        ("run.json", "[]"),
+        ("run.json", json.dumps({"status": "completed", "memory": {"update": 1}, "proofs": [1, {"ok": []}]})),
+        ("metrics.jsonl", '[]\n{"event":"step","step":"x"}\n{"event":"step","step":1,"reward":[]}\nx\n{"event"'),
+        ("metrics.jsonl", '{"event":"evaluation","step":3,"reward":"x","rewards":[1],"intervals":{"reward":[1]}}\n'),
+        ("metrics.jsonl", '{"event":"step","step":1e300,"reward":1}\n{"event":"step","step":-4,"reward":1}\n'),
+        ("completions.jsonl", '{"event":"completions","step":1,"rows":[1,{},{"rewards":1,"tokens":"x"}]}\n'),
+    ],
+)
+def test_a_damaged_file_of_a_run_ends_nothing(
+    name: str, content: str, tmp_path: Path, paged: Callable[..., Page]
+) -> None:
+    folder = made(tmp_path / "run", kept=[completions(1, row())])
+    (folder / name).write_text(content)
+    assert "run" in paged(folder).first_screen
+
+
+def test_a_run_that_has_not_begun_says_so(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    folder = made(tmp_path / "run")
+    for name in ("run.json", "metrics.jsonl"):
+        (folder / name).unlink()
+    page = paged(folder)
+    assert "planned" in page.first_screen and "No step has a reward yet." in page.text
+
+
+def test_what_a_run_came_from_is_told(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    before = Forebear("weights", "first", "a" * 64, "b" * 64, 100)
+    ancestor = Ancestor("continue", "second", "/no", "/no", "c" * 64, 200, "folder", "/no", before=(before,))
+    folder = made(tmp_path / "run")
+    plan = json.loads((folder / "plan.json").read_text())
+    plan["ancestor"] = {name: getattr(ancestor, name) for name in ancestor.__slots__ if name != "before"}
+    plan["ancestor"]["before"] = [{name: getattr(before, name) for name in before.__slots__}]
+    (folder / "plan.json").write_text(json.dumps(plan))
+    text = paged(folder).text
+    assert "goes on with second, step 200, plan cccccccccccc" in text and "starts from first, step 100" in text
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, grpo_run: Callable) -> None:
+    answer = grpo_run("report", str(tmp_path))
+    assert answer.code == 2 and "is no run folder" in answer.err and answer.out == ""
+
+
+def test_a_page_that_cannot_be_written_is_told(tmp_path: Path, grpo_run: Callable) -> None:
+    answer = grpo_run("report", str(made(tmp_path / "run")), "-o", str(tmp_path / "none" / "page.html"))
+    assert answer.code == 2 and "cannot be written" in answer.err
+
+
+def test_without_a_name_the_page_has_that_of_the_run(
+    tmp_path: Path, grpo_run: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(tmp_path / "first"), made(tmp_path / "second")
+    monkeypatch.chdir(tmp_path)
+    assert grpo_run("report", "first/").out.startswith("first-report.html  ")
+    assert grpo_run("report", "first", "second").out.startswith("runs-report.html  ")
+    assert {one for one in os.listdir() if one.endswith(".html")} == {"first-report.html", "runs-report.html"}
+
+
+def test_what_is_shipped_with_the_page_is_what_was_released() -> None:
+    told = json.loads((ASSETS / "vendored.json").read_text())
+    for name, digest in told["files"].items():
+        assert hashlib.sha256((ASSETS / name).read_bytes()).hexdigest() == digest, name
+    assert f"(v{told['version']})" in (ASSETS / "uPlot.iife.min.js").read_text()[:200]
+    notice = (Path(__file__).parents[2] / "NOTICE").read_text()
+    assert f"uPlot {told['version']}" in notice and "Leon Sorokin" in notice
+
+
+def test_the_words_above_a_chart_are_of_what_it_draws(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    ends = {"completions/ended_by_stop": 0.0, "completions/ended_by_eos": 0.75, "completions/clipped_ratio": 0.25}
+    a, b = (made(tmp_path / name, steps=[step(number, **ends) for number in (1, 2)]) for name in "ab")
+    one = paged(a).chart("ends")
+    assert one["said"] == "by eos 75 % → 75 % · truncated 25 % → 25 %" and len(one["lines"]) == 3
+    both = paged(a, b).chart("ends")
+    assert both["title"] == "Truncated completions" and both["said"] == "a: 25 % → 25 % · b: 25 % → 25 %"
+    assert [line["y"] for line in both["lines"]] == [[0.25, 0.25]] * 2

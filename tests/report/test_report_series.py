@@ -1,0 +1,76 @@
+"""Few points for any number of steps, and which completions are kept of many."""
+
+import random
+
+import pytest
+from report_runs import completions, row
+
+from grpo_recipes.report.html.samples import MOST_STRETCHES, Samples
+from grpo_recipes.report.html.series import MOST_NAMES, MOST_POINTS, StepSeries
+
+
+def filled(count: int) -> StepSeries:
+    series = StepSeries()
+    for number in range(1, count + 1):
+        series.add(
+            number, {"event": "step", "step": number, "value": float(number), "odd": number if number % 2 else None}
+        )
+    return series
+
+
+def test_few_steps_are_all_there() -> None:
+    series = filled(MOST_POINTS)
+    assert series.width == 1
+    assert series.x() == list(range(1, MOST_POINTS + 1)) and series.mean("value") == [float(x) for x in series.x()]
+    assert series.mean("odd")[:3] == [1.0, None, 3.0]
+
+
+@pytest.mark.parametrize("count", [401, 1000, 10_000])
+def test_many_steps_are_means_with_the_least_and_the_most(count: int) -> None:
+    series = filled(count)
+    assert MOST_POINTS / 2 <= len(series.x()) <= MOST_POINTS + 1 and series.x()[-1] == count
+    for x, mean, least, most in zip(
+        series.x(), series.mean("value"), series.least("value"), series.most("value"), strict=True
+    ):
+        first = x - x % series.width
+        steps = [step for step in range(first, first + series.width) if 1 <= step <= count]
+        assert (mean, least, most) == (pytest.approx(sum(steps) / len(steps)), steps[0], steps[-1])
+
+
+def test_the_ends_are_means_of_up_to_ten_steps() -> None:
+    assert filled(100).figures["value"].ends() == (5.5, 95.5, 10)
+    assert filled(12).figures["value"].ends() == (2.0, 11.0, 3)
+    assert filled(1).figures["value"].ends() == (1.0, 1.0, 1)
+
+
+def test_what_is_no_number_is_counted() -> None:
+    odd = filled(10).figures["odd"]
+    assert (odd.count, odd.missing, odd.first_missing) == (5, 5, 2)
+
+
+def test_names_without_an_end_are_left_out() -> None:
+    series = StepSeries()
+    for number in range(1000):
+        series.add(1, {f"name {number}": 1.0, "x" * 1000: 1.0})
+    assert len(series.figures) == MOST_NAMES
+
+
+def test_best_and_worst_of_each_stretch_survive_any_length() -> None:
+    draw, samples, rewards = random.Random(1), Samples(), {}
+    for number in range(1, 1001):
+        rewards[number] = [draw.random() for _ in range(4)]
+        samples.add(completions(number, *[row(f"{number}", value) for value in rewards[number]]))
+    shown = samples.shown()
+    assert samples.rows == 4000 and len(shown) <= 3 * MOST_STRETCHES
+    assert sum(sample.kind == "best" for sample in shown) == sum(sample.kind == "worst" for sample in shown) >= 8
+    for sample in shown:
+        first = sample.step - sample.step % samples.width
+        around = [value for number in range(first, first + samples.width) for value in rewards.get(number, [])]
+        wanted = {"best": max(around), "worst": min(around)}.get(sample.kind, sample.total)
+        assert sample.total == wanted
+
+
+def test_completions_of_one_worth_are_shown_as_they_came() -> None:
+    samples = Samples()
+    samples.add(completions(1, row("a", 1.0), row("b", 1.0), row("c", None)))
+    assert [(sample.kind, sample.completion) for sample in samples.shown()] == [("drawn", "a")]
