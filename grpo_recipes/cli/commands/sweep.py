@@ -1,0 +1,121 @@
+"""`grpo-run sweep RECIPE`: many runs of a recipe with other values and seeds. SWEEPDIR: goes on with them."""
+
+import json
+import os
+from datetime import UTC, datetime
+
+import click
+
+from grpo_recipes.cli.accept_option import accept_option
+from grpo_recipes.cli.completion import files, keys_to_set
+from grpo_recipes.cli.launching import Changes, allow_code_option
+from grpo_recipes.cli.stack_option import set_option, strict_option, target_option
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
+from grpo_recipes.contract.findings.findings_text import findings_text
+from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.errors import Refusal
+
+
+@click.command()
+@click.argument("recipe", metavar="RECIPE|SWEEPDIR", shell_complete=files)
+@click.option(
+    "--vary",
+    "varied",
+    metavar="KEY=VALUES",
+    multiple=True,
+    shell_complete=keys_to_set,
+    help="Try several values of a key, e.g. training.learning_rate=1e-5,3e-5; of several keys all combinations. With "
+    "--trials also a range: log:1e-6..1e-4, uniform:0..0.1 or int:1..8.",
+)
+@click.option(
+    "--seeds",
+    metavar="NUMBER|LIST",
+    default="3",
+    show_default=True,
+    help="Train each setting with so many seeds, the recipe's and those behind it, or with those of a list: 1,2,3.",
+)
+@click.option("--trials", type=click.IntRange(min=1), help="Draw so many settings at random instead of trying all.")
+@click.option("--draw", type=click.IntRange(min=0), default=0, show_default=True, help="Seed that --trials draws with.")
+@set_option
+@target_option
+@strict_option
+@accept_option
+@click.option("--validate-only", is_flag=True, help="Stop after the checks of all runs; nothing is written.")
+@click.option("--dry-run", is_flag=True, help="Write the folder with all runs and stop; sweep SWEEPDIR starts them.")
+@click.option(
+    "--out",
+    metavar="FOLDER",
+    shell_complete=files,
+    help="Folder of the sweep; it must not exist yet. Default: runs/NAME-sweep-TIME.",
+)
+@click.option("--table", "table_alone", is_flag=True, help="Print the table of a SWEEPDIR as it stands, and stop.")
+@allow_code_option
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON: the table, findings or a folder.")
+def sweep(
+    recipe: str,
+    varied: tuple[str, ...],
+    seeds: str,
+    trials: int | None,
+    draw: int,
+    overrides: tuple[str, ...],
+    target: str | None,
+    strict: bool,
+    accepted: tuple[str, ...],
+    validate_only: bool,
+    dry_run: bool,
+    out: str | None,
+    table_alone: bool,
+    allowed: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Train a recipe with other values and seeds, and say which differences are beyond noise.
+
+    All runs are checked and planned before the first one starts. A folder of a sweep goes on where it was stopped.
+    Exits 0 all completed, 1 a run failed or was stopped, 2 nothing was started, 75 interrupted.
+
+    \b
+    grpo-run sweep recipe.yaml --vary training.learning_rate=1e-5,3e-5 --seeds 3
+    grpo-run sweep runs/addition-sweep-20260101-120000 --table
+    """
+    from grpo_recipes.cli.sweeps.answering import answer, go_on, tell_findings
+
+    if os.path.isdir(recipe):
+        if any((varied, trials, overrides, target, strict, accepted, validate_only, dry_run, out)):
+            raise Refusal.of(
+                "a folder of a sweep goes on as it was planned; with it go --table, --allow-code and --json"
+            )
+        if table_alone:
+            answer(recipe, as_json=as_json)
+            return EXIT_DONE
+        return go_on(recipe, allowed, as_json=as_json)
+    if table_alone:
+        raise Refusal.of(f"--table is for the folder of a sweep, and {recipe} is none")
+    if target is not None and not (validate_only or dry_run):
+        raise Refusal.of("--target declares another machine; a sweep needs this one's stack", fix="add --dry-run")
+    from grpo_recipes.cli.sweeps.planning import planned_sweep
+    from grpo_recipes.cli.sweeps.writing import trusted, write_sweep
+    from grpo_recipes.sweep.table import same_text
+    from grpo_recipes.sweep.varied import read_varied, trials_of
+
+    settings = trials_of([read_varied(text) for text in varied], trials, draw)
+    changes = Changes(overrides, accepted, strict)
+    planned = planned_sweep(recipe, target, changes, settings, seeds)
+    if planned.sweep is not None:
+        for line in same_text(planned.sweep):
+            click.echo(redact(f"note: {line}"), err=True)
+    if validate_only or planned.sweep is None:
+        tell_findings(recipe, planned, as_json=as_json, is_answer=validate_only)
+        return EXIT_NOT_STARTED if planned.sweep is None else EXIT_DONE
+    if planned.findings:
+        click.echo(redact(findings_text(planned.findings, recipe) + "\n"), err=True)
+    if not dry_run:
+        planned = trusted(planned, allowed)
+    if out is None:
+        name = f"{planned.ready[0].plan.name}-sweep-{datetime.now(UTC).strftime('%Y%m%d-%H%M%S')}"
+        out = os.path.join(planned.ready[0].beside, name)
+    assert planned.sweep is not None
+    folder = write_sweep(planned.sweep, planned.ready, out, is_code_pinned=not dry_run)
+    if dry_run:
+        click.echo(redact(json.dumps({"folder": folder}) if as_json else folder))
+        return EXIT_DONE
+    return go_on(folder, allowed, as_json=as_json)

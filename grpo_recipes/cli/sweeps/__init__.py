@@ -1,0 +1,1 @@
+"""A sweep as a command: its runs planned and written, trained, and compared."""

@@ -1,0 +1,144 @@
+"""All runs of a sweep, planned before the first one starts, each as `grpo-run RECIPE --set` plans it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from grpo_recipes.cli.launching import Changes, Ready, recipe_files
+from grpo_recipes.cli.resolving import resolved
+from grpo_recipes.cli.stack_option import chosen_stack
+from grpo_recipes.cli.sweeps.shares import seen_with, shares_of
+from grpo_recipes.contract.findings.finding import Finding, by_place
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.errors import Refusal
+from grpo_recipes.resolve.resolve import Resolution, plan_of
+from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
+from grpo_recipes.stack.stack import Stack
+from grpo_recipes.sweep.names import run_names, setting_text
+from grpo_recipes.sweep.sweep_file import Sweep, SweepRun
+from grpo_recipes.sweep.varied import Trial
+
+MOST_RUNS = 1000
+_NAMED = 3
+_SEED = "GRPOConfig.seed"
+
+
+class PlannedSweep(NamedTuple):
+    """What came of planning. findings: of all runs, each told once. sweep: None where a run is refused.
+
+    ready: for each run of the sweep, in its order.
+    """
+
+    findings: tuple[Finding, ...]
+    sweep: Sweep | None
+    ready: tuple[Ready, ...]
+
+
+def planned_sweep(
+    recipe: str, target: str | None, changes: Changes, trials: Sequence[Trial], seeds: str
+) -> PlannedSweep:
+    """The runs of a recipe, each setting with each seed: all settings with the first seed before any with the second.
+
+    target: as --target has it; for this machine a run is planned for the devices that it gets, if several go on at
+    once. seeds: as seeds_of reads them. Raises Refusal for seeds that cannot be read, and for too many runs.
+    """
+    planned = _planned(recipe, chosen_stack(target), changes, trials, seeds)
+    shares = [] if target is not None else shares_of([one.plan for one in planned.ready] if planned.sweep else [])
+    if len(shares) < 2 or not shares[0]:
+        return planned
+    with seen_with(shares[0]):
+        return _planned(recipe, chosen_stack(None), changes, trials, seeds)
+
+
+def _planned(recipe: str, stack: Stack, changes: Changes, trials: Sequence[Trial], seeds: str) -> PlannedSweep:
+    seed = _resolution(recipe, stack, changes, (), None)
+    known = None if seed.context is None else seed.context.settings.get(_SEED)
+    if known is None or known.refused or not isinstance(known.value, int):
+        return PlannedSweep(seed.findings, None, ())
+    chosen = seeds_of(seeds, known.value)
+    if len(trials) * len(chosen) > MOST_RUNS:
+        raise Refusal.of(
+            f"{len(trials) * len(chosen):,} runs are more than the {MOST_RUNS:,} of a sweep",
+            because=f"{len(trials):,} settings with {len(chosen):,} seeds each",
+            fix="fewer values or seeds, or --trials 10",
+        )
+    places = [(place, seed) for seed in chosen for place in range(len(trials))]
+    resolutions = [_resolution(recipe, stack, changes, trials[place], seed) for place, seed in places]
+    findings = told_once(
+        (setting_text(trials[place]), resolution.findings)
+        for (place, _), resolution in zip(places, resolutions, strict=True)
+    )
+    if any(resolution.refused for resolution in resolutions):
+        return PlannedSweep(findings, None, ())
+    ready = tuple(map(_ready, resolutions))
+    base = _resolution(recipe, stack, changes, (), chosen[0])
+    experiments = [_bare(one.plan) for one in ready[: len(trials)]]
+    bare_base = None if base.refused else _bare(plan_of(base))
+    names = run_names([(trials[place], seed) for place, seed in places])
+    sweep = Sweep(
+        recipe=str(ready[0].plan.recipe_file),
+        settings=tuple(trials),
+        seeds=chosen,
+        runs=tuple(SweepRun(name, *place) for name, place in zip(names, places, strict=True)),
+        base=experiments.index(bare_base) if bare_base in experiments else None,
+        same=tuple(
+            (experiments.index(one), place) for place, one in enumerate(experiments) if experiments.index(one) != place
+        ),
+    )
+    return PlannedSweep(findings, sweep, ready)
+
+
+def seeds_of(text: str, first: int) -> tuple[int, ...]:
+    """The seeds of --seeds: so many from the first one on, or those that are listed with commas. Raises Refusal."""
+    try:
+        numbers = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        numbers = []
+    is_count = "," not in text
+    if not numbers or min(numbers) < (1 if is_count else 0) or len(set(numbers)) != len(numbers):
+        raise Refusal.of(
+            f"--seeds {text} cannot be read",
+            because="it is how many seeds there are, or different seeds with commas",
+            fix="--seeds 3, or --seeds 1,2,3; one seed that is listed is --seeds 7,",
+        )
+    return tuple(range(first, first + min(numbers[0], MOST_RUNS + 1))) if is_count else tuple(numbers)
+
+
+def told_once(told: Iterable[tuple[str, Sequence[Finding]]]) -> tuple[Finding, ...]:
+    """The findings of many settings: what all of them have as it is, else with a note of those that have it."""
+    found: dict[str, Finding] = {}
+    having: dict[str, dict[str, None]] = {}
+    settings: dict[str, None] = {}
+    for setting, findings in told:
+        settings[setting] = None
+        for finding in findings:
+            # The place of an override is its own in each setting.
+            same = repr(finding._replace(mark=None))
+            found.setdefault(same, finding)
+            having.setdefault(same, {})[setting] = None
+    return tuple(by_place(_noted(found[same], list(those), len(settings)) for same, those in having.items()))
+
+
+def _noted(finding: Finding, those: Sequence[str], of: int) -> Finding:
+    if len(those) == of:
+        return finding
+    more = f" and {len(those) - _NAMED} more" if len(those) > _NAMED else ""
+    note = f"with {'; '.join(those[:_NAMED])}{more}, {len(those)} of {of} settings"
+    return finding._replace(notes=(*finding.notes, note))
+
+
+def _resolution(recipe: str, stack: Stack, changes: Changes, trial: Trial, seed: int | None) -> Resolution:
+    overrides = [*changes.overrides, *(f"{key}={text}" for key, text in trial)]
+    overrides += [] if seed is None else [f"seed={seed}"]
+    return resolved(recipe, stack, overrides, strict=changes.strict, accepted=changes.accepted)
+
+
+def _ready(resolution: Resolution) -> Ready:
+    assert resolution.context is not None
+    source = resolution.context.source
+    return Ready(plan_of(resolution), merged_recipe_text(source), files=recipe_files(source))
+
+
+def _bare(plan: Plan) -> Plan:
+    """The plan without where its values are from, which says nothing about what is trained."""
+    return replace(plan, settings=())

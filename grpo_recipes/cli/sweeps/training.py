@@ -1,0 +1,222 @@
+"""Trains the runs of a sweep that did not come to their end, each by a `grpo-run RUNDIR --resume` of its own.
+
+That begins a run which was never started, goes on with one that broke off, follows a job that waits or runs, and
+refuses what became another experiment. A process for each lets several go on at once, and none takes another one down.
+"""
+
+import contextlib
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import click
+
+from grpo_recipes.cli.sweeps.shares import shares_of
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
+from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, held, holder
+from grpo_recipes.contract.host.processes import die_with_parent
+from grpo_recipes.contract.metrics import evaluation_text
+from grpo_recipes.contract.run_record import RunRecord, read_record
+from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.engines.catalog import engine_of
+from grpo_recipes.errors import Refusal
+from grpo_recipes.launch.asked import AskedSignals, never_stopped_by_talk, signals_noted
+from grpo_recipes.launch.summary import status_line
+from grpo_recipes.lock.read_lock import read_lock
+from grpo_recipes.sweep.sweep_file import Sweep, SweepRun
+from grpo_recipes.trust.checkpoints import checkpoint_parts
+from grpo_recipes.trust.code import code_parts
+
+# A run that was stopped by a guard would be again: that is what it came to.
+KEPT = ("completed", "stopped")
+_POLL_S = 0.2
+_LEAVE_S = 30.0
+"""What a killed sweep left has ended by then."""
+_START = "import sys; sys.path.append(sys.argv.pop(1)); from grpo_recipes.cli.main import main; main()"
+_PACKAGE = str(Path(__file__).parents[3])
+
+
+class Trainee(NamedTuple):
+    """A run that is being trained. share: its place among those that go on at once. talk: copies what it says."""
+
+    run: SweepRun
+    share: int
+    process: "subprocess.Popen[bytes]"
+    talk: threading.Thread | None
+
+
+def train_sweep(folder: str, sweep: Sweep, allowed: Sequence[str]) -> int:
+    """Trains what of a sweep did not come to its end, and returns the exit code of all of it.
+
+    A run that fails ends no other one. The first SIGINT or SIGTERM lets the runs save and stop, and no more begin; the
+    second kills them. Raises Refusal where another process goes on with the sweep.
+    """
+    never_stopped_by_talk()
+    place = Path(folder)
+    with _alone(place):
+        open_runs = [run for run in sweep.runs if not _is_kept(place / run.name)]
+        kept = len(sweep.runs) - len(open_runs)
+        _say(f"sweep of {len(sweep.runs)} runs in {folder}" + (f", {kept} of them have ended before" if kept else ""))
+        if open_runs:
+            with signals_noted() as asked:
+                _train(place, open_runs, _shares(place, open_runs), allowed, asked, kept + 1, len(sweep.runs))
+            if asked.names:
+                return EXIT_INTERRUPTED
+        return _exit_code([read_record(str(place / run.name)) for run in sweep.runs])
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    try:
+        with held(folder, LAUNCHING):
+            yield
+    except Busy as busy:
+        finding = busy.findings[0]._replace(message=f"{folder}: another process goes on with the sweep")
+        raise Refusal(finding) from None
+    except PermissionError as problem:
+        raise Refusal.of(
+            f"{folder}: the sweep cannot go on here", because=str(problem.strerror), fix="a folder that you may write"
+        ) from None
+
+
+def _is_kept(folder: Path) -> bool:
+    record = read_record(str(folder))
+    return record is not None and record.status in KEPT
+
+
+def _exit_code(records: Sequence[RunRecord | None]) -> int:
+    statuses = {None if record is None else record.status for record in records}
+    if statuses == {"completed"}:
+        return EXIT_DONE
+    return EXIT_FAILED if statuses <= {"completed", "stopped", "failed", None} else EXIT_INTERRUPTED
+
+
+def _shares(folder: Path, runs: Sequence[SweepRun]) -> list[Mapping[str, str]]:
+    """What the runs that go on at once are started with. Raises Refusal where nothing can be started from here."""
+    plans = [read_lock(str(folder / run.name)).plan for run in runs]
+    shares = shares_of(plans)
+    if not shares:
+        raise Refusal.of(
+            f"{folder}: a sweep starts its runs itself",
+            because=f"with launch.engine {plans[0].world.engine} on several machines a person starts each of them",
+            fix="an engine that shares machines out, or --dry-run and the launch.sh of each run folder",
+        )
+    return shares
+
+
+def _train(
+    folder: Path,
+    runs: Sequence[SweepRun],
+    shares: Sequence[Mapping[str, str]],
+    allowed: Sequence[str],
+    asked: AskedSignals,
+    first: int,
+    of: int,
+) -> None:
+    """Trains runs in their order, as many at once as there are shares. first, of: the count that is told."""
+    waiting, going, count = list(runs), list[Trainee](), itertools.count(first)
+    several = min(len(shares), len(runs)) > 1
+    told = 0
+    try:
+        while going or (waiting and not asked.names):
+            free = [place for place in range(len(shares)) if place not in {one.share for one in going}]
+            for place in free[: 0 if asked.names else len(waiting)]:
+                run = waiting.pop(0)
+                _wait_for_the_last_one(folder / run.name, asked)
+                going.append(_begun(folder, run, place, shares[place], allowed, is_one_of_several=several))
+            time.sleep(_POLL_S)
+            asked.settle()
+            told = _pass_on(going, asked.names, told)
+            for one in [one for one in going if one.process.poll() is not None]:
+                going.remove(one)
+                if one.talk is not None:
+                    one.talk.join()
+                _say(f"[{next(count)}/{of}] {one.run.name}: {_ended(folder / one.run.name, one.process.returncode)}")
+    finally:
+        for one in going:
+            one.process.kill()
+
+
+def _begun(
+    folder: Path,
+    run: SweepRun,
+    share: int,
+    environment: Mapping[str, str],
+    allowed: Sequence[str],
+    *,
+    is_one_of_several: bool,
+) -> Trainee:
+    """Starts a run. What one of several says is put behind its name; one alone has the terminal."""
+    place = str(folder / run.name)
+    devices = "".join(f", {name}={value}" for name, value in environment.items())
+    _say(f"{run.name} begins{devices}")
+    words = [sys.executable, "-P", "-c", _START, _PACKAGE, "run", place, "--resume"]
+    process = subprocess.Popen(
+        [*words, *(part for digest in _of_run(place, allowed) for part in ("--allow-code", digest))],
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE if is_one_of_several else None,
+        start_new_session=True,  # a Ctrl-C comes to the sweep, which passes it on once
+        preexec_fn=die_with_parent,
+    )
+    talk = None
+    if process.stderr is not None:
+        talk = threading.Thread(target=_copy, args=(process.stderr, run.name), daemon=True)
+        talk.start()
+    return Trainee(run, share, process, talk)
+
+
+def _copy(talk: IO[bytes], name: str) -> None:
+    for line in talk:
+        _say(f"{name}: {line.decode(errors='replace').rstrip()}")
+
+
+def _of_run(folder: str, allowed: Sequence[str]) -> list[str]:
+    """The digests of --allow-code that are of this run; a run refuses those of another one."""
+    given = [text.strip().lower() for text in allowed]
+    parts = [*code_parts(read_lock(folder).plan), *checkpoint_parts(folder)] if given else []
+    return [text for text in given if any(part.sha256.startswith(text) for part in parts)]
+
+
+def _wait_for_the_last_one(folder: Path, asked: AskedSignals) -> None:
+    """Waits until the processes of a killed sweep have gone from a run, which takes them about a second."""
+    engine, place = engine_of(read_lock(str(folder)).plan), str(folder)
+    give_up = time.monotonic() + _LEAVE_S
+    while time.monotonic() < give_up and not asked.names and holder(folder) and not engine.is_active(place):
+        time.sleep(_POLL_S)
+
+
+def _pass_on(going: Sequence[Trainee], asked: Sequence[str], told: int) -> int:
+    """Passes the signals on that came since the last look; returns how many there were."""
+    for name in asked[told:]:
+        if told == 0:
+            _say(f"{name}: the runs save and stop, no other one begins; once more kills them")
+        for one in going:
+            with contextlib.suppress(ProcessLookupError):
+                one.process.send_signal(signal.SIGTERM)
+        told += 1
+        time.sleep(_POLL_S)  # two equal signals that wait together are one to the kernel
+    return told
+
+
+def _ended(folder: Path, code: int) -> str:
+    """How a run stands when its process has ended, on one line."""
+    record = read_record(str(folder))
+    if record is None or record.status == "running":
+        return f"not trained, exit {code}"
+    after = record.evaluation.get("after")
+    held_out = f", held out {evaluation_text(after)}" if isinstance(after, Mapping) else ""
+    message = "" if record.status == "completed" or not record.message else f": {record.message.splitlines()[0]}"
+    return f"{status_line(record)}{held_out}{message}"
+
+
+def _say(line: str) -> None:
+    click.echo(redact(line), err=True)

@@ -1,0 +1,89 @@
+"""sweep.json: the runs of a sweep, as they were planned. It lies beside their folders and is never written again."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from grpo_recipes.contract.files.bounded_json import read_json
+from grpo_recipes.contract.files.folder_files import is_file, write_whole
+from grpo_recipes.errors import Refusal
+from grpo_recipes.sweep.names import SAFE_NAME
+from grpo_recipes.sweep.varied import Trial
+
+SWEEP_FILE = "sweep.json"
+SWEEP_FORMAT = 1
+
+
+class SweepRun(NamedTuple):
+    """A run of a sweep. name: of its folder. setting: its place among the settings, from 0."""
+
+    name: str
+    setting: int
+    seed: int
+
+
+class Sweep(NamedTuple):
+    """The runs of a sweep, in the order in which they are started.
+
+    recipe: the file, absolute. settings: each a value for every key that is varied. base: the setting that is the
+    recipe as it stands, None where it is not among them. same: an earlier setting and one that is the same experiment.
+    """
+
+    recipe: str
+    settings: tuple[Trial, ...]
+    seeds: tuple[int, ...]
+    runs: tuple[SweepRun, ...]
+    base: int | None
+    same: tuple[tuple[int, int], ...] = ()
+
+
+def is_sweep(place: str) -> bool:
+    """Whether a place is the folder of a sweep."""
+    return is_file(Path(place), SWEEP_FILE)
+
+
+def write_sweep_file(folder: Path, sweep: Sweep) -> None:
+    """Writes sweep.json at once. Raises OSError."""
+    content = {
+        "sweep": SWEEP_FORMAT,
+        "recipe": sweep.recipe,
+        "settings": [dict(trial) for trial in sweep.settings],
+        "seeds": list(sweep.seeds),
+        "base": sweep.base,
+        "same": [list(pair) for pair in sweep.same],
+        "runs": [run._asdict() for run in sweep.runs],
+    }
+    write_whole(folder, SWEEP_FILE, json.dumps(content, indent=2) + "\n")
+
+
+def read_sweep(place: str) -> Sweep:
+    """The sweep of a folder. Raises Refusal for one that cannot be read, or that names a run outside of it."""
+    try:
+        return _read(cast("dict[str, Any]", read_json(Path(place), SWEEP_FILE)))
+    except OSError as problem:
+        because = str(problem.strerror or problem)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as problem:
+        because = f"{type(problem).__name__}: {problem}"
+    raise Refusal.of(
+        f"{place} is no sweep of this release",
+        because=f"{SWEEP_FILE}: {because.splitlines()[0]}",
+        fix="name the folder that `grpo-run sweep RECIPE` printed, or a recipe for a new sweep",
+    )
+
+
+def _read(content: dict[str, Any]) -> Sweep:
+    if content["sweep"] != SWEEP_FORMAT:
+        raise ValueError(f"it has the format {content['sweep']!r}")
+    settings = tuple(tuple((str(key), str(text)) for key, text in one.items()) for one in content["settings"])
+    runs = tuple(SweepRun(str(run["name"]), int(run["setting"]), int(run["seed"])) for run in content["runs"])
+    base = None if content["base"] is None else int(content["base"])
+    same = tuple((int(one), int(other)) for one, other in content["same"])
+    for run in runs:
+        if not SAFE_NAME.fullmatch(run.name):
+            raise ValueError(f"{run.name!r} is no name of a run")
+    places = {run.setting for run in runs} | {place for pair in same for place in pair} | {base or 0}
+    if not runs or not places <= set(range(len(settings))):
+        raise ValueError("its runs and its settings do not belong together")
+    if len({run.name for run in runs}) != len(runs) or len({run[1:] for run in runs}) != len(runs):
+        raise ValueError("a run is there twice")
+    return Sweep(str(content["recipe"]), settings, tuple(int(seed) for seed in content["seeds"]), runs, base, same)

@@ -1,0 +1,159 @@
+"""The table of a sweep, for a person and for programs."""
+
+import json
+
+from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
+from grpo_recipes.sweep.comparison import SweepComparison, SweptSetting, conclusion
+from grpo_recipes.sweep.names import headings, setting_text
+from grpo_recipes.sweep.sweep_file import Sweep
+from grpo_recipes.sweep.verdicts import LEVEL, Verdict
+
+TABLE_FORMAT = 1
+_LONGEST = 24
+# Keys that the outcome itself is made of.
+_MEASURING = ("rewards", "evaluation")
+
+
+def table_text(found: SweepComparison) -> str:
+    """The table, then how it was compared and what can be said; each line ended."""
+    each = ", ".join(map(str, found.sweep.seeds))
+    seeds = f"mean and standard deviation over the seeds {each}" if len(found.sweep.seeds) > 1 else f"of seed {each}"
+    measure = found.measure or "not known yet, no run has completed"
+    lines = [f"outcome: {measure}; {seeds}", ""]
+    lines += _table(found)
+    notes = [*_test(found), *_caveats(found), *conclusion(found)]
+    return "".join(f"{line}\n" for line in [*lines, *([""] if notes else []), *notes])
+
+
+def _table(found: SweepComparison) -> list[str]:
+    named = headings(list(dict(found.settings[0].trial)))
+    has_base = any(one.to_base is not None for one in found.settings)
+    head = [*named.values(), "runs", "mean", "spread", "to best", "", *(["to base", ""] if has_base else [])]
+    rows = []
+    for one in sorted(found.settings, key=lambda one: (not one.is_whole, -(one.mean or 0.0))):
+        cells = [*(_short(text) for _, text in one.trial), f"{len(one.samples)}/{len(one.runs)}"]
+        cells += [_figure(one.mean), _figure(one.spread)]
+        cells += ["best", ""] if one.is_best else _verdict(one.to_best)
+        if has_base:
+            cells += ["base", ""] if one.is_base else _verdict(one.to_base)
+        rows.append(cells)
+    widths = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head))]
+    words = len(named)
+    return [
+        "  ".join(
+            cell.ljust(width) if place < words or not head[place] else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in [head, *rows]
+    ]
+
+
+def _verdict(verdict: Verdict | None) -> list[str]:
+    """A difference and what is to be thought of it."""
+    if verdict is None:
+        return ["-", ""]
+    mean = verdict.difference.mean
+    p = "" if verdict.p is None else f", p {verdict.p:.2g}"
+    if verdict.is_told:
+        return [f"{mean:+.3f}", f"{'higher' if mean > 0 else 'lower'}{p}"]
+    if mean == 0 and verdict.p is not None:
+        return ["0.000", "no difference"]
+    needed = verdict.seeds_needed
+    more = "" if needed is None else f", {needed} seeds"
+    return [f"{mean:+.3f}", f"not told{p}{more}"]
+
+
+def _test(found: SweepComparison) -> list[str]:
+    if found.pairs == 0 or len(found.sweep.seeds) < 2:
+        return []
+    rows = f", with the noise of {found.rows} held-out rows" if found.rows else ""
+    pairs = f"{found.pairs} pair{'' if found.pairs == 1 else 's'}"
+    return [
+        f"test: paired t-test over {len(found.sweep.seeds)} seeds{rows}; p after Holm's correction, for the best over"
+        f" all {pairs}; beyond noise is p < {LEVEL}; it takes the differences between seeds for normal"
+    ]
+
+
+def _caveats(found: SweepComparison) -> list[str]:
+    keys = [key for key, _ in found.sweep.settings[0] if key.split(".")[0].split("[")[0] in _MEASURING]
+    lines = [f"{keys[0]} is part of the outcome itself, so the settings are not measured alike"] if keys else []
+    lines += same_text(found.sweep)
+    # Without a spread there is nothing to hold a difference against.
+    is_coarse = any(
+        one.to_best is not None and one.to_best.p is None and len(one.runs) > 1 and one.to_best.difference.mean != 0
+        for one in found.settings
+    )
+    said = "a difference is the same in every seed: the outcome is too coarse to tell its noise"
+    return [*lines, said] if is_coarse else lines
+
+
+def same_text(sweep: Sweep) -> list[str]:
+    """A line for each setting that is another one by a second name."""
+    return [
+        f"{setting_text(sweep.settings[one])} and {setting_text(sweep.settings[other])} are the same experiment"
+        " by two names"
+        for one, other in sweep.same
+    ]
+
+
+def table_json(found: SweepComparison) -> str:
+    """The table as data."""
+    content = {
+        "sweep": TABLE_FORMAT,
+        "folder": found.folder,
+        "recipe": found.sweep.recipe,
+        "measure": found.measure,
+        "seeds": list(found.sweep.seeds),
+        "test": {
+            "name": "paired t-test over seeds",
+            "correction": "Holm",
+            "level": LEVEL,
+            "held_out_rows": found.rows,
+            "pairs": found.pairs,
+        },
+        "settings": [_setting(one) for one in found.settings],
+        "conclusion": conclusion(found),
+    }
+    return json.dumps(redact_value(content), indent=2)
+
+
+def _setting(one: SweptSetting) -> dict[str, object]:
+    return {
+        "values": dict(one.trial),
+        "mean": one.mean,
+        "spread": one.spread,
+        "is_best": one.is_best,
+        "is_base": one.is_base,
+        "to_best": _as_data(one.to_best),
+        "to_base": _as_data(one.to_base),
+        "runs": [
+            {
+                "name": swept.run.name,
+                "seed": swept.run.seed,
+                "status": swept.status,
+                "because": list(swept.because),
+                "outcome": None if swept.sample is None else swept.sample.outcome,
+            }
+            for swept in one.runs
+        ],
+    }
+
+
+def _as_data(verdict: Verdict | None) -> dict[str, object] | None:
+    if verdict is None:
+        return None
+    return {
+        "difference": verdict.difference.mean,
+        "p": verdict.p,
+        "is_told": verdict.is_told,
+        "seeds_needed": verdict.seeds_needed,
+    }
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}" if abs(value) < 1e6 else f"{value:.3g}"
+
+
+def _short(text: str) -> str:
+    plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in hide_secrets(text))
+    return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 3]}..."

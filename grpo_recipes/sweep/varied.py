@@ -1,0 +1,147 @@
+"""`--vary`: a key and the values or the range that a sweep tries, as a grid or drawn at random."""
+
+import itertools
+import math
+import random
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from grpo_recipes.errors import Refusal
+from grpo_recipes.yaml.override import read_override
+
+_RANGE = re.compile(r"(log|uniform|int):(.+?)\.\.(.+)")
+_PAIRS = {"[": "]", "{": "}", "(": ")"}
+_TRIES = 100
+"""Draws for each setting that is still missing, before the others count as drawn already."""
+
+Assignment = tuple[str, str]
+"""A key and the text of its value, as --set takes it behind the =."""
+Trial = tuple[Assignment, ...]
+"""A setting of a sweep: one value for each key that it varies."""
+
+
+class ValueRange(NamedTuple):
+    """What --trials draws from: low and high belong to it. kind: log, uniform, or int for whole numbers."""
+
+    kind: str
+    low: float
+    high: float
+
+
+class Varied(NamedTuple):
+    """A key, and its values or its range; the other one is empty or None."""
+
+    key: str
+    texts: tuple[str, ...]
+    drawn_from: ValueRange | None
+
+
+def read_varied(text: str) -> Varied:
+    """What one `--vary KEY=VALUE,VALUE` or `--vary KEY=log:1e-6..1e-4` says. Raises Refusal."""
+    key, _, written = text.partition("=")
+    if not key or not written:
+        raise _unreadable(text, "it is not KEY=VALUE,VALUE")
+    found = _RANGE.fullmatch(written)
+    texts = () if found else tuple(_parts(written))
+    if "" in texts:
+        raise _unreadable(text, "a value is missing beside a comma; what is meant to be nothing is written null")
+    for one in texts or ("1",):
+        override, findings = read_override(f"{key}={one}")
+        if override is None:
+            raise _unreadable(text, findings[0].message if findings else "it is no key")
+    if key == "seed":
+        raise Refusal.of("--vary seed: the seeds of a sweep have an option of their own", fix="--seeds 1,2,3")
+    if found:
+        return Varied(key, (), _range(text, found[1], found[2], found[3]))
+    if len(texts) == 1:
+        raise Refusal.of(
+            f"--vary {text}: there is one value", because="a sweep compares several", fix=f"--set {text} for one alone"
+        )
+    if twice := [one for place, one in enumerate(texts) if one in texts[:place]]:
+        raise Refusal.of(f"--vary {text}: {twice[0]} is there twice", fix="name each value once")
+    return Varied(key, texts, None)
+
+
+def trials_of(varied: Sequence[Varied], trials: int | None, draw: int) -> list[Trial]:
+    """The settings of a sweep: all combinations, the last key changing fastest, or so many that are drawn.
+
+    trials: None for all combinations. draw: the seed of the drawing. Raises Refusal for keys that cannot be combined.
+    """
+    keys = [one.key for one in varied]
+    if twice := [key for place, key in enumerate(keys) if key in keys[:place]]:
+        raise Refusal.of(f"--vary {twice[0]} is there twice", fix="one --vary for each key, with all its values")
+    if trials is not None:
+        return _drawn(varied, trials, random.Random(draw))
+    if ranges := [one.key for one in varied if one.drawn_from is not None]:
+        raise Refusal.of(
+            f"--vary {ranges[0]}: a range has no end of values",
+            because="without --trials all combinations of the values are tried",
+            fix="--trials 10 draws ten settings, or name the values",
+        )
+    return [tuple(zip(keys, texts, strict=True)) for texts in itertools.product(*(one.texts for one in varied))]
+
+
+def _drawn(varied: Sequence[Varied], trials: int, numbers: random.Random) -> list[Trial]:
+    """Different settings in the order in which they were drawn. Only random() is asked, which no release changes."""
+    if not varied:
+        raise Refusal.of("--trials draws settings, and nothing is varied", fix="--vary KEY=log:1e-6..1e-4")
+    found: dict[Trial, None] = {}
+    for _ in range(trials * _TRIES):
+        found[tuple((one.key, _draw(one, numbers.random())) for one in varied)] = None
+        if len(found) == trials:
+            return list(found)
+    raise Refusal.of(
+        f"--trials {trials}: there are not so many settings",
+        because=f"{len(found)} different ones were found",
+        fix=f"--trials {len(found)}, or more values",
+    )
+
+
+def _draw(one: Varied, part: float) -> str:
+    """The value at a part of the whole, 0 to below 1; three digits of it, which a name has room for."""
+    if one.drawn_from is None:
+        return one.texts[int(part * len(one.texts))]
+    kind, low, high = one.drawn_from
+    if kind == "int":
+        return str(int(low + part * (high - low + 1)))
+    value = math.exp(math.log(low) + part * math.log(high / low)) if kind == "log" else low + part * (high - low)
+    return f"{value:.3g}"
+
+
+def _range(text: str, kind: str, low: str, high: str) -> ValueRange:
+    try:
+        ends = float(low), float(high)
+    except ValueError:
+        raise _unreadable(text, "its ends are no numbers") from None
+    if not all(map(math.isfinite, ends)) or ends[0] >= ends[1] or (kind == "log" and ends[0] <= 0):
+        raise _unreadable(text, "the first end has to be below the second" + (", and above 0" if kind == "log" else ""))
+    if kind == "int" and not all(end.is_integer() for end in ends):
+        raise _unreadable(text, "its ends are no whole numbers")
+    return ValueRange(kind, *ends)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The texts between commas that stand in no brackets and no quotes."""
+    part, quote = "", ""
+    waiting: list[str] = []
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"" and not part.strip():
+            quote = letter
+        elif waiting and letter == waiting[-1]:
+            waiting.pop()
+        elif letter in _PAIRS:
+            waiting.append(_PAIRS[letter])
+        elif letter == "," and not waiting:
+            yield part.strip()
+            part = ""
+            continue
+        part += letter
+    yield part.strip()
+
+
+def _unreadable(text: str, because: str) -> Refusal:
+    fix = "--vary training.learning_rate=1e-5,3e-5, or log:1e-6..1e-4, uniform:0..0.1, int:1..8 with --trials"
+    return Refusal.of(f"--vary {text} cannot be read", because=because, fix=fix)

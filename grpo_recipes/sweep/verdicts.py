@@ -1,0 +1,148 @@
+"""Whether two settings of a sweep differ beyond noise: a paired t-test over seeds, corrected after Holm.
+
+Two settings are compared seed by seed, since runs of one seed share their order of prompts and their first weights; the
+unit is the trained run. Held-out rows, which all runs share, have noise of their own, since other rows would have given
+other means. Where they are known a difference has to be beyond the noise of the seeds, and beyond that of seeds and
+rows together, whose degrees of freedom are those of Welch and Satterthwaite: the larger p counts. Why this test and no
+other one, and what it can see with few seeds: benchmarks/sweep_verdicts.md.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from grpo_recipes.sweep.student_t import two_sided_p, upper_quantile
+
+LEVEL = 0.05
+POWER = 0.8
+MOST_SEEDS = 200
+_MOST_DEGREES = 1000
+_LAST_BITS = 1e-12
+
+
+class Sample(NamedTuple):
+    """What a run of one seed came to. rows: rewards of its held-out rows in their order, empty where none are known."""
+
+    outcome: float
+    rows: tuple[float, ...] = ()
+
+
+Samples = Mapping[int, Sample]
+"""The samples of a setting, by seed."""
+
+
+class SettingDifference(NamedTuple):
+    """How a setting differs from another one.
+
+    mean: of its outcomes less those of the other. seed_variance: of the differences between seeds. row_variance: of the
+    mean, by the rows. seeds, rows: how many both have; no rows where they are not known. p: None where there is no
+    noise to hold the difference against.
+    """
+
+    mean: float
+    seed_variance: float
+    row_variance: float
+    seeds: int
+    rows: int
+    p: float | None
+
+
+class Verdict(NamedTuple):
+    """A difference among so many that were looked at. p: after Holm's correction, None where nothing can be told."""
+
+    difference: SettingDifference
+    p: float | None
+    looked_at: int
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the difference is beyond noise."""
+        return self.p is not None and self.p < LEVEL
+
+    @property
+    def seeds_needed(self) -> int | None:
+        """How many seeds would tell a difference of this size in four of five sweeps of as many settings.
+
+        None where it is none, or would take more than 200.
+        """
+        return seeds_needed(self.difference, LEVEL / self.looked_at)
+
+
+def difference(one: Samples, other: Samples) -> SettingDifference:
+    """The difference of two settings that have runs of the same seeds."""
+    seeds = sorted(one)
+    each = [one[seed].outcome - other[seed].outcome for seed in seeds]
+    mean = math.fsum(each) / len(each)
+    by_row = _by_row([one[seed].rows for seed in seeds], [other[seed].rows for seed in seeds])
+    # What is left of equal differences is the last bit of their outcomes.
+    is_even = max(each) - min(each) <= _LAST_BITS * max(
+        abs(sample.outcome) for sample in [*one.values(), *other.values()]
+    )
+    variance = 0.0 if len(each) < 2 or is_even else statistics.variance(each)
+    found = SettingDifference(mean, variance, _row_variance(by_row), len(each), len(by_row), None)
+    return found._replace(p=_p(found, any(each)))
+
+
+def _p(found: SettingDifference, is_any: bool) -> float | None:
+    if found.seeds < 2:
+        return None
+    if not is_any:
+        return 1.0
+    of_seeds, of_rows = found.seed_variance / found.seeds, found.row_variance
+    if of_seeds == of_rows == 0:
+        return None
+    both = two_sided_p(found.mean / math.sqrt(of_seeds + of_rows), _degrees(of_seeds, of_rows, found.seeds, found.rows))
+    return both if of_seeds == 0 else max(both, two_sided_p(found.mean / math.sqrt(of_seeds), found.seeds - 1))
+
+
+def _degrees(of_seeds: float, of_rows: float, seeds: int, rows: int) -> int:
+    """The degrees of freedom of the sum of two variances, by Welch and Satterthwaite, rounded down."""
+    parts = of_seeds**2 / (seeds - 1) + (of_rows**2 / (rows - 1) if rows > 1 else of_rows**2)
+    return max(1, min(_MOST_DEGREES, int((of_seeds + of_rows) ** 2 / parts)))
+
+
+def _by_row(ones: Sequence[tuple[float, ...]], others: Sequence[tuple[float, ...]]) -> list[float]:
+    """The difference in each row, averaged over the seeds; empty where the rows are not known, or not the same ones."""
+    if any(len(rows) != len(ones[0]) for rows in [*ones, *others]):
+        return []
+    pairs = [zip(one, other, strict=True) for one, other in zip(ones, others, strict=True)]
+    return [math.fsum(a - b for a, b in row) / len(ones) for row in zip(*pairs, strict=True)]
+
+
+def _row_variance(each: Sequence[float]) -> float:
+    """The variance of the mean of rows, at least that of a single row; 0 without rows."""
+    largest = max(map(abs, each), default=0.0) / max(1, len(each))
+    return largest**2 if len(each) < 2 else max(largest**2, statistics.variance(each) / len(each))
+
+
+def verdicts(differences: Sequence[SettingDifference]) -> list[Verdict]:
+    """The verdicts on differences that were looked at together, in their order.
+
+    Holm's correction: the chance that any of them is called told and is none stays at most 1 in 20.
+    """
+    known = sorted((one.p, place) for place, one in enumerate(differences) if one.p is not None)
+    corrected: dict[int, float] = {}
+    highest = 0.0
+    for rank, (p, place) in enumerate(known):
+        highest = max(highest, min(1.0, p * (len(differences) - rank)))
+        corrected[place] = highest
+    return [Verdict(one, corrected.get(place), len(differences)) for place, one in enumerate(differences)]
+
+
+def seeds_needed(one: SettingDifference, level: float = LEVEL) -> int | None:
+    """How many seeds tell a difference of this size and noise in four of five sweeps; None for more than 200.
+
+    level: at which it has to be told.
+    """
+    if one.mean == 0 or one.seed_variance == 0 or one.seeds < 2:
+        return None
+    for seeds in range(one.seeds + 1, MOST_SEEDS + 1):
+        of_seeds = one.seed_variance / seeds
+        degrees = _degrees(of_seeds, one.row_variance, seeds, one.rows)
+        if all(
+            abs(one.mean) / math.sqrt(variance) >= upper_quantile(level / 2, free) + upper_quantile(1 - POWER, free)
+            for variance, free in ((of_seeds, seeds - 1), (of_seeds + one.row_variance, degrees))
+        ):
+            return seeds
+    return None

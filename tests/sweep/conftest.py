@@ -1,0 +1,56 @@
+"""Sweeps as a user starts them, with a trainer that stands in for the real one."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from swept_runs import Swept, command
+
+# Anything but a trainer is the real Python, which hands this program on as sys.executable.
+_PYTHON = """#!{real} -IS
+import os, sys
+words = sys.argv[1:]
+script = next((word for word in words if not word.startswith("-")), "")
+if script.endswith("worker/train.py"):
+    os.execv("{real}", ["{real}", "{trainer}", *words[words.index(script):]])
+os.execv("{real}", [sys.argv[0], *words])
+"""
+_NVIDIA_SMI = "#!/bin/sh\nfor one in 0 1 2 3; do echo GPU-$one, NVIDIA H200, 143771, 9.0, Disabled; done\n"
+
+
+def _program(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+@pytest.fixture(scope="session")
+def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python whose trainers are stand_in_trainer.py."""
+    folder = tmp_path_factory.mktemp("stand_in")
+    (folder / "bin").mkdir()
+    (folder / "lib").symlink_to(Path(sys.prefix) / "lib")
+    shutil.copy(Path(sys.prefix) / "pyvenv.cfg", folder)
+    trainer = Path(__file__).with_name("stand_in_trainer.py")
+    _program(folder / "bin" / "python", _PYTHON.format(real=sys.executable, trainer=trainer))
+    return folder / "bin" / "python"
+
+
+@pytest.fixture
+def four_gpus(tmp_path: Path) -> Path:
+    """A folder with a driver's program that shows four GPUs."""
+    folder = tmp_path / "driver"
+    folder.mkdir()
+    _program(folder / "nvidia-smi", _NVIDIA_SMI)
+    return folder
+
+
+@pytest.fixture
+def sweep(stand_in: Path, tmp_path: Path) -> Callable[..., Swept]:
+    """`grpo-run sweep` to its end, with the trainer that stands in."""
+
+    def run(*words: str, **environment: str) -> Swept:
+        return command(stand_in, tmp_path, *words, **environment)
+
+    return run
