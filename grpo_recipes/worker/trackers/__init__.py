@@ -1,0 +1,1 @@
+"""Services that a run reports to, under the names of metrics.jsonl."""
