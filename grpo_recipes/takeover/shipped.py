@@ -1,59 +1,132 @@
-"""The recipes that come with grpo-run, with what they need beside them."""
+"""The recipes that come with grpo-run: what each is for, by its head, and what it needs beside it."""
 
+import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from grpo_recipes.errors import Refusal
 from grpo_recipes.nearest import nearest_words
+from grpo_recipes.resolve.variants.merged_recipe import recipe_yaml
+from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.user_files.local_files import local_path
-from grpo_recipes.yaml.compose import compose
-from grpo_recipes.yaml.shipped import shipped_files
+from grpo_recipes.yaml.compose import Source, compose
+from grpo_recipes.yaml.shipped import CATALOGUE, PREFIX, shipped_files
+
+_FACTS = re.compile(r"# Task: (.+)\. Size: (\S+)\. Hardware: (\S+)\. State: (run here|not run)\.")
+_SCHEMA = re.compile(r"# yaml-language-server: \$schema=.*")
 
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """One recipe. beside: files and folders that it needs, by their paths below `folder`."""
+    """One recipe. beside: files and folders that it needs, by their paths below its folder.
+
+    task, size, hardware and state stand in a line of its head; the hardware is written as `gpus=` of a target, with
+    the machines before it where they are several, and cpu for none.
+    """
 
     name: str
     description: str
-    folder: Path
+    file: Path
     beside: tuple[str, ...]
+    task: str
+    size: str
+    method: str
+    hardware: str
+    state: str
 
     @property
-    def file(self) -> Path:
-        """The recipe itself."""
-        return self.folder / f"{self.name}.yaml"
+    def folder(self) -> Path:
+        """The folder of the recipe."""
+        return self.file.parent
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the recipe is written as one file: what one of the catalogue stands on is of no use by itself."""
+        return self.folder.name == CATALOGUE
 
 
 def shipped_recipes() -> tuple[Shipped, ...]:
-    """All shipped recipes, by name. Raises Refusal where they are not installed."""
-    found = shipped_files()
-    if not found:
-        raise Refusal.of("the shipped recipes are not installed", fix="install the package grpo-recipes from its wheel")
-    return tuple(_shipped(path) for path in found.values())
+    """All shipped recipes, the catalogue's last. Raises Refusal where they are not installed."""
+    return tuple(_shipped(path) for path in _known().values())
 
 
 def shipped_recipe(name: str) -> Shipped:
     """The shipped recipe of a name. Raises Refusal where none has it."""
-    known = {one.name: one for one in shipped_recipes()}
+    known = _known()
     wanted = name.removesuffix(".yaml")
     if wanted in known:
-        return known[wanted]
+        return _shipped(known[wanted])
     near = nearest_words(wanted, known, cutoff=0.5)
     fix = f"grpo-run init {near[0]}" if near else "grpo-run init --list"
-    raise Refusal.of(f"no shipped recipe is named {name}", because=f"there are {', '.join(known)}", fix=fix)
+    raise Refusal.of(f"no shipped recipe is named {name}", because=f"there are {len(known)} of them", fix=fix)
+
+
+def whole_text(one: Shipped) -> str:
+    """A recipe of the catalogue without `extends`: its head, and its values with those that it stands on."""
+    head = [line for line in _head(one.file) if not _SCHEMA.fullmatch(line)]
+    source = _source(one.file)
+    values = {key: source.values[key] for key in Recipe.model_fields if key in source.values}
+    written = (
+        f"# Written by grpo-run init from {PREFIX}{one.name}, which stands on {len(source.files) - 1} other files."
+    )
+    return "\n".join([*head, written, recipe_yaml(values)])
+
+
+def _known() -> dict[str, Path]:
+    found = shipped_files()
+    if not found:
+        raise Refusal.of("the shipped recipes are not installed", fix="install the package grpo-recipes from its wheel")
+    return found
 
 
 def _shipped(path: Path) -> Shipped:
+    source = _source(path)
+    parents = [Path(file).name for file in source.files if Path(file).name != path.name]
+    task, size, hardware, state = _facts(path)
+    return Shipped(
+        name=path.stem,
+        description=str(source.values.get("description", "")),
+        file=path,
+        beside=(*(() if path.parent.name == CATALOGUE else parents), *sorted(_local_files(source, path.parent))),
+        task=task,
+        size=size,
+        method="QLoRA" if "quantization" in source.values else "LoRA" if "lora" in source.values else "full",
+        hardware=hardware,
+        state=state,
+    )
+
+
+def _source(path: Path) -> Source:
     source, findings = compose(str(path))
     if source is None:
         raise Refusal.of(f"{path}: {findings[0].message}")
-    parents = [Path(file).name for file in source.files if Path(file).name != path.name]
-    local: set[str] = set()
+    return source
+
+
+def _facts(path: Path) -> tuple[str, str, str, str]:
+    """Task, size, hardware and state as the head has them, empty where it has none."""
+    said = next((match for line in _head(path) if (match := _FACTS.fullmatch(line))), None)
+    return ("", "", "", "") if said is None else (said[1], said[2], said[3], said[4])
+
+
+def _head(path: Path) -> list[str]:
+    """The comment that a recipe begins with, by lines."""
+    return path.read_text(encoding="utf-8").partition("\nrecipe:")[0].partition("\nextends:")[0].splitlines()
+
+
+def _local_files(source: Source, folder: Path) -> set[str]:
+    found = set()
     for section, key in (("model", "model_name_or_path"), ("dataset", "path"), ("evaluation", "path")):
         block = source.values.get(section)
         value = block.get(key) if isinstance(block, dict) else None
-        found = local_path(value, str(path.parent)) if isinstance(value, str) else None
-        if found is not None:
-            local.add(str(Path(found).relative_to(path.parent)))
-    return Shipped(path.stem, str(source.values.get("description", "")), path.parent, (*parents, *sorted(local)))
+        place = local_path(value, str(folder)) if isinstance(value, str) else None
+        if place is not None:
+            found.add(str(Path(place).relative_to(folder)))
+    rewards = source.values.get("rewards")
+    for index, reward in enumerate(rewards if isinstance(rewards, list) else ()):
+        file = str(reward.get("python") or "").rpartition(":")[0] if isinstance(reward, dict) else ""
+        if file:
+            place = os.path.join(source.directory(("rewards", index, "python")), file)
+            found.add(os.path.relpath(place, folder.resolve()))
+    return found

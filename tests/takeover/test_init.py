@@ -57,14 +57,39 @@ def test_nothing_is_overwritten(grpo_run: Callable, folder: Path) -> None:
 
 
 def test_the_list_has_every_shipped_recipe(grpo_run: Callable) -> None:
-    names = [path.stem for path in sorted((ROOT / "recipes").glob("*.yaml"))]
-    lines = grpo_run("init", "--list").out.splitlines()
-    assert [line.split()[0] for line in lines] == names
-    assert all(len(line.split()) > 3 for line in lines)
-    assert [one["name"] for one in json.loads(grpo_run("init", "--list", "--json").out)] == names
+    folders = (ROOT / "recipes", ROOT / "recipes/catalogue")
+    names = [path.stem for folder in folders for path in sorted(folder.glob("*.yaml"))]
+    head, *lines = (re.split(r" {2,}", line) for line in grpo_run("init", "--list").out.splitlines())
+    assert head == ["name", "task", "size", "method", "hardware", "state"]
+    listed = json.loads(grpo_run("init", "--list", "--json").out)
+    assert lines == [[one[key] for key in head] for one in listed]
+    assert [one["name"] for one in listed] == names
+    assert all(one.values() and all(one.values()) for one in listed)
 
 
-@pytest.mark.parametrize("name", [one.name for one in shipped_recipes()])
+def test_a_recipe_of_the_catalogue_is_written_whole(grpo_run: Callable, folder: Path) -> None:
+    assert grpo_run("init", "qwen2_5_1_5b_gsm8k_lora").code == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["qwen2_5_1_5b_gsm8k_lora.yaml", "recipe.schema.json"]
+    text = (folder / "qwen2_5_1_5b_gsm8k_lora.yaml").read_text()
+    assert "extends" not in text
+    assert "State: not run." in text
+    (folder / "child.yaml").write_text("extends: grpo-recipes:qwen2_5_1_5b_gsm8k_lora\n")
+    answer = grpo_run("diff", "child.yaml", "qwen2_5_1_5b_gsm8k_lora.yaml", "--target", STACK)
+    assert (answer.code, "the same experiment" in answer.out) == (0, True), answer.out
+
+
+def test_a_recipe_of_the_catalogue_brings_its_reward_along(grpo_run: Callable, folder: Path) -> None:
+    assert grpo_run("init", "qwen2_5_coder_7b_code_lora", "-o", "new/code.yaml").code == 0
+    assert sorted(path.name for path in (folder / "new").iterdir()) == [
+        "code.yaml",
+        "code_tests.py",
+        "recipe.schema.json",
+    ]
+    answer = grpo_run("validate", "new/code.yaml", "--target", STACK, "--format", "json")
+    assert [one["rule"] for one in json.loads(answer.out)["findings"] if one["severity"] == "error"] == []
+
+
+@pytest.mark.parametrize("name", [one.name for one in shipped_recipes() if not one.is_whole])
 def test_a_shipped_recipe_is_written_with_what_it_needs(name: str, grpo_run: Callable, folder: Path) -> None:
     assert grpo_run("init", name).code == 0
     named = re.findall(r"schema=(.*)", "".join(path.read_text() for path in folder.glob("*.yaml")))

@@ -348,3 +348,49 @@ def test_what_a_shim_does_as_later_releases_is_told(tmp_path: Path, monkeypatch:
         said = row(one, "temperature (the default of trl 0.14.0)")
         assert (said.fate, "the loss is without it" in said.because) == (fate, True)
         assert row(taken(tmp_path, as_yaml(temperature=0.7), "trl==0.14.0"), "temperature").fate == fate
+
+
+BEST = {"eval_strategy": "steps", "eval_steps": 50, "load_best_model_at_end": True}
+
+
+def test_the_best_checkpoint_by_reward_becomes_that_of_the_recipe(tmp_path: Path) -> None:
+    one = taken(tmp_path, as_yaml(**BEST, metric_for_best_model="eval_reward", greater_is_better=True, save_steps=100))
+    assert recipe_of(one)["evaluation"]["keep_best"] is True
+    # TRL compares the evaluations that have a checkpoint; here each one has.
+    assert recipe_of(one)["training"]["save_steps"] == 50
+    keys = ("load_best_model_at_end", "metric_for_best_model", "greater_is_better", "save_steps")
+    assert [row(one, key).fate for key in keys] == ["mapped", "mapped", "mapped", "emulated"]
+
+
+def test_a_share_of_all_steps_is_their_number_where_that_is_said(tmp_path: Path) -> None:
+    shares = {"max_steps": 205, "save_steps": 0.1, "logging_steps": 0.01}
+    one = taken(tmp_path, as_yaml(**{**BEST, "eval_steps": 0.1}, metric_for_best_model="eval_reward", **shares))
+    recipe = recipe_of(one)
+    assert recipe["evaluation"]["every_steps"] == recipe["training"]["save_steps"] == 21
+    assert recipe["evaluation"]["keep_best"] is True
+    assert recipe["logging"]["logging_steps"] == 3
+    assert {row(one, key).fate for key in ("eval_steps", "save_steps", "logging_steps")} == {"mapped"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "because"),
+    [
+        (BEST, "it takes the least loss; evaluation.keep_best goes by the held-out reward"),
+        ({**BEST, "metric_for_best_model": "eval_rewards/accuracy/mean"}, "the greatest eval_rewards/accuracy/mean"),
+        ({**BEST, "metric_for_best_model": "reward", "greater_is_better": False}, "it takes the least reward"),
+        ({**BEST, "eval_strategy": "epoch", "eval_steps": None}, "write evaluation.every_steps with"),
+        ({"load_best_model_at_end": "true"}, "it needs evaluations by steps"),
+    ],
+    ids=["the loss, by default", "another figure", "the least reward", "by epochs", "no evaluation"],
+)
+def test_another_best_checkpoint_is_named_with_its_home(keys: dict[str, object], because: str, tmp_path: Path) -> None:
+    one = taken(tmp_path, as_yaml(**keys))
+    assert "keep_best" not in recipe_of(one).get("evaluation", {})
+    said = row(one, "load_best_model_at_end")
+    assert (said.fate, said.where) == ("refused", ("evaluation.keep_best",))
+    assert because in said.because
+
+
+def test_a_best_checkpoint_that_nobody_asks_for_changes_nothing(tmp_path: Path) -> None:
+    one = taken(tmp_path, as_yaml(load_best_model_at_end=False, metric_for_best_model=None, greater_is_better=None))
+    assert "evaluation" not in recipe_of(one)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.schemas.keys import sections
+from grpo_recipes.schemas.section import written_fields
 from grpo_recipes.takeover.basis.coercion import WORDS
 from grpo_recipes.takeover.basis.draft import Draft, Given
 from grpo_recipes.takeover.basis.release import Release
@@ -90,7 +91,7 @@ class Situation:
 def format_value(key: str) -> object:
     """The value of format 1 for a recipe key."""
     section, _, name = key.rpartition(".")
-    return sections()[section].model_fields[name].get_default(call_default_factory=True)
+    return written_fields(sections()[section])[name].get_default(call_default_factory=True)
 
 
 def beside_the_recipe(path: str, folder: str) -> str:

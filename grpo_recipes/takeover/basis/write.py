@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from grpo_recipes.schemas.keys import sections
 from grpo_recipes.schemas.recipe import Recipe
+from grpo_recipes.schemas.section import written_fields
 from grpo_recipes.takeover.basis.draft import Draft, Row
 
 # Nothing that begins like a number, and none of the words that some reader takes for a value.
@@ -98,7 +99,7 @@ def _note(row: Row) -> str:
 
 
 def _in_order(section: str, block: Mapping[str, object]) -> list[str]:
-    known = [name for name in sections()[section].model_fields if name in block] if section in sections() else []
+    known = [name for name in written_fields(sections()[section]) if name in block] if section in sections() else []
     return [*known, *(key for key in block if key not in known)]
 
 

@@ -9,6 +9,7 @@ from grpo_recipes.nearest import nearest_words
 from grpo_recipes.takeover.basis.coercion import Unreadable, as_trl_reads
 from grpo_recipes.takeover.basis.release import in_format_words
 from grpo_recipes.takeover.basis.situation import SERVER_ADDRESS, Situation
+from grpo_recipes.takeover.basis.step_shares import whole_steps
 from grpo_recipes.takeover.basis.tables import table_of
 
 ANYWAY = "what grpo-run does anyway"
@@ -172,7 +173,10 @@ def _steps(home: str) -> Callable[[Situation, str], None]:
         except Unreadable as problem:
             situation.given.refused(name, f"TRL cannot take it: {problem}", home)
             return
-        if isinstance(value, float) and 0 < value < 1:
+        whole = whole_steps({**situation.given.taken, **situation.given.values}, value)
+        if whole is not None:
+            situation.given.mapped(name, home, whole, because=f"{value:g} of all steps")
+        elif isinstance(value, float) and 0 < value < 1:
             share = "it is a share of all steps; choose their number"
             situation.given.emulated(name, home, 500 if home.endswith("save_steps") else 1, share)
         elif isinstance(value, int | float) and float(value).is_integer():
