@@ -7,24 +7,26 @@ from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import open_to_read
 
 METRICS_FILE = "metrics.jsonl"
+COMPLETIONS_FILE = "completions.jsonl"
+"""Read as metrics.jsonl; see worker/completions/kept_completions.py."""
 LARGEST = 1 << 30
 _PART = 16 << 20
 _PARTS_AT_ONCE = 16
 Event = Mapping[str, object]
 
 
-def read_new(path: str, offset: int) -> tuple[list[Event], int]:
+def read_new(path: str, offset: int, parts: int = _PARTS_AT_ONCE) -> tuple[list[Event], int]:
     """The events after byte `offset`, and the offset to go on from; a line without its end waits for it.
 
     A missing file has no events; one that became shorter is read from its start; other JSON is left out, and so is a
-    line of 16 MiB. No more than 256 MiB are read at once, and nothing of a file of more than a GiB.
+    line of 16 MiB. No more than `parts` of 16 MiB are read at once, and nothing of a file of more than a GiB.
     """
     events: list[Event] = []
     try:
         with open_to_read(Path(path).parent, Path(path).name, LARGEST) as file:
             if file.seek(0, 2) < offset:
                 offset = 0
-            for _ in range(_PARTS_AT_ONCE):
+            for _ in range(parts):
                 file.seek(offset)
                 content = file.read(_PART)
                 complete = content[: content.rfind(b"\n") + 1]
@@ -65,11 +67,56 @@ def number(event: Mapping[str, object], key: str) -> float | None:
 
 
 def evaluation_text(event: Mapping[str, object]) -> str:
-    """The figures of an evaluation on one line: the whole reward, then each by its name, then the rows."""
-    rewards = event.get("rewards")
-    figures = (
-        {"reward": event, **dict.fromkeys(rewards, rewards)} if isinstance(rewards, Mapping) else {"reward": event}
-    )
-    parts = [f"{name} {value:.4g}" for name in figures if (value := number(figures[name], name)) is not None]
+    """The figures of an evaluation on one line, each with its interval, and its rows."""
+    known = event.get("intervals")
+    intervals = known if isinstance(known, Mapping) else {}
+    found = list(figures_of(event, intervals))
+    parts = [f"{name} {figure(value, interval)}" for name, value, interval in found]
     rows = number(event, "count")
-    return "  ".join(parts + ([f"({rows:.0f} rows)"] if rows is not None else []))
+    if rows is not None:
+        samples = number(event, "samples")
+        each = "" if samples is None else f", {samples:.0f} completions each"
+        level = number(intervals, "level") if any(interval is not None for _, _, interval in found) else None
+        parts.append(f"({rows:.0f} rows{each}{'' if level is None else f', {level:.0%} intervals'})")
+    return "  ".join(parts)
+
+
+def change_text(event: Mapping[str, object]) -> str | None:
+    """What the figures of an evaluation changed by since step 0, with intervals; None where that is not known."""
+    known = event.get("change")
+    if not isinstance(known, Mapping):
+        return None
+    intervals = known.get("intervals")
+    found = figures_of(known, intervals if isinstance(intervals, Mapping) else {})
+    shown = [f"{name} {figure(value, interval, '+.4g')}" for name, value, interval in found]
+    return "  ".join(shown) or None
+
+
+def figures_of(
+    event: Mapping[str, object], intervals: Mapping[str, object]
+) -> Iterator[tuple[str, float, tuple[float, float] | None]]:
+    """Name, value and interval of what is known of an evaluation, or of a change: reward, each by its name, pass@k."""
+    groups = [({"reward": event.get("reward")}, {"reward": intervals.get("reward")}, "")]
+    for key, prefix in (("rewards", ""), ("pass_at", "pass@")):
+        values, ends = event.get(key), intervals.get(key)
+        if isinstance(values, Mapping):
+            groups.append((dict(values), dict(ends) if isinstance(ends, Mapping) else {}, prefix))
+    for values_by_name, ends_by_name, prefix in groups:
+        for name in values_by_name:
+            value = number(values_by_name, name)
+            if value is not None:
+                yield f"{prefix}{name}", value, _ends(ends_by_name.get(name))
+
+
+def figure(value: float, interval: tuple[float, float] | None, shape: str = ".4g") -> str:
+    """A value with its interval: 0.5575 [0.5264, 0.5883]."""
+    ends = "" if interval is None else f" [{interval[0]:{shape}}, {interval[1]:{shape}}]"
+    return f"{value:{shape}}{ends}"
+
+
+def _ends(found: object) -> tuple[float, float] | None:
+    if not isinstance(found, list | tuple) or len(found) != 2:
+        return None
+    ends = dict(zip(("low", "high"), found, strict=True))
+    low, high = number(ends, "low"), number(ends, "high")
+    return None if low is None or high is None else (low, high)

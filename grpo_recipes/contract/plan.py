@@ -5,6 +5,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Literal
 
+from grpo_recipes.contract.planned_ancestor import Ancestor
+from grpo_recipes.contract.planned_guards import Guards
 from grpo_recipes.contract.planned_memory import PlannedMemory
 from grpo_recipes.contract.planned_vllm import Vllm
 
@@ -164,6 +166,14 @@ class Reward:
 
 
 @dataclass(frozen=True, slots=True)
+class Passes:
+    """A completion passes where the reward of this name is so high, before its weight."""
+
+    reward: str
+    at_least: float
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
     """The held-out measure: the same rewards on `data`.
 
@@ -172,6 +182,9 @@ class Evaluation:
     sampling: how completions are drawn, the same on every release: the recipe's temperature, top_p, top_k, min_p,
     repetition_penalty and generation_kwargs, by the names of transformers' GenerationConfig.
     max_prompt_length: tokens that are kept of a longer prompt, its last ones; None keeps all.
+    samples: completions of a row. pass_at: the k of each pass@k. passes: None where nothing says what passes.
+    keep_best: final/ holds the checkpoint of the best evaluation. stop_after: evaluations without a better one after
+    which the training ends, None for never.
     """
 
     data: Data
@@ -181,34 +194,11 @@ class Evaluation:
     batch_size: int
     sampling: dict[str, object]
     max_prompt_length: int | None = None
-
-
-Action = Literal["off", "note", "warn", "stop"]
-
-
-@dataclass(frozen=True, slots=True)
-class Guards:
-    """What is watched while the run trains, and from where on it acts: the recipe's `guards` section, key by key.
-
-    Shares are fractions; *_groups are groups of completions, *_steps optimizer steps.
-    """
-
-    zero_variance: Action
-    zero_variance_groups: int
-    wasted_groups: Action
-    wasted_groups_share: float
-    truncation: Action
-    truncation_share: float
-    not_finite: Action
-    no_movement: Action
-    no_movement_steps: int
-    no_progress: Action
-    no_progress_factor: int
-    no_progress_seconds: int
-    far_from_sampler: Action
-    kl_rise: Action
-    entropy_collapse: Action
-    memory_growth: Action
+    samples: int = 1
+    pass_at: tuple[int, ...] = ()
+    passes: Passes | None = None
+    keep_best: bool = False
+    stop_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,14 +232,15 @@ class Plan:
     findings: what was said and did not forbid it, one line each.
     smoke: a trial of two steps for the proofs; the worker leaves no model.
     expressible: the releases of TRL that can express the recipe, where it was asked; see compare/expressible.py.
-    vllm: None where transformers generates.
+    vllm: None where transformers generates. accepted: rules whose errors the user took for warnings, with `--accept`.
     job: the section of the recipe that is the engine's own, with GPUs per machine; {} where it has none.
-    accepted: the rules whose errors the user took for warnings, with `--accept`.
     made_by: sha256 of what decides ("rules": rules, facts and their resolver) and of what trains ("worker").
     recipe_file, folder: where the recipe was, and the run folder, None for a plan without one; absolute.
     verified: what the worker must find again of what it finds before the launch, by the keys of run.json's "verified".
-    accept_drift: what of that differs is said and does not stop the run.
+    accept_drift: what of that differs is said and does not stop the run. kept_completions: of each step.
     memory: what each GPU is estimated to need; None in plans of releases that did not estimate it.
+    ancestor: the run that it starts from, None where it starts from a model alone. extends: the finished run that it
+    goes on with, from its last checkpoint; None for one that begins at step 0.
     """
 
     plan: int
@@ -283,6 +274,14 @@ class Plan:
     accept_drift: bool = False
     job: dict[str, object] = field(default_factory=dict)
     memory: PlannedMemory | None = None
+    ancestor: Ancestor | None = None
+    extends: Ancestor | None = None
+    kept_completions: int = 0
+
+    @property
+    def trains_a_copy(self) -> bool:
+        """Whether the run trains a model that is written into its folder before."""
+        return bool(self.tokenizer.add_tokens) or (self.ancestor is not None and self.ancestor.use == "merge")
 
 
 def to_json(plan: Plan) -> str:

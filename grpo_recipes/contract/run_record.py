@@ -23,9 +23,13 @@ class RunRecord:
     proofs: what was seen in the first step, each with id, name, ok (None: not seen yet) and shown, a text.
     guards: those that spoke, each with id, name, action, first_step, last_step, count and its last value;
     guards_not_seen: names of those that had nothing to look at.
-    evaluation: {"before", "after", "examples"}.
+    evaluation: {"before", "latest", "after": figures, "counts", "examples"}, with keep_best or stop_after also {"best":
+    figures, "evaluations_since_best", "ended_early": {"step", "max_steps", "because"}}. Figures: {"step", "count" of
+    rows, "greedy", "reward", "rewards", "pass_at", "intervals": [low, high] of each and how they were made, "change":
+    since step 0, with intervals}.
     vllm_server: {"restarts"}: each with time, step and how the server of the run died; None without one.
-    metrics: figures of the whole run. final, checkpoint: folders, relative to the run folder or absolute.
+    metrics: figures of the whole run. final, checkpoint: folders, relative to the run folder or absolute. final_step:
+    whose weights are in final.
     memory: by the phase of a plan's memory, and "evaluation", the most bytes of any process so far: {"measured",
     "reserved": by torch of a GPU, "estimated": by the plan, "counter": what measured}; see worker/memory/counters.py.
     verified: what the worker found of data, model and template before the launch; see worker/_shared/verified.py.
@@ -36,6 +40,8 @@ class RunRecord:
     train_cpu_s: CPU seconds of all training threads of this process; train_wall_s: seconds by the clock.
     duration: from the 20th step on, {"steps": that this launch trained, "seconds_per_step": their median, evaluations
     left out, "generation_share": of the time, None where TRL does not tell it, "estimated_end": of the last step}.
+    phases: of the start of this launch, each with name, began, a Unix time, and seconds, None while it is on; the first
+    step ends the last one. trackers: by the service, what it knows the run by, so that --resume goes on with it there.
     """
 
     run: int = RECORD_FORMAT
@@ -55,10 +61,13 @@ class RunRecord:
     evaluation: dict[str, object] = field(default_factory=dict)
     metrics: dict[str, object] = field(default_factory=dict)
     final: str | None = None
+    final_step: int | None = None
     checkpoint: str | None = None
     train_cpu_s: float | None = None
     train_wall_s: float | None = None
     duration: dict[str, object] | None = None
+    phases: list[object] | None = None
+    trackers: dict[str, object] | None = None
     memory: dict[str, object] = field(default_factory=dict)
     verified: dict[str, object] | None = None
     resumed: list[object] | None = None
@@ -66,6 +75,11 @@ class RunRecord:
     generation_config_ignored: list[object] | None = None
     slurm_job: str | None = None
     begun_anew: str | None = None
+
+    @property
+    def is_queued_work(self) -> bool:
+        """Whether a queue of jobs started the run, which may start it again on whatever machine."""
+        return self.slurm_job is not None
 
 
 KEYS = frozenset(RunRecord.__dataclass_fields__)
@@ -98,14 +112,15 @@ def amend_record(folder: str, changes: Mapping[str, object]) -> RunRecord:
 
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("run", "step", "max_steps", "exit_code"), int),
+    **dict.fromkeys(("run", "step", "max_steps", "final_step", "exit_code"), int),
     **dict.fromkeys(("status", "started", "ended", "message", "final", "checkpoint", "slurm_job", "begun_anew"), str),
     **dict.fromkeys(("evaluation", "metrics", "memory"), dict),
     **dict.fromkeys(("train_cpu_s", "train_wall_s"), (int, float)),
     **dict.fromkeys(
-        ("findings", "checks", "proofs", "guards", "guards_not_seen", "resumed", "generation_config_ignored"), list
+        ("findings", "checks", "proofs", "guards", "guards_not_seen", "resumed", "generation_config_ignored", "phases"),
+        list,
     ),
-    **dict.fromkeys(("vllm_server", "verified", "shims", "duration"), dict),
+    **dict.fromkeys(("vllm_server", "verified", "shims", "duration", "trackers"), dict),
 }
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TextIO
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.launch.progress import View
 
 Prepare = Callable[[], Sequence[str]]
 
@@ -18,20 +19,28 @@ class Engine(Protocol):
         """
         ...
 
-    def start(self, plan: Plan, folder: str, *, resume: bool, echo: TextIO, prepare: Prepare) -> int:
+    def start(self, plan: Plan, folder: str, *, resume: bool, echo: TextIO, view: View, prepare: Prepare) -> int:
         """Starts the run and returns its exit code when it has ended, or 0 where a person starts it.
 
-        prepare: called when nobody else may use the folder and nothing was started; returns lines to say.
+        view: how much of it is seen on echo. prepare: called when nobody else may use the folder and nothing was
+        started; returns lines to say.
         Raises Refusal where nothing can be started.
         """
         ...
 
-    def follow(self, folder: str, *, echo: TextIO) -> int:
+    def follow(self, folder: str, *, echo: TextIO, view: View) -> int:
         """Shows how the active run goes on and returns its exit code; nothing is started. Raises Refusal."""
         ...
 
     def is_active(self, folder: str) -> bool:
         """Whether a run of this folder waits or goes on somewhere and can be followed from here."""
+        ...
+
+    def shares(self, plan: Plan) -> Sequence[Mapping[str, str]]:
+        """What many runs with the needs of this plan are started with, for as many as may go on at once.
+
+        Variables of the environment that keep one from the devices of another; none where a person starts the runs.
+        """
         ...
 
     def commands(self, plan: Plan, folder: str, *, resume: bool) -> list[str]:

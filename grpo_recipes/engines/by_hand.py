@@ -9,6 +9,7 @@ from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.engines.base import Prepare
 from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.local import taken
+from grpo_recipes.launch.progress import View
 from grpo_recipes.render.job import job_of, machine_commands
 
 
@@ -17,7 +18,7 @@ def files(plan: Plan) -> dict[str, str]:
     return {}
 
 
-def start(plan: Plan, folder: str, *, resume: bool, echo: TextIO, prepare: Prepare) -> int:
+def start(plan: Plan, folder: str, *, resume: bool, echo: TextIO, view: View, prepare: Prepare) -> int:
     """Prepares the folder while nobody else may use it, and starts nothing."""
     if resume:
         with taken(folder):
@@ -26,7 +27,7 @@ def start(plan: Plan, folder: str, *, resume: bool, echo: TextIO, prepare: Prepa
     return EXIT_DONE
 
 
-def follow(folder: str, *, echo: TextIO) -> NoReturn:
+def follow(folder: str, *, echo: TextIO, view: View) -> NoReturn:
     """Raises Refusal: nothing here knows of machines that a person started."""
     raise Refusal.of(f"{folder}: its machines were started by hand", fix="train.log on the first of them")
 
@@ -34,6 +35,11 @@ def follow(folder: str, *, echo: TextIO) -> NoReturn:
 def is_active(folder: str) -> bool:
     """False: nobody here knows."""
     return False
+
+
+def shares(plan: Plan) -> list[dict[str, str]]:
+    """None: a person starts each run."""
+    return []
 
 
 def commands(plan: Plan, folder: str, *, resume: bool) -> list[str]:

@@ -9,6 +9,10 @@ from grpo_recipes.engines.base import Prepare
 from grpo_recipes.engines.slurm_following import JOB_SCRIPT, follow_job, launch_job
 from grpo_recipes.engines.slurm_script import job_sbatch
 from grpo_recipes.errors import Refusal
+from grpo_recipes.launch.progress import View
+
+_MOST_FOLLOWED = 32
+"""Jobs; who follows one takes 60 MB of memory and asks the controller every ten seconds."""
 
 
 def files(plan: Plan) -> dict[str, str]:
@@ -19,19 +23,24 @@ def files(plan: Plan) -> dict[str, str]:
         raise Refusal.of("the plan asks Slurm for nothing that a recipe can", because=str(problem)) from None
 
 
-def start(plan: Plan, folder: str, *, resume: bool, echo: TextIO, prepare: Prepare) -> int:
+def start(plan: Plan, folder: str, *, resume: bool, echo: TextIO, view: View, prepare: Prepare) -> int:
     """Submits the job and follows it to its end."""
-    return launch_job(folder, resume=resume, echo=echo, prepare=prepare)
+    return launch_job(folder, resume=resume, echo=echo, view=view, prepare=prepare)
 
 
-def follow(folder: str, *, echo: TextIO) -> int:
+def follow(folder: str, *, echo: TextIO, view: View) -> int:
     """Follows the job that the folder was submitted as."""
-    return follow_job(folder, echo=echo)
+    return follow_job(folder, echo=echo, view=view)
 
 
 def is_active(folder: str) -> bool:
     """Whether the job waits or runs, or Slurm cannot say."""
     return slurm_job.is_queued(folder)
+
+
+def shares(plan: Plan) -> list[dict[str, str]]:
+    """As many jobs as are followed at once; Slurm shares out the machines among them."""
+    return [{}] * _MOST_FOLLOWED
 
 
 def commands(plan: Plan, folder: str, *, resume: bool) -> list[str]:

@@ -20,7 +20,6 @@ from grpo_recipes.contract.files.folder_files import open_to_append, open_to_rea
 from grpo_recipes.contract.files.folder_lock import holder
 from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
-from grpo_recipes.contract.metrics import METRICS_FILE, number, read_new
 from grpo_recipes.contract.run_record import amend_record, read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.engines.slurm_job import (
@@ -35,7 +34,9 @@ from grpo_recipes.engines.slurm_job import (
 )
 from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.local import LOG_FILE
-from grpo_recipes.launch.progress import Progress, progress
+from grpo_recipes.launch.progress import NORMAL, Progress, View
+from grpo_recipes.launch.run_events import RunEvents
+from grpo_recipes.launch.showing import progress
 
 JOB_SCRIPT = "job.sbatch"
 POLL_S = 10.0  # a controller has many jobs to answer for
@@ -54,6 +55,7 @@ def launch_job(
     *,
     resume: bool = False,
     echo: TextIO = sys.stderr,
+    view: View = NORMAL,
     poll_s: float = POLL_S,
     prepare: Callable[[], Sequence[str]] = list,
 ) -> int:
@@ -76,10 +78,10 @@ def launch_job(
                 shown.say(line)
             return _submitted(folder, shown, ["--resume"] if resume else [])
 
-    return _to_its_end(folder, submitted, echo, poll_s)
+    return _to_its_end(folder, submitted, echo, view, poll_s)
 
 
-def follow_job(folder: str, *, echo: TextIO = sys.stderr, poll_s: float = POLL_S) -> int:
+def follow_job(folder: str, *, echo: TextIO = sys.stderr, view: View = NORMAL, poll_s: float = POLL_S) -> int:
     """Follows the job of a run folder, as launch_job does; nothing is submitted, whatever becomes of it."""
     folder = os.path.abspath(folder)
 
@@ -87,20 +89,20 @@ def follow_job(folder: str, *, echo: TextIO = sys.stderr, poll_s: float = POLL_S
         job = submitted_job(folder)
         if job is None:
             raise Refusal.of(f"{folder}: its job is gone from {JOB_FILE}", fix="--resume once more")
-        shown.say(f"following job {job.id} in {folder}; the whole output is in {LOG_FILE} there")
+        shown.note(f"following job {job.id} in {folder}; the whole output is in {LOG_FILE} there")
         return job
 
-    return _to_its_end(folder, found, echo, poll_s)
+    return _to_its_end(folder, found, echo, view, poll_s)
 
 
-def _to_its_end(folder: str, find: Callable[[Progress], SubmittedJob], echo: TextIO, poll_s: float) -> int:
-    with progress(echo) as shown, _noted() as signals:
+def _to_its_end(folder: str, find: Callable[[Progress], SubmittedJob], echo: TextIO, view: View, poll_s: float) -> int:
+    with progress(echo, view) as shown, _noted() as signals:
         seen_log = status(Path(folder), LOG_FILE)
         log_start = 0 if seen_log is None else seen_log.st_size
         began = time.time()
         job = find(shown)
         stopping = f"to save and stop it: {' '.join(job.words('scancel', '--batch', '--signal=TERM', job.id))}"
-        shown.say(stopping)
+        shown.note(stopping)
         seen = _followed(folder, job, began, shown, signals, poll_s)
         if seen is None:
             shown.say(f"{signals[0]}: job {job.id} goes on without being followed")
@@ -160,7 +162,7 @@ def _submitted(folder: str, shown: Progress, arguments: list[str]) -> SubmittedJ
         )
     number_, _, cluster = done.stdout.strip().splitlines()[-1].partition(";")
     job = SubmittedJob(number_, cluster or None)
-    shown.say(f"submitted job {job.id} from {folder}; the whole output is in {LOG_FILE} there")
+    shown.note(f"submitted job {job.id} from {folder}; the whole output is in {LOG_FILE} there")
     remember(folder, job)
     return job
 
@@ -169,7 +171,7 @@ def _followed(
     folder: str, job: SubmittedJob, began: float, shown: Progress, signals: list[str], poll_s: float
 ) -> JobState | None:
     """Shows how the job goes on until it has ended, and returns how; None where the following was left."""
-    metrics, offset, newest = os.path.join(folder, METRICS_FILE), 0, began
+    events = RunEvents(folder, began, shown.view)
     said, next_question, ends = "", 0.0, _ends_of(folder, job)
     while not signals:
         if (now := time.monotonic()) >= next_question:
@@ -178,16 +180,11 @@ def _followed(
                 return seen
             words = _words(job, seen)
             if words not in ("", said):
-                shown.say(words)
+                shown.note(words)
                 said = words
             next_question = now + (poll_s if words else _SOON_S)
-        events, offset = read_new(metrics, offset)
-        for event in events:
-            # A start that goes on writes the file anew, with what was shown before.
-            when = number(event, "time") or newest
-            if when >= newest:
-                newest = when
-                shown.show(event)
+        for event in events.new():
+            shown.show(event)
         if ends != (ends := _ends_of(folder, job)):
             next_question = now + _SOON_S  # Slurm has something new to say in a moment
         time.sleep(_LOOK_S)

@@ -19,21 +19,19 @@ from grpo_recipes.worker._shared.planned import read_plan, refuse_changed_plan
 from grpo_recipes.worker._shared.quiet import quiet_libraries
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.refused import Refused
-from grpo_recipes.worker._shared.verified import check_model_files
+from grpo_recipes.worker._shared.start_phases import StartPhases
+from grpo_recipes.worker._shared.verified import check_ancestor, check_model_files
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.checkpoints.checkpoint import remove_leftovers
-from grpo_recipes.worker.resume.resuming import checkpoint_to_resume, why_unsigned
+from grpo_recipes.worker.resume.resuming import checkpoint_to_extend, checkpoint_to_resume, why_unsigned
 from grpo_recipes.worker.serving.other_machine import loss_of_server, wait_for_server
 from grpo_recipes.worker.survival.folder_faults import explained, make_room
 from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.survival.leaving import leave_soon
 from grpo_recipes.worker.survival.looked_on import LookedOn
-from grpo_recipes.worker.survival.lost_peer import lost_peer
+from grpo_recipes.worker.survival.lost_peer import OTHERS_SAY_WHY_S, lost_peer
 from grpo_recipes.worker.user_code.reward_faults import explained_reward
 from grpo_recipes.worker.user_code.reward_functions import check_reward_files
-
-# One that failed writes it down before its connections close; a folder of several machines shows that a moment later.
-OTHERS_SAY_WHY_S = 5.0
 
 
 def train(folder: Path, *, resume: bool) -> int:
@@ -82,28 +80,34 @@ def train(folder: Path, *, resume: bool) -> int:
 
 
 def _trained(folder: Path, record: Record, request: Interruption, looked_on: LookedOn, *, resume: bool) -> int:
+    phases = StartPhases(record)
+    phases.goes_on_with("checking the files")
     plan = read_plan(folder)
     refuse_changed_plan(folder)
     check_world(plan)
     user = folder / "worker" / "user"
     check_reward_files(plan.rewards, user)
     check_model_files(plan.model)
+    if os.environ.get("RANK", "0") == "0" and not resume:
+        check_ancestor(plan.ancestor)
     if os.environ.get("RANK", "0") == "0" and (unsigned := why_unsigned()) is not None:
         print(unsigned, flush=True)
     checkpoint = _first_step(plan, folder, record, resume=resume)
     wait_for_server(plan, folder)
 
+    phases.goes_on_with("importing the libraries")
     quiet_libraries()
     from grpo_recipes.worker.training import run_training
 
-    interrupted = run_training(plan, folder, record, request, looked_on, checkpoint)
+    interrupted = run_training(plan, folder, record, request, looked_on, checkpoint, phases)
     if interrupted:
         why = loss_of_server(folder)
         stopped = "stopped by a signal after a whole step"
         record.end("interrupted", EXIT_INTERRUPTED, stopped if why is None else f"{why}; {stopped}")
         print("interrupted; the checkpoint is whole and the run can be resumed", flush=True)
         return EXIT_INTERRUPTED
-    record.end("completed", EXIT_DONE)
+    ended_early = record.evaluation().get("ended_early")
+    record.end("completed", EXIT_DONE, None if ended_early is None else str(ended_early["because"]))
     return EXIT_DONE
 
 
@@ -133,6 +137,8 @@ def _first_step(plan: Plan, folder: Path, record: Record, *, resume: bool) -> Pa
     refuse_checkpoints(folder, resume=resume)
     is_first = os.environ.get("RANK", "0") == "0"
     checkpoint, said = checkpoint_to_resume(folder, plan, contents=is_first) if resume else (None, [])
+    if checkpoint is None and plan.extends is not None:
+        checkpoint, said = checkpoint_to_extend(folder, plan, contents=is_first)
     if resume and (lost := lost_checkpoint(folder, record.read().get("checkpoint"))) is not None:
         said = [f"{lost}, which run.json names, is missing", *said]
     if is_first:

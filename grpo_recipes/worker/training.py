@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ from accelerate.utils import gather_object
 from grpo_recipes.contract.integrity.checkpoints import step_of
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.metrics import MetricsLog
-from grpo_recipes.worker._shared.planned import extended_model_folder, trust_remote_code
+from grpo_recipes.worker._shared.planned import own_model_folder, trust_remote_code
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker._shared.same_folder import check_before_saving
+from grpo_recipes.worker._shared.start_phases import StartPhases
 from grpo_recipes.worker._shared.verified import refuse_if_not_found, seen_in_trainer
 from grpo_recipes.worker.callbacks.evaluation_callback import EvaluationCallback
 from grpo_recipes.worker.callbacks.guard_callback import GuardCallback
@@ -21,9 +23,11 @@ from grpo_recipes.worker.callbacks.interruption_callback import InterruptionCall
 from grpo_recipes.worker.callbacks.progress import ProgressLines
 from grpo_recipes.worker.callbacks.proof_callback import ProofCallback
 from grpo_recipes.worker.callbacks.step_times import StepTimes
+from grpo_recipes.worker.callbacks.trained import Trained
 from grpo_recipes.worker.checkpoints.checkpoint import save_final, save_whole_checkpoints
 from grpo_recipes.worker.checkpoints.model_card import hand_over
 from grpo_recipes.worker.completions.ended import EndedShares
+from grpo_recipes.worker.completions.kept_completions import keep_completions
 from grpo_recipes.worker.completions.redacted_completions import redact_completions
 from grpo_recipes.worker.data.chat_template import refuse_endless_template
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
@@ -33,9 +37,10 @@ from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 from grpo_recipes.worker.memory.phase_seams import PhaseCallback, watch_phases, watch_saves
 from grpo_recipes.worker.proofs.before_training.catalog import compared
 from grpo_recipes.worker.proofs.before_training.compared import as_records, line
+from grpo_recipes.worker.resume.longer_schedule import ScheduleOfTheNewLength
 from grpo_recipes.worker.resume.resumed_epochs import ResumedEpochs
-from grpo_recipes.worker.resume.resuming import agreed_checkpoint
-from grpo_recipes.worker.resume.run_state import RunState, Trained, told_until
+from grpo_recipes.worker.resume.resuming import agreed
+from grpo_recipes.worker.resume.run_state import RunState, told_until
 from grpo_recipes.worker.resume.same_run import experiment
 from grpo_recipes.worker.serving.address import check_other_server
 from grpo_recipes.worker.shims.catalog import apply_before_trainer, apply_on_trainer
@@ -43,10 +48,11 @@ from grpo_recipes.worker.survival.extension_lock import refuse_stale_lock
 from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.survival.looked_on import LookedOn
 from grpo_recipes.worker.survival.waiting import wait_as_planned
-from grpo_recipes.worker.trainer.extended_model import write_extended_model
+from grpo_recipes.worker.trackers.catalog import Reports, begin_reports
 from grpo_recipes.worker.trainer.generation_file import set_aside
 from grpo_recipes.worker.trainer.loaded_trainer import loaded_everywhere
 from grpo_recipes.worker.trainer.model import build_trainer, training_arguments
+from grpo_recipes.worker.trainer.own_model import write_own_model
 from grpo_recipes.worker.trainer.seeds import SeedEachStep
 from grpo_recipes.worker.user_code.contained import trains_here
 from grpo_recipes.worker.user_code.planned_code import run_only_planned_code
@@ -62,6 +68,7 @@ def run_training(
     request: Interruption,
     looked_on: LookedOn,
     checkpoint: Path | None,
+    phases: StartPhases,
 ) -> bool:
     """Trains, and returns whether a signal interrupted it. Raises Refused if a check forbids it, OutOfMemory.
 
@@ -70,7 +77,7 @@ def run_training(
     trains_here()
     peaks = PhasePeaks(counter_of(plan.world.device))
     try:
-        return _trained(plan, folder, record, request, looked_on, checkpoint, peaks)
+        return _trained(plan, folder, record, request, looked_on, checkpoint, peaks, phases)
     except Exception as problem:
         told = out_of_memory(problem, plan, peaks, folder / "worker" / "user")
         if told is None:
@@ -87,9 +94,10 @@ def _trained(
     looked_on: LookedOn,
     checkpoint: Path | None,
     peaks: PhasePeaks,
+    phases: StartPhases,
 ) -> bool:
-    trainer, held_out = _prepared(plan, folder, record)
-    checkpoint = agreed_checkpoint(checkpoint)
+    trainer, held_out = _prepared(plan, folder, record, phases)
+    checkpoint = agreed(checkpoint)
     comparisons = compared(plan, loaded_everywhere(plan, trainer))
     record.update(checks=as_records(comparisons))
     failed = [finding for one in comparisons if (finding := one.finding) is not None]
@@ -98,17 +106,30 @@ def _trained(
     if trainer.is_world_process_zero():
         print(line(comparisons), flush=True)
 
+    told: dict[str, Any] = {}
     if checkpoint is not None:
-        record.update(step=step_of(checkpoint), checkpoint=str(checkpoint), **told_until(checkpoint))
+        own = str(checkpoint) if checkpoint.is_relative_to(folder) else None
+        keeps_best = plan.evaluation is not None and plan.evaluation.keep_best
+        told = agreed(told_until(checkpoint, folder, keeps_best=keeps_best))
+        record.update(step=step_of(checkpoint), checkpoint=own, **told)
     stop = InterruptionCallback(request, trainer)
-    log, guards = _add_callbacks(trainer, plan, held_out, folder, record, stop, looked_on, checkpoint, peaks)
+    is_own = checkpoint is not None and checkpoint.is_relative_to(folder)
+    reports = begin_reports(trainer, plan, folder, record, step_of(checkpoint) if checkpoint and is_own else 0)
+    known = told.get("evaluation", {})
+    log, guards, best_step = _add_callbacks(
+        trainer, plan, held_out, folder, record, stop, looked_on, checkpoint, peaks, phases, reports, known
+    )
+    peaks.told = phases.first_step_goes_on_with
     request.can_wait = True
     cpu, wall = time.process_time(), time.perf_counter()
     try:
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     except Trained:
-        # transformers would train one step more than max_steps.
+        # transformers would train one step more than max_steps, or than stop_after lets it.
         trainer.callback_handler.on_train_end(trainer.args, trainer.state, trainer.control)
+    except BaseException:
+        reports.fail()
+        raise
     finally:
         guards.close()
     if trainer.accelerator.num_processes == 1 and not stop.interrupted:
@@ -120,7 +141,10 @@ def _trained(
     if not stop.interrupted and not plan.smoke:
         peaks.goes_on_with("save")
         commit = getattr(trainer.model.config, "_commit_hash", None)
-        save_final(trainer, folder / "final", lambda model: hand_over(folder, model, commit))
+        best, last = best_step(), trainer.state.global_step
+        record.update(final_step=last if best is None else best)
+        of_best = None if best in (None, last) else folder / "checkpoints" / f"checkpoint-{best}"
+        save_final(trainer, folder / "final", lambda model: hand_over(folder, model, commit), of_best)
         record.update(final=str(folder / "final"))
     peaks.tell_all(trainer)
     record.update(memory=peaks.record(plan))
@@ -131,7 +155,7 @@ def _trained(
     return stop.interrupted
 
 
-def _prepared(plan: Plan, folder: Path, record: Record) -> tuple[Any, Any]:
+def _prepared(plan: Plan, folder: Path, record: Record, phases: StartPhases) -> tuple[Any, Any]:
     """The trainer, its shims applied, and the held-out rows, None without an evaluation."""
     if trust_remote_code(plan):
         run_only_planned_code(plan)
@@ -142,19 +166,23 @@ def _prepared(plan: Plan, folder: Path, record: Record) -> tuple[Any, Any]:
     if rank == 0:
         # The other ranks wait for this one, too, before they read the data.
         without_cache(folder / "cache")
-    if plan.tokenizer.add_tokens and rank == 0:
+    if plan.trains_a_copy and rank == 0:
         # The other ranks wait for this one inside training_arguments, where the processes find each other.
-        write_extended_model(plan, extended_model_folder(folder))
+        write_own_model(plan, own_model_folder(plan, folder))
+    if plan.expect.world_size > 1:
+        phases.goes_on_with("finding the other processes")
     arguments = training_arguments(plan, folder)
     _check_live_world(plan, arguments)
     if rank == 0 and (other := check_other_server(plan, arguments, folder)) is not None:
         print(other, flush=True)
+    phases.goes_on_with("preparing the data")
     seen: dict[str, object] = {}
     rows = prepared_rows(plan.data, "dataset", folder / "cache", rank, seen)
     held_out = None
     if plan.evaluation is not None:
         held_out = prepared_rows(plan.evaluation.data, "evaluation", folder / "cache", rank, seen)
     rewards = load_rewards(plan.rewards, folder / "worker" / "user", refuse_no_numbers)
+    phases.goes_on_with("loading the model")
     trainer = build_trainer(plan, arguments, rows, rewards, folder)
     redact_completions(trainer)
     refuse_if_not_found(plan, seen | seen_in_trainer(trainer, plan), record)
@@ -188,20 +216,31 @@ def _add_callbacks(
     looked_on: LookedOn,
     checkpoint: Path | None,
     peaks: PhasePeaks,
-) -> tuple[MetricsLog | None, GuardCallback]:
-    """Adds what watches the training; returns the metrics log, None on other ranks than 0, and the guards."""
+    phases: StartPhases,
+    reports: Reports,
+    known: Mapping[str, Any],
+) -> tuple[MetricsLog | None, GuardCallback, Callable[[], int | None]]:
+    """Adds what watches the training; returns the metrics log, None on other ranks than 0, and the guards.
+
+    The third tells the step of the checkpoint to hand over, None for the last one. known: the evaluations so far.
+    """
     log = None
+    resume_step = None if checkpoint is None else step_of(checkpoint)
     if trainer.is_world_process_zero():
-        log = MetricsLog(folder / "metrics.jsonl", resume_step=None if checkpoint is None else step_of(checkpoint))
+        log = MetricsLog(folder / "metrics.jsonl", resume_step=resume_step)
+        log.told = reports.tell
     watch_phases(trainer, peaks)
-    trainer.add_callback(PhaseCallback(trainer, peaks))
+    keep_completions(trainer, plan, folder, resume_step=resume_step)
+    trainer.add_callback(PhaseCallback(trainer, peaks, phases))
     trainer.add_callback(ResumedEpochs(trainer))
+    if checkpoint is not None and not checkpoint.is_relative_to(folder):
+        trainer.add_callback(ScheduleOfTheNewLength(trainer))
     trainer.add_callback(SeedEachStep(trainer.args.seed, trainer.accelerator.process_index))
     trainer.add_callback(stop)
     trainer.add_callback(EndedShares(trainer, plan))
     evaluation = None
     if held_out is not None:
-        evaluation = EvaluationCallback(trainer, plan, held_out, folder, record, log, stop, peaks)
+        evaluation = EvaluationCallback(trainer, plan, held_out, folder, record, log, stop, peaks, known)
     if log is not None:
         times = StepTimes(trainer, record, lambda: 0.0 if evaluation is None else evaluation.seconds)
         trainer.add_callback(times)
@@ -213,12 +252,17 @@ def _add_callbacks(
         evaluation.on_batch = lambda: guards.still("a batch of an evaluation")
     trainer.add_callback(guards)
     state = RunState(trainer, record, guards, log, checkpoint)
-    save_whole_checkpoints(trainer, experiment(folder), state.save)
+    best_step = _no_step if evaluation is None else evaluation.kept_step
+    save_whole_checkpoints(trainer, experiment(folder), state.save, best_step)
     check_before_saving(trainer, record.same)
     watch_saves(trainer, peaks)
     trainer.add_callback(state)
     trainer.add_callback(ProofCallback(trainer, plan, record, peaks))  # the last one, since it leaves when it is done
-    return log, guards
+    return log, guards, best_step
+
+
+def _no_step() -> None:
+    """Nothing was evaluated, so no checkpoint is better than the last one."""
 
 
 def _cpu_of_all_ranks(trainer: Any, own_s: float) -> float:

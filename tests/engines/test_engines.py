@@ -20,6 +20,7 @@ from grpo_recipes.contract.plan import Plan, to_json
 from grpo_recipes.engines.base import Engine, Prepare
 from grpo_recipes.engines.catalog import engine_of
 from grpo_recipes.errors import Refusal
+from grpo_recipes.launch.progress import View
 from grpo_recipes.render.run_folder import write_run_folder
 from grpo_recipes.resolve.resolve import plan_of, resolve
 from grpo_recipes.schemas.recipe import Recipe
@@ -90,16 +91,19 @@ class Stub:
     def files(self, plan: Plan) -> dict[str, str]:
         return {"stub.job": f"a job of {plan.name}\n"}
 
-    def start(self, plan: Plan, folder: str, *, resume: bool, echo: TextIO, prepare: Prepare) -> int:
+    def start(self, plan: Plan, folder: str, *, resume: bool, echo: TextIO, view: View, prepare: Prepare) -> int:
         self.asked += [f"start {resume}", *prepare()]
         return 75
 
-    def follow(self, folder: str, *, echo: TextIO) -> int:
+    def follow(self, folder: str, *, echo: TextIO, view: View) -> int:
         self.asked.append("follow")
         return 3
 
     def is_active(self, folder: str) -> bool:
         return self.active
+
+    def shares(self, plan: Plan) -> list[dict[str, str]]:
+        return [{}]
 
     def commands(self, plan: Plan, folder: str, *, resume: bool) -> list[str]:
         return self.typed
@@ -110,7 +114,7 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Stub:
     """An engine of one module and one line in the list, and nothing else."""
     made = Stub()
     module = types.ModuleType("grpo_recipes.engines.stub")
-    for name in ("files", "start", "follow", "is_active", "commands"):
+    for name in ("files", "start", "follow", "is_active", "shares", "commands"):
         setattr(module, name, getattr(made, name))
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setitem(ENGINES, "stub", EngineKind(scripts=("stub.job",)))

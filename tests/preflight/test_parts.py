@@ -132,6 +132,15 @@ def test_without_a_reference_there_are_only_empty_and_garbage_completions() -> N
     assert made == trials([_row("a"), _row("b")], [], (), seed=0), "the same each time"
 
 
+def test_what_a_shipped_reward_is_asked_is_not_a_right_answer() -> None:
+    for name, row in (
+        ("countdown", _row("a", nums=[1, 2], target=3)),
+        ("follows_instruction", _row("a", ground_truth="{}")),
+    ):
+        made = trials([row], [], (Reward("shipped", name, name, 1.0),), seed=0)
+        assert (made.gold, made.reference) == ("", None)
+
+
 def test_what_the_worker_says_of_rows_is_a_fault_at_its_key() -> None:
     path = ("dataset", "columns", "a.b")
     said = mistake("row 3 has no q", seen=["= template: {{ q }}"], because="no q", fix="mend it", path=path)

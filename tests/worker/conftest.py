@@ -57,6 +57,11 @@ def held_out(sums: Path) -> Callable[..., Changes]:
             "batch_size": 4,
             "sampling": {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0},
             "max_prompt_length": None,
+            "samples": 1,
+            "pass_at": [],
+            "passes": None,
+            "keep_best": False,
+            "stop_after": None,
             **changes,
         }
 

@@ -23,8 +23,17 @@ def trained_lines(folder: Path) -> list[Changes]:
 
 def weights(folder: Path) -> dict[str, str]:
     """The sha256 of every tensor of final/, by its name."""
+    return _tensors(folder / "final")
+
+
+def of_checkpoint(folder: Path, step: int) -> dict[str, str]:
+    """The same of the model in a checkpoint."""
+    return _tensors(folder / "checkpoints" / f"checkpoint-{step}")
+
+
+def _tensors(folder: Path) -> dict[str, str]:
     found = {}
-    for file in sorted((folder / "final").glob("*.safetensors")):
+    for file in sorted(folder.glob("*.safetensors")):
         with safe_open(file, "np") as tensors:
             for name in tensors.keys():  # noqa: SIM118 (it is no dict)
                 found[f"{file.name}:{name}"] = hashlib.sha256(tensors.get_tensor(name).tobytes()).hexdigest()

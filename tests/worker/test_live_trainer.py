@@ -79,8 +79,24 @@ def test_an_evaluation_leaves_modes_and_generators_as_they_were(lora_run: tuple[
     assert first != evaluate(trainer, plan, rows, on_batch)
 
 
+def test_several_completions_are_drawn_by_row_in_batches_of_any_size(lora_run: tuple[Plan, Any, Any]) -> None:
+    from grpo_recipes.worker.completions.evaluation import evaluate
+
+    plan, trainer, rows = lora_run
+    assert plan.evaluation is not None
+    three = dataclasses.replace(plan.evaluation, greedy=False, samples=3)
+    judged = evaluate(trainer, dataclasses.replace(plan, evaluation=three), rows, on_batch)
+    assert [(one.row, one.sample) for one in judged] == [(row, sample) for row in range(11) for sample in range(3)]
+    assert len({one.completion for one in judged}) > 11
+
+    fewer = dataclasses.replace(three, samples=2, batch_size=7)
+    again = evaluate(trainer, dataclasses.replace(plan, evaluation=fewer), rows, on_batch)
+    assert again == [one for one in judged if one.sample < 2]
+
+
 def test_means_are_those_of_the_rewards_that_were_given(lora_run: tuple[Plan, Any, Any]) -> None:
-    from grpo_recipes.worker.completions.evaluation import evaluate, summary
+    from grpo_recipes.worker.completions.evaluation import evaluate
+    from grpo_recipes.worker.completions.figures import summary
 
     plan, trainer, rows = lora_run
     judged = evaluate(trainer, plan, rows, on_batch)
@@ -189,12 +205,12 @@ def test_another_dtype_than_the_planned_is_noticed(lora_run: tuple[Plan, Any, An
 def test_new_tokens_are_learned_as_ordinary_ones(make_plan: Callable[..., Changes], tmp_path: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from grpo_recipes.worker.trainer.extended_model import write_extended_model
+    from grpo_recipes.worker.trainer.own_model import write_own_model
 
     content = make_plan()
     content["tokenizer"]["add_tokens"] = ["<search>", "</search>"]
     (tmp_path / "plan.json").write_text(json.dumps(content))
-    write_extended_model(read_plan(tmp_path), tmp_path / "extended_model")
+    write_own_model(read_plan(tmp_path), tmp_path / "extended_model")
 
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "extended_model")
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "extended_model")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from worker_runs import Changes, Trained, planned_reward
 
-from grpo_recipes.worker.survival.lost_peer import lost_peer
+from grpo_recipes.worker.survival.lost_peer import lost_by_watchdog, lost_peer
 
 GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/"
 NCCL = "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=12, Timeout(ms)=600000)"
@@ -43,6 +43,42 @@ def test_what_torch_says_of_the_others_is_understood(text: str, said: str) -> No
     wrapped = RuntimeError("the step failed")
     wrapped.__cause__ = RuntimeError(text)
     assert str(lost_peer(wrapped)) == str(words)
+
+
+# What was printed on GPUs, by torch 2.7 and by 2.2, the second by the C++ runtime too.
+ENDED_BY_NCCL = """
+[rank1]:[E606 09:10:08.364365475 ProcessGroupNCCL.cpp:818] [Rank 1] Some NCCL operations have failed or timed out.
+[rank1]:[E606 09:10:08.364376295 ProcessGroupNCCL.cpp:832] [Rank 1] To avoid data inconsistency, we are taking the \
+entire process down.
+[rank1]:[E606 09:10:08.365393482 ProcessGroupNCCL.cpp:2197] [PG ID 0 PG GUID 0(default_pg) Rank 1] Process group \
+watchdog thread terminated with exception: """.replace("\\\n", "")
+TIMEOUT = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLGATHER, Timeout(ms)=600000) ran"
+BEFORE = (
+    "terminate called after throwing an instance of 'std::runtime_error'\n  what():  [Rank 1] NCCL watchdog thread \
+terminated with exception: "
+)
+REMOTE = "NCCL error: remote process exited or there was a network error, NCCL version 2.27.3"
+
+
+@pytest.mark.parametrize(
+    ("log", "rank", "said"),
+    [
+        ("ValueError: no", 1, None),
+        (f"{ENDED_BY_NCCL}CUDA error: an illegal memory access was encountered", 1, None),
+        (f"{ENDED_BY_NCCL}[Rank 1] {TIMEOUT}", 0, None),
+        (
+            f"{ENDED_BY_NCCL}[Rank 1] {TIMEOUT}",
+            1,
+            "no answer from the other processes for 600 s, by the word of torch's",
+        ),
+        (f"{ENDED_BY_NCCL}{REMOTE}", 1, "the connection to another process broke"),
+        (f"{BEFORE}[Rank 1] {TIMEOUT}", 1, "no answer from the other processes for 600 s"),
+    ],
+    ids=["another failure", "its own kernel", "another process", "too late", "broken", "torch 2.2"],
+)
+def test_what_a_watchdog_printed_before_it_ended_a_process_is_understood(log: str, rank: int, said: str | None) -> None:
+    lost = lost_by_watchdog(f"step 7\n{log}\nException raised from checkTimeout at ProcessGroupNCCL.cpp:760", rank)
+    assert (lost is not None) == (said is not None) and (said or "") in str(lost)
 
 
 FAILING = [

@@ -22,13 +22,14 @@ from grpo_recipes.worker.survival.looked_on import LookedOn
 from grpo_recipes.worker._shared.record import Record
 
 folder, world_size = Path(sys.argv[1]), int(sys.argv[2])
+{first}
 Record(folder, 0).start(resumed=False)
 looked_on = LookedOn(folder, world_size - 1, world_size)
 def alive(left_s):
     looked_on.alive(left_s, 7, "a step")
 print("looked on by", looked_on._program.pid, flush=True)
 def held():
-    {}
+    {does}
 held()
 """
 
@@ -37,9 +38,9 @@ held()
 def started(tmp_path: Path) -> Callable[..., "subprocess.Popen[str]"]:
     """Starts a process that does something beside its onlooker; tmp_path is its run folder."""
 
-    def start(does: str, *, world_size: int = 1, path: str = "") -> "subprocess.Popen[str]":
+    def start(does: str, *, world_size: int = 1, path: str = "", first: str = "") -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [sys.executable, "-c", PROGRAM.format(does), str(tmp_path), str(world_size)],
+            [sys.executable, "-c", PROGRAM.format(does=does, first=first), str(tmp_path), str(world_size)],
             cwd=ROOT,
             env={**os.environ, "PATH": path or os.environ["PATH"]},
             stdout=subprocess.PIPE,
@@ -144,3 +145,51 @@ def test_the_death_of_one_of_several_is_written_down(
     left = record(tmp_path)
     assert (left["status"], left["exit_code"]) == (("failed", 1) if said else ("running", None))
     assert (said or "") in (left["message"] or "")
+
+
+WATCHDOG = (
+    "[rank1]:[E606 09:10:08.365 ProcessGroupNCCL.cpp:2197] [PG ID 0 PG GUID 0(default_pg) Rank 1] Process group "
+    "watchdog thread terminated with exception: [Rank 1] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=1, OpType=ALLGATHER, Timeout(ms)=600000) ran for 600004 milliseconds before timing out."
+)
+TO_A_FILE = "os.dup2(os.open(folder / '{}', os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)"
+ABORTS = f"os.write(2, {(WATCHDOG + chr(10)).encode()!r}); os.abort()"
+
+
+@pytest.mark.parametrize("log", ["train.log", "mine.txt"], ids=["the log of the folder", "a file of its own"])
+@pytest.mark.processes
+def test_a_process_that_nccls_watchdog_ended_was_interrupted(
+    log: str, started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
+) -> None:
+    (tmp_path / log).write_text("from an earlier start\n")
+    process = started(ABORTS, world_size=2, first=TO_A_FILE.format(log))
+    pid = onlooker(process)
+    assert process.wait(timeout=60) == -signal.SIGABRT
+    assert is_gone(pid)
+    left = record(tmp_path)
+    assert (left["status"], left["exit_code"]) == ("interrupted", 75)
+    assert left["message"].startswith("no answer from the other processes for 600 s, by the word of torch's watchdog")
+    assert left["findings"][0]["fix"].startswith("start all machines again with --resume")
+
+
+@pytest.mark.processes
+def test_the_watchdog_of_an_earlier_start_is_no_reason(
+    started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
+) -> None:
+    (tmp_path / "train.log").write_text(f"{WATCHDOG}\n")
+    process = started("os.abort()", world_size=2, first=TO_A_FILE.format("train.log"))
+    assert is_gone(onlooker(process))
+    assert record(tmp_path)["status"] == "failed"
+
+
+@pytest.mark.processes
+def test_another_process_that_failed_meanwhile_is_the_reason(
+    started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
+) -> None:
+    process = started(ABORTS, world_size=2, first=TO_A_FILE.format("train.log"))
+    pid = onlooker(process)
+    process.wait(timeout=60)
+    content = record(tmp_path) | {"status": "failed", "exit_code": 1, "message": "reward mine raised"}
+    (tmp_path / "run.json").write_text(json.dumps(content))
+    assert is_gone(pid)
+    assert record(tmp_path)["message"] == "reward mine raised"

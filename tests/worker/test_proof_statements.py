@@ -18,6 +18,7 @@ from grpo_recipes.worker.proofs import (
     logits_cover_the_completion,
     mask_ends_with_the_completion,
     memory_is_measured,
+    precision_is_planned,
     reference_is_not_quantized,
     sampler_is_the_policy,
     weights_reach_the_sampler,
@@ -194,6 +195,23 @@ REFERENCES = [
 @pytest.mark.parametrize(("mode", "beta", "reference", "ok"), REFERENCES)
 def test_a_reference_is_there_when_it_is_needed(mode: str, beta: float, reference: Reference | None, ok: bool) -> None:
     assert reference_is_not_quantized.prove(planned(mode, beta=beta), (seen(reference=reference),)).ok is ok
+
+
+@pytest.mark.parametrize(
+    ("strategy", "bf16", "weights", "ok"),
+    [
+        ("fsdp2", True, "float32", True),
+        ("fsdp2", True, "bfloat16", False),
+        ("fsdp2", False, "bfloat16", True),
+        ("single", True, "float32", False),
+        ("single", True, "bfloat16", True),
+    ],
+)
+def test_fsdp2_trains_in_float32_what_was_loaded_in_bfloat16(strategy: str, bf16: bool, weights: str, ok: bool) -> None:
+    plan = planned("full", strategy=strategy, bf16=bf16)
+    plan = replace(plan, expect=replace(plan.expect, weights_dtype="bfloat16"))
+    precision = Precision((weights,), (), "bfloat16", ())
+    assert precision_is_planned.prove(plan, (seen(precision=precision),)).ok is ok
 
 
 def test_masks_that_were_not_seen_are_said_to_be_so() -> None:

@@ -88,16 +88,6 @@ def test_steps_that_are_trained_again_are_in_the_metrics_once(tmp_path: Path) ->
     assert lines[-1]["again"]
 
 
-@pytest.mark.stack
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0:00"), (-1, "0:00"), (59.6, "1:00"), (3599, "59:59"), (3661, "1:01:01")]
-)
-def test_the_remaining_time_is_read_at_a_glance(seconds: float, text: str) -> None:
-    from grpo_recipes.worker.callbacks.progress import clock
-
-    assert clock(seconds) == text
-
-
 def test_metrics_that_need_no_change_stay_the_same_file(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     log = MetricsLog(path, resume_step=None)

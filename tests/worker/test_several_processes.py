@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from resumed_runs import of_checkpoint, weights
 from worker_runs import LORA, Changes, events, launch, lora_numbers, planned_reward, planned_world, record, start, train
 
 PAIR = planned_world(num_processes=2, strategy="ddp")
@@ -51,8 +52,10 @@ def test_two_processes_train_with_the_global_batch_of_one(
     make_plan: Callable[..., Changes], held_out: Callable[..., Changes], make_run: Callable[..., Path]
 ) -> None:
     arguments = {"per_device_train_batch_size": 8, "max_steps": 3}
-    plan = for_two(make_plan("lora", arguments=arguments, evaluation=held_out()))
-    alone = make_run(make_plan("lora", arguments={"max_steps": 1}, evaluation=held_out()), name="one-process")
+    passes = {"reward": "digits", "at_least": 1.0}
+    sampled = held_out(samples=3, greedy=False, pass_at=[1, 3], passes=passes)
+    plan = for_two(make_plan("lora", arguments=arguments, evaluation=sampled))
+    alone = make_run(make_plan("lora", arguments={"max_steps": 1}, evaluation=sampled), name="one-process")
 
     together = make_run(plan)
     exit_code, output = launch(together, DDP_YAML)
@@ -69,20 +72,36 @@ def test_two_processes_train_with_the_global_batch_of_one(
         first_alone["num_tokens"] - 16 * first_alone["completions/mean_length"]
     )
     assert (together / "evaluation" / "step-0.jsonl").read_text() == (alone / "evaluation" / "step-0.jsonl").read_text()
+    both = [events(folder, "evaluation")[0] for folder in (together, alone)]
+    figures = [{key: value for key, value in one.items() if key not in ("time", "seconds")} for one in both]
+    assert figures[0] == figures[1]
+    assert (figures[0]["count"], figures[0]["samples"]) == (11, 3)
     assert (Path(record(together)["final"]) / "adapter_model.safetensors").stat().st_size > 0
 
 
+FALLING = """
+def falling(completions, trainer_state, **kwargs):
+    return [-trainer_state.global_step + 0.001 * len(set(completion[0]["content"])) for completion in completions]
+"""
+
+
 @pytest.mark.stack
-def test_sharded_weights_are_trained_counted_and_evaluated(
-    make_plan: Callable[..., Changes], held_out: Callable[..., Changes], make_run: Callable[..., Path]
+def test_sharded_weights_are_trained_counted_evaluated_and_the_best_handed_over(
+    make_plan: Callable[..., Changes],
+    held_out: Callable[..., Changes],
+    make_run: Callable[..., Path],
+    sha256_of_text: Callable[[str], str],
 ) -> None:
-    arguments = {"per_device_train_batch_size": 8, "max_steps": 2}
+    reward = planned_reward("own.py:falling", kind="python", name="falling", sha256=sha256_of_text(FALLING))
+    saves = {"save_strategy": "steps", "save_steps": 1, "save_total_limit": 1}
+    arguments = {"per_device_train_batch_size": 8, "max_steps": 2, **saves}
+    how = held_out(every_steps=1, keep_best=True)
     plan = for_two(
-        make_plan("lora", arguments=arguments, evaluation=held_out(), shims={"deepspeed_shm": True}),
+        make_plan("lora", arguments=arguments, evaluation=how, rewards=[reward], shims={"deepspeed_shm": True}),
         deepspeed_stage=3,
         trainable_parameters=lora_numbers(LORA["r"]),
     )
-    folder = make_run(plan)
+    folder = make_run(plan, user={"own.py": FALLING})
     (folder / "deepspeed.json").write_text(json.dumps(ZERO3))
 
     exit_code, output = launch(folder, ZERO3_YAML)
@@ -92,6 +111,8 @@ def test_sharded_weights_are_trained_counted_and_evaluated(
     assert end["status"] == "completed"
     assert {"id": "PRF012", "name": "DeepSpeed stage", "plan": 3, "live": 3, "ok": True} in end["checks"]
     assert end["evaluation"]["after"]["count"] == 11
+    assert end["final_step"] == 1
+    assert weights(folder) == of_checkpoint(folder, 1) != of_checkpoint(folder, 2)
     check_proofs(
         folder, "world 2/2, ZeRO-3", "28/28 trainable tensors, 14 of them zero", "all 14 LoRA B other than zero"
     )

@@ -1,6 +1,7 @@
 """The time of a step is that of a usual one, and the time left follows from it."""
 
 import itertools
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from worker_runs import Changes, events, record, train
 
+from grpo_recipes.contract.event_words import phase_line
 from grpo_recipes.worker._shared.record import Record
 
 pytestmark = pytest.mark.stack
@@ -114,6 +116,17 @@ def test_a_release_that_has_no_method_for_generation_has_no_share(tmp_path: Path
     assert record(tmp_path)["duration"]["generation_share"] is None
 
 
+PHASES = [
+    "checking the files",
+    "importing the libraries",
+    "preparing the data",
+    "loading the model",
+    "generating the first completions",
+    "scoring the first completions",
+    "the first update",
+]
+
+
 @pytest.mark.usefixtures("warm")
 def test_a_run_times_its_steps(make_plan: Callable[..., Changes], make_run: Callable[..., Path]) -> None:
     folder = make_run(make_plan(arguments={"max_steps": 21}, memory=None))
@@ -128,4 +141,9 @@ def test_a_run_times_its_steps(make_plan: Callable[..., Changes], make_run: Call
     times = [event["time"] for event in events(folder, "step")]
     between = sorted(after - before for before, after in itertools.pairwise(times))
     assert told["seconds_per_step"] == pytest.approx(between[len(between) // 2], rel=0.5)
-    assert "step 1/21  eta 0:" in output and "step 21/21  eta 0:00  reward " in output
+    assert re.search(r"(?m)^step 1/21  reward .*  eta 0:", output)
+    phases = record(folder)["phases"]
+    assert [phase["name"] for phase in phases] == PHASES
+    assert [line for line in output.splitlines() if line in map(phase_line, phases)] == [*map(phase_line, phases)]
+    assert 0 < sum(phase["seconds"] for phase in phases) < whole
+    assert re.search(r"(?m)^step 21/21  reward .*  eta 0:00:00$", output)

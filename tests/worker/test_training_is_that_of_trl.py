@@ -1,6 +1,7 @@
 """The worker trains as a hand-written TRL script does, to the last bit, with or without evaluations."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -59,10 +60,13 @@ def test_losses_are_those_of_a_hand_written_script_though_held_out_rows_are_eval
     sha256_of_text: Callable[[str], str],
 ) -> None:
     reward = planned_reward("mine.py:digits", kind="python", name="digits", sha256=sha256_of_text(REWARD_FILE))
+    # With all weights trained several completions of each row are drawn, and the best checkpoint is asked for.
+    sampled = {"samples": 4, "pass_at": [1, 4], "passes": {"reward": "digits", "at_least": 1.0}, "keep_best": True}
     plan = make_plan(
         mode,
+        arguments={"save_strategy": "steps", "save_steps": 2} if mode == "full" else {},
         rewards=[reward],
-        evaluation=held_out(every_steps=2, greedy=mode != "full"),
+        evaluation=held_out(every_steps=2, greedy=mode != "full", **(sampled if mode == "full" else {})),
         shims={"bnb_cpu_packing": True} if mode == "nf4" else {},
     )
     folder = make_run(plan, user={"mine.py": REWARD_FILE})
@@ -82,10 +86,17 @@ def check_what_is_left(folder: Path, mode: str, output: str) -> None:
     assert all(check["ok"] for check in end["checks"])
     assert [proof["ok"] for proof in end["proofs"]] == [True] * 9
     assert end["evaluation"]["before"]["count"] == end["evaluation"]["after"]["count"] == 11
-    assert end["evaluation"]["counts"]["rows"] == 11
+    if mode == "full":
+        rows = [json.loads(line) for line in (folder / "evaluation/step-6.jsonl").read_text().splitlines()]
+        assert [(row["row"], row["sample"]) for row in rows] == [
+            (row, sample) for row in range(11) for sample in range(4)
+        ]
+        assert list(end["evaluation"]["after"]["pass_at"]) == ["1", "4"]
+    else:
+        assert end["evaluation"]["counts"]["rows"] == 11
     assert 0 < end["train_cpu_s"] < 60
     assert end["metrics"]["rewards/digits/mean"] == events(folder, "step")[-1]["rewards/digits/mean"]
-    assert "step 6/6  eta 0:00  reward " in output
+    assert re.search(r"(?m)^step 6/6  reward .*  eta 0:00:00$", output)
     saved = {path.name for path in Path(end["final"]).iterdir()}
     assert {"tokenizer.json", "model.safetensors" if mode == "full" else "adapter_model.safetensors"} <= saved
     left = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
@@ -94,6 +105,7 @@ def check_what_is_left(folder: Path, mode: str, output: str) -> None:
         "worker",
         "run.json",
         "metrics.jsonl",
+        "completions.jsonl",
         "cache",
         "checkpoints",
         "evaluation",

@@ -29,13 +29,13 @@ COMMIT = "0123456789" * 4
 @pytest.fixture(scope="module")
 def written(make_plan: Callable[..., Changes], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run folder with the model that has new tokens."""
-    from grpo_recipes.worker.trainer.extended_model import write_extended_model
+    from grpo_recipes.worker.trainer.own_model import write_own_model
 
     folder = tmp_path_factory.mktemp("written")
     content = make_plan()
     content["tokenizer"]["add_tokens"] = ["<search>"]
     (folder / "plan.json").write_text(json.dumps(content))
-    write_extended_model(read_plan(folder), folder / "extended_model")
+    write_own_model(read_plan(folder), folder / "extended_model")
     return folder
 
 
@@ -94,13 +94,13 @@ ALTERED: dict[str, tuple[Callable[[Path], object], str]] = {
 def test_an_altered_model_with_new_tokens_is_made_anew(
     what: str, written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from grpo_recipes.worker.trainer.extended_model import write_extended_model
+    from grpo_recipes.worker.trainer.own_model import write_own_model
 
     alter, message = ALTERED[what]
     folder = Path(shutil.copytree(written, tmp_path / "run"))
     before = code_files(str(folder / "extended_model"))
     alter(folder / "extended_model")
-    write_extended_model(read_plan(folder), folder / "extended_model")
+    write_own_model(read_plan(folder), folder / "extended_model")
     said = capsys.readouterr().out
     assert "extended_model is made anew: " in said and message in said
     assert {**code_files(str(folder / "extended_model")), MANIFEST: ""} == {**before, MANIFEST: ""}
@@ -109,22 +109,22 @@ def test_an_altered_model_with_new_tokens_is_made_anew(
 def test_a_model_with_new_tokens_that_is_as_it_was_written_is_taken(
     written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from grpo_recipes.worker.trainer.extended_model import write_extended_model
+    from grpo_recipes.worker.trainer.own_model import write_own_model
 
     folder = Path(shutil.copytree(written, tmp_path / "run"))
     before = code_files(str(folder))
-    write_extended_model(read_plan(folder), folder / "extended_model")
+    write_own_model(read_plan(folder), folder / "extended_model")
     assert code_files(str(folder)) == before
     assert capsys.readouterr().out == ""
 
 
 def test_nothing_is_written_through_a_link_of_an_unfinished_attempt(written: Path, tmp_path: Path) -> None:
-    from grpo_recipes.worker.trainer.extended_model import write_extended_model
+    from grpo_recipes.worker.trainer.own_model import write_own_model
 
     (tmp_path / "outside").mkdir()
     (tmp_path / "plan.json").write_text((written / "plan.json").read_text())
     (tmp_path / ".extended_model.writing").symlink_to("outside")
-    write_extended_model(read_plan(tmp_path), tmp_path / "extended_model")
+    write_own_model(read_plan(tmp_path), tmp_path / "extended_model")
     assert list((tmp_path / "outside").iterdir()) == []
     assert (tmp_path / "extended_model" / MANIFEST).is_file()
 

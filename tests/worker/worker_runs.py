@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.contract.plan import Guards, World
+from grpo_recipes.contract.plan import World
+from grpo_recipes.contract.planned_guards import Guards
 from grpo_recipes.schemas.guards import GuardsSection
 
 LORA = {
@@ -180,6 +181,9 @@ def plan_of(
         "verified": {},
         "accept_drift": False,
         "memory": None,
+        "ancestor": None,
+        "extends": None,
+        "kept_completions": 4,
         **sections,
     }
 

@@ -9,7 +9,6 @@ from grpo_recipes.contract.files.folder_files import LARGEST, read_bytes
 DEEPEST = 64
 _LONGEST_NUMBER = 100
 """Digits; a float has 308 before its point, and nothing that is counted here has that many."""
-_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _HALF_A_LETTER = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -29,14 +28,18 @@ def parsed(content: bytes, deepest: int = DEEPEST) -> object:
         raise ValueError(f"it has lists or mappings more than {deepest} deep, or without an end")
     text = content.decode("utf-8")
     value: object = _DECODER.decode(text)
-    if _HALF_A_LETTER.search(text):
+    if "\\u" in text and _HALF_A_LETTER.search(text):
         json.dumps(value, ensure_ascii=False).encode()
     return value
 
 
 def _is_deeper(content: bytes, deepest: int) -> bool:
-    """Whether lists and mappings go deeper, without going there: their innermost brackets are taken away so often."""
-    brackets = _TEXT.sub(b"", content).translate(None, _NO_BRACKETS)
+    """Whether lists and mappings go deeper, without going there: their innermost brackets are taken away so often.
+
+    Quotes in texts go first; then every other part between quotes is a text.
+    """
+    unquoted = content.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in content else content
+    brackets = b"".join(unquoted.split(b'"')[::2]).translate(None, _NO_BRACKETS)
     for _ in range(deepest):
         brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
     return bool(brackets)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from grpo_recipes.contract.files.bounded_json import parsed
-from grpo_recipes.contract.files.folder_files import open_in_place, remove, status
+from grpo_recipes.contract.files.folder_files import open_in_place, open_to_read, remove, status
 from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.contract.findings.mistake import Mistake
 
@@ -144,14 +144,12 @@ def holder(folder: Path) -> Holder | None:
         if path in _held:
             continue
         try:
-            lock = open_in_place(folder, path.name, make=False)
+            lock = open_to_read(folder, path.name)  # also one that this user may not write
         except OSError:
             continue
-        try:
-            if _locking_process(lock) is not None:
-                return _holder(path, lock)
-        finally:
-            os.close(lock)
+        with lock:
+            if _locking_process(lock.fileno()) is not None:
+                return _holder(path, lock.fileno())
     return None
 
 

@@ -25,6 +25,7 @@ FILES = (
     "run.json",
     "run.json.damaged",
     "metrics.jsonl",
+    "completions.jsonl",
     "train.log",
     "vllm_server.json",
     "vllm_server.log",
@@ -34,10 +35,21 @@ FILES = (
     ".serving.lock",
     *(name for kind in ENGINES.values() for name in (*kind.scripts, *kind.traces)),
 )
-FOLDERS = ("worker", "checkpoints", "final", "cache", "completions", "extended_model", "evaluation", "stalled")
+FOLDERS = (
+    "worker",
+    "checkpoints",
+    "final",
+    "cache",
+    "completions",
+    "extended_model",
+    "merged_model",
+    "evaluation",
+    "stalled",
+    "tensorboard",
+)
 # For a moment: a file or folder that is written or removed, the mark of a machine or of a job.
 PASSING_FILES = (".meeting.*", ".job-*", ".probe.*")
-PASSING_FOLDERS = (".removed-*", ".final.writing", ".extended_model.writing")
+PASSING_FOLDERS = (".removed-*", ".final.writing", ".extended_model.writing", ".merged_model.writing")
 _MOST = 20_000_000
 
 

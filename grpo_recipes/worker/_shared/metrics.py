@@ -4,7 +4,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,11 +20,12 @@ class MetricsLog:
     """Appends events to metrics.jsonl: start, step, guard, evaluation, end; each at once, times are Unix.
 
     resume_step: the step that is gone on from, None for a beginning. What was measured later is trained again; what
-    was told of the vLLM server of this run stays.
+    was told of the vLLM server of this run stays. told: called with each event that was written.
     """
 
     def __init__(self, path: Path, *, resume_step: int | None) -> None:
-        _forget_after(path, -1 if resume_step is None else resume_step)
+        forget_after(path, -1 if resume_step is None else resume_step)
+        self.told: Callable[[str, int, Mapping[str, Any]], None] = lambda event, step, values: None
         self._path = path
         self._file = open_to_append(path.parent, path.name)
 
@@ -36,6 +37,7 @@ class MetricsLog:
         except OSError as problem:
             problem.filename = str(self._path)
             raise
+        self.told(event, step, values)
 
     def sync(self) -> None:
         """Puts all lines on the disk, before a checkpoint that belongs to them counts."""
@@ -66,7 +68,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _forget_after(path: Path, step: int) -> None:
+def forget_after(path: Path, step: int) -> None:
     """Removes the lines of steps that are trained again, and with a word those that are no events."""
     try:
         steps = [_step(line) for line in _lines(path)]

@@ -12,19 +12,19 @@ from grpo_recipes.worker._shared.refused import Refused
 ON_OWN_DEVICE = "local_rank"
 
 
-def extended_model_folder(folder: Path) -> Path:
-    """Where the model with added tokens lies in a run folder."""
-    return folder / "extended_model"
+def own_model_folder(plan: Plan, folder: Path) -> Path:
+    """Where the model lies in a run folder that is written before it is trained: with added tokens, or merged."""
+    return folder / ("extended_model" if plan.tokenizer.add_tokens else "merged_model")
 
 
 def model_path(plan: Plan, folder: Path) -> str:
-    """What trainer and vLLM load: the planned model, or the one of the run folder that has the added tokens."""
-    return str(extended_model_folder(folder)) if plan.tokenizer.add_tokens else plan.model.path
+    """What trainer and vLLM load: the planned model, or the one that is written into the run folder before."""
+    return str(own_model_folder(plan, folder)) if plan.trains_a_copy else plan.model.path
 
 
 def model_revision(plan: Plan) -> str | None:
     """Of the hub's model that is loaded, None for a folder."""
-    return None if plan.tokenizer.add_tokens else plan.model.commit or plan.model.revision
+    return None if plan.trains_a_copy else plan.model.commit or plan.model.revision
 
 
 def trust_remote_code(plan: Plan) -> bool:

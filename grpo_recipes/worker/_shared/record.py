@@ -41,6 +41,11 @@ class Record:
         self._path = folder / RECORD_FILE
         self._rank = rank
 
+    @property
+    def is_first(self) -> bool:
+        """Whether this process is the one that speaks for all."""
+        return self._rank == 0
+
     def start(self, *, resumed: bool) -> None:
         """Says that the run is running. A resumed run keeps what the record said before, where it can be read."""
         if self._rank != 0:
@@ -70,9 +75,11 @@ class Record:
                 "memory": {},
                 "guards_not_seen": [],
                 "final": None,
+                "final_step": None,
                 "train_cpu_s": None,
                 "train_wall_s": None,
                 "duration": None,
+                "phases": [],
             }
         )
         self._reserve()

@@ -12,6 +12,7 @@ from typing import Any
 
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.plan import Model, Plan
+from grpo_recipes.contract.planned_ancestor import Ancestor
 from grpo_recipes.worker._shared.digest import sha256_of
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.refused import Refused
@@ -34,6 +35,20 @@ def check_model_files(model: Model) -> None:
                 f"model: {path} changed since the plan was made",
                 because=f"its sha256 is not {planned[:12]}, which the plan has",
                 fix="plan again",
+            )
+
+
+def check_ancestor(ancestor: Ancestor | None) -> None:
+    """Raises Refused if what an adapter is loaded from is another one than when the plan was made; it is read whole."""
+    if ancestor is None or ancestor.use == "weights":
+        return  # the model itself, which is looked at as such
+    for name, planned in ancestor.files.items():
+        path = Path(ancestor.path) / name
+        if not path.is_file() or sha256_of(path) != planned:
+            raise Refused.of(
+                f"the adapter of {ancestor.name} is not what it was when the plan was made",
+                because=f"{path} {'does not exist' if not path.is_file() else f'has not the sha256 {planned[:12]}'}",
+                fix="bring it back, or plan again",
             )
 
 
@@ -61,7 +76,7 @@ def seen_in_trainer(trainer: Any, plan: Plan) -> dict[str, object]:
     """
     found: dict[str, object] = {}
     commit = getattr(trainer.model.config, "_commit_hash", None)
-    if plan.model.source == "hub" and not plan.tokenizer.add_tokens and commit is not None:
+    if plan.model.source == "hub" and not plan.trains_a_copy and commit is not None:
         found["model.commit"] = commit
     template = getattr(trainer.processing_class, "chat_template", None)
     if isinstance(template, str):

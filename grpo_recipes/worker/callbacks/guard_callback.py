@@ -196,7 +196,9 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
     def _log_event(self, spoken: Spoken, alarm: Alarm) -> None:
         if self._log is not None:
             event = {"id": spoken.id, "name": spoken.name, "action": spoken.action, "value": alarm.value}
-            self._log.write("guard", spoken.last_step, **event, count=spoken.count, message=alarm.finding.message)
+            found = alarm.finding
+            why = {"message": found.message, "because": list(found.because), "fix": found.fix}
+            self._log.write("guard", spoken.last_step, **event, count=spoken.count, **why)
 
     def _on_late(self, alarm: Alarm, is_last: bool) -> None:
         """In the watchdog's thread, while the main one hangs: it cannot raise there, so it ends the process."""

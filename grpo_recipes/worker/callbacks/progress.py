@@ -6,6 +6,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from grpo_recipes.contract.event_words import step_line
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.library import newest_names
 from grpo_recipes.worker._shared.metrics import MetricsLog
@@ -38,7 +39,8 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
             return
         self.last = {**newest_names(logs, self._rewards), "memory_bytes": self._peaks.lately()}
         self._log.write("step", state.global_step, **{key: value for key, value in self.last.items() if key != "step"})
-        print(self._line(state, self.last), flush=True)
+        words = step_line({**self.last, "step": state.global_step}, state.max_steps, self._times.seconds_left(state))
+        print(words, flush=True)
         if time.perf_counter() - self._recorded > RECORD_EVERY_S:
             self._recorded = time.perf_counter()
             self._record.update(step=state.global_step, metrics=self.last, memory=self._peaks.record(self._plan))
@@ -51,25 +53,3 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Leaves the last figures in the record."""
         self._record.update(step=state.global_step, metrics=self.last)
-
-    def _line(self, state: Any, logs: dict[str, Any]) -> str:
-        words, left = [f"step {state.global_step}/{state.max_steps}"], self._times.seconds_left(state)
-        if left is not None:
-            words.append(f"eta {clock(left)}")
-        # With steps_per_generation > 1 a step that generates nothing has no reward.
-        if logs.get("reward") is not None:
-            words.append(f"reward {logs['reward']:.3g}")
-        for key, name in (
-            ("frac_reward_zero_std", "no-variance groups"),
-            ("completions/clipped_ratio", "truncated"),
-        ):
-            if logs.get(key) is not None:
-                words.append(f"{name} {logs[key]:.0%}")
-        return "  ".join(words)
-
-
-def clock(seconds: float) -> str:
-    """Seconds as m:ss, or h:mm:ss from an hour on."""
-    minutes, rest = divmod(round(max(0.0, seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, Self
 
+from grpo_recipes.contract.event_words import guard_line
 from grpo_recipes.contract.findings.finding import Finding, mistake
 
 SHOWN_DIGITS = 3
@@ -72,9 +73,9 @@ def shown(value: float) -> str:
 
 def one_line(name: str, identity: str, action: str, step: int, alarm: Alarm) -> str:
     """What is said of an alarm that does not stop the run."""
-    kind = {"note": "note", "warn": "warning"}[action]
     found = alarm.finding
-    return f"{kind}: {name} at step {step}: {'; '.join((found.message, *found.because))}; fix: {found.fix} [{identity}]"
+    why = {"message": found.message, "because": list(found.because), "fix": found.fix}
+    return guard_line({"id": identity, "name": name, "action": action, "step": step, **why})
 
 
 def refusal(name: str, identity: str, step: int, alarm: Alarm) -> Finding:

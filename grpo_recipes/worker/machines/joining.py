@@ -10,7 +10,7 @@ from typing import Any
 from grpo_recipes.contract.findings.finding import of_record
 from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.machines.machine import ANSWER_S, MARK, POLL_S, SAID_EVERY_S, Machine, Missing
-from grpo_recipes.worker.machines.network import receive_line, send_line, tell_gloo
+from grpo_recipes.worker.machines.network import name_interface, receive_line, send_line
 from grpo_recipes.worker.machines.seal import drawn, is_sealed, read_secret, sealed
 
 _MARKS = re.compile(re.escape(MARK) + "[0-9a-f]{32}")
@@ -37,7 +37,7 @@ def call(machine: Machine, give_up: float) -> None:
                 raise _left(where, "what it says is not sealed with the secret of this run")
             if "wrong" in said:
                 raise (Missing if said.get("missing") else Refused)(*map(of_record, said["wrong"]))
-            tell_gloo(connection)
+            name_interface(connection)
             return
 
 

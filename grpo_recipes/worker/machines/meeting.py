@@ -31,7 +31,7 @@ from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.machines.callers import Callers
 from grpo_recipes.worker.machines.joining import call
 from grpo_recipes.worker.machines.machine import ANSWER_S, MARK, POLL_S, SAID_EVERY_S, Machine, Missing
-from grpo_recipes.worker.machines.network import send_line, tell_gloo
+from grpo_recipes.worker.machines.network import name_interface, send_line
 from grpo_recipes.worker.machines.seal import is_sealed, sealed, write_secret
 
 _PATIENCE_S = 600.0
@@ -98,7 +98,7 @@ def _listen(machine: Machine, give_up: float) -> None:
             finally:
                 callers.close()
             _tell(others, secret, {"go": True})
-            tell_gloo(next(iter(others.values()))[1])
+            name_interface(next(iter(others.values()))[1])
     finally:
         for _, connection in others.values():
             connection.close()

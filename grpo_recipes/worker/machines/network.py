@@ -9,7 +9,7 @@ import struct
 import time
 from typing import Any
 
-GLOO = "GLOO_SOCKET_IFNAME"
+GLOO, NCCL = "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"
 _SIOCGIFADDR = 0x8915  # linux/sockios.h
 _NAME_BYTES = 256
 _LONGEST = 1 << 16
@@ -52,15 +52,17 @@ def receive_line(connection: socket.socket, within_s: float) -> dict[str, Any]:
     return content
 
 
-def tell_gloo(connection: socket.socket) -> None:
-    """Makes the interface of a connection that of gloo, for this process and what it becomes.
+def name_interface(connection: socket.socket) -> None:
+    """Makes the interface of a connection that of gloo and NCCL, for this process and what it becomes.
 
-    Without it gloo takes the address that the host's own name stands for, which on Debian is 127.0.1.1: no other
-    machine reaches that. What the environment says already is kept.
+    Without it gloo takes the address that the host's own name stands for, which on Debian is 127.0.1.1, and NCCL the
+    first interface that is neither loopback nor docker's, such as a bridge of virtual machines: no other machine
+    reaches these. What the environment says already is kept. InfiniBand carries NCCL's data all the same.
     """
     name = interface_of(connection.getsockname()[0])
     if name is not None:
         os.environ.setdefault(GLOO, name)
+        os.environ.setdefault(NCCL, f"={name}")  # that one alone, not all whose names begin so
 
 
 def interface_of(address: str) -> str | None:

@@ -12,6 +12,8 @@ from grpo_recipes.worker.preflight._shared.seen import prompt_as_text
 
 # Columns that are taken for the right answer, the first one that the rows have.
 REFERENCES = ("solution", "answer", "ground_truth", "reference", "target", "label", "expected", "gold")
+# Columns of such names that say to a shipped reward what is asked, which is no answer.
+ASKED = {"countdown": "target", "follows_instruction": "ground_truth"}
 TAG = re.compile(r"<([A-Za-z_][\w-]*)>")
 FILLER = "because of the above"
 VOCABULARY = [
@@ -52,7 +54,8 @@ def trials(rows: Sequence[dict[str, Any]], columns: Sequence[str], rewards: tupl
         WORDS: [" ".join(drawn.choices(VOCABULARY, k=drawn.randint(1, 40))) for _ in rows],
         NOISE: ["".join(drawn.choices(SIGNS, k=drawn.randint(1, 60))) for _ in rows],
     }
-    reference = _reference(rows, columns)
+    asked = {ASKED.get(reward.target) for reward in rewards if reward.kind == "shipped"}
+    reference = _reference(rows, columns, [name for name in REFERENCES if name not in asked])
     if reference is None:
         return Trials(texts, "", None)
     right = ["" if row.get(reference) is None else str(row[reference]) for row in rows]
@@ -73,8 +76,8 @@ def _from(start: int, count: int) -> list[int]:
     return [(start + step) % count for step in range(1, count)]
 
 
-def _reference(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str | None:
-    for name in [*(name for name in REFERENCES if name in columns), *REFERENCES]:
+def _reference(rows: Sequence[dict[str, Any]], columns: Sequence[str], names: Sequence[str]) -> str | None:
+    for name in [*(name for name in names if name in columns), *names]:
         values = [row.get(name) for row in rows]
         if any(isinstance(value, str | int | float) and str(value).strip() for value in values):
             return name

@@ -1,14 +1,13 @@
 """Makes a preflight of a folder: python -P worker/part.py preflight.start FOLDER"""
 
-import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from grpo_recipes.contract.files.part_files import write_answer
 from grpo_recipes.contract.findings.finding import as_record
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker._shared.quiet import quiet_libraries
-from grpo_recipes.worker.preflight._shared.options import ANSWER_FILE, read_options
+from grpo_recipes.worker.preflight._shared.options import read_options
 from grpo_recipes.worker.user_code.reward_functions import check_reward_files
 
 
@@ -26,7 +25,5 @@ def main(arguments: Sequence[str]) -> int:
 
     seen = look(plan, folder, options)
     answer = {"faults": [as_record(fault) for fault in faults_of(seen)], "shown": shown(seen)}
-    writing = folder / f".{ANSWER_FILE}"
-    writing.write_text(json.dumps(answer), encoding="utf-8")
-    os.replace(writing, folder / ANSWER_FILE)
+    write_answer(folder, "preflight", answer)
     return 0

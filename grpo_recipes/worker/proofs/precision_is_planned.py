@@ -4,7 +4,9 @@ Catches: weights that were loaded in another dtype than the recipe's (the key is
 `dtype` after; the wrong one is ignored in silence), an adapter cast to half precision, autocast that was asked for
 and is off or the reverse, and 4-bit layers that compute in another dtype than bnb_4bit_compute_dtype. DeepSpeed's
 own bf16 and fp16 give all tensors that dtype and keep float32 masters; it is only used for weights of that dtype.
-Source: trl 1.16.0 grpo_trainer.py, peft 0.21.2 cast_adapter_dtype, deepspeed 0.19.8 engine.py.
+FSDP2 with autocast trains in float32 what was loaded in half precision, and gathers it in that.
+Source: trl 1.16.0 grpo_trainer.py, peft 0.21.2 cast_adapter_dtype, deepspeed 0.19.8 engine.py, accelerate 1.10.1 to
+1.15.0 fsdp_utils.py: fsdp2_prepare_model.
 """
 
 from grpo_recipes.contract.plan import Plan
@@ -17,7 +19,7 @@ NAME = "dtypes"
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """The dtypes on all processes."""
-    planned, found = planned_dtypes(plan), _found(seen)
+    planned, found = {**planned_dtypes(plan), **_upcast(plan)}, _found(seen)
     wrong = [name for name, dtype in planned.items() if dtype is not None and found.get(name, dtype) != dtype]
     shown = "dtypes " + ", ".join(f"{name} {dtype}" for name, dtype in found.items())
     if not wrong:
@@ -48,6 +50,14 @@ def planned_dtypes(plan: Plan) -> dict[str, str | None]:
         "compute": half or weights,
         "4-bit compute": None if packed is None else str(packed),
     }
+
+
+def _upcast(plan: Plan) -> dict[str, str | None]:
+    """What accelerate makes float32 for FSDP2 since it is trained; an adapter is that already, or on 4-bit weights."""
+    arguments = plan.arguments.GRPOConfig
+    is_autocast = arguments.get("bf16") is True or arguments.get("fp16") is True
+    is_upcast = plan.world.strategy == "fsdp2" and is_autocast and plan.expect.trainable == "full"
+    return {"weights": "float32"} if is_upcast else {}
 
 
 def _found(seen: tuple[FirstStep, ...]) -> dict[str, str]:

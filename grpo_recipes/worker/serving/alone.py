@@ -116,7 +116,7 @@ def _served(folder: Path, plan: Plan, planned: VllmServer, address: str, wishes:
     """One server from its start to its end, which is what the notice says that is returned."""
     asked = replace(notice, state="stopped", reason="was asked to stop before it was up")
     ended_before = Record(folder, 0).read().get("ended")
-    if plan.tokenizer.add_tokens and not extended(folder, wishes):
+    if plan.trains_a_copy and not extended(folder, wishes):
         return asked
     model = model_path(plan, folder)
     began = time.monotonic()

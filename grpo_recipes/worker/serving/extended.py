@@ -1,4 +1,4 @@
-"""The model with the new tokens of a plan, written by a process of its own before a server starts from it."""
+"""The model with new tokens or a merged adapter, written by a process of its own before a server starts from it."""
 
 import subprocess
 import sys
@@ -25,6 +25,6 @@ def extended(folder: Path, wishes: Wishes) -> bool:
             return False
     if helper.returncode:
         raise ServerProblem.of(
-            "the model with the tokens of tokenizer.add_tokens could not be written; train.log has why"
+            "the model with the added tokens or the merged adapter could not be written; train.log has why"
         )
     return True

@@ -67,6 +67,16 @@ def is_full(problem: BaseException) -> bool:
     return any(_number(one) in FULL or _WRITER_FAILED.search(str(one)) for one in _chain(problem))
 
 
+def why_unwritten(problem: BaseException, place: Path) -> str | None:
+    """Why nothing could be written at a place, with the room that is left there; None for a problem of another kind."""
+    numbers = (_number(one) or (_probe(place) if _WRITER_FAILED.search(str(one)) else None) for one in _chain(problem))
+    number = next((number for number in numbers if number in _WORDS), None)
+    if number is None:
+        return None
+    free = _free(place) if number in FULL else None
+    return _WORDS[number] + ("" if free is None else f"; {_bytes(free)} are free there")
+
+
 def make_room(folder: Path, problem: BaseException) -> None:
     """Removes what is half-written after a disk was full, so that there is room for what has to be said."""
     if is_full(problem):

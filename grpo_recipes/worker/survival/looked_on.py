@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from grpo_recipes.contract.host.processes import prctl
+from grpo_recipes.worker.survival.last_words import LastWords
 
 _PR_SET_PTRACER = 0x59616D61
 # The package alone is found in that folder, no other module.
@@ -27,7 +28,9 @@ class LookedOn:
     def __init__(self, folder: Path, rank: int, world_size: int) -> None:
         reading, self._dumps = os.pipe()
         package = str(Path(__file__).parents[3])
+        printed = LastWords.now(folder)
         words = [package, str(folder), str(os.getpid()), str(rank), str(world_size), str(reading)]
+        words += [str(printed.log), "-" if printed.own is None else str(printed.own)]
         self._program = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _START, *words],
             stdin=subprocess.PIPE,

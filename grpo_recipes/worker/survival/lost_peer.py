@@ -1,8 +1,9 @@
-"""What an exception says of the other processes of the run: that they are gone, or that this one cannot reach them.
+"""What an exception, or NCCL's watchdog, says of the other processes: they are gone, or this one cannot reach them.
 
 gloo and NCCL raise when a connection breaks, when a process at its other end has ended, and when no answer came for
-ddp_timeout seconds; torch's store, over which processes first find each other, has words of its own. Nothing of it is
-this process's own fault: with the checkpoint the run goes on when all are back.
+ddp_timeout seconds; torch's store, over which processes first find each other, has words of its own. On GPUs the main
+thread waits for none of that: a watchdog of torch's sees it, prints it and ends the process by SIGABRT. Nothing of it
+is this process's own fault: with the checkpoint the run goes on when all are back.
 """
 
 import re
@@ -25,30 +26,52 @@ _BROKEN = re.compile(
 )
 _OF_TORCH = re.compile(r"gloo|NCCL|nccl|c10d|TCPStore|Dist(Backend|Network|Store)Error|monitoredBarrier")
 _PEER = re.compile(r"peer (\[[^\]]+\]:\d+)|\[([0-9a-fA-F:.]+)\]:(\d+)")
+# The last words of a watchdog, of its own thread or of the C++ runtime; of torch 2.2, then of 2.3 and newer.
+_WATCHDOG = (
+    r"(?:\[rank{rank}\]:.*|\bRank {rank}\] )(?:NCCL|Process group) watchdog thread terminated with exception: (.+)"
+)
 _LONGEST_BECAUSE = 300
+# One that failed writes it down before its connections close; a folder of several machines shows that a moment later.
+OTHERS_SAY_WHY_S = 5.0
 
 
 def lost_peer(problem: BaseException) -> Mistake | None:
     """What happened and how to go on, where the processes of the run lost each other; None for any other exception."""
     for each in _with_causes(problem):
         text = f"{type(each).__name__}: {each}"
-        if not isinstance(each, RuntimeError | ConnectionError) or not _OF_TORCH.search(text):
-            continue
-        late = _LATE.search(text)
-        if late:
-            waited_ms = next((int(count) for count in late.groupdict().values() if count), None)
-            how_long = "" if waited_ms is None else f" for {waited_ms / 1000:g} s"
-            return _message(f"no answer from the other processes{how_long}", each, text)
-        if _BROKEN.search(text):
-            return _message("the connection to another process broke", each, text)
+        if isinstance(each, RuntimeError | ConnectionError) and _OF_TORCH.search(text):
+            found = _understood(text, _where(each))
+            if found is not None:
+                return found
     return None
 
 
-def _message(found: str, problem: BaseException, text: str) -> Mistake:
+def lost_by_watchdog(log: str, rank: int) -> Mistake | None:
+    """What ended a process that is gone, by what it printed; None where no watchdog did, or for another reason.
+
+    A watchdog also ends a process whose own kernel failed, as one that reads where nothing is.
+    """
+    for words in re.findall(_WATCHDOG.format(rank=rank), log):
+        found = _understood(words, "by the word of torch's watchdog")
+        if found is not None:
+            return found
+    return None
+
+
+def _understood(text: str, where: str) -> Mistake | None:
+    late = _LATE.search(text)
+    if late:
+        waited_ms = next((int(count) for count in late.groupdict().values() if count), None)
+        how_long = "" if waited_ms is None else f" for {waited_ms / 1000:g} s"
+        return _message(f"no answer from the other processes{how_long}", where, text)
+    return _message("the connection to another process broke", where, text) if _BROKEN.search(text) else None
+
+
+def _message(found: str, where: str, text: str) -> Mistake:
     peer = _PEER.search(text)
     at = "" if peer is None else f", at {peer[1] or f'[{peer[2]}]:{peer[3]}'}"
     return Mistake.of(
-        f"{found}{at}, {_where(problem)}",
+        f"{found}{at}, {where}",
         because=" ".join(text.split())[:_LONGEST_BECAUSE],
         fix="start all machines again with --resume once they reach each other",
     )

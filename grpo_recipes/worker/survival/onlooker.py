@@ -10,7 +10,8 @@ A program of its own beside each process, with the standard library alone. It ta
 A main thread that holds the interpreter's lock, in a regular expression that backtracks without end or in a library's
 own code, stops the thread that should notice. Its lines stop then, and when SECONDS are over the process is ended from
 here. Only time in which this program ran counts, and none in which the process was stopped: a job that is suspended
-has not hung. When the process dies without a word, as one that the kernel kills for its memory, that is written down.
+has not hung. When the process dies without a word, as one that the kernel kills for its memory, that is written down;
+one that torch's watchdog ended, because it lost the others, was interrupted.
 """
 
 import os
@@ -25,13 +26,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_STOPPED
+from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_STOPPED
+from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.contract.host.processes import ASKING, process
 from grpo_recipes.contract.secrets.redact import hide_secrets
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.guards import no_progress
 from grpo_recipes.worker.guards.alarm import refusal
+from grpo_recipes.worker.survival.last_words import LastWords
+from grpo_recipes.worker.survival.lost_peer import OTHERS_SAY_WHY_S, lost_by_watchdog
 from grpo_recipes.worker.survival.stacks import stacks_file
 
 POLL_S = 0.5
@@ -39,16 +43,19 @@ PY_SPY_S = 30.0
 STACKS_S = 5.0
 # Of several processes that are killed together none shall say that it died alone.
 TOGETHER_S = 1.0
+# What a process printed goes through pipes, of another machine's job also through a network.
+WORDS_S = 2.0
 _PLACE = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
 
 
 @dataclass(slots=True)
 class Looked:
-    """What is known of the process. left_s: None while nothing is expected of it."""
+    """What is known of the process. words: what it prints; left_s: None while nothing is expected of it."""
 
     pid: int
     rank: int
     folder: Path
+    words: LastWords
     left_s: float | None = None
     step: int = 0
     what: str = "a step"
@@ -121,9 +128,33 @@ def _end(looked: Looked, dumps: int) -> None:
 
 def _died(looked: Looked) -> None:
     time.sleep(TOGETHER_S)
+    record = Record(looked.folder, looked.rank)
+    lost = _said_why(looked)
+    if lost is not None:
+        _wait_for_others(record)
+        if record.end("interrupted", EXIT_INTERRUPTED, lost, for_all=True):
+            print(hide_secrets(f"error: {lost}"), file=sys.stderr, flush=True)
+        return
     message = f"process {looked.rank} ended without a word: it was killed (out of memory?) or crashed in a library"
-    if Record(looked.folder, looked.rank).end("failed", EXIT_FAILED, message):
+    if record.end("failed", EXIT_FAILED, message):
         print(f"error: {message}", file=sys.stderr, flush=True)
+
+
+def _said_why(looked: Looked) -> Mistake | None:
+    """How the process lost the others, if its watchdog printed that before it ended the process."""
+    give_up = time.monotonic() + WORDS_S
+    while True:
+        lost = lost_by_watchdog(looked.words.text(looked.folder), looked.rank)
+        if lost is not None or time.monotonic() > give_up:
+            return lost
+        time.sleep(POLL_S)
+
+
+def _wait_for_others(record: Record) -> None:
+    """Lets another process say first that it failed: then that is the reason."""
+    give_up = time.monotonic() + OTHERS_SAY_WHY_S
+    while record.read().get("status") == "running" and time.monotonic() < give_up:
+        time.sleep(POLL_S)
 
 
 def _add_py_spy(looked: Looked) -> None:
@@ -143,9 +174,13 @@ def _add_py_spy(looked: Looked) -> None:
 
 
 def main() -> None:
-    """Reads the command line: the package's place, the run folder, process id, rank, their number, a descriptor."""
+    """Reads the command line: the package's place, the run folder, process id, rank, their number, a descriptor.
+
+    Then what LastWords knows, for a process that ends before this program has begun.
+    """
     for number in ASKING:
         signal.signal(number, signal.SIG_IGN)  # a terminal and a cluster send them to every process
-    _, folder, pid, rank, world, dumps = sys.argv[1:]
-    looked = Looked(int(pid), int(rank), Path(folder))
+    _, folder, pid, rank, world, dumps, log, own = sys.argv[1:]
+    words = LastWords(int(log), None if own == "-" else int(own))
+    looked = Looked(int(pid), int(rank), Path(folder), words)
     look_on(looked, sys.stdin.fileno(), int(dumps), is_one_of_several=int(world) > 1)

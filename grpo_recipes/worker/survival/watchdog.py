@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from grpo_recipes.contract.plan import Guards
+from grpo_recipes.contract.planned_guards import Guards
 from grpo_recipes.worker.guards import no_progress
 from grpo_recipes.worker.guards.alarm import Alarm
 from grpo_recipes.worker.survival.looked_on import LookedOn

@@ -7,7 +7,6 @@ from pathlib import Path
 from grpo_recipes.contract.plan import Batch
 
 OPTIONS_FILE = "preflight.json"
-ANSWER_FILE = "preflight-answer.json"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 What: each reward is tried on right answers, where the data has a column for them (solution, or else answer,
 ground_truth, reference, target, label, expected, gold), on empty completions and on garbage. The right answer is the
 reference as it is, and the same in tags when a format reward or every prompt names tags; whichever gets more counts. A
-reward that gives all of them the same, or None to all; weights that are all zero; a weighted sum that is not greater
-for right answers than for garbage.
+reward that gives all of them the same, or None to all, but for 0 where there is no right answer to try (a row of
+countdown, tests or instructions says what is asked); weights that are all zero; a weighted sum that is not greater for
+right answers than for garbage.
 Why: GRPO learns from differences within a group. What is equal for all completions teaches nothing, and a reward that
 is larger for garbage teaches garbage. Whether your right answers look like the ones that preflight makes, it cannot
 know: so most of this is a warning.
@@ -58,6 +59,8 @@ def _constant(seen: Seen, reward: RewardSeen) -> Iterator[Finding]:
     value = call.values[0]
     if value is None and all(_gives_nothing(other) for other in seen.rewards):
         return  # the rows without any reward are told as such
+    if not value and value is not None and not seen.gold and _expects_more_than_garbage(seen, reward):
+        return  # garbage deserves no more, and how a right answer looks is not known
     kinds = ("right, " if seen.gold else "") + "empty or garbage"
     yield fault(
         ID,
@@ -70,6 +73,12 @@ def _constant(seen: Seen, reward: RewardSeen) -> Iterator[Finding]:
         ),
         fix=None if seen.gold else 'columns: {solution: "{{ ... }}"} under dataset, if the data has the answers',
     )
+
+
+def _expects_more_than_garbage(seen: Seen, reward: RewardSeen) -> bool:
+    """Whether a reward that gives garbage 0 may do what it should: it is shipped, or compares with columns."""
+    own = set() if seen.data is None else set(seen.data.rows.column_names) - {"prompt"}
+    return reward.kind == "shipped" or not own.isdisjoint(reward.parameters)
 
 
 def _gives_nothing(reward: RewardSeen) -> bool:
