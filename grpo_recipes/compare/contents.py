@@ -19,6 +19,7 @@ def contents(a: Plan, b: Plan) -> tuple[Values, Values]:
     _enter(found, "model", _alike(dataclasses.asdict(a.model), dataclasses.asdict(b.model)))
     _enter(found, "dataset", _alike(dataclasses.asdict(a.data), dataclasses.asdict(b.data)))
     _enter(found, "tokenizer", _templates(a, b))
+    _enter(found, "ancestor", (_started_from(a, b), _started_from(b, a)))
     rewards = [{reward.name: reward for reward in plan.rewards} for plan in (a, b)]
     for name in dict.fromkeys([*rewards[0], *rewards[1]]):
         ours, theirs = rewards[0].get(name), rewards[1].get(name)
@@ -82,6 +83,16 @@ def _templates(a: Plan, b: Plan) -> tuple[Values, Values]:
         files = [plan.tokenizer.chat_template_path for plan in (a, b)]
         return {"chat_template_path": files[0]}, {"chat_template_path": files[1]}
     return {"chat_template": digests[0]}, {"chat_template": digests[1]}
+
+
+def _started_from(plan: Plan, other: Plan) -> Values:
+    """What a plan starts from, and how: its weights, or where they are as long as both plans do not know them."""
+    own, others = plan.extends or plan.ancestor, other.extends or other.ancestor
+    if own is None:
+        return {}
+    if own.weights_sha256 is not None and (others is None or others.weights_sha256 is not None):
+        return {"use": own.use, "weights_sha256": own.weights_sha256}
+    return {"use": own.use, "commit": own.commit, "path": None if own.commit else own.path}
 
 
 def _in_words(reward: Reward | None) -> str:

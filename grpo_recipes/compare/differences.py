@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from grpo_recipes.compare.contents import contents
 from grpo_recipes.compare.effective_batch import SAID_BY, effective_batch
 from grpo_recipes.contract.plan import Plan, PlannedSetting
+from grpo_recipes.contract.planned_ancestor import Forebear, lineage
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
 from grpo_recipes.facts.experiment_groups import GROUPS, group_of
 from grpo_recipes.stack.stack import Stack, from_json_value
@@ -19,7 +20,14 @@ from grpo_recipes.stack.stack import Stack, from_json_value
 # Values with two spellings in one release.
 SPELLINGS: Mapping[str, Mapping[bool, str]] = {"grpo.scale_rewards": {True: "group", False: "none"}}
 # Said by plan.data, plan.rewards, plan.model and plan.tokenizer, with the digests of files instead of their places.
-BY_CONTENT = ("dataset.", "rewards", "model.model_name_or_path", "model.model_revision", "tokenizer.chat_template_path")
+BY_CONTENT = (
+    "dataset.",
+    "rewards",
+    "model.from_run",
+    "model.model_name_or_path",
+    "model.model_revision",
+    "tokenizer.chat_template_path",
+)
 # Follow from training.prompts_per_step and the machine, unless the recipe has them; see effective_batch.
 GEOMETRY = ("GRPOConfig.steps_per_generation", "GRPOConfig.generation_batch_size")
 
@@ -39,16 +47,26 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class Lineage:
+    """The runs that both sides came from."""
+
+    a: tuple[Forebear, ...] = ()
+    b: tuple[Forebear, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Differences:
     """experiment: empty when both plans are the same one, else by groups. machine: packages, GPUs, geometry and shims.
 
     passed: arguments in which the same values are said in other words, or by one of the two alone.
+    lineage: what each side came from, the nearest first.
     """
 
     experiment: tuple[Difference, ...]
     machine: tuple[Difference, ...]
     passed: tuple[Difference, ...]
     bookkeeping: tuple[Difference, ...]
+    lineage: Lineage = Lineage()
 
 
 def differences(a: Plan, b: Plan) -> Differences:
@@ -61,6 +79,7 @@ def differences(a: Plan, b: Plan) -> Differences:
         machine=machine,
         passed=_different(_passed(a, told), _passed(b, told), _reasons(a, b)),
         bookkeeping=_different(_rows(a, _is_bookkeeping), _rows(b, _is_bookkeeping)),
+        lineage=Lineage(lineage(a.ancestor, a.extends), lineage(b.ancestor, b.extends)),
     )
 
 

@@ -1,15 +1,18 @@
 """What is different now from when a plan was made: line by line, the experiment and then the machine."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from grpo_recipes.compare.differences import differences
 from grpo_recipes.contract.plan import Data, Model, Plan, Reward
+from grpo_recipes.contract.planned_ancestor import Ancestor, weights_sha256
 from grpo_recipes.lock.places import Places, data_reader, digest_or_none, file_sha256, folder_sha256
 from grpo_recipes.lock.read_lock import Lock
 from grpo_recipes.stack.stack import PACKAGES, from_json_value
-from grpo_recipes.user_files.digests import text_sha256
+from grpo_recipes.user_files.ancestor import StartingPoint, read_ancestor
+from grpo_recipes.user_files.digests import folder_content, text_sha256
 from grpo_recipes.user_files.model_config import cached_snapshot
 
 State = Literal["same", "differs", "cannot be verified"]
@@ -82,17 +85,42 @@ def reread(plan: Plan, places: Places) -> Plan:
     if evaluation is not None:
         part = "evaluation" if {"evaluation"} & (places.found.keys() | places.missing.keys()) else "dataset"
         evaluation = replace(evaluation, data=reread_data(part, evaluation.data))
+    ancestor = plan.ancestor
+    if ancestor is not None and ancestor.source == "folder":
+        place = places.found.get("ancestor")
+        found = None if place is None else read_ancestor(place, os.curdir)
+        held = weights_in(found.weights) if isinstance(found, StartingPoint) else None
+        ancestor = replace(ancestor, weights_sha256=held)
     data, rewards = reread_data("dataset", plan.data), []
     for reward in plan.rewards:
         read = file_sha256 if reward.kind == "python" else folder_sha256
         now = reward.sha256 if reward.path is None else digest(f"rewards.{reward.name}", read)
         rewards.append(replace(reward, sha256=now))
-    return replace(plan, model=model, tokenizer=tokenizer, data=data, evaluation=evaluation, rewards=tuple(rewards))
+    return replace(
+        plan,
+        model=model,
+        tokenizer=tokenizer,
+        data=data,
+        evaluation=evaluation,
+        rewards=tuple(rewards),
+        ancestor=ancestor,
+    )
+
+
+def weights_in(folder: str) -> str | None:
+    """The digest of the weights in a folder, None where it cannot be read."""
+    try:
+        content = folder_content(folder)
+    except OSError:
+        return None
+    return None if content is None else weights_sha256(content.files)
 
 
 def _contents(old: Plan, new: Plan) -> Iterator[DriftLine]:
     """Model, chat template, data and rewards, by what is in them."""
     yield _model(old.model, new.model)
+    if old.ancestor is not None:
+        yield _ancestor(old.ancestor, new.ancestor)
     template = (old.tokenizer.chat_template_sha256, new.tokenizer.chat_template_sha256)
     yield _line("chat template", *template, "experiment")
     yield _data("dataset", old.data, new.data, "experiment")
@@ -118,6 +146,13 @@ def _model(old: Model, new: Model) -> DriftLine:
     both = dict.fromkeys([*old.files, *new.files]) if old.files and new.files else {}
     changed = [name for name in both if old.files.get(name) != new.files.get(name)]
     return _line("model", old.sha256, new.sha256, "experiment", f"in {', '.join(changed[:4])}" if changed else "")
+
+
+def _ancestor(old: Ancestor, new: Ancestor | None) -> DriftLine:
+    why = f"the trained weights of {old.name}"
+    if old.source == "hub":
+        return _line("ancestor", old.commit, None if new is None else new.commit, "experiment", why)
+    return _line("ancestor", old.weights_sha256, None if new is None else new.weights_sha256, "experiment", why)
 
 
 def _data(what: str, old: Data, new: Data, kind: Kind) -> DriftLine:
@@ -166,7 +201,7 @@ def _noting(line: DriftLine, places: Places) -> DriftLine:
     return line
 
 
-_OF_CONTENT = ("path", "source", "sha256", "commit", "format", "imports", "target")
+_OF_CONTENT = ("path", "source", "sha256", "weights_sha256", "commit", "format", "imports", "target")
 
 
 def _is_told(key: str, lines: Iterable[DriftLine]) -> bool:

@@ -25,9 +25,12 @@ SECTIONS = {
     "generation": "sampling",
     "quantization": "precision",
     "training": "optimizer",
+    "evaluation": "optimizer",
     "model": "model",
     "tokenizer": "model",
     "lora": "model",
+    "ancestor": "model",
+    "stage": "algorithm",
     "seed": "randomness",
 }
 # Where the section says something else than the key; GRPOConfig fields without a section of their own by their names.

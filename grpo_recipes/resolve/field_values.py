@@ -220,6 +220,14 @@ NOT_GIVEN = {
 }
 
 
+def _left_to_the_stack(setting: Setting | None, source: Source) -> bool:
+    """Whether the recipe says auto, of which a rule made something else here."""
+    node: object = source.values
+    for part in (setting.path or ()) if setting is not None else ():
+        node = node.get(part) if isinstance(node, Mapping) else None
+    return node == "auto"
+
+
 def without_effect(settings: Settings, source: Source) -> list[Finding]:
     """Warnings for values that the user wrote and that change nothing, given the others."""
     values = field_values(settings)
@@ -232,6 +240,8 @@ def without_effect(settings: Settings, source: Source) -> list[Finding]:
         if not missed or missed[0][0] == name:
             continue
         other, operator, operand = missed[0]
+        if _left_to_the_stack(settings.get(f"GRPOConfig.{other}"), source):
+            continue  # it has its effect on another stack
         here = "here it is not set" if values.get(other) is None else f"here it is {shown(values[other])}"
         why = f"it matters only when {other} {operator} {shown(operand)}, {here}"
         findings.append(

@@ -10,6 +10,7 @@ from grpo_recipes.contract.findings.finding import Finding, Mark, Path, dotted, 
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.schema_findings import MISSING_KEY, newer_format, schema_findings
 from grpo_recipes.schemas.recipe import Recipe
+from grpo_recipes.schemas.section import written_fields, written_value
 from grpo_recipes.settings import FORMAT_ORIGIN, Setting, Settings
 from grpo_recipes.yaml.compose import Source, once_for_a_source
 
@@ -26,6 +27,7 @@ STAND_INS: dict[Path, object] = {
     ("training",): {"prompts_per_step": 1},
     ("training", "cut", "processes"): 1,
     ("training", "cut", "per_device_train_batch_size"): 1,
+    ("evaluation", "passes", "reward"): "-",
 }
 
 
@@ -117,8 +119,8 @@ def _settings(recipe: Recipe, source: Source, refused: frozenset[Path]) -> Setti
 
 
 def _of_section(path: Path, section: BaseModel, source: Source, refused: frozenset[Path]) -> Iterator[Setting]:
-    for key in (*type(section).model_fields, *(section.model_extra or ())):
-        value = getattr(section, key)
+    for key in (*written_fields(type(section)), *(section.model_extra or ())):
+        value = written_value(section, key)
         if isinstance(value, BaseModel):
             yield from _of_section((*path, key), value, source, refused)
         else:

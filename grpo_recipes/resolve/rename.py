@@ -10,6 +10,7 @@ from grpo_recipes.resolve.unknown_keys.generation_kwargs import generation_kwarg
 from grpo_recipes.resolve.unknown_keys.placement import OPEN_SECTIONS, owned_key, unknown_key
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.keys import recipe_keys, sections
+from grpo_recipes.schemas.section import written_fields
 from grpo_recipes.settings import Setting, Settings
 from grpo_recipes.yaml.compose import Source
 
@@ -19,6 +20,7 @@ TARGETS = {
     "model.model_revision": "model_init_kwargs.revision",
     "model.attn_implementation": "model_init_kwargs.attn_implementation",
     "model.trust_remote_code": "GRPOConfig.trust_remote_code",
+    "lora.continue": "lora.continue",
 }
 
 
@@ -71,7 +73,7 @@ def _extra_key(setting: Setting, facts: Facts, source: Source) -> Finding | None
     """The finding for a key of an open section that the library's class does not take."""
     section, _, name = setting.key.partition(".")
     owner = OPEN_SECTIONS.get(section)
-    if owner is None or not name or not setting.given or name in sections()[section].model_fields:
+    if owner is None or not name or not setting.given or name in written_fields(sections()[section]):
         return None
     fields = facts.fields(owner)
     if fields is None or name in fields:

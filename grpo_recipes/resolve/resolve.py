@@ -17,6 +17,7 @@ from grpo_recipes.resolve.pin import pin
 from grpo_recipes.resolve.recipe_phase import check_recipe, recipe_settings
 from grpo_recipes.resolve.rename import rename, setting_names
 from grpo_recipes.resolve.stack_findings import stack_findings
+from grpo_recipes.resolve.stage import from_the_newest, staged
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.used_packages import OPTIONAL, unused
 from grpo_recipes.settings import Settings
@@ -59,6 +60,7 @@ def resolve_source(source: Source, stack: Stack, findings: Sequence[Finding] = (
     foreign = other_programs(source)
     if foreign is not None:
         return Resolution(source.file, None, (foreign,))
+    source = from_the_newest(source)
     stack = _of_the_nodes(stack, source)
     file, facts = source.file, facts_for(stack)
     findings = [*findings]
@@ -67,7 +69,7 @@ def resolve_source(source: Source, stack: Stack, findings: Sequence[Finding] = (
     findings += [finding for finding in checked.findings if finding.key not in refused_by_reader]
     if checked.recipe is None:
         return Resolution(file, None, tuple(by_place([*stack_findings(stack, facts, OPTIONAL), *findings])))
-    settings = recipe_settings(checked.recipe, source, checked.refused)
+    settings = staged(recipe_settings(checked.recipe, source, checked.refused), source, facts)
     start = Context(settings, stack, facts, source, checked.refused, names=setting_names())
     context, expressed, more = _phases(start)
     of_the_stack = stack_findings(stack, facts, unused(context))
@@ -80,7 +82,9 @@ def _of_the_nodes(stack: Stack, source: Source) -> Stack:
     kind = ENGINES.get(str(launch.get("engine"))) if isinstance(launch, dict) else None
     if stack.declared or kind is None or not kind.trains_elsewhere:
         return stack
-    return stack._replace(gpus=None, avx512_bf16=None, origin="the cluster")
+    return stack._replace(
+        gpus=None, avx512_bf16=None, driver=None, c_compiler=None, python_headers=None, origin="the cluster"
+    )
 
 
 def _phases(start: Context) -> tuple[Context, Mapping[str, Expression], list[Finding]]:

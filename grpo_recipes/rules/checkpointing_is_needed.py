@@ -20,6 +20,7 @@ CHECKPOINTING = "GRPOConfig.gradient_checkpointing"
 ENOUGH_TOKENS = 4096
 OWNS = (CHECKPOINTING,)
 READS = (
+    "world.all_gpus",
     "world.device",
     "world.num_processes",
     "distributed.strategy",

@@ -2,9 +2,10 @@
 
 One optimizer step trains on `prompts_per_step` x `num_generations` completions over all processes. From that and
 the number of processes come the micro-batch (given, or the largest of at most 16384 completion tokens whose update
-fits into 0.85 of the GPU, by the estimate of `grpo-run fit`), the accumulation steps and the steps that one generation
-feeds. Where the completions cannot be split evenly, another batch would be another experiment, so that is an error and
-not a rounding. A recipe that claims its processes and micro-batch with `training.cut` has these, and its prompts have
+fits into 0.85 of the GPU, by the estimate of `grpo-run fit`; under ZeRO-3 the largest that leaves room for held-out
+rows beside the gathered weights, where one does), the accumulation steps and the steps that one generation feeds.
+Where the completions cannot be split evenly, another batch would be another experiment, so that is an error and not a
+rounding. A recipe that claims its processes and micro-batch with `training.cut` has these, and its prompts have
 to fit them (see BAT006).
 
 TRL's own batch fields may be written under `trl:` instead of `prompts_per_step`; then only TRL's divisibility is
@@ -12,6 +13,7 @@ checked (see BAT002).
 """
 
 from collections.abc import Iterator
+from itertools import chain
 from math import gcd
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
@@ -24,7 +26,7 @@ from grpo_recipes.rules._shared.cut import (
     has_its_processes,
     micro_batch_key,
 )
-from grpo_recipes.rules._shared.fitting import FILLED, IN_AN_UPDATE, share_needed
+from grpo_recipes.rules._shared.fitting import FILLED, IN_AN_UPDATE, answers_fit, share_needed
 from grpo_recipes.settings import Setting
 
 ID = "BAT001"
@@ -33,6 +35,7 @@ STEPS_PER_GENERATION = "GRPOConfig.steps_per_generation"
 TRL_FIELDS = (ACCUMULATION, STEPS_PER_GENERATION, "GRPOConfig.generation_batch_size")
 OWNS = (MICRO_BATCH, ACCUMULATION, STEPS_PER_GENERATION)
 READS = (
+    "world.all_gpus",
     "world.device",
     "world.num_processes",
     "batch.one_prompt",
@@ -78,7 +81,11 @@ def _micro_batch(context: Context, per_process: int, processes: int, tokens: int
         return None
     limit = max(1, tokens // context.whole("GRPOConfig.max_completion_length"))
     sizes = (smallest * count for count in range(min(limit, per_process) // smallest, 0, -1))
-    return next((size for size in sizes if per_process % size == 0 and _fits(context, size)), smallest)
+    fitting = (size for size in sizes if per_process % size == 0 and _fits(context, size))
+    largest = next(fitting, smallest)
+    return next(
+        (size for size in chain([largest], fitting) if answers_fit(context, {MICRO_BATCH: size}, READS)), largest
+    )
 
 
 def _fits(context: Context, size: int) -> bool:

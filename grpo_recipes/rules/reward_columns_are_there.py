@@ -82,9 +82,10 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _missing(context: Context, index: int, name: str, missing: list[str], available: frozenset[str]) -> Finding:
+    is_shipped = shipped_reward(name) is not None
     # A wrong column trains on wrong answers, and nothing says so: it is named only where its own name says what it is.
     likely = [column for column in sorted(available) if column in _ANSWERS]
-    is_certain = len(missing) == len(likely) == 1
+    is_certain = len(missing) == len(likely) == 1 and not (is_shipped and missing[0] not in _ANSWERS)
     template = f"{{{{ {likely[0]} }}}}" if is_certain else "{{ ... }}"
     which = "" if is_certain else ", with the column that has it"
     return context.finding(

@@ -7,6 +7,7 @@ from typing import get_args
 from pydantic import BaseModel
 
 from grpo_recipes.schemas.recipe import Recipe
+from grpo_recipes.schemas.section import written_fields
 
 
 def section_model(annotation: object) -> type[BaseModel] | None:
@@ -28,7 +29,7 @@ def sections() -> Mapping[str, type[BaseModel]]:
         elif name == "rewards":
             found[name] = section_model(get_args(field.annotation)[0]) or Recipe
     for section, model in list(found.items()):
-        below = {name: section_model(field.annotation) for name, field in model.model_fields.items() if section}
+        below = {name: section_model(field.annotation) for name, field in written_fields(model).items() if section}
         found |= {f"{section}.{name}": inner for name, inner in below.items() if inner is not None}
     return found
 
@@ -39,7 +40,7 @@ def recipe_keys() -> tuple[str, ...]:
     keys: list[str] = list(Recipe.model_fields)
     for section, model in sections().items():
         if section:
-            keys.extend(f"{section}.{name}" for name in model.model_fields)
+            keys.extend(f"{section}.{name}" for name in written_fields(model))
     return tuple(keys)
 
 

@@ -1,5 +1,9 @@
 """`logging`: what is reported, and where."""
 
+from typing import Annotated
+
+from pydantic import Field
+
 from grpo_recipes.schemas.section import PositiveInt, Section, Word
 
 
@@ -7,10 +11,12 @@ class LoggingSection(Section):
     """What is reported, and where. metrics.jsonl is always written."""
 
     report_to: list[Word] = []
-    """Services, e.g. [wandb]. Empty: none."""
+    """Services, e.g. [wandb]; see docs/trackers.md. Empty: none."""
     logging_steps: PositiveInt = 1
     """Optimizer steps between two lines of metrics."""
     log_completions: bool = False
     """Report sampled completions to the services too."""
+    kept_completions: Annotated[int, Field(ge=0, le=64)] = 4
+    """Completions of a step that completions.jsonl of the run folder keeps, drawn by the seed. 0: none."""
     run_name: Word | None = None
     """Name of the run in the services. null: the recipe's name."""

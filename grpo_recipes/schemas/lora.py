@@ -10,6 +10,9 @@ from grpo_recipes.schemas.section import OpenSection, PositiveInt, Word
 class LoraSection(OpenSection):
     """A low-rank adapter on a frozen base; any LoraConfig field. Absent: every weight is trained."""
 
+    continue_: Annotated[bool, Field(alias="continue")] = False
+    """Go on training the adapter of model.from_run, which says all of its shape; only lora_dropout may be another.
+    false starts a new adapter, and one that from_run has is merged into the model before."""
     r: PositiveInt = 8
     """Rank of the adapter."""
     lora_alpha: PositiveInt = 8

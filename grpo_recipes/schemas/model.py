@@ -1,6 +1,9 @@
 """`model`: the policy that is trained."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic_core import PydanticKnownError
 
 from grpo_recipes.schemas.section import Section, Word
 
@@ -8,8 +11,13 @@ from grpo_recipes.schemas.section import Section, Word
 class ModelSection(Section):
     """The policy that is trained."""
 
-    model_name_or_path: Word
-    """Hub id, or a folder: `./folder` or an existing path is local, relative to the file that says it."""
+    from_run: Word | None = None
+    """A run to go on from: its run folder, one of its checkpoints, or the folder or hub id of a PEFT adapter.
+    Model, revision, tokenizer with its added tokens, chat template and adapter come from it. null starts from
+    model_name_or_path."""
+    model_name_or_path: Annotated[Word | None, Field(validate_default=True)] = None
+    """Hub id, or a folder: `./folder` or an existing path is local, relative to the file that says it.
+    Must be said, but for a recipe with from_run, where it is the place that the model of the adapter has now."""
     model_revision: Word | None = None
     """Branch, tag or commit of the hub model. null is the newest commit of its main branch."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
@@ -18,3 +26,10 @@ class ModelSection(Section):
     """Attention kernel, e.g. sdpa, flash_attention_2, eager. auto leaves it to transformers, by machine."""
     trust_remote_code: bool = False
     """Run the Python code that comes with the model. It is listed and must be allowed before a run."""
+
+    @field_validator("model_name_or_path")
+    @classmethod
+    def _is_said_somewhere(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None and info.data.get("from_run") is None:
+            raise PydanticKnownError("missing")
+        return value

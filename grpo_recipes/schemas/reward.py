@@ -13,7 +13,8 @@ class RewardSection(Section):
     """One reward: exactly one of name, python and model says which."""
 
     name: Word | None = None
-    """A shipped reward: accuracy, completion_length, exact_match, regex_match, tag_format, valid_json."""
+    """A shipped reward: accuracy, completion_length, countdown, exact_match, follows_instruction, function_calls,
+    json_fields, regex_match, tag_format, valid_json."""
     python: Annotated[str, Field(pattern=FUNCTION)] | None = None
     """Your function, `file.py:function`, relative to the file that says it. It runs only when allowed."""
     model: Word | None = None

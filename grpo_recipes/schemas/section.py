@@ -1,8 +1,10 @@
 """What every section of a recipe has in common."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.fields import FieldInfo
 
 Auto = Literal["auto"]
 Word = Annotated[str, Field(min_length=1)]
@@ -32,3 +34,19 @@ class OpenSection(Section):
     """A section that also takes every field of a library class; those are checked against the target's facts."""
 
     model_config = ConfigDict(extra="allow")
+
+
+def written_fields(model: type[BaseModel]) -> Mapping[str, FieldInfo]:
+    """The fields of a section by the names that a recipe has for them; `continue` is no name in Python."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+def must_be_said(field: FieldInfo) -> bool:
+    """Whether a recipe has to say a key: it has no default, or one that is itself looked at and refused."""
+    return field.is_required() or bool(field.validate_default)
+
+
+def written_value(section: BaseModel, key: str) -> object:
+    """The value of a section at a key as a recipe writes it, also at one of a library's class."""
+    aliased = f"{key}_"
+    return getattr(section, aliased if aliased in type(section).model_fields else key)

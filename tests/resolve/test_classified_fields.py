@@ -17,6 +17,7 @@ from grpo_recipes.resolve.pin import OTHER_VALUES
 from grpo_recipes.resolve.resolve import plan_of
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.keys import recipe_keys, sections
+from grpo_recipes.schemas.section import written_fields
 
 # Recipe keys whose default differs from TRL's own, with the reason.
 OTHER_DEFAULTS = {
@@ -51,7 +52,7 @@ def fields() -> dict[str, Field]:
 
 def _schema_default(key: str) -> object:
     section, _, name = key.rpartition(".")
-    return sections()[section].model_fields[name].get_default(call_default_factory=True)
+    return written_fields(sections()[section])[name].get_default(call_default_factory=True)
 
 
 def test_every_field_is_classified_and_no_other(fields: dict[str, Field]) -> None:

@@ -16,6 +16,7 @@ from grpo_recipes.facts.experiment_groups import GROUPS, group_of
 from grpo_recipes.resolve.planning.build_plan import kind_of
 from grpo_recipes.resolve.resolve import plan_of
 from grpo_recipes.schemas.keys import sections
+from grpo_recipes.schemas.section import written_fields
 
 TWO_GPUS = STACK.replace("gpus=0", "gpus=2xA100-80GB")
 OLD = TWO_GPUS.replace("trl==1.16.0,transformers==5.23.0,peft==0.21.2", "trl==0.14.0,transformers==4.48.3,peft==0.14.0")
@@ -51,6 +52,19 @@ def test_a_batch_is_said_as_prompts_and_completions(tmp_path: Path) -> None:
         ("effective batch", "completions per prompt", 8, 4),
         ("effective batch", "optimizer steps per generation", 1, 2),
     ]
+
+
+@pytest.mark.parametrize(("key", "value"), [("every_steps", 4), ("max_rows", 7)])
+def test_what_is_measured_is_the_experiment_where_it_chooses_what_is_handed_over(
+    key: str, value: int, tmp_path: Path
+) -> None:
+    how = "evaluation: {{split: test, every_steps: 2, keep_best: {best}{more}}}\ntraining: {{save_steps: 2}}"
+    for best, found in (("true", [("optimizer", f"evaluation.{key}")]), ("false", [])):
+        more = f", {key}: {value}" if key != "every_steps" else ""
+        one = plan(tmp_path, how.format(best=best, more=""))
+        text = how.format(best=best, more=more)
+        other = plan(tmp_path, text.replace("every_steps: 2", "every_steps: 4") if key == "every_steps" else text)
+        assert [row[:2] for row in said(differences(one, other))] == found
 
 
 @pytest.mark.parametrize(
@@ -100,7 +114,7 @@ def test_the_groups_come_in_their_order(tmp_path: Path) -> None:
 
 def test_every_value_of_an_experiment_belongs_to_a_group() -> None:
     keys = [f"trl.{name}" for name, field in classified_fields().items() if field.kind == "experiment"]
-    keys += [f"{section}.{name}" for section, model in sections().items() if section for name in model.model_fields]
+    keys += [f"{section}.{name}" for section, model in sections().items() if section for name in written_fields(model)]
     keys = [key for key in keys if key.startswith("trl.") or kind_of(key) == "experiment"]
     assert {key: group_of(key) for key in keys if group_of(key) == "other"} == {}
 

@@ -70,6 +70,13 @@ def test_a_word_in_the_place_of_a_section_is_told_its_key(tmp_path: Path) -> Non
     assert [found.fix for found in errors(resolved(tmp_path, "launch: kubernetes"))] == [None]
 
 
+def test_words_that_python_keeps_for_itself_are_keys_like_others(tmp_path: Path) -> None:
+    found = errors(resolved(tmp_path, 'lora: {"True": 1, "class": 2, continue_: true}'))
+    assert [finding.message for finding in found] == [
+        f"`lora` has no key {key}" for key in ("True", "class", "continue_")
+    ]
+
+
 def test_five_mistakes_are_five_findings_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = (
         "name: Base Run\n"
@@ -109,6 +116,12 @@ def test_a_finding_of_the_reader_is_not_repeated(tmp_path: Path) -> None:
         pytest.param("trl: {sapo_temperature_pos: 2.0}", ["trl.sapo_temperature_pos"], id="another-loss"),
         pytest.param("logging: {log_completions: true}\ntrl: {num_completions_to_print: 3}", [], id="printed"),
         pytest.param("trl: {num_completions_to_print: 3}", ["trl.num_completions_to_print"], id="nothing-is-printed"),
+        pytest.param("generation: {use_vllm: auto, vllm_gpu_memory_utilization: 0.2}", [], id="elsewhere"),
+        pytest.param(
+            "generation: {use_vllm: false, vllm_gpu_memory_utilization: 0.2}",
+            ["generation.vllm_gpu_memory_utilization"],
+            id="without-vllm",
+        ),
         pytest.param("trl: {max_tool_calling_iterations: 3}", ["trl.max_tool_calling_iterations"], id="no-tools"),
     ],
 )

@@ -80,7 +80,7 @@ def test_all_of_them_are_refused_at_once_without_torch(tmp_path: Path) -> None:
     for key, line, _ in {entry[0]: entry for entry in SILLY}.values():
         by_section.setdefault(key.partition(".")[0], []).append(f"  {line}")
     by_section["generation"].append("  use_vllm: true")
-    by_section["training"].append("  prompts_per_step: 4")
+    by_section["training"] += ["  prompts_per_step: 4", "  bf16: false"]
     rest = [entry for entry in BASE.splitlines() if entry.partition(":")[0] not in by_section]
     text = "\n".join([*rest, *(line for name, lines in by_section.items() for line in [f"{name}:", *lines])])
     path = tmp_path / "silly.yaml"

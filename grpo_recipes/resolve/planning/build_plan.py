@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 
 from grpo_recipes import __version__
 from grpo_recipes.contract.host.engines import ENGINES, SECTIONS, engine_for
@@ -9,17 +10,19 @@ from grpo_recipes.contract.plan import (
     PLAN_FORMAT,
     Batch,
     Evaluation,
-    Guards,
     Model,
+    Passes,
     Plan,
     PlannedSetting,
     World,
 )
+from grpo_recipes.contract.planned_guards import Guards
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import Expression, Passed, Unsaid
 from grpo_recipes.resolve.planning.arguments import arguments, expect
 from grpo_recipes.resolve.planning.made_by import made_by
 from grpo_recipes.resolve.planning.memory_plan import planned_memory
+from grpo_recipes.resolve.planning.planned_ancestor import merges_other_modules, planned_ancestor
 from grpo_recipes.resolve.planning.planned_files import planned_data, planned_model, planned_rewards, planned_tokenizer
 from grpo_recipes.resolve.planning.vllm_plan import vllm
 from grpo_recipes.rules._shared.context import Context
@@ -39,9 +42,18 @@ OF_THE_MACHINE = (
 )
 # world.gpus says it in its reason.
 UNSAID = ("world.num_nodes", "world.server_gpus", "world.all_gpus")
+CONTINUE = "lora.continue"
+KEPT_COMPLETIONS = "logging.kept_completions"
 _ADDRESS = ("launch.main_process_ip", "launch.main_process_port")
 BATCH = ("GRPOConfig.per_device_train_batch_size", "GRPOConfig.gradient_accumulation_steps")
 BOOKKEEPING = ("logging", "guards", "evaluation", "name", "description", "recipe", "extends")
+
+# What decides which weights the run hands over; a recipe without them has those after the last step.
+ENDS = ("evaluation.keep_best", "evaluation.stop_after")
+# What they go by; without them it measures the run and no more.
+OF_THE_CHOICE = tuple(
+    f"evaluation.{name}" for name in ("path", "name", "split", "max_rows", "every_steps", "greedy", "samples")
+)
 
 # Names that GRPOConfig and transformers' GenerationConfig share.
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
@@ -83,6 +95,8 @@ def build_plan(
         recipe_file=os.path.abspath(context.source.file),
         job=_job(context),
         memory=planned_memory(context),
+        ancestor=planned_ancestor(context),
+        kept_completions=context.whole(KEPT_COMPLETIONS),
     )
 
 
@@ -93,7 +107,7 @@ def kind_of(key: str) -> str:
         return classified_fields()[name].kind
     if key in OF_THE_MACHINE or section in MACHINE:
         return "machine"
-    return "bookkeeping" if section in BOOKKEEPING else "experiment"
+    return "bookkeeping" if section in BOOKKEEPING and key not in ENDS else "experiment"
 
 
 def planned_settings(
@@ -104,19 +118,23 @@ def planned_settings(
     What the release says in other words has the recipe's value, and the words in its reason.
     """
     rows = []
+    chooses = any(context.value(key) not in (False, None) for key in ENDS)
     for key, setting in context.settings.items():
         owner, _, name = key.partition(".")
         if owner == "GRPOConfig" and not _is_used(setting, said.get(name), passed):
             continue
-        if owner == "guards" and not setting.given:
-            continue  # plan.json has them all in a section of its own
+        if (owner == "guards" or key == KEPT_COMPLETIONS) and not setting.given:
+            continue  # plan.json has them in a section of their own
         if key in UNSAID or (owner == "vllm_server" and not starts_server(context)):
             continue
         if (owner in SECTIONS and SECTIONS[owner] != _engine(context)) or (key in _ADDRESS and not setting.given):
             continue
+        if key in (CONTINUE, *ENDS) and setting.value in (False, None):
+            continue  # what a recipe without the key has
         if setting.value is None or (not setting.given and setting.value in ([], {}, "", "auto")):
             continue
-        rows.append(_row(key, setting, said.get(name) if owner == "GRPOConfig" else None))
+        row = _row(key, setting, said.get(name) if owner == "GRPOConfig" else None)
+        rows.append(replace(row, kind="experiment") if chooses and key in OF_THE_CHOICE else row)
     written = {row.key for row in rows} | {one.key for one in said.values() if isinstance(one, Passed)}
     for name, value in passed.items():
         if f"GRPOConfig.{name}" not in written:
@@ -183,7 +201,7 @@ def _job(context: Context) -> dict[str, object]:
 
 def _trainable_parameters(context: Context, model: Model) -> int | None:
     config = read_model_config(model.path) if model.source == "folder" else None
-    if config is None or context.value("tokenizer.add_tokens"):
+    if config is None or context.value("tokenizer.add_tokens") or merges_other_modules(context):
         return None
     if not context.has_section("lora"):
         return parameter_count(config)
@@ -206,7 +224,18 @@ def _evaluation(context: Context) -> Evaluation | None:
         batch_size=context.whole("GRPOConfig.per_device_train_batch_size"),
         sampling=_sampling(context),
         max_prompt_length=context.value("GRPOConfig.max_prompt_length"),  # type: ignore[arg-type]
+        samples=context.whole("evaluation.samples"),
+        pass_at=tuple(context.value("evaluation.pass_at")),  # type: ignore[arg-type]
+        passes=_passes(context),
+        keep_best=context.value("evaluation.keep_best") is True,
+        stop_after=context.value("evaluation.stop_after"),  # type: ignore[arg-type]
     )
+
+
+def _passes(context: Context) -> Passes | None:
+    """When a completion passes, as it is written or decided."""
+    said = context.mapping("evaluation.passes") or context.settings.under("evaluation.passes")
+    return Passes(str(said["reward"]), float(str(said["at_least"]))) if said else None
 
 
 def _sampling(context: Context) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Mapping
 
 from grpo_recipes.contract.findings.finding import Path
 from grpo_recipes.contract.plan import Data, Model, Reward, Tokenizer
@@ -17,6 +18,7 @@ from grpo_recipes.user_files.digests import (
 from grpo_recipes.user_files.local_files import data_format, local_path
 from grpo_recipes.user_files.model_config import cached_commit
 from grpo_recipes.user_files.reward_imports import imported_beside
+from grpo_recipes.user_files.reward_names import reward_names
 from grpo_recipes.user_files.tokenizer_files import chat_template_of
 
 
@@ -77,11 +79,10 @@ def planned_data(context: Context, section: str) -> Data:
 
 def planned_rewards(context: Context) -> tuple[Reward, ...]:
     """The rewards, each with a name of its own."""
-    rewards = context.value("rewards")
-    planned: list[Reward] = []
-    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
-        planned.append(_reward(context, index, reward, {r.name for r in planned}))
-    return tuple(planned)
+    value = context.value("rewards")
+    rewards = value if isinstance(value, list) else []
+    named = zip(reward_names(rewards), rewards, strict=True)
+    return tuple(_reward(context, index, name, reward) for index, (name, reward) in enumerate(named))
 
 
 def _small_folder(path: str, *, of_data: bool = False) -> FolderContent | None:
@@ -108,30 +109,20 @@ def _text_or_none(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _reward(context: Context, index: int, reward: dict[str, object], taken: set[str]) -> Reward:
+def _reward(context: Context, index: int, name: str, reward: Mapping[str, object]) -> Reward:
     weight, options = float(str(reward["weight"])), reward["options"]
     kwargs = dict(options) if isinstance(options, dict) else {}
     if reward["python"] is not None:
         file, _, function = str(reward["python"]).rpartition(":")
         path = os.path.normpath(os.path.join(context.source.directory(("rewards", index, "python")), file))
         target = f"{os.path.basename(file)}:{function}"
-        imports = {name: file_content(beside).sha256 for name, beside in imported_beside(path).items()}
+        imports = {file: file_content(beside).sha256 for file, beside in imported_beside(path).items()}
         own = file_content(path).sha256
-        return Reward("python", _free(function, taken), target, weight, kwargs, path, own, imports)
+        return Reward("python", name, target, weight, kwargs, path, own, imports)
     if reward["model"] is not None:
         model = str(reward["model"])
         folder = local_path(model, context.source.directory(("rewards", index, "model")))
         content = _small_folder(folder) if folder is not None else None
         sha256 = content.sha256 if content is not None else None
-        name = _free(os.path.basename(model), taken)
         return Reward("model", name, folder or model, weight, kwargs, folder, sha256)
-    name = str(reward["name"])
-    return Reward("shipped", _free(name, taken), name, weight, kwargs)
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """The name, with a number when another reward has it already."""
-    number, free = 2, name
-    while free in taken:
-        free, number = f"{name}_{number}", number + 1
-    return free
+    return Reward("shipped", name, str(reward["name"]), weight, kwargs)

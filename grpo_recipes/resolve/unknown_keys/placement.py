@@ -14,6 +14,7 @@ from grpo_recipes.resolve.unknown_keys.other_names import (
     several_meanings,
 )
 from grpo_recipes.schemas.keys import keys_named, recipe_keys, sections
+from grpo_recipes.schemas.section import written_fields
 from grpo_recipes.shown_values import flow
 from grpo_recipes.yaml.compose import Source
 
@@ -285,7 +286,7 @@ def _two_of_one(path: Path, right: Path, where: str, source: Source) -> Finding:
 def _section_keys(path: Path, facts: Facts) -> list[str]:
     top = ".".join(part for part in path[:-1] if isinstance(part, str))  # a reward of the list is one of "rewards"
     model = sections().get(top)
-    keys = list(model.model_fields) if model is not None else []
+    keys = list(written_fields(model)) if model is not None else []
     keys.extend(facts.fields(OPEN_SECTIONS[top]) or ()) if top in OPEN_SECTIONS else None
     return keys
 
