@@ -1,18 +1,20 @@
 """`grpo-run RUNDIR` and `grpo-run plan.json`: launch exactly that plan, and say first what is different now."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import click
 
-from grpo_recipes.cli.launching import AnswerAlone, Changes, Ready
+from grpo_recipes.cli.launching import AnswerAlone, Changes, Ready, names_a_plan, refuse_strange_entries
 from grpo_recipes.cli.resolving import judged
 from grpo_recipes.compare.drift import DriftLine, changes_the_experiment, drift
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.findings_text import findings_text
+from grpo_recipes.contract.integrity.checkpoints import step_of
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
+from grpo_recipes.lock.extension import LENGTHS, begins_anew, extended, last_checkpoint
 from grpo_recipes.lock.places import found_places
 from grpo_recipes.lock.read_lock import Lock, read_lock
 from grpo_recipes.lock.resolved_again import resolved_again, same_but_now
@@ -106,6 +108,39 @@ def allowed_plan(again: Again, changes: Changes) -> Plan:
             fix="bring back what was planned, or --accept-drift",
         )
     return again.plan
+
+
+def ready_to_extend(place: str, words: str, stack: Stack, *, accept_drift: bool) -> Ready:
+    """What makes a finished run longer, in a folder of its own, with what begins anew said. words: KEY=VALUE.
+
+    Raises Refusal as read_lock, planned_again and allowed_plan, and for a run that cannot be made longer.
+    """
+    if not names_a_plan(place):
+        raise Refusal.of(f"{place} is a recipe, --extend goes on with a run", fix="grpo-run RUNDIR --extend KEY=VALUE")
+    lock = read_lock(place)
+    refuse_strange_entries(lock.folder)
+    _refuse_running(lock)
+    checkpoint = last_checkpoint(lock, words)
+    changes = Changes(overrides=(words,), accept_drift=accept_drift)
+    again = planned_again(lock, stack, changes)
+    again = replace(again, lines=tuple(line for line in again.lines if line.what not in LENGTHS))
+    say(again)
+    plan = extended(lock, allowed_plan(again, changes), checkpoint)
+    said = [f"goes on from {checkpoint.folder}, with its optimizer, its schedule and its place in the data"]
+    for line in [*said, *begins_anew(plan, step_of(checkpoint.folder))]:
+        click.echo(redact(line), err=True)
+    return Ready(plan, str(again.recipe_text), os.path.dirname(lock.folder), is_pinned=True, goes_on_from=lock.folder)
+
+
+def _refuse_running(lock: Lock) -> None:
+    from grpo_recipes.launch.local import is_running
+
+    if is_running(lock.folder):
+        raise Refusal.of(
+            f"{lock.folder}: only a finished run is made longer",
+            because="it is being trained now",
+            fix="wait for its end",
+        )
 
 
 def _refuse_unfinished(lock: Lock) -> None:

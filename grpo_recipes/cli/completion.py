@@ -39,6 +39,23 @@ def keys_to_set(ctx: "Context", param: "Parameter", incomplete: str) -> "list[Co
     return _beginning([f"{key}=" for key in recipe_keys() if "." in key], incomplete)
 
 
+def sorting_words(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
+    """What runs can be sorted by."""
+    from grpo_recipes.report.runs.chosen import FIGURES, TEXTS
+    from grpo_recipes.schemas.keys import recipe_keys
+
+    return _beginning([*FIGURES, *TEXTS, *(key for key in recipe_keys() if "." in key)], incomplete)
+
+
+def keys_to_filter(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
+    """What runs are chosen by: each status, then the keys of a recipe with their =."""
+    from grpo_recipes.report.runs.one_run import STATUSES
+    from grpo_recipes.schemas.keys import recipe_keys
+
+    words = [*(f"status={status}" for status in STATUSES), "name=", *(f"{key}=" for key in recipe_keys() if "." in key)]
+    return _beginning(words, incomplete)
+
+
 def first_words(commands: "list[CompletionItem]", incomplete: str) -> "list[CompletionItem]":
     """Commands and recipes, which may stand in the same place; where nothing begins so, any file or folder."""
     import glob

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -17,6 +17,9 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
 from grpo_recipes.yaml.compose import Source
+
+if TYPE_CHECKING:
+    from grpo_recipes.launch.progress import View
 
 allow_code_option = click.option(
     "--allow-code",
@@ -53,6 +56,7 @@ class Ready:
     """A plan to launch. recipe_text: of its recipe.yaml. beside: the folder in which its run folder is made.
 
     is_pinned: it was planned before, so what the hub has by now is not asked for. files: of a recipe, recipe_files.
+    goes_on_from: the run folder whose checkpoint it reads, None for one that begins at step 0.
     """
 
     plan: Plan
@@ -60,6 +64,7 @@ class Ready:
     beside: str = "runs"
     is_pinned: bool = False
     files: tuple[str, ...] = ()
+    goes_on_from: str | None = None
 
 
 def names_a_plan(place: str) -> bool:
@@ -112,36 +117,40 @@ def launched(
     as_json: bool,
     resume: bool = False,
     follow: bool = False,
+    view: "View | None" = None,
     prepare: Prepare = list,
     anew: Callable[[], tuple[Plan, str] | None] = lambda: None,
 ) -> int:
     """Starts what lies in a run folder through the engine of its plan, says what came of it, returns the exit code.
 
     What lies in the folder chooses no engine. follow: nothing is started, its active run is followed. Of a trial
-    (--smoke) it is said whether it passed.
+    (--smoke) it is said whether it passed. view: how much is seen while it goes on.
     prepare: called when nobody else may use the folder and nothing was started; returns lines to say.
     anew: called when the run has ended; gives a plan and a run folder to launch in its place, once.
     """
     from grpo_recipes.engines.catalog import engine_of
     from grpo_recipes.launch.asked import never_stopped_by_talk
+    from grpo_recipes.launch.progress import NORMAL
 
+    view = view or NORMAL
     gc.enable()
     never_stopped_by_talk()
     engine = engine_of(plan)
     click.echo(redact(f"run folder {folder}"), err=True)
     if follow:
-        code = engine.follow(folder, echo=sys.stderr)
+        code = engine.follow(folder, echo=sys.stderr, view=view)
     else:
-        code = engine.start(plan, folder, resume=resume, echo=sys.stderr, prepare=prepare)
+        code = engine.start(plan, folder, resume=resume, echo=sys.stderr, view=view, prepare=prepare)
         if commands := engine.commands(plan, folder, resume=resume):
             print_commands(plan, folder, commands, as_json=as_json)
             return code
     if code == EXIT_FAILED and (other := anew()) is not None:
-        return launched(*other, as_json=as_json)
-    return _ended(plan, folder, code, as_json=as_json)
+        return launched(*other, as_json=as_json, view=view)
+    return conclude(plan, folder, code, as_json=as_json)
 
 
-def _ended(plan: Plan, folder: str, code: int, *, as_json: bool) -> int:
+def conclude(plan: Plan, folder: str, code: int, *, as_json: bool) -> int:
+    """Says on stdout how a run ended, and returns its exit code."""
     from grpo_recipes.contract.files.folder_files import read_text
     from grpo_recipes.contract.run_record import read_record
     from grpo_recipes.launch.summary import summary

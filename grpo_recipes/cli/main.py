@@ -28,14 +28,21 @@ COMMANDS = {
     "plan": "Show every value of a run with its origin.",
     "fit": "Estimate the GPU memory that a recipe needs.",
     "explain": "Explain a rule or a key.",
+    "sweep": "Train a recipe with other values and seeds, and compare.",
+    "watch": "Show a run that another process trains.",
+    "runs": "List the runs of a folder beside each other.",
+    "report": "Write an HTML page of a run, or of several.",
     "diff": "Say what changes between recipes, plans, runs, or two stacks.",
+    "export": "Hand over what a run trained, proved to be that.",
+    "generate": "Let what a run trained answer a prompt or rows.",
     "init": "Write a recipe: a small one, a shipped one, or one taken over.",
     "doctor": "Show the stack of this machine and its known defects.",
     "schema": "Print the JSON Schema for editors.",
+    "completion": "Print what a shell needs to complete command lines.",
     "allowed": "List the folders whose code is allowed, or forget one.",
 }
 # Nothing can be done by these without a word behind them.
-NEEDING = ("run", "validate", "preflight", "plan", "fit", "explain", "diff")
+NEEDING = ("run", "validate", "preflight", "plan", "fit", "diff", "watch")
 
 
 class Commands(click.Group):
@@ -102,6 +109,8 @@ def grpo_run() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command and exits with its code; a refusal is one message, a defect of ours a traceback and exit 70."""
     make_steady()
+    if "_GRPO_RUN_COMPLETE" in os.environ:
+        sys.exit(importlib.import_module("grpo_recipes.cli.commands.completion").serve(grpo_run))
     try:
         code = grpo_run.main(arguments, prog_name="grpo-run", standalone_mode=False)
     except Refusal as refusal:

@@ -15,8 +15,10 @@ OTHER_NAMES = {
     "dry-run": "grpo-run RECIPE --dry-run",
     "env": "grpo-run doctor",
     "examples": "grpo-run init --list",
+    "extend": "grpo-run RUNDIR --extend training.max_steps=NUMBER",
     "fix": "grpo-run validate --fix RECIPE",
     "help": "grpo-run --help",
+    "grid": "grpo-run sweep RECIPE --vary KEY=A,B",
     "import": "grpo-run init --from CONFIG",
     "lint": "grpo-run validate RECIPE",
     "list": "grpo-run init --list",
@@ -27,6 +29,7 @@ OTHER_NAMES = {
     "smoke": "grpo-run RECIPE --smoke",
     "test": "grpo-run RECIPE --smoke",
     "train": "grpo-run RECIPE",
+    "tune": "grpo-run sweep RECIPE --vary KEY=A,B",
     "verify": "grpo-run RUNDIR --verify",
     "version": "grpo-run --version",
 }

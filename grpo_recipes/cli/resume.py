@@ -13,6 +13,7 @@ from grpo_recipes.cli.launching import Changes, ask_trust, launched, names_a_pla
 from grpo_recipes.contract.plan import Plan, to_json
 from grpo_recipes.engines.catalog import engine_of
 from grpo_recipes.errors import Refusal
+from grpo_recipes.launch.progress import View
 from grpo_recipes.launch.summary import status_line
 from grpo_recipes.lock.read_lock import Lock, read_lock
 from grpo_recipes.render.written_again import write_again
@@ -24,19 +25,24 @@ _SHOWN = 6
 _DEPTH = 3
 
 
-def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json: bool) -> int:
+def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json: bool, view: View) -> int:
     """Continues from the newest whole checkpoint. Raises Refusal for a folder that cannot be continued."""
     if not names_a_plan(folder) and os.path.isfile(folder):
         raise _recipe_instead(folder)
     lock = read_lock(folder)
     refuse_strange_entries(lock.folder)
     if lock.record is not None and lock.record.status == "completed":
-        raise Refusal.of(f"{folder} is finished", fix=f"grpo-run {folder} trains the same plan again")
+        raise Refusal.of(
+            f"{folder} is finished",
+            fix=f"grpo-run {shlex.quote(folder)} trains the same plan again, with --extend training.max_steps=N it goes"
+            " on to step N",
+        )
     if engine_of(lock.plan).is_active(lock.folder):
-        return launched(lock.plan, lock.folder, as_json=as_json, follow=True)
+        return launched(lock.plan, lock.folder, as_json=as_json, follow=True, view=view)
     changes = Changes(accept_drift=accept_drift)
     again = planned_again(lock, probe(), changes)
-    say(again)
+    if lock.record is not None or again.plan is None or any(line.state != "same" for line in again.lines):
+        say(again)  # of a run that was never started, and is as it was planned, there is nothing to say
     plan = allowed_plan(again, changes)
     _refuse_another_start(folder, lock.plan, plan)
     ask_trust(plan, allowed, folder=lock.folder)
@@ -47,7 +53,7 @@ def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json
         told = list(_told(lock.plan, as_written))
         return write_again(plan, lock.folder, as_written=as_written, told=told, scripts=engine_of(plan).files(plan))
 
-    return launched(plan, lock.folder, as_json=as_json, resume=True, prepare=prepare)
+    return launched(plan, lock.folder, as_json=as_json, resume=True, view=view, prepare=prepare)
 
 
 def _as_written(plan: Plan, lock: Lock) -> Plan:

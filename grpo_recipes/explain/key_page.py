@@ -10,6 +10,7 @@ from grpo_recipes.resolve import rename
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.export import field_docs
 from grpo_recipes.schemas.keys import sections
+from grpo_recipes.schemas.section import must_be_said, written_fields
 
 # Sections whose keys are the fields of another class, by the class.
 CLASSES = {"lora": "LoraConfig", "quantization": "BitsAndBytesConfig"}
@@ -19,16 +20,16 @@ def key_page(key: str, facts: Facts) -> str:
     """What a key means, its default, the field it is passed as with default and values by release, what sets it."""
     section, _, name = key.rpartition(".")
     model = sections()[section]
-    field = model.model_fields[name]
+    field = written_fields(model)[name]
     lines = [key, "", field_docs(model).get(name) or (sections().get(name, model).__doc__ or "")]
-    if field.is_required():
+    if must_be_said(field):
         lines.append("default: none, it must be said")
     elif name not in sections():
         lines.append(f"default: {field.get_default(call_default_factory=True)!r} (format 1)")
     classified = fields_by_home().get(key)
     if classified is not None:
         lines += [f"kind: {classified.kind}", *_target_lines(classified.name, facts)]
-    elif section in CLASSES:
+    elif section in CLASSES and rename.target_key(key) != key:
         lines += [f"passed as: {CLASSES[section]}.{name}", *_history_lines(CLASSES[section], name)]
     lines += _owners(key)
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from grpo_recipes.compare.differences import Difference, Differences
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.findings_json import finding_value
+from grpo_recipes.report.lineage_text import lineage_lines
 from grpo_recipes.report.measured import Measured, measured_rows
 
 DIFF_FORMAT = 1
@@ -24,7 +25,8 @@ Both = tuple[Measured | None, Measured | None]
 
 def diff_text(names: Names, found: Differences, measured: Both = (None, None)) -> str:
     """The differences for a person, without a final newline. names: what stands on each side."""
-    lines = [f"a  {names[0]}", f"b  {names[1]}", "", verdict(found)]
+    lines = [f"a  {names[0]}", *(f"     {line}" for line in lineage_lines(found.lineage.a))]
+    lines += [f"b  {names[1]}", *(f"     {line}" for line in lineage_lines(found.lineage.b)), "", verdict(found)]
     for group, differing in groupby(found.experiment, key=lambda row: row.group):
         lines += [f"  {group}", *(f"  {line}" for line in _table(cells_of(tuple(differing))))]
     for part, title in PARTS:

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan, PlannedSetting
+from grpo_recipes.contract.planned_ancestor import lineage
 from grpo_recipes.contract.planned_memory import PlannedMemory
 from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.report.lineage_text import lineage_lines
 from grpo_recipes.report.memory_table import GIB, memory_table
 from grpo_recipes.report.stack_text import end_text
 from grpo_recipes.resolve.known_defects import known_defects
@@ -27,6 +29,7 @@ def plan_text(plan: Plan) -> str:
     lines = [
         f"{plan.name}: {world.num_processes} process{'' if world.num_processes == 1 else 'es'} on {world.device},"
         f" strategy {world.strategy}",
+        *(f"  {line}" for line in lineage_lines(lineage(plan.ancestor, plan.extends))),
     ]
     for kind, title in TITLES.items():
         rows = [row for row in plan.settings if row.kind == kind and not row.key.startswith(SHIMS)]

@@ -1,5 +1,6 @@
 """Files that are no recipe: one clear message, exit 2, no traceback, nothing written."""
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -128,3 +129,14 @@ def test_wrong_usage_is_one_message_and_exit_2(arguments: list[str], said: str, 
     assert answer.code == 2
     assert said in answer.err
     assert "Traceback" not in answer.err
+
+
+@pytest.mark.parametrize(("value", "said"), [("5", ["SCH002"]), ('""', ["SCH003"]), ("null", [])])
+def test_a_run_that_is_none_leaves_the_model_of_a_parent(
+    value: str, said: list[str], grpo_run: Callable, tmp_path: Path
+) -> None:
+    parent = Path(__file__).parents[2] / "recipes" / "quickstart.yaml"
+    stage = tmp_path / "stage.yaml"
+    stage.write_text(f"recipe: 1\nextends: {parent}\nname: stage\nmodel: {{from_run: {value}}}\n")
+    answer = grpo_run("validate", str(stage), "--json")
+    assert [finding["rule"] for finding in json.loads(answer.out)["findings"]] == said

@@ -157,6 +157,29 @@ def test_a_rule_and_a_key_have_a_page(grpo_run: Callable) -> None:
     assert "dr_grpo" in page
 
 
+def test_explain_alone_lists_what_has_a_page(grpo_run: Callable) -> None:
+    answer = grpo_run("explain")
+    assert answer.code == 0
+    words = answer.out.split()
+    assert {"training", "rewards", "BAT001", "PRF001", "GRD001", "PRE001"} <= set(words)
+    assert all(len(line) <= 100 for line in answer.out.splitlines())
+    assert grpo_run("explain", "--recipe", "r.yaml").code == 2
+
+
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [
+        ("training", "learning_rate"),
+        ("rewards", "weight"),
+        ("training.cut", "processes"),
+    ],
+)
+def test_explain_lists_the_keys_of_a_section(section: str, key: str, grpo_run: Callable) -> None:
+    keys = grpo_run("explain", section).out.partition("keys, with their defaults:\n")[2]
+    assert f"  {key} " in keys
+    assert "keys, with their defaults" not in grpo_run("explain", "grpo.beta").out
+
+
 @pytest.mark.processes
 def test_the_command_brings_in_nothing_heavy() -> None:
     heavy = ("torch", "transformers", "trl", "peft", "accelerate", "datasets")

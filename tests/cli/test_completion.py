@@ -43,6 +43,8 @@ def test_the_first_word_is_a_command_or_a_recipe() -> None:
         ["init", "-o"],
         ["plan", "plain.yaml", "--target"],
         ["plain.yaml", "--out"],
+        ["sweep"],
+        ["sweep", "plain.yaml", "--out"],
         ["explain", "beta", "--recipe"],
     ],
     ids=" ".join,
@@ -53,6 +55,7 @@ def test_where_a_file_belongs_the_shell_offers_its_files(words: list[str]) -> No
 
 def test_names_are_offered_where_there_are_some() -> None:
     assert ("plain", "grpo.beta=") in offered("plain.yaml", "--set", begun="grpo.")
+    assert ("plain", "grpo.beta=") in offered("sweep", "plain.yaml", "--vary", begun="grpo.")
     assert ("plain", "BAT001") in offered("explain", begun="BAT")
     assert ("plain", "training.learning_rate") in offered("explain", begun="training.")
     assert ("plain", "quickstart") in offered("init", begun="qu")

@@ -20,7 +20,7 @@ dataset: {path: owner/data, prompt: "{{ question }}", columns: {solution: "{{ an
 rewards: [{name: exact_match}]
 grpo:
     num_generations: 1   # too few
-training: {prompts_per_step: 4, max_steps: 10}
+training: {prompts_per_step: 4, max_steps: 10, bf16: false}
 """
 
 
@@ -157,7 +157,7 @@ def test_certain_fixes_keep_every_value_and_the_rest_is_suggested(grpo_run: Call
     answer = grpo_run("validate", str(recipe), "--fix", "--write", "--target", TARGET)
     text = recipe.read_text()
     assert "prompts_per_step: 4" in text
-    assert "training: {prompts_per_step: 4, learning_rate: 2e-6, max_steps: 10}" in text
+    assert "training: {prompts_per_step: 4, learning_rate: 2e-6, max_steps: 10, bf16: false}" in text
     assert "num_generations: 1   # too few" in text
     assert "2 fixed; 1 suggested, --fix=suggested or --fix=SCH003 takes them; 0 left; now 1 error" in answer.err
 
@@ -167,7 +167,7 @@ def test_what_a_moved_section_holds_is_mended_in_the_same_call(grpo_run: Callabl
     recipe.write_text(text + "lora: {r: 4}\n")
     answer = grpo_run("validate", str(recipe), "--fix", "--write", "--target", TARGET)
     assert (answer.code, "2 fixed; 0 left; now no findings" in answer.err) == (0, True)
-    assert "training: {learning_rate: 2e-6, prompts_per_step: 4, max_steps: 10}" in recipe.read_text()
+    assert "training: {learning_rate: 2e-6, prompts_per_step: 4, max_steps: 10, bf16: false}" in recipe.read_text()
 
 
 def test_a_warning_that_goes_with_an_error_is_not_mended_too(grpo_run: Callable, recipe: Path) -> None:

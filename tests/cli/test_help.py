@@ -1,5 +1,6 @@
 """What --help says: the first steps, and a sentence for each command and option."""
 
+import shlex
 from collections.abc import Callable
 
 import click
@@ -25,3 +26,14 @@ def test_each_command_and_option_has_a_sentence(name: str) -> None:
             assert option.help, option.name
             assert option.help[0].isupper(), option.name
             assert option.help.rstrip(")").endswith((".", "]")), option.name
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "completion"])
+def test_each_command_has_an_example_that_it_takes(name: str, grpo_run: Callable) -> None:
+    lines = [line.strip() for line in grpo_run(name, "--help").out.splitlines()]
+    examples = [line for line in lines if line.startswith(f"grpo-run {name} ")]
+    assert examples
+    command = group.get_command(click.Context(group), name)  # type: ignore[attr-defined]
+    assert command is not None
+    for example in examples:
+        command.make_context(name, shlex.split(example)[2:])

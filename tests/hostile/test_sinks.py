@@ -17,8 +17,10 @@ from test_hostile_runs import TRAINS, run
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import finding_text
-from grpo_recipes.launch.progress import PlainProgress, TerminalProgress
-from grpo_recipes.worker.checkpoints.model_card import _cell, _plain
+from grpo_recipes.launch.plain_lines import PlainProgress
+from grpo_recipes.launch.progress import NORMAL
+from grpo_recipes.launch.screen import Screen
+from grpo_recipes.worker.checkpoints.card_text import _cell, plain
 from grpo_recipes.worker.completions.redacted_completions import redact_completions
 
 PACKAGE = Path(__file__).parents[2] / "grpo_recipes"
@@ -133,12 +135,15 @@ def test_a_finding_tells_no_secret_in_any_form(text: str, form: str, tmp_path: P
 def test_what_a_folder_tells_of_its_run_steers_no_terminal(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     echo = io.StringIO()
-    progress = (TerminalProgress if terminal else PlainProgress)(echo)
+    progress = Screen(echo, NORMAL, 0.0) if terminal else PlainProgress(echo)
     evil = f"\x1b]52;c;Y3VybA==\x07\x1b[2J\u202e{TOKEN}"
     for event in (
         {"event": "start", "resumed": [evil]},
         {"event": "guard", "action": evil, "name": evil, "message": evil, "id": evil, "step": 1},
-        {"event": "server", "state": evil},
+        {"event": "guard", "action": "warn", "message": "", "because": [evil], "fix": evil},
+        {"event": "phase", "name": evil, "seconds": 1.0},
+        {"event": "samples", "lines": [evil]},
+        {"event": "server", "state": evil, "url": evil},
         {"event": "server", "state": "died", "how": evil, "restart": evil, "of": evil},
     ):
         progress.show(event)
@@ -181,17 +186,17 @@ def test_a_line_break_in_the_name_of_a_recipe_adds_nothing_to_the_merged_one(tmp
     ],
 )
 def test_a_description_is_text_on_the_card(text: str) -> None:
-    for shown in (_plain(text), _cell(text)):
+    for shown in (plain(text), _cell(text)):
         assert "<" not in shown
         assert "\n" not in shown
         assert all(one.isprintable() for one in shown)
         assert not any(f"{before}{one}" in shown for one in "[`" for before in " !" if f"\\{one}" not in shown)
-    assert _plain(text)[:1] not in "#-"
+    assert plain(text)[:1] not in "#-"
 
 
 def test_ordinary_words_of_a_card_stay_as_they_are() -> None:
     text = "GSM8K with Qwen2.5-0.5B: 50% & more, a_b (LoRA), 1 > 0"
-    assert _plain(text) == text
+    assert plain(text) == text
 
 
 @pytest.mark.parametrize("name", ["_logs", "_textual_logs"])

@@ -35,6 +35,10 @@ ANSWERS: dict[str, tuple[list[str], int]] = {
     "fit": (["fit", "good.yaml", *TARGET], 1),
     "diff": (["diff", "good.yaml", "other.yaml", *TARGET], 1),
     "init --list": (["init", "--list"], 0),
+    "runs": (["runs", "--json"], 0),
+    "sweep, only validated": (["sweep", "good.yaml", "--vary", "grpo.beta=0,0.1", "--validate-only", *TARGET], 0),
+    "sweep, a dry run": (["sweep", "good.yaml", "--seeds", "2", "--dry-run", "--out", "OUT", *TARGET], 0),
+    "completion": (["completion", "bash"], 0),
     "allowed": (["allowed", "--json"], 0),
     "help": (["--help"], 0),
     "version": (["--version"], 0),
@@ -45,6 +49,12 @@ TALK: dict[str, tuple[list[str], int]] = {
     "run, bad": (["bad.yaml", *TARGET, "--dry-run"], 2),
     "a wrong option": (["validate", "--nonsense"], 2),
     "resume of nothing": (["nothing", "--resume"], 2),
+    "sweep, bad": (["sweep", "bad.yaml", *TARGET, "--dry-run"], 2),
+    "sweep of a folder that is none": (["sweep", ".", "--table"], 2),
+    "export of nothing": (["export", "nothing", "-o", "OUT"], 2),
+    "watch of nothing": (["watch", "nothing"], 2),
+    "generate of nothing": (["generate", "nothing", "1+1="], 2),
+    "report of nothing": (["report", "nothing", "-o", "OUT"], 2),
 }
 COMMON = {**ANSWERS, **TALK}
 # Each surrounding is tried with these; each command with those surroundings that ended one.

@@ -13,7 +13,11 @@ from grpo_recipes.errors import Refusal
 @click.option("--forget", metavar="FOLDER", help="Ask for the code of a folder again, `.` for this one.")
 @click.option("--json", "as_json", is_flag=True, help="Print the folders as JSON.")
 def allowed(forget: str | None, as_json: bool) -> int:
-    """List the folders that `--allow-code here` allowed."""
+    """List the folders that `--allow-code here` allowed.
+
+    \b
+    grpo-run allowed --forget .
+    """
     from grpo_recipes.trust import folders
 
     if forget is not None:

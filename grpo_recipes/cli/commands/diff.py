@@ -50,6 +50,9 @@ def diff(
 
     A and B are recipes, plan.json files or run folders, in any mix; what runs measured is shown and changes nothing.
     Exits 0 for the same experiment, 1 for another one, 2 when one of the two cannot be run.
+
+    \b
+    grpo-run diff before.yaml after.yaml --format markdown
     """
     a, b = sides_of(recipes, targets, overrides, accepted)
     form = "json" if as_json else form

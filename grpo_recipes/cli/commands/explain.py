@@ -12,22 +12,37 @@ from grpo_recipes.facts.facts import facts_for
 
 
 @click.command()
-@click.argument("word", metavar="RULE|KEY", shell_complete=rules_and_keys)
+@click.argument("word", required=False, metavar="[RULE|KEY]", shell_complete=rules_and_keys)
 @target_option
 @click.option(
     "--recipe", metavar="FILE", shell_complete=files, help="Also say what the key is in this recipe, and what set it."
 )
-def explain(word: str, target: str | None, recipe: str | None) -> int:
-    """Print what a rule defends and why, or what a key means, its default and its values in every release."""
+def explain(word: str | None, target: str | None, recipe: str | None) -> int:
+    """Print what a rule defends and why, or what a key means, its default and its values in every release.
+
+    A section has its keys listed; without a word, what can be explained is.
+
+    \b
+    grpo-run explain BAT001
+    grpo-run explain grpo.beta --recipe recipe.yaml
+    """
     from grpo_recipes.explain.explain import explain as page_of
     from grpo_recipes.explain.explain import nearest, set_here
+    from grpo_recipes.explain.overview import overview, section_keys
 
+    if word is None:
+        if recipe is not None:
+            raise Refusal.of("--recipe says what one key is there", fix="grpo-run explain KEY --recipe FILE")
+        click.echo(overview())
+        return EXIT_DONE
     stack = chosen_stack(target)
     page = page_of(word, facts_for(stack))
     if page is None:
         near = nearest(word)
         raise Refusal.of(f"there is no rule or key {word!r}" + (f"; the nearest is {near}" if near else ""))
     click.echo(page)
+    if (keys := section_keys(word)) is not None:
+        click.echo(f"\n{keys}")
     if recipe is not None:
         click.echo(redact(set_here(word, resolved(recipe, stack, (), strict=False))))
     return EXIT_DONE

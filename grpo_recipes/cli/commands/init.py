@@ -16,13 +16,14 @@ from grpo_recipes.contract.secrets.redact import redact, redact_value
 from grpo_recipes.errors import Refusal
 from grpo_recipes.report.takeover_text import takeover_json, takeover_text
 from grpo_recipes.resolve.resolve import resolve
-from grpo_recipes.takeover.shipped import shipped_recipe, shipped_recipes
+from grpo_recipes.takeover.shipped import Shipped, shipped_recipe, shipped_recipes, whole_text
 from grpo_recipes.takeover.starter import STARTER
 from grpo_recipes.takeover.takeover import Takeover, take_over
 
 STDOUT = "-"
 SCHEMA = "recipe.schema.json"
 SCHEMA_LINE = f"# yaml-language-server: $schema={SCHEMA}\n"
+LISTED = ("name", "task", "size", "method", "hardware", "state")
 
 
 @click.command()
@@ -63,7 +64,12 @@ def init(
     output: str | None,
     as_json: bool,
 ) -> int:
-    """Write a recipe: a small one to begin with, the shipped one NAME, or one taken over with --from."""
+    """Write a recipe: a small one to begin with, the shipped one NAME, or one taken over with --from.
+
+    \b
+    grpo-run init -o recipe.yaml
+    grpo-run init --from grpo_config.yaml --num-processes 8
+    """
     beside = [option for option, value in (("--accelerate", accelerate), ("--deepspeed", deepspeed)) if value]
     beside += ["--num-processes"] if num_processes else []
     beside += ["--written-for"] if written_for else []
@@ -90,11 +96,13 @@ def init(
 def _list(as_json: bool) -> int:
     recipes = shipped_recipes()
     if as_json:
-        click.echo(json.dumps([{"name": one.name, "description": one.description} for one in recipes], indent=2))
+        keys = ("name", "description", *LISTED[1:])
+        click.echo(json.dumps([{key: getattr(one, key) for key in keys} for one in recipes], indent=2))
         return EXIT_DONE
-    width = max(len(one.name) for one in recipes)
-    for one in recipes:
-        click.echo(f"{one.name:{width}}  {one.description}")
+    rows = [LISTED, *(tuple(getattr(one, key) for key in LISTED) for one in recipes)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        click.echo("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
     return EXIT_DONE
 
 
@@ -109,15 +117,19 @@ def _write_starter(output: str | None) -> int:
 def _write_shipped(name: str, output: str | None) -> int:
     """The recipe and what it needs, which keeps its place beside it."""
     one = shipped_recipe(name)
-    text = _with_schema_beside(one.file)
+    text = _text_of(one)
     if output == STDOUT:
         click.echo(text, nl=False)
         return EXIT_DONE
     target = Path(output or f"{one.name}.yaml")
     for part in one.beside:
-        _copy(one.folder / part, target.parent / part)
+        _copy(one.folder / part, target.parent / (Path(part).name if one.is_whole else part))
     _write({str(target): text})
     return EXIT_DONE
+
+
+def _text_of(one: Shipped) -> str:
+    return f"{SCHEMA_LINE}{whole_text(one)}" if one.is_whole else _with_schema_beside(one.file)
 
 
 def _with_schema_beside(recipe: Path) -> str:

@@ -41,7 +41,11 @@ def plan(
     as_recipe: bool,
     minimal: bool,
 ) -> int:
-    """Print what a recipe would run on the stack, and which releases can express it; writes nothing."""
+    """Print what a recipe would run on the stack, and which releases can express it; writes nothing.
+
+    \b
+    grpo-run plan recipe.yaml --set grpo.beta=0.04
+    """
     if sum((as_json, as_recipe, minimal)) > 1:
         raise Refusal.of("plan has one answer at a time", fix="--json, or --recipe, or --minimal")
     resolution = resolved(recipe, chosen_stack(target), overrides, strict=strict, accepted=accepted)

@@ -22,6 +22,7 @@ from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
 from grpo_recipes.yaml.compose import Source
 
 GIB = 1 << 30
+PREFLIGHT = "preflight"
 # Checks whose finding a rule may have made before, where the model or the data is a local file.
 SAID_BY_RULES = {"PFL008": ("DAT003", "RWD004"), "PFL011": ("TOK003",)}
 
@@ -65,6 +66,9 @@ def preflight(
 
     Reads all rows, shows prompts as the model gets them, and calls each reward on right answers, empty completions and
     garbage, in a process of its own. Exit 0 without errors, 2 with. It is about this machine, so there is no --target.
+
+    \b
+    grpo-run preflight recipe.yaml
     """
     resolution = resolved(recipe, chosen_stack(None), overrides, strict=strict, accepted=accepted)
     if resolution.refused or resolution.context is None:
@@ -85,15 +89,15 @@ def preflight(
 
 def _found(plan: Plan, source: Source, limits: dict[str, object], *, strict: bool) -> tuple[list[Finding], str]:
     """The findings of the worker, and what it shows."""
-    from grpo_recipes.launch.preflight import answer_of, temporary_folder
+    from grpo_recipes.launch.part import answer_of, temporary_folder
     from grpo_recipes.render.preflight_folder import write_preflight_folder
     from grpo_recipes.report.preflight_text import preflight_text
 
-    with temporary_folder() as temporary:
+    with temporary_folder(PREFLIGHT) as temporary:
         folder = write_preflight_folder(
             plan, os.path.join(temporary, "run"), merged_recipe_text(source), {**_length(plan), **limits}
         )
-        answer = answer_of(folder)
+        answer = answer_of(folder, PREFLIGHT)
     return [_finding(fault, source, strict=strict) for fault in answer["faults"]], preflight_text(answer["shown"])
 
 

@@ -21,6 +21,7 @@ from grpo_recipes.cli.launching import (
 )
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
+from grpo_recipes.cli.watched.view_option import chosen_view, view_options
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.finding import has_errors
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
@@ -50,9 +51,16 @@ from grpo_recipes.stack.stack import Stack
     help="Run folder; it must not exist yet. Default: runs/NAME-TIME, runs/NAME-smoke-TIME.",
 )
 @click.option("--resume", "resuming", is_flag=True, help="Go on with the run of a RUNDIR where it was interrupted.")
+@click.option(
+    "--extend",
+    "extending",
+    metavar="KEY=VALUE",
+    help="Make a finished RUNDIR longer, in a new folder.",
+)
 @click.option("--verify", "verifying", is_flag=True, help="Say what of a RUNDIR is not as it was written, and stop.")
 @click.option("--accept-drift", is_flag=True, help="Launch a RUNDIR or plan.json also if it is another experiment now.")
 @allow_code_option
+@view_options
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON: run.json, findings or a folder.")
 def run(
     recipe: str,
@@ -65,30 +73,57 @@ def run(
     smoke: bool,
     out: str | None,
     resuming: bool,
+    extending: str | None,
     verifying: bool,
     accept_drift: bool,
     allowed: tuple[str, ...],
+    quiet: bool,
+    verbose: bool,
+    samples: int,
     as_json: bool,
 ) -> int:
     """Train a recipe (the default command).
 
     For a run folder or its plan.json exactly that plan, in a new folder, after it was said what is different by now.
     Exits 0 completed, 1 the trainer failed, 2 nothing was started, 3 a check or guard stopped it, 75 interrupted.
+
+    \b
+    grpo-run run recipe.yaml --set training.max_steps=50
+    grpo-run run recipe.yaml --samples 2
+    grpo-run run runs/addition-20260101-120000 --resume
     """
+    if os.path.isfile(os.path.join(recipe, "sweep.json")):
+        if any((overrides, accepted, target, out, validate_only, dry_run, smoke, extending, verifying, accept_drift)):
+            raise Refusal.of(
+                f"{recipe} is a sweep, which goes on as it was planned; with it go --allow-code and --json"
+            )
+        from grpo_recipes.cli.sweeps.answering import go_on
+
+        return go_on(recipe, allowed, as_json=as_json)
+    view = chosen_view(quiet, verbose, samples)
     if verifying:
-        if overrides or accepted or target or out or validate_only or dry_run or smoke or resuming or allowed:
+        asked = (overrides, accepted, target, out, validate_only, dry_run, smoke, resuming, extending, allowed)
+        if any(asked):
             raise Refusal.of("--verify reads a run folder and starts nothing; with it goes --json")
         from grpo_recipes.cli.verify import verify
 
         return verify(recipe, as_json=as_json)
     if resuming:
-        if overrides or accepted or target or out or validate_only or dry_run or smoke:
+        if overrides or accepted or target or out or validate_only or dry_run or smoke or extending:
             raise Refusal.of(
-                "--resume goes on with the plan as it is; with it go --allow-code, --accept-drift and --json"
+                "--resume goes on with the plan as it is",
+                fix="with it go --allow-code, --accept-drift, --json, --samples, -q and -v",
             )
         from grpo_recipes.cli.resume import resume
 
-        return resume(recipe, allowed, accept_drift=accept_drift, as_json=as_json)
+        return resume(recipe, allowed, accept_drift=accept_drift, as_json=as_json, view=view)
+    if extending is not None:
+        if overrides or accepted or target or validate_only or dry_run or smoke:
+            raise Refusal.of("--extend changes nothing else; with it go --out, --allow-code, --accept-drift and --json")
+        from grpo_recipes.cli.again import ready_to_extend
+
+        longer = ready_to_extend(recipe, extending, chosen_stack(None), accept_drift=accept_drift)
+        return launched(*_made(longer, allowed, out, smoke=False), as_json=as_json, view=view)
     if target is not None and not (validate_only or dry_run):
         raise Refusal.of("--target declares another machine; a run needs this one's stack", fix="add --dry-run")
     changes = Changes(overrides, accepted, strict, accept_drift, begins_anew=out is not None)
@@ -111,7 +146,7 @@ def run(
         ready = _ready(recipe, chosen_stack(target), changes.with_override(half.override), form, is_alone=False)
         return None if isinstance(ready, int) else _made(ready, allowed, half.folder, smoke=smoke)
 
-    return launched(plan, folder, as_json=as_json, anew=anew)
+    return launched(plan, folder, as_json=as_json, view=view, anew=anew)
 
 
 def _made(ready: Ready, allowed: tuple[str, ...], out: str | None, *, smoke: bool) -> tuple[Plan, str]:
@@ -119,7 +154,7 @@ def _made(ready: Ready, allowed: tuple[str, ...], out: str | None, *, smoke: boo
     from grpo_recipes.lock.completed import with_pinned_code
 
     plan = with_pinned_code(_tried(ready.plan, smoke=smoke), is_pinned=ready.is_pinned)
-    ask_trust(plan, allowed, ready.files)
+    ask_trust(plan, allowed, ready.files, folder=ready.goes_on_from)
     return plan, _write(plan, out, ready, is_code_pinned=True)
 
 

@@ -8,7 +8,11 @@ from grpo_recipes.contract.exits import EXIT_DONE
 @click.command()
 @click.argument("name", type=click.Choice(["recipe", "plan", "run", "findings", "diff", "doctor"]), default="recipe")
 def schema(name: str) -> int:
-    """Print the JSON Schema of a recipe, or of what the other commands print."""
+    """Print the JSON Schema of a recipe, or of what the other commands print.
+
+    \b
+    grpo-run schema findings
+    """
     from grpo_recipes.schemas.export import schema_text
 
     click.echo(schema_text(name), nl=False)

@@ -61,7 +61,11 @@ def validate(
     asked: str | None,
     write: bool,
 ) -> int:
-    """Check recipes against the stack; exit 2 when one of them has an error."""
+    """Check recipes against the stack; exit 2 when one of them has an error.
+
+    \b
+    grpo-run validate recipe.yaml --target tested,gpus=8xH100-80GB
+    """
     if write and not fix:
         raise Refusal.of("--write writes what --fix prints", fix="--fix --write")
     form = "json" if as_json else form
