@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.facts.classified import classified_fields
-from grpo_recipes.resolve.planning.build_plan import kind_of
+from grpo_recipes.resolve.planning.build_plan import OF_THE_CHOICE, kind_of
 from grpo_recipes.resolve.rename import target_key
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.export import field_docs, recipe_schema
 from grpo_recipes.schemas.keys import section_model, sections
+from grpo_recipes.schemas.section import must_be_said, written_fields
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "recipe-reference.md"
@@ -23,12 +24,17 @@ BECOMES = {
     "description": "a line of the plan and of the model card",
     "extends": "nothing: a recipe is merged with its parents first; `recipe.yaml` of the run folder is the merged one",
     "model": "what the model is loaded with",
+    "model.from_run": "the model that is loaded, its tokenizer, and the adapter that is merged or gone on with",
+    "lora.continue": "the tensors that the new adapter is given before the first step",
     "tokenizer.chat_template_path": "the chat template of the tokenizer that GRPOTrainer is given",
     "tokenizer.add_tokens": "tokens of that tokenizer, and rows of the model's embedding, before the trainer is made",
     "dataset": "the rows that GRPOTrainer is given as `train_dataset`",
     "rewards": "one of GRPOTrainer's `reward_funcs`",
     "rewards.weight": "`GRPOConfig.reward_weights`",
     "evaluation": "an evaluation of grpo-run's own, beside the training; TRL's is switched off",
+    "evaluation.passes": "the completions that pass@k counts, and the rows that are called right",
+    "evaluation.keep_best": "the checkpoint that stays in `checkpoints/` and whose model is `final/`",
+    "evaluation.stop_after": "an end of the training before its last step",
     "generation": "what generates",
     "generation.vllm_engine": "arguments of vLLM's engine, or of the server that the run starts",
     "generation.min_tokens": "`min_tokens` of vLLM, `min_new_tokens` of transformers",
@@ -47,6 +53,7 @@ BECOMES = {
     "launch.engine": "what starts `launch.sh`",
     "launch.environment": "variables that `launch.sh` sets",
     "slurm": "the head of `job.sbatch` in the run folder",
+    "logging.kept_completions": "`kept_completions` of `plan.json`, which the worker reads",
     "guards": "what a guard of the worker does, and when",
 }
 
@@ -106,7 +113,7 @@ def _section_lines(section: str) -> list[str]:
     properties = recipe_schema()["$defs"][model.__name__]["properties"]
     said = field_docs(sections()[""]).get(section, "") if "." not in section else ""
     lines = [" ".join(f"{said} {model.__doc__ or ''}".split()), ""]
-    for name, field in model.model_fields.items():
+    for name, field in written_fields(model).items():
         inner = f"{section}.{name}"
         if section_model(field.annotation) is None:
             lines += _key(inner, properties[name])
@@ -120,8 +127,8 @@ def _section_lines(section: str) -> list[str]:
 def _key(key: str, schema: dict[str, Any]) -> list[str]:
     section, _, name = key.rpartition(".")
     model = sections()[section]
-    field = model.model_fields[name]
-    default = "*required*" if field.is_required() else f"`{_yaml(field.get_default(call_default_factory=True))}`"
+    field = written_fields(model)[name]
+    default = "*required*" if must_be_said(field) else f"`{_yaml(field.get_default(call_default_factory=True))}`"
     text = field_docs(model).get(name) or model.__doc__ or ""
     return [f"### `{key}`", "", *_facts_of(key, type_words(schema), default), "", text, ""]
 
@@ -130,8 +137,9 @@ def _facts_of(key: str, kind: str, default: str) -> list[str]:
     """The lines between a key and its meaning."""
     lines = [f"- Type: {kind}", f"- Default: {default}"]
     target = target_key(key)
-    lines.append(f"- Becomes: {_becomes(key) if target is None else f'`{target}`'}")
-    lines.append(f"- Kind: {kind_of(target or key)}")
+    lines.append(f"- Becomes: {_becomes(key) if target in (None, key) else f'`{target}`'}")
+    chooses = "; experiment with keep_best or stop_after" if key in OF_THE_CHOICE else ""
+    lines.append(f"- Kind: {kind_of(target or key)}{chooses}")
     owners = [_link(rule.id) for rule in rules() if (target or key) in rule.owns]
     if owners:
         lines.append(f"- Decided by: {', '.join(owners)}")

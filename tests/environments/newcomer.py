@@ -41,17 +41,26 @@ def answer(*words: str, code: int = 0) -> str:
 
 def write_recipes() -> int:
     """Each shipped recipe in a folder of its own, validated and planned there. How many there are."""
-    names = [one["name"] for one in json.loads(answer("init", "--list", "--json"))]
-    for name in names:
+    listed = json.loads(answer("init", "--list", "--json"))
+    for name, hardware in ((one["name"], one["hardware"]) for one in listed):
+        machine = _machine(hardware)
         with _folder(name):
             answer("init", name)
-            answer("validate", f"{name}.yaml", "--target", MACHINE)
-            answer("plan", f"{name}.yaml", "--target", MACHINE)
+            answer("validate", f"{name}.yaml", "--target", machine)
+            answer("plan", f"{name}.yaml", "--target", machine)
             Path("mine.yaml").write_text(f"extends: grpo-recipes:{name}\nname: mine\n", encoding="utf-8")
-            if f"grpo-recipes:{name}:" not in answer("plan", "mine.yaml", "--target", MACHINE):
+            if f"grpo-recipes:{name}:" not in answer("plan", "mine.yaml", "--target", machine):
                 sys.exit(f"{name} is not where a recipe's values come from that extends it")
-            answer("diff", f"{name}.yaml", "mine.yaml", "--target", MACHINE)
-    return len(names)
+            answer("diff", f"{name}.yaml", "mine.yaml", "--target", machine)
+    return len(listed)
+
+
+def _machine(hardware: str) -> str:
+    """The target that a recipe's head names: cpu, or GPUs of a machine, after how many machines where they are more."""
+    if hardware == "cpu":
+        return MACHINE
+    count, kind = hardware.split("x")[-2:]
+    return f"tested,vllm==0.30.0,gpus={count}x{kind}"
 
 
 def write_others() -> None:
@@ -70,7 +79,7 @@ def write_others() -> None:
 
 def read_pages() -> int:
     """Each page that completion offers for `explain`. How many there are."""
-    words = {"_GRPO_RUN_COMPLETE": "bash_complete", "COMP_WORDS": "grpo-run explain ", "COMP_CWORD": "2"}
+    words = {"_GRPO_RUN_COMPLETE": "bash_complete", "COMP_LINE": "grpo-run explain ", "COMP_POINT": "17"}
     command = str(Path(sys.executable).with_name("grpo-run"))
     offered = subprocess.run([command], env=os.environ | words, capture_output=True, text=True, check=True).stdout
     pages = [line.partition(",")[2] for line in offered.splitlines()]

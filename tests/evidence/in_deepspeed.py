@@ -217,8 +217,25 @@ def for_trainer(config: dict[str, Any]) -> str:
     return optimizer if isinstance(optimizer, str) else type(optimizer).__name__
 
 
+def merged_while_gathered() -> list[bool]:
+    """Whether weights hold an addition made while ZeRO-3 had them gathered: then, and when it gathers them again."""
+    import deepspeed
+    import torch
+
+    deepspeed.init_distributed(dist_backend="gloo")
+    with deepspeed.zero.Init(config_dict_or_path={"train_batch_size": 1, "zero_optimization": {"stage": 3}}):
+        layer = torch.nn.Linear(8, 8, bias=False)
+    found = []
+    with deepspeed.zero.GatheredParameters([layer.weight]):
+        before = layer.weight.detach().clone()
+        layer.weight.data += 1
+        found.append(not torch.equal(layer.weight, before))
+    with deepspeed.zero.GatheredParameters([layer.weight]):
+        return [*found, not torch.equal(layer.weight, before)]
+
+
 CALLS: dict[str, Callable[..., Any]] = {
-    f.__name__: f for f in (config_keys, step, loaded_dtype, mapped_optimizer, for_trainer)
+    f.__name__: f for f in (merged_while_gathered, config_keys, step, loaded_dtype, mapped_optimizer, for_trainer)
 } | {f.__name__: f for f in (value_kinds, built, filled, read_in_a_step)}
 
 

@@ -93,6 +93,25 @@ def flash_attention_dtype(dtype: str, autocast: bool) -> str:
         return str(get_target_dtype(torch.zeros(1, 1, 1, 1), attention))
 
 
+def generation_dtypes(lora: bool) -> list[str]:
+    """The dtypes that attention computes in while a prepared float32 model under bf16 autocast generates."""
+    import torch
+    from accelerate import Accelerator
+    from peft import LoraConfig, get_peft_model
+    from trl.models import unwrap_model_for_generation
+
+    accelerator = Accelerator(mixed_precision="bf16", cpu=True)
+    model = _loaded().float()
+    seen: set[str] = set()
+    attention = model.model.layers[0].self_attn
+    attention.q_proj.register_forward_hook(lambda *given: seen.add(str(given[2].dtype)))
+    policy = get_peft_model(model, LoraConfig(r=2, target_modules=["up_proj"])) if lora else model
+    prepared = accelerator.prepare_model(policy)
+    with unwrap_model_for_generation(prepared, accelerator) as unwrapped, torch.no_grad():
+        unwrapped.generate(input_ids=torch.ones(1, 3, dtype=torch.long), max_new_tokens=2)
+    return sorted(seen)
+
+
 def _saved(folder: str, tied: bool = False, quantization: dict[str, Any] | None = None, **written: Any) -> str:
     """A small Qwen2 with its tokenizer in a folder of its own; `written` goes into its config.json."""
     import json

@@ -53,6 +53,19 @@ def low_rank(arguments: dict[str, Any], ranks: bool = False) -> dict[str, Any]:
     return optimizer(arguments, ranks=ranks)
 
 
+def products(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Trains a step: the dtypes that a linear layer gave, and whether float32 may be rounded to TF32 for a product."""
+    import torch
+
+    dtypes: set[str] = set()
+    trainer = in_library._trainer({"max_steps": 1, **arguments})
+    layer = trainer.model.model.layers[0].mlp.up_proj
+    layer.register_forward_hook(lambda module, given, out: dtypes.add(str(out.dtype)) if module.training else None)
+    in_library.STAGE[0] = "train"
+    trainer.train()
+    return {"dtypes": sorted(dtypes), "tf32": torch.backends.cuda.matmul.allow_tf32}
+
+
 def optimizer_words() -> dict[str, str]:
     """The source of the function that makes the optimizer of each word of `optim`."""
     from transformers.trainer_optimizer import _OPTIMIZER_HANDLERS
