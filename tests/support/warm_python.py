@@ -1,9 +1,10 @@
 """A Python that has torch, transformers and TRL when it starts: what would import them is a fork of one that has.
 
-`made(folder)` is an environment whose bin/python is a small program. It runs a worker's train.py, and what preflight
-does, in a fork of the server; anything else is the real Python in its place, which hands the small program on as
-sys.executable. The fork is a session of its own and no child of who started it: signals are passed on to it, and it
-dies with who waits for it. Where the start of processes is what is tested, the real Python is the one to take.
+`made(folder)` is an environment whose bin/python is a small program. It runs a worker's train.py, and what preflight,
+export and generate do, in a fork of the server; anything else is the real Python in its place, which hands the small
+program on as sys.executable. The fork is a session of its own and no child of who started it: signals are passed on to
+it, and it dies with who waits for it. Where the start of processes is what is tested, the real Python is the one to
+take.
 """
 
 import atexit
@@ -31,8 +32,8 @@ _STUB = """#!{real} -IS
 import json, os, signal, socket, sys
 words = sys.argv[1:]
 script = next((word for word in words if not word.startswith("-")), "")
-is_preflight = script.endswith("worker/part.py") and "preflight.start" in words
-if not script.endswith("worker/train.py") and not is_preflight:
+is_part = script.endswith("worker/part.py") and {{"preflight.start", "export.start", "answering.start"}} & set(words)
+if not script.endswith("worker/train.py") and not is_part:
     os.execv("{real}", [sys.argv[0], *words])
 with socket.socket(socket.AF_UNIX) as server:
     server.connect("{address}")
