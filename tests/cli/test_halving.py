@@ -12,8 +12,8 @@ from grpo_recipes.contract.run_record import RunRecord
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = str(ROOT / "recipes" / "quickstart.yaml")
-# The kernel gives the trainer so much beside what it has when this is imported. Blocks of more than 64 KiB go back to the
-# kernel when they are freed (-3 is M_MMAP_THRESHOLD), so what is needed is the same each time.
+# The kernel gives the trainer so much beside what it has when this is imported. Blocks of more than 64 KiB go back when
+# they are freed (-3 is M_MMAP_THRESHOLD), so what is needed is the same each time.
 TIGHT = """
 import ctypes, resource
 ctypes.CDLL(None).mallopt(-3, 1 << 16)
