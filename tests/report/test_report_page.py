@@ -310,6 +310,12 @@ def test_what_a_run_came_from_is_told(tmp_path: Path, paged: Callable[..., Page]
     assert "goes on with second, step 200, plan cccccccccccc" in text and "starts from first, step 100" in text
 
 
+def test_a_folder_of_runs_stands_for_its_runs(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    made(tmp_path / "runs" / "a"), made(tmp_path / "runs" / "b")
+    (tmp_path / "runs" / "notes").mkdir()
+    assert {line["label"] for line in paged(tmp_path / "runs").chart("reward")["lines"]} == {"a", "b"}
+
+
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, grpo_run: Callable) -> None:
     answer = grpo_run("report", str(tmp_path))
     assert answer.code == 2 and "is no run folder" in answer.err and answer.out == ""

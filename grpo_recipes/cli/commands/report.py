@@ -8,8 +8,10 @@ import click
 
 from grpo_recipes.cli.completion import files
 from grpo_recipes.contract.exits import EXIT_DONE
+from grpo_recipes.contract.run_record import read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
+from grpo_recipes.report.runs.read_runs import read_runs
 from grpo_recipes.sweep.sweep_file import is_sweep, read_sweep
 
 MOST_RUNS = 24
@@ -33,8 +35,8 @@ MOST_RUNS = 24
 def report(folders: tuple[str, ...], out: str | None, is_followed: bool) -> int:
     """Write an HTML page of a run: what is wrong first, then curves, completions, plan, proofs, time and memory.
 
-    Several runs are drawn on the same axes, below the planned values in which they differ. The page is one file that
-    needs no network and no server; what is in it is shown by any browser.
+    Several runs, also those of a sweep or of a folder, are drawn on the same axes, below the planned values in which
+    they differ. The page is one file that needs no network and no server; what is in it is shown by any browser.
 
     \b
     grpo-run report runs/first runs/second -o both.html
@@ -70,10 +72,10 @@ def report(folders: tuple[str, ...], out: str | None, is_followed: bool) -> int:
 
 
 def _runs_of(folder: str) -> list[str]:
-    """The folder of a run alone, and those of a sweep that began."""
+    """The run of a folder, those of a sweep that began, or those of a folder of runs, the oldest first."""
     if not is_sweep(folder):
-        return [folder]
-    from grpo_recipes.contract.run_record import read_record
+        runs = read_runs(folder).runs if os.path.isdir(folder) else []
+        return [run.folder for run in reversed(runs)] or [folder]
 
     places = [os.path.join(folder, run.name) for run in read_sweep(folder).runs]
     return [place for place in places if read_record(place) is not None] or places

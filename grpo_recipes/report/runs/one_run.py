@@ -51,7 +51,7 @@ class ListedRun(NamedTuple):
 
 
 def one_run(folder: Path) -> ListedRun | None:
-    """The run of a folder, or None where there is neither a plan nnor launch.sh. Raises OSError."""
+    """The run of a folder, or None where there is neither a plan nor launch.sh. Raises OSError."""
     planned = status(folder, PLAN_FILE)
     recorded = status(folder, RECORD_FILE)
     if planned is None and not is_file(folder, "launch.sh"):
