@@ -80,6 +80,13 @@ def test_a_finding_is_told_once_and_one_of_some_settings_names_them(
     assert "2 errors, nothing was started" in told
 
 
+def test_a_key_without_its_section_is_told_where_it_belongs(grpo_run: Callable) -> None:
+    answer = grpo_run("sweep", QUICKSTART, "--vary", "learning_rate=1e-3,2e-3", *TARGET, "--validate-only")
+    assert answer.code == 2
+    assert "= fix: write it as training.learning_rate\n" in answer.out
+    assert "keep one of the two" not in answer.out
+
+
 def test_a_warning_of_one_setting_is_talk_and_the_sweep_is_planned(grpo_run: Callable) -> None:
     loss = ("--vary", "grpo.loss_type=grpo,dapo", "--vary", "training.learning_rate=1e-3,0.5")
     answer = grpo_run("sweep", QUICKSTART, *loss, *TARGET, "--seeds", "5,7", "--dry-run", "--json")

@@ -17,6 +17,7 @@ from grpo_recipes.schemas.keys import keys_named, recipe_keys, sections
 from grpo_recipes.schemas.section import written_fields
 from grpo_recipes.shown_values import flow
 from grpo_recipes.yaml.compose import Source
+from grpo_recipes.yaml.override import OVERRIDE_FILE
 
 UNKNOWN_KEY = "FCT001"
 REMOVED_KEY = "FCT002"
@@ -175,18 +176,19 @@ def _is_share(value: object) -> bool:
 
 
 def _move(path: Path, target: str, value: object, message: str, source: Source) -> Finding:
-    place = tuple(target.split("."))
-    taken = _at(source, place) is not None
-    remove = Patch(path, remove=True)
+    place, mark = tuple(target.split(".")), source.mark(path)
+    # An override wins over what the file has, and no patch of the file mends it.
+    is_override = mark is not None and mark.file == OVERRIDE_FILE
+    taken = _at(source, place) is not None and not is_override
     return Finding(
         UNKNOWN_KEY,
         "error",
         message,
         dotted(path),
-        source.mark(path),
+        mark,
         because=(f"the format has {target}" + (", which is written too" if taken else ""),),
         fix=f"keep one of the two, as {target}" if taken else f"write it as {target}",
-        patch=() if taken else (remove, Patch(place, value)),
+        patch=() if taken or is_override else (Patch(path, remove=True), Patch(place, value)),
     )
 
 
