@@ -282,6 +282,29 @@ def test_of_two_words_for_one_generation_the_second_is_refused(tmp_path: Path) -
         assert "generation_batch_size" not in recipe_of(one).get("trl", {})
 
 
+@pytest.mark.parametrize(("processes", "is_complete"), [(1, False), (2, True), (4, False)])
+def test_of_two_words_for_one_generation_that_agree_one_is_taken(
+    processes: int, is_complete: bool, tmp_path: Path
+) -> None:
+    keys = as_yaml(generation_batch_size=64, steps_per_generation=4, per_device_train_batch_size=8)
+    one = taken(tmp_path, keys, accelerate=f"num_processes: {processes}\n")
+    assert one.is_complete == is_complete
+    assert ("with 2 processes" in row(one, "generation_batch_size").because) == is_complete
+
+
+@pytest.mark.stack
+def test_all_that_a_configuration_holds_is_taken_over(tmp_path: Path) -> None:
+    from trl import GRPOConfig
+
+    held = GRPOConfig(output_dir=str(tmp_path), bf16=False, max_steps=10).to_dict()
+    one = taken(tmp_path, as_yaml(**json.loads(json.dumps(held))))
+    assert [line.key for line in one.rows if line.fate == "refused"] == []
+    assert one.is_complete
+    wrong = {"label_smoothing_factor": 0.1, "bf16_full_eval": True, "accelerator_config": {"split_batches": True}}
+    two = taken(tmp_path, as_yaml(**json.loads(json.dumps(held | wrong))))
+    assert {line.key for line in two.rows if line.fate == "refused"} == set(wrong)
+
+
 def test_what_grpo_does_not_read_is_no_refusal(tmp_path: Path) -> None:
     keys = as_yaml(packing=True, padding_free=True, dataset_num_proc=48, bias="none", dataset_configs=["train"])
     one = taken(tmp_path, keys, "trl==0.17.0")

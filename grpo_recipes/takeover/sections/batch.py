@@ -71,7 +71,13 @@ def _as_the_release_takes_it(situation: Situation, batch: WrittenBatch) -> Writt
             given.refused(name, f"trl {situation.release.trl} has no such field: {OTHER_RELEASE}", where)
             batch = replace(batch, steps=None) if name == STEPS else replace(batch, generation=None)
     if batch.steps is not None and batch.generation is not None:
-        given.refused(GENERATION, BOTH, where)
+        shared, left = divmod(batch.generation, batch.micro_batch * batch.steps)
+        if left == 0 and shared == (situation.processes or shared) > 0:
+            # What GRPOConfig.to_dict() holds: both, the one computed from the other.
+            follows = f"steps_per_generation says it, with {shared} process{'es' * (shared > 1)}"
+            given.mapped(GENERATION, None, because=follows)
+        else:
+            given.refused(GENERATION, BOTH, where)
         batch = replace(batch, generation=None)
     return batch
 

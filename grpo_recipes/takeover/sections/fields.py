@@ -44,6 +44,9 @@ def take_field(situation: Situation, name: str) -> None:
     except Unreadable as problem:
         given.refused(name, f"TRL cannot take it: {problem}", field.home)
         return
+    if today != name and field.name in given and value is None:
+        given.mapped(name, None, because=f"{today} is its name today, and is written")
+        return
     if today != name and field.name in given:
         given.refused(name, f"it is {today} under an older name, and both are written", field.home)
         return
@@ -87,7 +90,7 @@ def _answered(situation: Situation, name: str) -> bool:
     if answer is None:
         return False
     value = situation.given.values[name]
-    if any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in answer.get("unless", ())):
+    if any(_says(value, one) for one in answer.get("unless", ())):
         situation.given.mapped(name, None, because=ANYWAY)
     elif value in answer.get("for", ()):
         situation.given.emulated(name, None, None, answer["does"])
@@ -96,6 +99,13 @@ def _answered(situation: Situation, name: str) -> bool:
     else:
         situation.given.refused(name, answer["because"])
     return True
+
+
+def _says(value: object, known: object) -> bool:
+    """Whether a value is the known one, or a mapping that has some of it and nothing else."""
+    if isinstance(value, dict) and isinstance(known, dict):
+        return value.items() <= known.items()
+    return value == known and isinstance(value, bool) == isinstance(known, bool)
 
 
 def _unknown(name: str, gone: Removed | None) -> str:
