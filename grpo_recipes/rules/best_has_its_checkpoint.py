@@ -14,7 +14,7 @@ from grpo_recipes.rules._shared.cut import steps_of_generations
 
 ID = "EVL005"
 EVERY, KEEP, STOP = "evaluation.every_steps", "evaluation.keep_best", "evaluation.stop_after"
-SAVE_STEPS, PUSH = "GRPOConfig.save_steps", "GRPOConfig.push_to_hub"
+MAX_STEPS, SAVE_STEPS, PUSH = "GRPOConfig.max_steps", "GRPOConfig.save_steps", "GRPOConfig.push_to_hub"
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -33,8 +33,10 @@ def check(context: Context) -> Iterator[Finding]:
             because=[f"every_steps is 0 ({context.origin(EVERY)}): only before the first step and after the last one"],
             fix="every_steps: 100, or whatever is worth an evaluation",
         )
-    elif keeps:
-        yield from _without_checkpoint(context, every)
+    else:
+        yield from _too_few(context, every)
+        if keeps:
+            yield from _without_checkpoint(context, every)
     if keeps and context.value(PUSH) is True:
         yield context.finding(
             ID,
@@ -44,6 +46,24 @@ def check(context: Context) -> Iterator[Finding]:
             fix="remove push_to_hub; grpo-run export RUNDIR --push NAME sends what final/ holds",
             patch=[Patch(("trl", "push_to_hub"), remove=True)],
         )
+
+
+def _too_few(context: Context, every: int) -> Iterator[Finding]:
+    """Where the evaluations of the whole training are too few to choose from, or for an end before the last one."""
+    steps, stop = context.whole(MAX_STEPS), context.value(STOP)
+    if steps <= 0:
+        return
+    number = -(-steps // every)
+    because = [f"{steps} steps ({context.origin(MAX_STEPS)}), every_steps {every} ({context.origin(EVERY)})"]
+    fix = "a smaller every_steps, or more steps"
+    if context.value(KEEP) is True and number == 1:
+        what = "there is one evaluation to choose the best from"
+        yield context.finding(ID, what, EVERY, because=because, fix=fix, severity="warning")
+    if isinstance(stop, int) and number <= stop:
+        what = (
+            f"the training never ends early: it has {number} evaluation{'s' * (number > 1)}, and stop_after is {stop}"
+        )
+        yield context.finding(ID, what, STOP, because=because, fix=fix, severity="warning")
 
 
 def _without_checkpoint(context: Context, every: int) -> Iterator[Finding]:
