@@ -42,7 +42,7 @@ DEVELOPMENT := -e '.[train,quantization,deepspeed,dev]'
 # One retry, for downloads that broke off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup quickstart test test-unit test-fast test-hostile test-stack test-evidence test-memory test-distributed test-stacks test-vllm test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu gpu-kit lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
+.PHONY: setup quickstart test test-unit test-fast test-hostile test-stack test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu gpu-kit lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
 
 setup: $(VENV)/dev.stamp
 
@@ -75,8 +75,8 @@ test-hostile: setup
 	$(BIN)/python -m pytest tests/hostile -m hostile --hostile $(HOSTILE) $(PYTEST_ARGS)
 
 test-stack: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore=tests/evidence -m "stack and not distributed and not hostile" \
-	  $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore=tests/evidence --ignore=tests/export/test_gguf.py \
+	  -m "stack and not distributed and not hostile" $(PYTEST_ARGS)
 
 # The rules against the libraries that they speak of: each case that a rule refuses, and each way out, in trainings.
 test-evidence: setup
@@ -106,6 +106,11 @@ test-vllm:
 	$(if $(TORCH_INDEX),PIP_EXTRA_INDEX_URL=$(TORCH_INDEX) )$(PYTHON) tests/with_vllm/environment.py
 	OMP_NUM_THREADS=1 .venv-vllm/bin/python -m pytest tests/with_vllm -m "vllm$(if $(filter quick,$(VLLM)), and not long)" \
 	  $(if $(filter full,$(VLLM)),--stop-parity-table benchmarks/stop_parity.md) $(PYTEST_ARGS)
+
+# Exports with a GGUF file, by llama.cpp's own converter, which is downloaded into .llama.cpp.
+test-gguf: setup
+	$(BIN)/python tests/export/llama_converter.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/export/test_gguf.py -m stack $(PYTEST_ARGS)
 
 # Random configurations against the real GRPOConfig of several releases, and mutilated recipes.
 test-fuzz: setup

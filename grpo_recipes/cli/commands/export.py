@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from typing import Any
 
 import click
@@ -16,7 +17,7 @@ from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
 from grpo_recipes.report.trained.export_text import export_text
 
-EXPORT = "export"
+EXPORT, CONVERTER = "export", "convert_hf_to_gguf.py"
 DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -28,6 +29,13 @@ DTYPES = ("float32", "bfloat16", "float16")
 @click.option("--merge", is_flag=True, help="The whole model, an adapter merged into it (the default).")
 @click.option("--adapter", is_flag=True, help="The adapter alone, for PEFT and vLLM.")
 @click.option("--dtype", type=click.Choice(DTYPES), help="Of the weights of a whole model. Default: as trained.")
+@click.option("--gguf", is_flag=True, help="A GGUF file beside the weights, by llama.cpp's own converter, proved too.")
+@click.option(
+    "--converter",
+    metavar="FILE",
+    shell_complete=files,
+    help="With --gguf: convert_hf_to_gguf.py of a copy of llama.cpp. Default: the one on PATH.",
+)
 @click.option("--push", metavar="OWNER/NAME", help="Push it to the Hugging Face hub when it is proved.")
 @click.option("--public", is_flag=True, help="With --push: a new repository is public, not private.")
 @allow_code_option
@@ -38,6 +46,8 @@ def export(
     merge: bool,
     adapter: bool,
     dtype: str | None,
+    gguf: bool,
+    converter: str | None,
     push: str | None,
     public: bool,
     allowed: tuple[str, ...],
@@ -55,6 +65,11 @@ def export(
         raise Refusal.of("--merge and --adapter exclude each other", fix="one of them, the other in a new folder")
     what = "adapter" if adapter else "model"
     _check_words(what, dtype, push, public=public)
+    if converter is not None and not gguf:
+        raise Refusal.of("--converter is for a GGUF file", fix="--gguf with it")
+    if gguf and what == "adapter":
+        raise Refusal.of("--gguf is for the whole model", fix="leave out --adapter")
+    converter = _converter(converter) if gguf else None
     plan, folder = trained_run(run, allowed, with_rewards=False)
     if what == "adapter" and plan.arguments.LoraConfig is None:
         raise Refusal.of(f"{run} has no adapter", because="it trained the model itself", fix="leave out --adapter")
@@ -64,6 +79,7 @@ def export(
         "what": what,
         "dtype": dtype,
         "place": place,
+        "converter": converter,
         "push": push,
         "private": not public,
     }
@@ -87,6 +103,21 @@ def _place(out: str) -> str:
             f"{out} is there already", because="an export replaces nothing", fix="-o with a folder that is not there"
         )
     return place
+
+
+def _converter(file: str | None) -> str:
+    """The converter of llama.cpp: a file, absolute, or the name of the program on PATH. Raises Refusal for none."""
+    if file is None:
+        if shutil.which(CONVERTER) is not None:
+            return CONVERTER
+        raise Refusal.of(
+            "llama.cpp's converter is not installed here",
+            because=f"no {CONVERTER} is on PATH",
+            fix=f"--converter with the {CONVERTER} of a copy of llama.cpp",
+        )
+    if not os.path.isfile(file):
+        raise Refusal.of(f"--converter {file}: there is no such file", fix=f"the {CONVERTER} of a copy of llama.cpp")
+    return os.path.abspath(file)
 
 
 def _check_words(what: str, dtype: str | None, push: str | None, *, public: bool) -> None:

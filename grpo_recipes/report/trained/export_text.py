@@ -20,6 +20,11 @@ def export_text(place: str, shown: Mapping[str, Any]) -> str:
     ]
     if proof["of_adapter"] is not None:
         lines.append(f"            without the adapter they would differ by up to {proof['of_adapter']:.3g}")
+    if (gguf := shown["gguf"]) is not None:
+        lines.append(
+            f"  gguf      {gguf['file']}, {files[gguf['file']] / 1e6:,.1f} MB: they differ by up to "
+            f"{gguf['difference']:.3g} as transformers reads it"
+        )
     lines += [f"  note      {note}" for note in shown["notes"]]
     if shown["pushed"] is not None:
         lines.append(f"  pushed    {shown['pushed']}")

@@ -62,9 +62,9 @@ def load_base(plan: Plan, folder: Path, *, packed: bool) -> Any:
     return model.dequantize() if is_packed(plan) and not packed else model
 
 
-def load_plain(place: Path, plan: Plan, dtype: torch.dtype | str = "auto") -> Any:
-    """A whole model of a folder, as anybody loads it."""
-    return _loaded(str(place), plan, dtype=dtype)
+def load_plain(place: Path, plan: Plan, dtype: torch.dtype | str = "auto", gguf_file: str | None = None) -> Any:
+    """A whole model of a folder, as anybody loads it. gguf_file: of that folder, in the place of its other weights."""
+    return _loaded(str(place), plan, dtype=dtype, gguf_file=gguf_file)
 
 
 def _loaded(place: str, plan: Plan, **keywords: Any) -> Any:

@@ -18,6 +18,15 @@ from grpo_recipes.worker.answering.trained import FINAL, check_parts, is_packed,
 from grpo_recipes.worker.checkpoints.manifest import write_model_manifest
 from grpo_recipes.worker.completions.ends import Ends, ends_of
 from grpo_recipes.worker.export.card import write_card
+from grpo_recipes.worker.export.gguf import (
+    Gguf,
+    check_reader,
+    check_vocabulary,
+    convert,
+    refuse_another,
+    unreadable,
+    words_of_ends,
+)
 from grpo_recipes.worker.export.log_probs import log_probs
 from grpo_recipes.worker.export.place import written_beside
 from grpo_recipes.worker.export.proof import ExportProof, TrainedSaid, blindness, largest, refusal, rounding, seen
@@ -26,19 +35,24 @@ from grpo_recipes.worker.export.written import write_adapter, write_ends, write_
 
 
 class ExportAsked(NamedTuple):
-    """What is to be exported. what: "model" or "adapter". dtype: of a model's weights, None for that they have."""
+    """What is to be exported. what: "model" or "adapter". dtype: of a model's weights, None for that they have.
+
+    converter: llama.cpp's, for a GGUF file beside a model's weights, None for none.
+    """
 
     what: str
     dtype: str | None
     place: Path
+    converter: str | None = None
 
 
 class Exported(NamedTuple):
-    """What was written. notes: what has to be known of it, in whole sentences."""
+    """What was written. notes: what has to be known of it, in whole sentences. gguf: None where none was asked for."""
 
     what: str
     dtype: str
     proof: ExportProof
+    gguf: Gguf | None
     files: dict[str, int]
     notes: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -60,6 +74,8 @@ def exported(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path) -> Exp
 
     scratch: a folder that is removed afterwards.
     """
+    if asked.converter is not None:
+        check_reader()
     check_parts(plan, folder)
     trained = _trained(plan, folder, scratch)
     gc.collect()
@@ -80,14 +96,20 @@ def exported(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path) -> Exp
             write_ends(trained.generation_config, trained.ends, writing)
         again = _loads(plan, folder, asked, writing)
         proof = _proof(plan, again, trained, moved, dtype, writing)
-        notes = tuple(_notes(plan, asked, trained, dtype))
+        notes = _notes(plan, asked, trained, dtype)
+        gguf = None
+        if asked.converter is not None:
+            made = convert(writing, plan.name, proof.dtype, asked.converter)
+            end = check_vocabulary(writing / made, trained.ends)
+            gguf = Gguf(made, _proof_of_gguf(plan, writing, made, trained, moved, dtype))
+            notes.append(words_of_ends(made, end, trained.ends))
         write_card(plan, folder, writing, asked.what, proof, notes)
         write_model_manifest(writing)
         for file in writing.iterdir():
             shutil.copymode(writing / "README.md", file)  # safetensors lets nobody else read its files
         files = {file.name: file.stat().st_size for file in sorted(writing.iterdir())}
     findings = (blindness(proof),) if proof.is_blind and asked.what == "model" else ()
-    return Exported(asked.what, proof.dtype, proof, files, notes, findings)
+    return Exported(asked.what, proof.dtype, proof, gguf, files, tuple(notes), findings)
 
 
 def _trained(plan: Plan, folder: Path, scratch: Path) -> _Trained:
@@ -125,13 +147,30 @@ def _proof(
             because=f"its embedding has {rows:,} rows, that of the trained model {trained.rows:,}",
             fix="report this as a defect of grpo-run",
         )
+    proof = _held_against(model, trained, moved, dtype)
+    if not proof.holds:
+        raise Refused(refusal(proof))
+    return proof
+
+
+def _held_against(model: Any, trained: _Trained, moved: float, dtype: torch.dtype) -> ExportProof:
     differing = largest(log_probs(model, trained.texts.texts), trained.seen.trained)
     without = trained.seen.without
     of_adapter = None if without is None else largest(without, trained.seen.trained)
     name = str(dtype).removeprefix("torch.")
-    proof = ExportProof(trained.texts.what, len(trained.seen.trained), name, differing, moved, of_adapter)
-    if not proof.holds:
-        raise Refused(refusal(proof))
+    return ExportProof(trained.texts.what, len(trained.seen.trained), name, differing, moved, of_adapter)
+
+
+def _proof_of_gguf(
+    plan: Plan, place: Path, file: str, trained: _Trained, moved: float, dtype: torch.dtype
+) -> ExportProof:
+    """The proof of a GGUF file. Raises Refused where it is not the trained model, or nobody can tell."""
+    try:
+        model = load_plain(place, plan, dtype, file)
+    except (ValueError, KeyError, ImportError, NotImplementedError, RuntimeError) as problem:
+        raise unreadable(problem) from problem
+    proof = _held_against(model, trained, moved, dtype)
+    refuse_another(proof)
     return proof
 
 

@@ -5,7 +5,7 @@ FOLDER is a temporary one; request.json in it says what is asked for, and the an
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_files import read_text
@@ -15,6 +15,9 @@ from grpo_recipes.contract.read_plan import from_json
 from grpo_recipes.worker._shared.quiet import quiet_libraries
 from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.survival.folder_faults import why_unwritten
+
+if TYPE_CHECKING:
+    from grpo_recipes.worker.export.proof import ExportProof
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -27,13 +30,17 @@ def main(arguments: Sequence[str]) -> int:
 
 def _answer(request: dict[str, Any], here: Path) -> dict[str, Any]:
     from grpo_recipes.worker.export.export import ExportAsked, exported
+    from grpo_recipes.worker.export.gguf import NotConverted
     from grpo_recipes.worker.export.place import NoFolderThere
     from grpo_recipes.worker.export.push import pushed
 
     folder, place = Path(request["run"]), Path(request["place"])
     plan = from_json(read_text(folder, "plan.json"))
+    asked = ExportAsked(request["what"], request["dtype"], place, request["converter"])
     try:
-        made = exported(plan, folder, ExportAsked(request["what"], request["dtype"], place), here / "scratch")
+        made = exported(plan, folder, asked, here / "scratch")
+    except NotConverted as problem:
+        return _ended(EXIT_FAILED, *problem.findings)
     except Refused as stopped:
         return _ended(EXIT_STOPPED, *stopped.findings)
     except NoFolderThere as problem:
@@ -46,7 +53,8 @@ def _answer(request: dict[str, Any], here: Path) -> dict[str, Any]:
     shown = {
         "what": made.what,
         "dtype": made.dtype,
-        "proof": {**made.proof._asdict(), "allowed": made.proof.allowed},
+        "proof": _proof(made.proof),
+        "gguf": None if made.gguf is None else {"file": made.gguf.file, **_proof(made.gguf.proof)},
         "files": made.files,
         "notes": list(made.notes),
         "pushed": None,
@@ -57,6 +65,10 @@ def _answer(request: dict[str, Any], here: Path) -> dict[str, Any]:
             return _ended(EXIT_FAILED, *made.findings, told, shown=shown)
         shown["pushed"] = told
     return _ended(EXIT_DONE, *made.findings, shown=shown)
+
+
+def _proof(proof: "ExportProof") -> dict[str, Any]:
+    return {**proof._asdict(), "allowed": proof.allowed}
 
 
 def _ended(code: int, *findings: Finding, shown: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -1,0 +1,134 @@
+"""A GGUF file of an exported model, made by llama.cpp's own converter and held against the trained model.
+
+The converter reads the folder that was exported. The proof reads the file as transformers does, which takes its
+configuration and weights from it and needs the package gguf. How llama.cpp itself computes is not seen here.
+Source: `convert_hf_to_gguf.py` of llama.cpp; transformers, integrations/ggml.py.
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from grpo_recipes.contract.host.processes import die_with_parent
+from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.completions.ends import Ends
+from grpo_recipes.worker.export.proof import ExportProof
+
+TYPES: Mapping[str, str] = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+CONVERTER = "convert_hf_to_gguf.py"
+_TOKENS, _END = "tokenizer.ggml.tokens", "tokenizer.ggml.eos_token_id"
+_LONGEST_LINE = 300
+
+
+class Gguf(NamedTuple):
+    """The file in the exported folder, by its name, and how it was proved."""
+
+    file: str
+    proof: ExportProof
+
+
+class NotConverted(Refused):
+    """The converter made no file."""
+
+
+def check_reader() -> None:
+    """Raises Refused where nothing here can read what the converter writes."""
+    if importlib.util.find_spec("gguf") is None:
+        raise Refused.of(
+            "a GGUF file cannot be proved here, nothing was written",
+            because="transformers reads it with the package gguf, which is not installed",
+            fix="pip install gguf",
+        )
+
+
+def convert(place: Path, name: str, dtype: str, converter: str) -> str:
+    """Makes a GGUF file of an exported folder in it, and gives its name. Raises NotConverted.
+
+    converter: a file of Python, or a program where it has been installed on PATH.
+    """
+    file = f"{name}-{TYPES[dtype]}.gguf"
+    is_program = os.path.basename(converter) == converter
+    words = [] if is_program else [sys.executable]
+    words += [converter, str(place), "--outfile", str(place / file), "--outtype", TYPES[dtype]]
+    try:
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+            # Its own modules lie beside it.
+            env={name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"},
+            preexec_fn=die_with_parent,
+        )
+    except OSError as problem:
+        raise _not_converted(f"{converter} cannot be started: {problem.strerror}") from problem
+    if done.returncode != 0 or not (place / file).is_file():
+        said = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+        last = said[-1][:_LONGEST_LINE] if said else "it said nothing"
+        raise _not_converted(f"{os.path.basename(converter)} ended with {done.returncode}: {last}")
+    return file
+
+
+def check_vocabulary(file: Path, ends: Ends) -> int | None:
+    """Holds the tokens of a GGUF file against the tokenizer, and gives the token that ends a text. Raises Refused."""
+    from gguf import GGUFReader
+
+    fields = GGUFReader(file).fields
+    written: Sequence[str] = fields[_TOKENS].contents() if _TOKENS in fields else []
+    own = ends.tokenizer.convert_ids_to_tokens(list(range(len(ends.tokenizer))))
+    for number, token in enumerate(own):
+        if number >= len(written) or written[number] != token:
+            there = repr(written[number]) if number < len(written) else "none"
+            raise _another_model(f"its token {number} is {there}, that of the trained model {token!r}")
+    return int(fields[_END].contents()) if _END in fields else None
+
+
+def refuse_another(proof: ExportProof) -> None:
+    """Raises Refused where a GGUF file is not the trained model."""
+    if not proof.holds:
+        raise _another_model(
+            f"on {proof.tokens} tokens of {proof.completions} its log-probabilities differ by up to "
+            f"{proof.difference:.3g} from those of the trained model, and up to {proof.allowed:.3g} is rounding"
+        )
+
+
+def unreadable(problem: BaseException) -> Refused:
+    """What is said of a GGUF file that transformers does not read."""
+    first = (str(problem).splitlines() or [""])[0][:_LONGEST_LINE]
+    return Refused.of(
+        "the GGUF file cannot be proved, nothing was written",
+        because=f"transformers does not read it: {type(problem).__name__}: {first}",
+        fix=f"leave out --gguf, and convert the folder with {CONVERTER}, which nobody proves then",
+    )
+
+
+def words_of_ends(file: str, end: int | None, ends: Ends) -> str:
+    """The note about a GGUF file: what it is, and which ends of the recipe are not in it."""
+    others = [repr(ends.tokenizer.decode([token])) for token in ends.tokens if token != end]
+    text = f"{file} is the same model for llama.cpp, read and proved with transformers"
+    if not others:
+        return f"{text}."
+    return f"{text}; a completion of the recipe ends at {', '.join(others)} too, which it does not say."
+
+
+def _not_converted(because: str) -> NotConverted:
+    return NotConverted.of(
+        "the converter of llama.cpp made no GGUF file, nothing was written",
+        because=because,
+        fix="leave out --gguf: transformers and vLLM take the folder as it is",
+    )
+
+
+def _another_model(because: str) -> Refused:
+    return Refused.of(
+        "the GGUF file is not the trained model, nothing was written",
+        because=because,
+        fix="another --dtype, or leave out --gguf, and report this to llama.cpp",
+    )
