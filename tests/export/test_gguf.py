@@ -2,20 +2,23 @@
 
 import functools
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from export_runs import Answer, command, largest, own_log_probs
-from llama_converter import CONVERTER
+from llama_converter import CONVERTER, PACKAGES
 
-pytestmark = pytest.mark.stack
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.skipif(
+        not CONVERTER.is_file(), reason="llama.cpp's converter is not here; make test-gguf downloads it"
+    ),
+]
 QUICKSTART = Path(__file__).parents[2] / "recipes" / "quickstart"
 RECIPE = QUICKSTART.parent / "quickstart.yaml"
 SMALL = {"training.max_steps": 4, "training.learning_rate": 1e-2, "training.save_steps": 0, "evaluation.max_rows": 12}
-needs_converter = pytest.mark.skipif(
-    not CONVERTER.is_file(), reason="llama.cpp's converter is not here; make test-gguf downloads it"
-)
 # Behind what the converter wrote, it turns the sign of a weight, as a converter with a defect might.
 BROKEN = f"""
 import runpy, sys
@@ -31,6 +34,17 @@ file = sys.argv[sys.argv.index("--outfile") + 1]
 weight.data[:] = -weight.data
 weight.data.base.flush() if hasattr(weight.data.base, "flush") else None
 """
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _packages() -> Iterator[None]:
+    """What reads GGUF files and makes tokenizers of Llama is found here, and in the commands of the tests."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PYTHONPATH", str(PACKAGES))
+    sys.path.append(str(PACKAGES))
+    yield
+    sys.path.remove(str(PACKAGES))
+    patch.undo()
 
 
 def _sentences() -> list[str]:
@@ -91,7 +105,6 @@ def _left(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
 
-@needs_converter
 @pytest.mark.parametrize(("dtype", "allowed"), [("float16", 0.02), ("bfloat16", 0.1), ("float32", 1e-4)])
 def test_the_gguf_file_is_the_trained_model(
     dtype: str, allowed: float, llama_run: Path, with_gguf: Callable[..., Answer], tmp_path: Path
@@ -114,7 +127,6 @@ def test_the_gguf_file_is_the_trained_model(
     assert gguf["file"] in (place / "README.md").read_text()
 
 
-@needs_converter
 def test_a_converter_that_changes_a_weight_is_refused_by_the_proof(
     with_gguf: Callable[..., Answer], tmp_path: Path
 ) -> None:
@@ -125,7 +137,6 @@ def test_a_converter_that_changes_a_weight_is_refused_by_the_proof(
     assert _left(tmp_path) == ["converter.py"]
 
 
-@needs_converter
 def test_a_tokenizer_that_llama_cpp_does_not_know_is_said(
     run_of: Callable[[str], Path], warm_python: Path, tmp_path: Path
 ) -> None:
@@ -153,6 +164,16 @@ def test_a_converter_that_makes_nothing_is_said(
     assert done.code == 1
     assert said in done.err
     assert _left(tmp_path) == ["converter.py"]
+
+
+def test_what_nobody_here_can_read_is_not_made(
+    run_of: Callable[[str], Path], warm_python: Path, tmp_path: Path
+) -> None:
+    words = ("-o", tmp_path / "exported", "--gguf", "--converter", CONVERTER)
+    done = command(warm_python, "export", run_of("lora"), *words, PYTHONPATH="")
+    assert done.code == 3
+    assert "= fix: pip install gguf\n" in done.err
+    assert _left(tmp_path) == []
 
 
 @pytest.mark.parametrize(
