@@ -1,21 +1,34 @@
 """Secrets hidden from everything that is printed or written, and a terminal from what would steer it."""
 
 import re
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, lru_cache
 
 from grpo_recipes.contract.secrets.known_secrets import KnownSecrets, known_secrets
 from grpo_recipes.contract.secrets.secret_shapes import Span, beside_spans, certain_spans
 
 HIDDEN = "<redacted>"
 _HIDDEN = HIDDEN.encode()
+_SHORT = 256
+"""Bytes of a text whose secrets are remembered."""
 
 
 def secret_spans(text: bytes) -> list[Span]:
     """Where a text has secrets: start and end of each, in order, none touching another."""
-    return _spans(text, known_secrets())
+    return list(_spans(text, known_secrets()))
 
 
-def _spans(text: bytes, known: KnownSecrets) -> list[Span]:
+def _spans(text: bytes, known: KnownSecrets) -> Sequence[Span]:
+    return _short_spans(text, known) if len(text) <= _SHORT else _looked_for(text, known)
+
+
+@lru_cache(maxsize=1 << 12)
+def _short_spans(text: bytes, known: KnownSecrets) -> tuple[Span, ...]:
+    """As _spans: run.json is written many times with the same words in it."""
+    return tuple(_looked_for(text, known))
+
+
+def _looked_for(text: bytes, known: KnownSecrets) -> list[Span]:
     lower = text.lower()
     found = [*_known_spans(text, known), *certain_spans(text, lower), *beside_spans(text, lower)]
     found.sort()
@@ -41,7 +54,7 @@ def _known_spans(text: bytes, known: KnownSecrets) -> list[Span]:
     return found
 
 
-def cut_out(text: bytes, spans: list[Span]) -> bytes:
+def cut_out(text: bytes, spans: Sequence[Span]) -> bytes:
     """The text with a word in place of each span."""
     parts, past = [], 0
     for start, end in spans:
