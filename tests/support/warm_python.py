@@ -7,9 +7,9 @@ it, and it dies with who waits for it. Where the start of processes is what is t
 take.
 """
 
+import _imp
 import atexit
 import contextlib
-import gc
 import io
 import json
 import os
@@ -24,6 +24,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -81,18 +82,21 @@ def made(folder: Path) -> Iterator[Path]:
     server.wait(timeout=30)
 
 
-def _import_libraries() -> None:
-    """What a worker imports of the stack; nothing of grpo_recipes, which lies in each run folder."""
-    import datasets  # noqa: F401
-    import peft  # noqa: F401
-    import torch
-    import transformers.models.qwen2.modeling_qwen2  # noqa: F401
-    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401
-    from trl import GRPOConfig, GRPOTrainer  # noqa: F401
+def _compile_once() -> None:
+    """Lets what a run folder has of the worker, as long as it is the same text, not be compiled for each run anew."""
+    package = Path(__file__).parents[2] / "grpo_recipes"
+    files = [path for part in ("contract", "worker", "rewards") for path in (package / part).rglob("*.py")]
+    compiled = {path.read_bytes(): SourceFileLoader("", str(path)).get_code("") for path in files}
+    compile_anew = SourceFileLoader.source_to_code
 
-    torch.set_num_threads(1)
-    gc.collect()
-    gc.freeze()
+    def code_of(self: SourceFileLoader, data: bytes, path: str, **more: Any) -> Any:
+        code = compiled.get(data)
+        if code is None:
+            return compile_anew(self, data, path, **more)
+        _imp._fix_co_filename(code, path)
+        return code
+
+    SourceFileLoader.source_to_code = code_of  # type: ignore[method-assign, assignment]
 
 
 class _Served:
@@ -213,6 +217,11 @@ def _exit_code(path: str) -> int:
 
 
 if __name__ == "__main__":
-    _import_libraries()
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from support.libraries import import_libraries
+
+    del sys.path[0]
+    import_libraries()
+    _compile_once()
     _serve(sys.argv[1])
     os._exit(0)

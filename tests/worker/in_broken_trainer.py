@@ -352,8 +352,12 @@ def _in_child(request: dict[str, Any], output: int) -> None:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from support.libraries import import_libraries
+
     import grpo_recipes.worker.training  # noqa: F401 (what the forks share)
+
+    import_libraries()
 
     for line in sys.stdin:
         print(json.dumps(in_forks(json.loads(line))), flush=True)
