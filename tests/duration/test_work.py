@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -77,13 +76,13 @@ def test_steps_of_the_run(rows: int | None, most: int | None, arguments: dict[st
 
 
 @pytest.mark.stack
-def test_a_run_counts_the_same_tokens(tmp_path: Path) -> None:
+def test_a_run_counts_the_same_tokens(tmp_path: Path, warm_python: Path) -> None:
     """No completion may end early, and all prompts of the quickstart have six tokens."""
     lengths = ("generation.max_prompt_length=6", "generation.min_tokens=6")
     overrides = ("training.max_steps=2", "evaluation=null", *lengths)
     words = [word for override in overrides for word in ("--set", override)]
     at = ("--out", str(tmp_path / "run"))
-    command = [sys.executable, "-m", "grpo_recipes.cli.main", "run", str(QUICKSTART), *at, *words]
+    command = [str(warm_python / "python"), "-m", "grpo_recipes.cli.main", "run", str(QUICKSTART), *at, *words]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"})
     assert ran.returncode == 0, ran.stderr[-3000:]
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]

@@ -3,7 +3,7 @@
 import json
 import re
 import subprocess
-import sys
+from collections.abc import Callable
 from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
@@ -94,14 +94,19 @@ def facts() -> Facts:
     return facts_for(probe())
 
 
-def run(code: str, *arguments: str) -> Any:
+@pytest.fixture(scope="module")
+def run(warm_python: Path) -> Callable[..., Any]:
     """The JSON that a Python program prints last, in its own process."""
-    command = [sys.executable, "-c", code, *arguments]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True)
-    return json.loads(answer.stdout.splitlines()[-1])
+
+    def ask(code: str, *arguments: str) -> Any:
+        command = [str(warm_python / "python"), "-Xwarm", "-c", code, *arguments]
+        answer = subprocess.run(command, capture_output=True, text=True, check=True)
+        return json.loads(answer.stdout.splitlines()[-1])
+
+    return ask
 
 
-def test_the_fields_are_those_of_the_live_classes(facts: Facts) -> None:
+def test_the_fields_are_those_of_the_live_classes(facts: Facts, run: Callable[..., Any]) -> None:
     live = run(LIVE_FIELDS)
     assert list(facts.parameters("GRPOTrainer") or ()) == live.pop("GRPOTrainer")
     for owner, expected in live.items():
@@ -113,7 +118,9 @@ def test_the_fields_are_those_of_the_live_classes(facts: Facts) -> None:
         assert len(fields) - len(read) <= 1, f"{owner}: defaults that are computed"
 
 
-def test_training_arguments_accepts_exactly_the_values_of_its_closed_sets(facts: Facts) -> None:
+def test_training_arguments_accepts_exactly_the_values_of_its_closed_sets(
+    facts: Facts, run: Callable[..., Any]
+) -> None:
     fields = facts.fields("TrainingArguments")
     assert fields is not None
     closed = {name: field.allowed for name, field in fields.items() if field.allowed is not None}
@@ -131,7 +138,7 @@ def test_training_arguments_accepts_exactly_the_values_of_its_closed_sets(facts:
         assert values == str(list(closed[name] or ())), name
 
 
-def test_quantization_accepts_exactly_the_values_of_its_closed_sets(facts: Facts) -> None:
+def test_quantization_accepts_exactly_the_values_of_its_closed_sets(facts: Facts, run: Callable[..., Any]) -> None:
     fields = facts.fields("BitsAndBytesConfig")
     assert fields is not None
     storages = [*(fields["bnb_4bit_quant_storage"].allowed or ()), "int4"]

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -56,11 +55,11 @@ print(json.dumps(counts))
 """
 
 
-def test_the_counts_are_those_of_the_built_models(tmp_path: Path) -> None:
+def test_the_counts_are_those_of_the_built_models(tmp_path: Path, warm_python: Path) -> None:
     for name, config in CONFIGS.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text(json.dumps({**SIZES, **config}))
-    command = [sys.executable, "-c", COUNT, str(tmp_path), json.dumps(TARGETS)]
+    command = [str(warm_python / "python"), "-Xwarm", "-c", COUNT, str(tmp_path), json.dumps(TARGETS)]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     built = json.loads(answer.stdout.splitlines()[-1])
     assert set(built) == set(CONFIGS)

@@ -3,8 +3,9 @@
 import json
 import os
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from render_cases import CASES
@@ -31,11 +32,18 @@ def folder_of(plan: Plan, folder: Path, trainer: str) -> Path:
     return folder
 
 
-def run(command: list[str], folder: Path) -> str:
-    environment = {**os.environ, "PYTHON": sys.executable, "DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+@pytest.fixture
+def run(warm_python: Path) -> Callable[..., Any]:
+    """The JSON that a Python program prints last, in a folder."""
+
+    def ask(code: str, folder: Path, *arguments: str) -> Any:
+        command = [str(warm_python / "python"), "-Xwarm", "-c", code, *arguments]
+        environment = {**os.environ, "DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return ask
 
 
 CONFIG = """
@@ -56,10 +64,10 @@ print(json.dumps(found))
 """
 
 
-def test_accelerate_reads_its_files_as_they_were_meant(tmp_path: Path) -> None:
+def test_accelerate_reads_its_files_as_they_were_meant(tmp_path: Path, run: Callable[..., Any]) -> None:
     for case, plan in CASES.items():
         folder_of(plan, tmp_path / case, "")
-    found = json.loads(run([sys.executable, "-c", CONFIG, *CASES], tmp_path).splitlines()[-1])
+    found = run(CONFIG, tmp_path, *CASES)
     expected = {
         "single_cpu": ("NO", 1, "simple"),
         "single_cuda": ("NO", 1, "simple"),
@@ -113,11 +121,11 @@ print(json.dumps(found))
 """
 
 
-def test_each_of_several_machines_starts_its_own_processes(tmp_path: Path) -> None:
+def test_each_of_several_machines_starts_its_own_processes(tmp_path: Path, run: Callable[..., Any]) -> None:
     cases = {case: plan for case, plan in CASES.items() if plan.world.num_nodes > 1}
     for case, plan in cases.items():
         folder_of(plan, tmp_path / case, "")
-    found = json.loads(run([sys.executable, "-c", MACHINE, *cases], tmp_path).splitlines()[-1])
+    found = run(MACHINE, tmp_path, *cases)
     each = {case: str(plan.world.num_processes // 2) for case, plan in cases.items()}
     # No command: DeepSpeed's own launcher, which logs in to other machines, is not asked.
     expected = {case: [None, "2", each[case], 1, "10.0.0.7:29500", "static"] for case in cases}
@@ -139,9 +147,9 @@ print(json.dumps({"version": plugin.fsdp_version, "reshard": plugin.reshard_afte
 """
 
 
-def test_accelerate_makes_an_fsdp2_plugin_of_the_file(tmp_path: Path) -> None:
+def test_accelerate_makes_an_fsdp2_plugin_of_the_file(tmp_path: Path, run: Callable[..., Any]) -> None:
     folder = folder_of(CASES["fsdp2_cuda_8"], tmp_path / "run", "")
-    found = json.loads(run([sys.executable, "-c", FSDP], folder).splitlines()[-1])
+    found = run(FSDP, folder)
     assert found == {
         "version": 2,
         "reshard": True,
@@ -175,11 +183,11 @@ print(json.dumps(found))
 """
 
 
-def test_deepspeed_takes_the_trainers_values_for_each_auto(tmp_path: Path) -> None:
+def test_deepspeed_takes_the_trainers_values_for_each_auto(tmp_path: Path, run: Callable[..., Any]) -> None:
     cases = ["zero2_cpu_2", "zero2_autocast_cuda_8", "zero3_offload_cuda_8"]
     for case in cases:
         folder_of(CASES[case], tmp_path / case, "")
-    found = json.loads(run([sys.executable, "-c", DEEPSPEED, *cases], tmp_path).splitlines()[-1])
+    found = run(DEEPSPEED, tmp_path, *cases)
     shared = {"accumulation": 3, "micro": 4, "clip": 0.5}
     for values in found.values():
         assert shared.items() <= values.items()
@@ -210,9 +218,9 @@ with open(f"{os.path.dirname(__file__)}/rank{state.process_index}", "w") as file
 """
 
 
-def test_two_runs_of_two_cpu_processes_are_two_worlds_of_two(tmp_path: Path) -> None:
+def test_two_runs_of_two_cpu_processes_are_two_worlds_of_two(tmp_path: Path, warm_python: Path) -> None:
     folders = [folder_of(CASES["ddp_cpu_2"], tmp_path / name, WORLD) for name in ("one", "two")]
-    environment = {**os.environ, "PYTHON": sys.executable}
+    environment = {**os.environ, "PYTHON": str(warm_python / "python")}
     started = [subprocess.Popen(["bash", str(folder / "launch.sh")], env=environment) for folder in folders]
     assert [process.wait(timeout=240) for process in started] == [0, 0]
     words = [[(folder / "worker" / f"rank{rank}").read_text().split() for rank in (0, 1)] for folder in folders]

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 
-def trained_by_hand(folder: Path, adapter: Path, place: Path) -> "subprocess.CompletedProcess[str]":
+def trained_by_hand(python: Path, folder: Path, adapter: Path, place: Path) -> "subprocess.CompletedProcess[str]":
     """Trains the plan of a run folder once more, in a copy at `place`, from an adapter that TRL is handed."""
     shutil.copytree(folder / "worker", place / "worker")
     shutil.copy(folder / "plan.json", place)
     return subprocess.run(
-        [sys.executable, str(Path(__file__)), str(place), str(adapter)],
+        [str(python), "-Xwarm", str(Path(__file__)), str(place), str(adapter)],
         env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,

@@ -21,7 +21,7 @@ def tensors_of(folder: Path) -> "dict[str, object]":
 
 
 def test_a_run_that_goes_on_is_the_one_that_peft_and_trl_make_of_the_adapter(
-    staged: Callable[..., Run], first: Run, tmp_path: Path
+    staged: Callable[..., Run], first: Run, warm_python: Path, tmp_path: Path
 ) -> None:
     import torch
 
@@ -29,7 +29,7 @@ def test_a_run_that_goes_on_is_the_one_that_peft_and_trl_make_of_the_adapter(
     assert run.code == 0, run.said
     assert "goes on with the adapter of first, 28 tensors as it left them" in run.log
 
-    done = trained_by_hand(run.folder, first.folder / "final", tmp_path / "by-hand")
+    done = trained_by_hand(warm_python / "python", run.folder, first.folder / "final", tmp_path / "by-hand")
     assert done.returncode == 0, done.stdout + done.stderr
 
     ours, theirs = tensors_of(run.folder / "final"), tensors_of(tmp_path / "by-hand" / "final")
@@ -52,10 +52,10 @@ def test_the_penalty_of_a_run_that_goes_on_is_measured_from_the_model_without_it
 
 
 def test_trl_takes_a_copy_of_an_adapter_that_it_is_handed_for_its_reference(
-    second: Run, first: Run, tmp_path: Path
+    second: Run, first: Run, warm_python: Path, tmp_path: Path
 ) -> None:
     """What MDL007 says of the newest release, and why the tensors are laid into an adapter of the trainer's own."""
-    done = trained_by_hand(second.folder, first.folder / "final", tmp_path / "by-hand")
+    done = trained_by_hand(warm_python / "python", second.folder, first.folder / "final", tmp_path / "by-hand")
     assert done.returncode == 3
     assert "trained tensors: the proof failed before the first step" in done.stderr
     assert ".lora_A.ref.weight" in done.stderr

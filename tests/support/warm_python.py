@@ -1,10 +1,10 @@
 """A Python that has torch, transformers and TRL when it starts: what would import them is a fork of one that has.
 
-`made(folder)` is an environment whose bin/python is a small program. It runs a worker's train.py, and what preflight,
-export and generate do, in a fork of the server; anything else is the real Python in its place, which hands the small
-program on as sys.executable. The fork is a session of its own and no child of who started it: signals are passed on to
-it, and it dies with who waits for it. Where the start of processes is what is tested, the real Python is the one to
-take.
+`made(folder)` is an environment whose bin/python is a small program. It runs a worker's train.py, what preflight,
+export and generate do, accelerate's launcher, and whatever has -Xwarm for its first word, in a fork of the server;
+anything else is the real Python in its place, which hands the small program on as sys.executable. The fork is a session
+of its own and no child of who started it: signals are passed on to it, and it dies with who waits for it. Where the
+start of processes is what is tested, the real Python is the one to take.
 """
 
 import _imp
@@ -22,6 +22,7 @@ import subprocess
 import sys
 import threading
 import traceback
+import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
@@ -32,9 +33,10 @@ from typing import Any
 _STUB = """#!{real} -IS
 import json, os, signal, socket, sys
 words = sys.argv[1:]
+is_asked = words[:1] == ["-Xwarm"] or words[:2] == ["-m", "accelerate.commands.launch"]
 script = next((word for word in words if not word.startswith("-")), "")
 is_part = script.endswith("worker/part.py") and {{"preflight.start", "export.start", "answering.start"}} & set(words)
-if not script.endswith("worker/train.py") and not is_part:
+if not script.endswith("worker/train.py") and not is_part and not is_asked:
     os.execv("{real}", [sys.argv[0], *words])
 with socket.socket(socket.AF_UNIX) as server:
     server.connect("{address}")
@@ -163,9 +165,7 @@ def _run(request: dict[str, Any], streams: list[int]) -> None:
     code = 1
     try:
         _settle(request, streams)
-        path = next(word for word in request["words"] if not word.startswith("-"))
-        sys.argv = request["words"][request["words"].index(path) :]
-        code = _exit_code(path)
+        code = _exit_code(request["words"])
     except BaseException:
         traceback.print_exc()
     for stream in (sys.stdout, sys.stderr):
@@ -199,11 +199,28 @@ def _settle(request: dict[str, Any], streams: list[int]) -> None:
         setattr(sys, f"__{name}__", file)
 
 
-def _exit_code(path: str) -> int:
+def _program(words: list[str]) -> None:
+    """What the interpreter does with its words: a text, a module or a file, and where it looks for modules first."""
+    place = next(place for place, word in enumerate(words) if word in ("-c", "-m") or not word.startswith("-"))
+    kind, sys.argv = words[place], words[place:]
+    first = {"-c": "", "-m": os.getcwd()}.get(kind, os.path.dirname(os.path.abspath(kind)))
+    sys.path[:0] = [] if "-P" in words[:place] else [first]
+    if kind == "-c":
+        text = sys.argv.pop(1)
+        sys.modules["__main__"] = main = types.ModuleType("__main__")
+        exec(compile(text, "<string>", "exec"), main.__dict__)
+    elif kind == "-m":
+        del sys.argv[0]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(kind, run_name="__main__")
+
+
+def _exit_code(words: list[str]) -> int:
     """As the interpreter ends: what was registered for the end is done, then the code of SystemExit or 1."""
     code = 0
     try:
-        runpy.run_path(path, run_name="__main__")
+        _program(words)
     except SystemExit as end:
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)

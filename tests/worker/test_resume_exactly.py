@@ -114,6 +114,7 @@ def slow(completions, **kwargs):
 """
 
 
+@pytest.mark.usefixtures("warm")
 def test_a_signal_within_a_generation_saves_where_it_is_used_up(
     make_plan: Make, make_run: Callable[..., Path], sha256_of_text: Callable[[str], str]
 ) -> None:

@@ -86,6 +86,7 @@ def falling(completions, trainer_state, **kwargs):
 
 
 @pytest.mark.stack
+@pytest.mark.usefixtures("warm")
 def test_sharded_weights_are_trained_counted_evaluated_and_the_best_handed_over(
     make_plan: Callable[..., Changes],
     held_out: Callable[..., Changes],
@@ -129,6 +130,7 @@ def place(completions, **kwargs):
 
 
 @pytest.mark.stack
+@pytest.mark.usefixtures("warm")
 def test_a_proof_that_fails_ends_all_processes(
     make_plan: Callable[..., Changes], make_run: Callable[..., Path], sha256_of_text: Callable[[str], str]
 ) -> None:
@@ -197,6 +199,7 @@ def without_torch(folder: Path) -> Path:
 
 
 @pytest.mark.stack
+@pytest.mark.usefixtures("warm")
 def test_processes_that_do_not_find_each_other_are_stopped_before_the_model_loads(
     make_plan: Callable[..., Changes], make_run: Callable[..., Path]
 ) -> None:

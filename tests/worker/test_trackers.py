@@ -185,6 +185,7 @@ def check_what_is_attached(service: str, identity: str, place: Path) -> None:
 
 
 @needs("tensorboard")
+@pytest.mark.usefixtures("warm")
 def test_a_training_reports_what_metrics_jsonl_has(
     make_plan: Callable[..., Changes],
     make_run: Callable[..., Path],

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -181,8 +180,10 @@ from transformers import Qwen2Config
 class OwnConfig(Qwen2Config):
     model_type = "own"
 """
+# The library reads where it keeps code when it is imported, in this process earlier.
 LOADS = """
-import sys
+import os, sys, transformers.dynamic_module_utils
+transformers.dynamic_module_utils.HF_MODULES_CACHE = os.environ["HF_MODULES_CACHE"]
 from pathlib import Path
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker.user_code.planned_code import run_only_planned_code
@@ -215,19 +216,25 @@ def own(make_plan: Callable[..., Changes], tiny_model: Path, tmp_path: Path) -> 
     return tmp_path
 
 
-def load(folder: Path, how: str, just_before: str = "") -> str:
-    environment = {**os.environ, "HF_MODULES_CACHE": str(folder / "modules"), "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, "-c", LOADS, str(folder), how, just_before]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    return done.stdout + done.stderr[-2000:]
+@pytest.fixture
+def load(warm_python: Path) -> Callable[..., str]:
+    """What a process prints that loads the model of a folder, and does something before."""
+
+    def run(folder: Path, how: str, just_before: str = "") -> str:
+        environment = {**os.environ, "HF_MODULES_CACHE": str(folder / "modules"), "HF_HUB_OFFLINE": "1"}
+        command = [str(warm_python / "python"), "-Xwarm", "-c", LOADS, str(folder), how, just_before]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        return done.stdout + done.stderr[-2000:]
+
+    return run
 
 
-def test_planned_code_runs(own: Path) -> None:
+def test_planned_code_runs(own: Path, load: Callable[..., str]) -> None:
     assert load(own, "checked").startswith("OwnConfig")
 
 
 @pytest.mark.parametrize("file", ["own.py", "beside.py"])
-def test_code_that_is_swapped_after_every_look_does_not_run(file: str, own: Path) -> None:
+def test_code_that_is_swapped_after_every_look_does_not_run(file: str, own: Path, load: Callable[..., str]) -> None:
     canary = own / "canary"
     evil = f"VALUE = 1\nimport pathlib\npathlib.Path({str(canary)!r}).touch()\n"
     text = OWN.format(more=f"from .beside import VALUE\n{evil}") if file == "own.py" else evil
@@ -239,7 +246,7 @@ def test_code_that_is_swapped_after_every_look_does_not_run(file: str, own: Path
     assert canary.exists(), "it would have run"
 
 
-def test_a_compiled_copy_does_not_run_in_place_of_the_planned_code(own: Path) -> None:
+def test_a_compiled_copy_does_not_run_in_place_of_the_planned_code(own: Path, load: Callable[..., str]) -> None:
     """Python takes a compiled copy whose time and size are those of the source."""
     canary = own / "canary"
     assert load(own, "checked").startswith("OwnConfig")

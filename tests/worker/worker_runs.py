@@ -224,7 +224,7 @@ def launch(folder: Path, accelerate_yaml: str) -> tuple[int, str]:
     (folder / "accelerate.yaml").write_text(accelerate_yaml)
     launcher = "accelerate.commands.launch"
     done = subprocess.run(
-        [sys.executable, "-m", launcher, "--config_file", "accelerate.yaml", "worker/train.py"],
+        [PYTHON, "-m", launcher, "--config_file", "accelerate.yaml", "worker/train.py"],
         cwd=folder,
         env=environment(),
         stdout=subprocess.PIPE,
