@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -30,7 +29,7 @@ def test_stages_pass_and_are_not_run_again(tmp_path: Path, warm_python: Path) ->
     assert again.stdout.splitlines()[1:] == ["3 of 3 passed, 0 left out"]
 
 
-def test_a_model_is_whole_and_answers_in_tokens_that_its_tokenizer_knows(tmp_path: Path) -> None:
+def test_a_model_is_whole_and_answers_in_tokens_that_its_tokenizer_knows(tmp_path: Path, warm_python: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -39,7 +38,8 @@ def test_a_model_is_whole_and_answers_in_tokens_that_its_tokenizer_knows(tmp_pat
 
     shape = SHAPES["tiny"]
     words = [str(tmp_path / "model"), "cpu", json.dumps(shape._asdict())]
-    subprocess.run([sys.executable, str(SCRIPTS / "make_model.py"), *words], check=True, timeout=LIMIT_S)
+    command = [str(warm_python / "python"), "-Xwarm", str(SCRIPTS / "make_model.py"), *words]
+    subprocess.run(command, check=True, timeout=LIMIT_S)
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
     assert sum(value.numel() for value in model.parameters()) == shape.parameters

@@ -208,7 +208,7 @@ HELD = "re.match(r'(a+)+$', 'a' * 60 + 'b') if calls == 8 else None; return digi
 
 
 def test_a_regular_expression_without_end_is_ended_from_outside(run: Callable[..., Trained]) -> None:
-    ended = run(HELD, {"no_progress_seconds": 1}, arguments={**SMALL, "max_steps": 12})
+    ended = run(HELD, {"no_progress_seconds": 1, "no_progress_factor": 2}, arguments={**SMALL, "max_steps": 12})
     assert ended.exit_code == -9, ended.output
     assert (ended.record["status"], ended.record["exit_code"]) == ("stopped", 3)
     assert "no_progress: the guard stopped the run at step 8 [GRD006]" in ended.record["message"]

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -244,13 +243,12 @@ print(len(rows), rows[0]["prompt"][-1]["content"])
 
 
 @pytest.mark.processes
-def test_one_process_of_a_machine_renders_for_the_others(sums: Path, tmp_path: Path) -> None:
+def test_one_process_of_a_machine_renders_for_the_others(sums: Path, tmp_path: Path, warm_python: Path) -> None:
     code = OWN.format(tests=str(Path(__file__).parent), sums=str(sums), cache=str(tmp_path / "cache"))
+    words = [str(warm_python / "python"), "-Xwarm"]
     with contextlib.ExitStack() as stack:
         children = [
-            stack.enter_context(
-                subprocess.Popen([sys.executable, "-c", code, str(rank)], stdout=subprocess.PIPE, text=True)
-            )
+            stack.enter_context(subprocess.Popen([*words, "-c", code, str(rank)], stdout=subprocess.PIPE, text=True))
             for rank in range(3)
         ]
         said = [child.communicate(timeout=100)[0] for child in children]

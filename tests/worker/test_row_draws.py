@@ -4,14 +4,15 @@ from typing import Any
 
 import numpy
 import pytest
-import torch
-
-from grpo_recipes.worker.completions.row_draws import drawn_with, numbers_of, token_at
 
 pytestmark = pytest.mark.stack
 
 
 def test_tokens_come_as_often_as_they_are_likely_and_never_without_a_chance() -> None:
+    import torch
+
+    from grpo_recipes.worker.completions.row_draws import numbers_of, token_at
+
     chances = torch.tensor([0.0, 0.5, 0.0, 0.3, 0.2, 0.0])
     numbers = torch.from_numpy(numbers_of(7, 0, 0, 20_000))
     found = token_at(chances.expand(20_000, -1), numbers).squeeze(1)
@@ -24,6 +25,8 @@ def test_tokens_come_as_often_as_they_are_likely_and_never_without_a_chance() ->
 
 
 def test_numbers_are_of_seed_row_and_sample() -> None:
+    from grpo_recipes.worker.completions.row_draws import numbers_of
+
     first = numbers_of(7, 3, 1, 4)
     assert first.tolist() == numbers_of(7, 3, 1, 4).tolist() == numbers_of(7, 3, 1, 8)[:4].tolist()
     others = [numbers_of(*other, 4).tolist() for other in ((8, 3, 1), (7, 4, 1), (7, 3, 2))]
@@ -32,6 +35,10 @@ def test_numbers_are_of_seed_row_and_sample() -> None:
 
 def generated(model: Any, prompts: list[list[int]], rows: list[int]) -> list[list[int]]:
     """What `generate` samples for prompts, padded left, by the numbers of their rows, without the padding after it."""
+    import torch
+
+    from grpo_recipes.worker.completions.row_draws import drawn_with, numbers_of
+
     width = max(map(len, prompts))
     ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts])
     mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
@@ -43,6 +50,7 @@ def generated(model: Any, prompts: list[list[int]], rows: list[int]) -> list[lis
 
 
 def test_a_row_is_drawn_alike_in_every_batch(tiny_model: Any) -> None:
+    import torch
     from transformers import AutoModelForCausalLM
 
     original = torch.multinomial
@@ -56,5 +64,9 @@ def test_a_row_is_drawn_alike_in_every_batch(tiny_model: Any) -> None:
 
 
 def test_a_release_that_draws_otherwise_is_noticed() -> None:
+    import torch
+
+    from grpo_recipes.worker.completions.row_draws import drawn_with
+
     with pytest.raises(RuntimeError, match=r"drew no token with torch\.multinomial"), drawn_with([numpy.zeros(1)]):
         torch.rand(1)

@@ -48,6 +48,7 @@ def for_two(plan: Changes, **expect: object) -> Changes:
 
 
 @pytest.mark.stack
+@pytest.mark.usefixtures("warm")
 def test_two_processes_train_with_the_global_batch_of_one(
     make_plan: Callable[..., Changes], held_out: Callable[..., Changes], make_run: Callable[..., Path]
 ) -> None:
