@@ -1,7 +1,6 @@
 """What preflight says of TRL is what the installed TRL does."""
 
 import contextlib
-import functools
 import json
 import math
 import os
@@ -22,38 +21,36 @@ pytestmark = pytest.mark.stack
 ROOT = Path(__file__).parents[2]
 
 
-@functools.cache
-def _asked() -> dict[str, Any]:
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-        words = [str(Path(__file__).parent / "in_trl.py"), str(ROOT / "recipes" / "quickstart" / "model"), folder]
-        done = subprocess.run(
-            [sys.executable, *words], capture_output=True, text=True, env=environment, timeout=500, cwd=folder
-        )
+@pytest.fixture(scope="module")
+def asked(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What in_trl.py finds out."""
+    folder = tmp_path_factory.mktemp("asked")
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    model = ROOT / "recipes" / "quickstart" / "model"
+    words = [warm_python / "python", "-Xwarm", Path(__file__).parent / "in_trl.py", model, folder]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=500, cwd=folder)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def test_a_reward_gets_the_names_that_were_read_from_the_source() -> None:
-    assert sorted(_asked()["names"]) == sorted({*passed_names(), "solution"})
+def test_a_reward_gets_the_names_that_were_read_from_the_source(asked: dict[str, Any]) -> None:
+    assert sorted(asked["names"]) == sorted({*passed_names(), "solution"})
 
 
-def test_each_kind_of_answer_is_taken_as_trl_takes_it() -> None:
+def test_each_kind_of_answer_is_taken_as_trl_takes_it(asked: dict[str, Any]) -> None:
     sys.path.insert(0, str(Path(__file__).parent))
     from in_trl import ANSWERS
 
     for kind, answer in ANSWERS.items():
         outcome = called(lambda make=answer: make(8), {}, 8, "", contextlib.nullcontext())
         ours = outcome["values"] if outcome["kind"] == "values" else "raises"
-        assert ours == _asked()["answers"][kind], (kind, outcome)
+        assert ours == asked["answers"][kind], (kind, outcome)
 
 
-def test_fewer_rows_than_a_generation_are_no_step_and_no_error() -> None:
-    assert _asked()["steps of too few rows"] == 0
-    assert "max_steps must be set to a positive value" in str(_asked()["epochs of too few rows"])
+def test_fewer_rows_than_a_generation_are_no_step_and_no_error(asked: dict[str, Any]) -> None:
+    assert asked["steps of too few rows"] == 0
+    assert "max_steps must be set to a positive value" in str(asked["epochs of too few rows"])
     assert drops_incomplete_generations()
 
 
@@ -71,25 +68,25 @@ def _options(prompts: int, micro_batches: int, accumulation: int, iterations: in
     )
 
 
-def test_steps_of_an_epoch_are_those_of_the_trainer() -> None:
-    assert _asked()["steps of an epoch"] == _options(2, 1, 1, 2).steps_per_epoch(5) == 4
-    for given, length in _asked()["lengths"].items():
+def test_steps_of_an_epoch_are_those_of_the_trainer(asked: dict[str, Any]) -> None:
+    assert asked["steps of an epoch"] == _options(2, 1, 1, 2).steps_per_epoch(5) == 4
+    for given, length in asked["lengths"].items():
         rows, prompts, iterations, micro_batches = map(int, given.split())
         micro_steps = _options(prompts, micro_batches, 1, iterations).steps_per_epoch(rows)
         assert micro_steps * prompts * 2 == length, "each micro-step sees every prompt of its generation twice"
 
 
-def test_an_infinite_reward_leaves_its_group_without_a_gradient() -> None:
-    finite, infinite = _asked()["gradients"]
+def test_an_infinite_reward_leaves_its_group_without_a_gradient(asked: dict[str, Any]) -> None:
+    finite, infinite = asked["gradients"]
     assert finite > 0
     assert infinite == 0
     assert math.isinf(called(lambda: [1e39], {}, 1, "", contextlib.nullcontext())["values"][0])
 
 
-def test_null_and_an_empty_list_of_messages_are_no_prompts() -> None:
-    assert _asked()["empty list"] == "IndexError"
-    assert _asked()["null prompt"] != "none"
+def test_null_and_an_empty_list_of_messages_are_no_prompts(asked: dict[str, Any]) -> None:
+    assert asked["empty list"] == "IndexError"
+    assert asked["null prompt"] != "none"
 
 
-def test_a_tokenizer_without_an_end_token_cannot_train() -> None:
-    assert _asked()["no end token"] != "none"
+def test_a_tokenizer_without_an_end_token_cannot_train(asked: dict[str, Any]) -> None:
+    assert asked["no end token"] != "none"
