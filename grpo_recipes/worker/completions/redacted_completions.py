@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from grpo_recipes.contract.secrets.redact import redact_value
 
@@ -40,5 +40,5 @@ def _redact_tables(kept: dict[str, Any]) -> None:
 
 def _redacted(values: Any) -> Any:
     """A list or deque with its texts redacted; numbers and pictures stay as they are."""
-    texts = [redact_value(value) for value in values]
+    texts = cast("list[Any]", redact_value(list(values)))
     return deque(texts, maxlen=values.maxlen) if isinstance(values, deque) else texts
