@@ -26,6 +26,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Before anything is chosen by its markers."""
     no_processes.mark_by_fixtures(items)
+    for file in {item.path for item in items if item.get_closest_marker("stack")}:
+        if "mark.stack" not in file.read_text():
+            raise pytest.UsageError(f"{file} does not say mark.stack, by which `make test-stack` finds its files")
 
 
 @pytest.hookimpl(wrapper=True)
