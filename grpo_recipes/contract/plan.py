@@ -184,7 +184,8 @@ class Evaluation:
     max_prompt_length: tokens that are kept of a longer prompt, its last ones; None keeps all.
     samples: completions of a row. pass_at: the k of each pass@k. passes: None where nothing says what passes.
     keep_best: final/ holds the checkpoint of the best evaluation. stop_after: evaluations without a better one after
-    which the training ends, None for never.
+    which the training ends, None for never. generated_by: who answers; batch_size and sampling are transformers' alone,
+    vLLM answers as it does in the training.
     """
 
     data: Data
@@ -199,6 +200,7 @@ class Evaluation:
     passes: Passes | None = None
     keep_best: bool = False
     stop_after: int | None = None
+    generated_by: Literal["transformers", "vllm"] = "transformers"
 
 
 @dataclass(frozen=True, slots=True)

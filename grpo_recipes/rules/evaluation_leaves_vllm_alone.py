@@ -1,9 +1,16 @@
-"""Held-out completions are transformers', also where the training generates with vLLM.
+"""An evaluation leaves vLLM to the training as it was, also where vLLM answers the held-out rows.
 
-vLLM draws from random numbers that go on from request to request, a server's in a process of its own, and keeps what it
-computed of a prompt for the next one. An evaluation in between would move the numbers and fill the cache, and the
-training would be another one than without it. So the plan says who generates what is held out. It costs time: with long
-completions take fewer rows (`max_rows`) or larger `every_steps`.
+vLLM in the training processes answers them (`colocate`). Each completion has a seed of its own, from the recipe's seed,
+the row and the sample; what the engine draws beside that comes from generators that are put back, and each generation
+of the training begins at its own seed, with the weights handed over anew and the cache of prompts cleared. The training
+is bit for bit the one without an evaluation.
+
+A server draws from random numbers in a process of its own, which go on from request to request. vLLM 0.31 on a CPU
+moves them even for requests that have their seeds, by its source on a GPU it does not. So transformers answer beside a
+server, unless `evaluation.use_vllm: true` asks for it; what is trained is as likely then, and another draw. It is no
+less reproducible: a server batches requests as they arrive, and two trainings with one differ anyway.
+
+transformers also answer where `use_vllm: false` asks for them, and on releases of TRL before 1.11.
 """
 
 from collections.abc import Iterator
@@ -12,12 +19,22 @@ from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.settings import Setting
 
 ID = "EVL006"
+APPLIES_TO = {"trl": ">=1.11"}
 GENERATED_BY = "evaluation.generated_by"
 OWNS = (GENERATED_BY,)
-READS = ("GRPOConfig.use_vllm",)
+READS = ("GRPOConfig.use_vllm", "GRPOConfig.vllm_mode")
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    if context.has_section("evaluation") and context.value("GRPOConfig.use_vllm") is True:
-        why = "vLLM's random numbers and caches are the training's"
-        yield decided(GENERATED_BY, "transformers", ID, why, context.settings)
+    if not context.has_section("evaluation") or context.value("GRPOConfig.use_vllm") is not True:
+        return
+    asked = context.value("evaluation.use_vllm")
+    if asked is False:
+        who, why = "transformers", f"use_vllm: false ({context.origin('evaluation.use_vllm')})"
+    elif context.value("GRPOConfig.vllm_mode") == "colocate":
+        who, why = "vllm", "seeded by row, which leaves the training's random numbers as they are"
+    elif asked is True:
+        who, why = "vllm", "use_vllm: true; the server's random numbers may move: as likely a training, not the same"
+    else:
+        who, why = "transformers", "the server's random numbers are the training's; evaluation.use_vllm: true asks it"
+    yield decided(GENERATED_BY, who, ID, why, context.settings)

@@ -16,8 +16,7 @@ class PassesSection(Section):
 class EvaluationSection(Section):
     """The run's rewards on held-out rows, each figure with its 95 % interval: a bootstrap over the rows, 2000 times.
 
-    Training is bit for bit the same with and without an evaluation. transformers generates the completions, also where
-    the training generates with vLLM, whose random numbers and caches an evaluation would change.
+    Training is bit for bit the same with and without an evaluation. Who generates the completions is `use_vllm`.
     """
 
     path: Word | None = None
@@ -40,6 +39,11 @@ class EvaluationSection(Section):
     pass_at: list[PositiveInt] = []
     """For each number k: how likely at least one of k completions of a row passes, estimated without bias from all
     `samples`. [1] is the share that passes."""
+    use_vllm: bool | None = None
+    """Let the run's vLLM answer, with the weights of that step and a seed for each completion. null: it does where it
+    runs in the training processes, and transformers answer otherwise. true lets a server answer too, whose random
+    numbers an evaluation may move: what is trained then is as likely, and not bit for bit the same. false:
+    transformers."""
     passes: PassesSection | None = None
     """When a completion passes. null: at a reward of 1.0 where the recipe has one reward that is a function, else
     `pass_at` needs it."""

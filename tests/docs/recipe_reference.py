@@ -32,6 +32,7 @@ BECOMES = {
     "rewards": "one of GRPOTrainer's `reward_funcs`",
     "rewards.weight": "`GRPOConfig.reward_weights`",
     "evaluation": "an evaluation of grpo-run's own, beside the training; TRL's is switched off",
+    "evaluation.use_vllm": "who generates held-out completions, `evaluation.generated_by` of the plan",
     "evaluation.passes": "the completions that pass@k counts, and the rows that are called right",
     "evaluation.keep_best": "the checkpoint that stays in `checkpoints/` and whose model is `final/`",
     "evaluation.stop_after": "an end of the training before its last step",

@@ -65,3 +65,30 @@ def test_held_out_rows_are_sampled_with_what_transformers_know(tmp_path: Path) -
     sampling = _sampling(_plan(tmp_path, held_out + of_vllm))
     assert sampling["min_new_tokens"] == 4
     assert "frequency_penalty" not in sampling
+
+
+@pytest.mark.parametrize(
+    ("text", "who"),
+    [
+        pytest.param("generation: {use_vllm: false}\nevaluation: {split: test}", "transformers", id="no-vllm"),
+        pytest.param("generation: {use_vllm: true}\nevaluation: {split: test}", "vllm", id="colocate"),
+        pytest.param(
+            "generation: {use_vllm: true}\nevaluation: {split: test, use_vllm: false}", "transformers", id="refused"
+        ),
+        pytest.param(
+            "generation: {use_vllm: true}\nvllm_server: {gpus: 1}\nevaluation: {split: test}",
+            "transformers",
+            id="a-server",
+        ),
+        pytest.param(
+            "generation: {use_vllm: true}\nvllm_server: {gpus: 1}\nevaluation: {split: test, use_vllm: true}",
+            "vllm",
+            id="a-server-that-is-asked",
+        ),
+    ],
+)
+def test_who_answers_held_out_rows_is_in_the_plan(tmp_path: Path, text: str, who: str) -> None:
+    plan = _plan(tmp_path, text)
+    assert isinstance(plan.evaluation, Evaluation)
+    assert plan.evaluation.generated_by == who
+    assert from_json(to_json(plan)) == plan

@@ -22,10 +22,10 @@ def _keep_engine() -> None:
         if not kept:
             make(self, **named)
             self.llm_engine.engine_core.shutdown = lambda: None  # the next run goes on with it
-            kept.append((named, self.__dict__))
+            kept.append((named, dict(self.__dict__)))
         if kept[0][0] != named:
             raise ValueError(f"this engine was made with {kept[0][0]}, asked for is {named}")
-        self.__dict__ = kept[0][1]
+        self.__dict__ = dict(kept[0][1])  # without what a run before put in the place of a method
 
     LLM.__init__ = __init__
 

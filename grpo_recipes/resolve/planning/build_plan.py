@@ -52,7 +52,8 @@ BOOKKEEPING = ("logging", "guards", "evaluation", "name", "description", "recipe
 ENDS = ("evaluation.keep_best", "evaluation.stop_after")
 # What they go by; without them it measures the run and no more.
 OF_THE_CHOICE = tuple(
-    f"evaluation.{name}" for name in ("path", "name", "split", "max_rows", "every_steps", "greedy", "samples")
+    f"evaluation.{name}"
+    for name in ("path", "name", "split", "max_rows", "every_steps", "greedy", "samples", "generated_by")
 )
 
 # Names that GRPOConfig and transformers' GenerationConfig share.
@@ -229,6 +230,7 @@ def _evaluation(context: Context) -> Evaluation | None:
         passes=_passes(context),
         keep_best=context.value("evaluation.keep_best") is True,
         stop_after=context.value("evaluation.stop_after"),  # type: ignore[arg-type]
+        generated_by="vllm" if context.value("evaluation.generated_by") == "vllm" else "transformers",
     )
 
 
@@ -239,7 +241,7 @@ def _passes(context: Context) -> Passes | None:
 
 
 def _sampling(context: Context) -> dict[str, object]:
-    """How transformers draws held-out completions; what only vLLM knows is left out, GEN010 says so."""
+    """How transformers draws completions beside the training; what only vLLM knows is left out, GEN010 says so."""
     sampling = {name: context.value(f"GRPOConfig.{name}") for name in SAMPLING}
     if context.value("generation.min_tokens") is not None:
         sampling["min_new_tokens"] = context.value("generation.min_tokens")

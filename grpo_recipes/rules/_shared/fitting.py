@@ -21,6 +21,7 @@ DECIDED = (
     "GRPOConfig.vllm_max_model_length",
     "GRPOConfig.vllm_mode",
     "GRPOConfig.vllm_tensor_parallel_size",
+    "evaluation.generated_by",
 )
 """What memory depends on and rules decide."""
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
+import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
 from peft.utils import other
 from transformers import GenerationConfig
@@ -110,6 +111,16 @@ def vllm_engine(trainer: Any) -> Any:
 def vllm_client(trainer: Any) -> Any:
     """TRL's client of a vLLM server, None where there is none: also on other processes than the first."""
     return getattr(getattr(trainer, "vllm_generation", trainer), "vllm_client", None)
+
+
+def gathered_for_engine(trainer: Any, values: list[Any]) -> list[Any]:
+    """The values of all processes that share this one's engine, in the order in which TRL gathers their prompts."""
+    generation = trainer.vllm_generation
+    if generation.tensor_parallel_size == 1:
+        return values
+    gathered: list[Any] = [None] * generation.tensor_parallel_size
+    torch.distributed.all_gather_object(gathered, values, group=generation.tp_group)
+    return [value for of_one in gathered for value in of_one]
 
 
 def sampling_of_vllm(trainer: Any) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def evaluate(trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None]) 
             plan.evaluation,
             ends_of(trainer, plan),
             on_batch,
-            draws if samples > 1 else None,
+            draws if samples > 1 or plan.evaluation.generated_by == "vllm" else None,
         )
         on_batch()
         names = [reward.name for reward in plan.rewards]

@@ -2,16 +2,26 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
 from transformers import set_seed
 
 from grpo_recipes.contract.plan import Evaluation
-from grpo_recipes.worker._shared.library import generation_config, model_for_generation, parsed_response
+from grpo_recipes.worker._shared.library import (
+    generation_config,
+    micro_batches_per_generation,
+    model_for_generation,
+    parsed_response,
+)
 from grpo_recipes.worker.completions.ends import Ends, tokenizer_of
 from grpo_recipes.worker.completions.random_state import kept_random_state
 from grpo_recipes.worker.completions.row_draws import drawn_with, numbers_of
+from grpo_recipes.worker.completions.vllm_answers import AT_ONCE, continued_by_vllm, given_the_policy, seed_of_answer
+
+Draws = list[tuple[int, int]]
+Continue = Callable[[list[list[int]], Draws], list[list[int]]]
 
 
 @contextmanager
@@ -36,32 +46,48 @@ def answers(
     how: Evaluation,
     ends: Ends,
     on_batch: Callable[[], None],
-    draws: list[tuple[int, int]] | None = None,
+    draws: Draws | None = None,
 ) -> tuple[list[Any], list[list[int]]]:
     """One completion for each prompt, and its tokens with the one that ends it.
 
     A completion has the shape that TRL gives to rewards: a string, or a list of one message.
     prompts: all strings or all conversations. Ranks must pass equally many, since weights may be gathered.
     on_batch: called before each batch. draws: row and sample of each prompt, by which alone its completion is drawn;
-    None draws all of a process from one generator.
+    None, for transformers alone, draws all of a process from one generator.
     """
     ids: list[list[int]] = []
     tokens: list[list[int]] = []
-    configuration = _configuration(trainer, how.sampling, ends, greedy=how.greedy)
-    with model_for_generation(trainer) as model:
-        for start in range(0, len(prompts), how.batch_size):
+    with _generator(trainer, how, ends) as (generate, size):
+        for start in range(0, len(prompts), size):
             on_batch()
-            whole = tokens_of_prompts(trainer, prompts[start : start + how.batch_size])
+            whole = tokens_of_prompts(trainer, prompts[start : start + size])
             prompt_ids = [list(row[-(how.max_prompt_length or 0) :]) for row in whole]
             ids += prompt_ids
-            of_batch = None if draws is None else draws[start : start + how.batch_size]
-            with _drawn(trainer, of_batch):
-                tokens += _continued(trainer, model, prompt_ids, configuration, ends)
+            new = generate(prompt_ids, [] if draws is None else draws[start : start + size])
+            tokens += [row[: ends.first(row)] for row in new]
     return _completions(trainer, prompts, ids, tokens), tokens
 
 
-def _drawn(trainer: Any, draws: list[tuple[int, int]] | None) -> Any:
-    if draws is None:
+@contextmanager
+def _generator(trainer: Any, how: Evaluation, ends: Ends) -> Iterator[tuple[Continue, int]]:
+    """What continues prompts, and how many at once."""
+    if how.generated_by == "vllm":
+        arguments = trainer.args
+        size = max(AT_ONCE, arguments.per_device_train_batch_size * micro_batches_per_generation(arguments))
+        with given_the_policy(trainer, greedy=how.greedy):
+            yield partial(_asked_of_vllm, trainer), size
+        return
+    configuration = _configuration(trainer, how.sampling, ends, greedy=how.greedy)
+    with model_for_generation(trainer) as model:
+        yield partial(_continued, trainer, model, configuration, ends), how.batch_size
+
+
+def _asked_of_vllm(trainer: Any, prompt_ids: list[list[int]], draws: Draws) -> list[list[int]]:
+    return continued_by_vllm(trainer, prompt_ids, [seed_of_answer(trainer.args.seed, *draw) for draw in draws])
+
+
+def _drawn(trainer: Any, draws: Draws) -> Any:
+    if not draws:
         return nullcontext()
     arguments = trainer.args
     return drawn_with([numbers_of(arguments.seed, *draw, arguments.max_completion_length) for draw in draws])
@@ -98,21 +124,22 @@ def tokens_of_prompts(trainer: Any, prompts: list[Any]) -> list[list[int]]:
 
 
 def _continued(
-    trainer: Any, model: Any, prompt_ids: list[list[int]], configuration: Any, ends: Ends
+    trainer: Any, model: Any, configuration: Any, ends: Ends, prompt_ids: list[list[int]], draws: Draws
 ) -> list[list[int]]:
-    """The new tokens of each prompt, up to and with the one that ends them. Inputs: (B, P), padded left."""
+    """The new tokens of each prompt, with what transformers pads them. Inputs: (B, P), padded left."""
     width = max(len(ids) for ids in prompt_ids)
     padding = tokenizer_of(trainer).pad_token_id
     device = trainer.accelerator.device
     padded = torch.tensor([[padding] * (width - len(ids)) + list(ids) for ids in prompt_ids], device=device)
     mask = torch.tensor([[0] * (width - len(ids)) + [1] * len(ids) for ids in prompt_ids], device=device)
-    new = model.generate(
-        input_ids=padded,
-        attention_mask=mask,
-        generation_config=configuration,
-        stopping_criteria=ends.criteria(),
-    )[:, width:]
-    return [tokens[: ends.first(tokens)] for tokens in new.tolist()]
+    with _drawn(trainer, draws):
+        new = model.generate(
+            input_ids=padded,
+            attention_mask=mask,
+            generation_config=configuration,
+            stopping_criteria=ends.criteria(),
+        )[:, width:]
+    return [list(row) for row in new.tolist()]
 
 
 def _completions(trainer: Any, prompts: list[Any], ids: list[list[int]], tokens: list[list[int]]) -> list[Any]:

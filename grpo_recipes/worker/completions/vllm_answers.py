@@ -1,0 +1,102 @@
+"""Held-out prompts answered by the run's vLLM, each drawn by random numbers of its own.
+
+TRL's own method generates, so that sampling, stops, the longest length, vLLM's sleep and the groups of processes are
+those of the training. Where it calls vLLM each prompt gets a seed, which the recipe's seed, row and sample decide: not
+the prompts beside it, nor what was generated before. vLLM in this process draws from this process's generators, which
+an evaluation leaves as they were; the seeds of the training's own calls are not counted here.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from accelerate.utils import gather_object
+
+from grpo_recipes.worker._shared.library import gathered_for_engine, vllm_client, vllm_engine
+
+AT_ONCE = 64
+"""Prompts of a process in one call at least, and requests that a server has at a time."""
+
+
+def seed_of_answer(seed: int, row: int, sample: int) -> int:
+    """The seed of one completion, in 31 bits."""
+    digest = hashlib.sha256(f"{seed} vllm row {row} sample {sample}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
+
+
+@contextmanager
+def given_the_policy(trainer: Any, *, greedy: bool) -> Iterator[None]:
+    """vLLM has the weights of now, and takes the most likely token where greedy; all processes enter it.
+
+    The trainer goes on believing that vLLM has those of its last generation, whose completions it may still train on,
+    and hands the weights over before the next one, which clears vLLM's cache of prompts too.
+    """
+    generation = trainer.vllm_generation
+    generation.sync_weights()
+    of_training = generation.generation_kwargs
+    if greedy:
+        generation.generation_kwargs = {**of_training, "temperature": 0.0}
+    try:
+        yield
+    finally:
+        generation.generation_kwargs = of_training
+
+
+def continued_by_vllm(trainer: Any, prompts: list[list[int]], seeds: list[int]) -> list[list[int]]:
+    """The new tokens of each prompt, up to where vLLM ends. All processes call it with equally many prompts."""
+    engine, client = vllm_engine(trainer), vllm_client(trainer)
+    seeded: Callable[..., Any] | None = None
+    if engine is not None:
+        seeded = _seeded_engine(engine, gathered_for_engine(trainer, seeds))
+    else:
+        of_all = gather_object(seeds)
+        seeded = None if client is None else _seeded_client(client, of_all)  # the first process alone has one
+    with _called_instead(engine or client, seeded):
+        _, tokens, *_ = trainer.vllm_generation.generate(prompts=prompts, images=None, num_generations=1)
+    return [list(row) for row in tokens]
+
+
+@contextmanager
+def _called_instead(owner: Any, generate: Callable[..., Any] | None) -> Iterator[None]:
+    """Another `generate` of an engine or a client, and the one that it had afterwards."""
+    if generate is None:
+        yield
+        return
+    had = vars(owner).get("generate")
+    owner.generate = generate
+    try:
+        yield
+    finally:
+        if had is None:
+            del owner.generate
+        else:
+            owner.generate = had
+
+
+def _seeded_engine(engine: Any, seeds: Sequence[int]) -> Callable[..., Any]:
+    def generate(prompts: Any, *, sampling_params: Any, **named: Any) -> Any:
+        each = [sampling_params.clone() for _ in seeds]
+        for one, seed in zip(each, seeds, strict=True):
+            one.seed = seed
+        # Not what stands in for it on this engine, which seeds and counts the generations of the training.
+        return type(engine).generate(engine, prompts, sampling_params=each, **named)
+
+    return generate
+
+
+def _seeded_client(client: Any, seeds: Sequence[int]) -> Callable[..., Any]:
+    """vLLM's server takes one seed for all prompts of a request, so each prompt gets a request."""
+    ask = client.generate
+
+    def generate(prompts: Any, *, generation_kwargs: dict[str, Any] | None = None, **named: Any) -> dict[str, Any]:
+        def one(prompt: Any, seed: int) -> Any:
+            return ask(prompts=[prompt], generation_kwargs={**(generation_kwargs or {}), "seed": seed}, **named)
+
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            found = list(threads.map(one, prompts, seeds))
+        names = ("prompt_ids", "completion_ids")
+        return {name: [row for answer in found for row in answer[name]] for name in names} | {"logprobs": None}
+
+    return generate
