@@ -116,9 +116,7 @@ def _phases(
     found = [
         _phase("load", stays | around, {"largest tensor": tensor}),
         _phase("generate", always, _generating(architecture, update, layout, pool, held)),
-        _phase("evaluation", always | idle, _answering(architecture, update, layout, update.batch, held))
-        if layout.evaluates
-        else None,
+        _evaluating(layout, always, idle, pool, _answering(architecture, update, layout, update.batch, held)),
         _phase("score", always | idle | gathered, {"activations": scored}) if layout.scores else None,
         _phase("update", always | idle | gathered, update_holds),
         _phase("sync", always, {"vllm": min(pool, needed), **_merged(update, layout, held, tensor)}) if pool else None,
@@ -140,6 +138,17 @@ def _generating(architecture: Architecture, update: Update, layout: Layout, pool
     if layout.generation != "transformers":
         return {"vllm": pool}
     return _answering(architecture, update, layout, layout.sequences, held)
+
+
+def _evaluating(
+    layout: Layout, always: Mapping[str, int], idle: Mapping[str, int], pool: int, answering: Mapping[str, int]
+) -> MemoryPhase | None:
+    """Held-out rows are answered, by vLLM as it generates, else beside what it leaves."""
+    if not layout.evaluates:
+        return None
+    if layout.asks_vllm:
+        return _phase("evaluation", always, {"vllm": pool})
+    return _phase("evaluation", {**always, **idle}, answering)
 
 
 def _answering(

@@ -19,7 +19,8 @@ class Layout(NamedTuple):
     log-probabilities are computed before the update. sequences: completions that one process generates at once.
     vllm_share: of the GPU, for vLLM's weights and cache in the same process, None as much as it needs; vllm_ranks: GPUs
     that share one engine. gathers_to_generate: ZeRO-3 puts all parameters together to generate with transformers.
-    evaluates: held-out rows are answered too, by transformers, as many at once as a micro-batch has.
+    evaluates: held-out rows are answered too, by transformers, as many at once as a micro-batch has; asks_vllm: by
+    vLLM, as it generates.
     """
 
     strategy: Strategy
@@ -35,6 +36,7 @@ class Layout(NamedTuple):
     vllm_ranks: int = 1
     gathers_to_generate: bool = True
     evaluates: bool = False
+    asks_vllm: bool = False
 
     def shards_weights(self) -> bool:
         """Whether each process has a part of the weights alone."""

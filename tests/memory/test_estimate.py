@@ -151,6 +151,9 @@ def test_held_out_rows_are_answered_beside_vllm_with_all_weights_of_zero3_gather
     found = _terms(_of("Qwen/Qwen2.5-7B", FULL, layout._replace(evaluates=True), 80), "evaluation")
     assert 28 * GIB < found["gathered"] < 29 * GIB
     assert found["vllm"] == round(0.3 * 80 * GIB)
+    by_vllm = layout._replace(evaluates=True, asks_vllm=True, vllm_sleeps=True)
+    asked = _terms(_of("Qwen/Qwen2.5-7B", FULL, by_vllm, 80), "evaluation")
+    assert ("gathered" in asked, asked["vllm"]) == (False, found["vllm"]), "awake, and nothing is gathered"
     alone = _of("Qwen/Qwen2.5-7B", FULL, ALONE._replace(evaluates=True), 80)
     assert "gathered" not in _terms(alone, "evaluation")
     assert sum(_terms(alone, "evaluation").values()) < sum(_terms(alone, "generate").values())

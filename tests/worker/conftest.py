@@ -62,6 +62,7 @@ def held_out(sums: Path) -> Callable[..., Changes]:
             "passes": None,
             "keep_best": False,
             "stop_after": None,
+            "generated_by": "transformers",
             **changes,
         }
 

@@ -203,5 +203,6 @@ def _layout(context: Context, strategy: Strategy, cut: _BatchCut) -> Layout:
         vllm_sleeps=bool(context.value("GRPOConfig.vllm_enable_sleep_mode")),
         vllm_ranks=ranks if isinstance(ranks, int) else 1,
         gathers_to_generate=context.value("GRPOConfig.ds3_gather_for_generation") is not False,
-        evaluates=context.has_section("evaluation") and context.value("evaluation.generated_by") != "vllm",
+        evaluates=context.has_section("evaluation"),
+        asks_vllm=context.value("evaluation.generated_by") == "vllm",
     )
