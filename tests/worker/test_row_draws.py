@@ -70,3 +70,13 @@ def test_a_release_that_draws_otherwise_is_noticed() -> None:
 
     with pytest.raises(RuntimeError, match=r"drew no token with torch\.multinomial"), drawn_with([numpy.zeros(1)]):
         torch.rand(1)
+
+
+def test_rows_and_samples_have_seeds_of_their_own_for_vllm() -> None:
+    from grpo_recipes.worker.completions.vllm_answers import seed_of_answer
+
+    seeds = {seed_of_answer(seed, row, sample) for seed in (7, 8) for row in range(500) for sample in range(8)}
+    assert len(seeds) > 2 * 500 * 8 - 3, "31 bits: two may meet"
+    assert min(seeds) >= 0
+    assert max(seeds) < 2**31
+    assert seed_of_answer(7, 1, 2) == 1190107006
