@@ -5,10 +5,10 @@ the row and the sample; what the engine draws beside that comes from generators 
 of the training begins at its own seed, with the weights handed over anew and the cache of prompts cleared. The training
 is bit for bit the one without an evaluation.
 
-A server draws from random numbers in a process of its own, which go on from request to request. vLLM 0.31 on a CPU
-moves them even for requests that have their seeds, by its source on a GPU it does not. So transformers answer beside a
+A server draws from random numbers in a process of its own, which go on from request to request. By its source vLLM 0.31
+moves them on a CPU even for requests that have their seeds, and not on a GPU. So transformers answer beside a
 server, unless `evaluation.use_vllm: true` asks for it; what is trained is as likely then, and another draw. It is no
-less reproducible: a server batches requests as they arrive, and two trainings with one differ anyway.
+less reproducible: a server takes requests as they arrive, and two trainings with one differ anyway.
 
 transformers also answer where `use_vllm: false` asks for them, and on releases of TRL before 1.11.
 """
