@@ -8,6 +8,7 @@ from typing import Literal
 from grpo_recipes.contract.planned_ancestor import Ancestor
 from grpo_recipes.contract.planned_guards import Guards
 from grpo_recipes.contract.planned_memory import PlannedMemory
+from grpo_recipes.contract.planned_tools import EnvironmentClass, Rollout, Tool
 from grpo_recipes.contract.planned_vllm import Vllm
 
 CODE_OF = "code."
@@ -243,6 +244,7 @@ class Plan:
     memory: what each GPU is estimated to need; None in plans of releases that did not estimate it.
     ancestor: the run that it starts from, None where it starts from a model alone. extends: the finished run that it
     goes on with, from its last checkpoint; None for one that begins at step 0.
+    environment: variables of its processes. environment_class: what the recipe calls `environment`.
     """
 
     plan: int
@@ -279,6 +281,9 @@ class Plan:
     ancestor: Ancestor | None = None
     extends: Ancestor | None = None
     kept_completions: int = 0
+    tools: tuple[Tool, ...] = ()
+    environment_class: EnvironmentClass | None = None
+    rollout: Rollout | None = None
 
     @property
     def trains_a_copy(self) -> bool:

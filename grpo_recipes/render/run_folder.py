@@ -11,10 +11,10 @@ from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 
+from grpo_recipes.contract.files.travels import TRAVELS
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.run_folder import write_integrity
 from grpo_recipes.contract.plan import Plan, to_json
-from grpo_recipes.contract.travels import TRAVELS
 from grpo_recipes.errors import Refusal
 from grpo_recipes.render.accelerate import accelerate_yaml
 from grpo_recipes.render.deepspeed import deepspeed_json

@@ -11,8 +11,10 @@ import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "render"))
 from render_cases import CASES
+from support.plans import small_plan
 
 from grpo_recipes.contract.plan import to_json
+from grpo_recipes.contract.planned_tools import EnvironmentClass, Rollout, Tool
 from grpo_recipes.contract.read_plan import NotAPlan, from_json, plan_of
 
 # What is free in them is said by the recipe, the stack or a library.
@@ -85,10 +87,10 @@ def test_true_is_no_number_and_a_number_is_no_word() -> None:
 
 def test_a_plan_of_an_older_release_has_defaults_for_what_came_later() -> None:
     content = json.loads(to_json(CASES["single_cpu"]))
-    for key in ("job", "vllm", "made_by", "accepted", "verified"):
+    for key in ("job", "vllm", "made_by", "accepted", "verified", "tools", "environment_class", "rollout"):
         del content[key]
     assert from_json(json.dumps(content)) == CASES["single_cpu"]
-    with pytest.raises(NotAPlan, match="it lacks vllm, accepted, made_by, verified, job"):
+    with pytest.raises(NotAPlan, match="it lacks vllm, accepted, made_by, verified, job, tools, environment_class,"):
         plan_of(content)
 
 
@@ -99,3 +101,11 @@ def test_a_plan_of_an_older_release_says_its_engine_in_the_words_of_this_one() -
     by_hand["slurm"], by_hand["world"]["engine"] = None, "local"
     del by_hand["job"]
     assert from_json(json.dumps(by_hand)).world.engine == "by_hand"
+
+
+def test_tools_an_environment_and_a_rollout_are_read_as_they_were_written() -> None:
+    pinned = {"path": "/r/tools.py", "sha256": "ab", "imports": {"words.py": "cd"}}
+    tool = Tool("calculate", "tools.py:calculate", **pinned, is_async=True, timeout=2.5)
+    game = EnvironmentClass("Game", "tools.py:Game", **pinned, config={"most": 3})
+    plan = small_plan(tools=(tool,), environment_class=game, rollout=Rollout("mine", "tools.py:mine", **pinned))
+    assert plan_of(json.loads(to_json(plan))) == plan

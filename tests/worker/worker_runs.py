@@ -184,6 +184,9 @@ def plan_of(
         "ancestor": None,
         "extends": None,
         "kept_completions": 4,
+        "tools": [],
+        "environment_class": None,
+        "rollout": None,
         **sections,
     }
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from grpo_recipes.contract.travels import TRAVELS
+from grpo_recipes.contract.files.travels import TRAVELS
 from grpo_recipes.user_files.data_card import WITH_CARDS
 
 PACKAGE = Path(__file__).parents[2]

@@ -1,0 +1,47 @@
+"""What completions are made with beside the model: tools that it calls, an environment that answers it, a rollout.
+
+Their files are pinned as those of a Reward of kind "python" are: target is "file.py:name", the file is in worker/user/
+of the run folder, sha256 is its digest, path its absolute place when the plan was made. imports: files beside it that
+it imports, by name with their digests; they are in worker/user/ too.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One function that the model can call, by its own name.
+
+    is_async: defined with `async def`. timeout: seconds that a call may take.
+    """
+
+    name: str
+    target: str
+    path: str
+    sha256: str
+    imports: dict[str, str] = field(default_factory=dict)
+    is_async: bool = False
+    timeout: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentClass:
+    """The class whose methods the model can call, one object for each completion. config: keywords it is made with."""
+
+    name: str
+    target: str
+    path: str
+    sha256: str
+    imports: dict[str, str] = field(default_factory=dict)
+    config: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """The function that makes the completions instead of TRL."""
+
+    name: str
+    target: str
+    path: str
+    sha256: str
+    imports: dict[str, str] = field(default_factory=dict)
