@@ -72,6 +72,7 @@ ROOMS = {
         "worker.proofs.before_training",
         "worker.serving",
         "worker.user_code",
+        "worker.tools",
         "worker.memory",
         "worker.trackers",
         "worker.survival",

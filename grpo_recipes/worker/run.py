@@ -30,6 +30,7 @@ from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.survival.leaving import leave_soon
 from grpo_recipes.worker.survival.looked_on import LookedOn
 from grpo_recipes.worker.survival.lost_peer import OTHERS_SAY_WHY_S, lost_peer
+from grpo_recipes.worker.tools.tool_functions import check_tool_files
 from grpo_recipes.worker.user_code.reward_faults import explained_reward
 from grpo_recipes.worker.user_code.reward_functions import check_reward_files
 
@@ -87,6 +88,7 @@ def _trained(folder: Path, record: Record, request: Interruption, looked_on: Loo
     check_world(plan)
     user = folder / "worker" / "user"
     check_reward_files(plan.rewards, user)
+    check_tool_files(plan, user)
     check_model_files(plan.model)
     if os.environ.get("RANK", "0") == "0" and not resume:
         check_ancestor(plan.ancestor)

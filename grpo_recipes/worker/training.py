@@ -48,6 +48,7 @@ from grpo_recipes.worker.survival.extension_lock import refuse_stale_lock
 from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.survival.looked_on import LookedOn
 from grpo_recipes.worker.survival.waiting import wait_as_planned
+from grpo_recipes.worker.tools.turns import Turns, load_turns
 from grpo_recipes.worker.trackers.catalog import Reports, begin_reports
 from grpo_recipes.worker.trainer.generation_file import set_aside
 from grpo_recipes.worker.trainer.loaded_trainer import loaded_everywhere
@@ -76,14 +77,17 @@ def run_training(
     """
     trains_here()
     peaks = PhasePeaks(counter_of(plan.world.device))
+    turns = load_turns(plan, folder / "worker" / "user")
     try:
-        return _trained(plan, folder, record, request, looked_on, checkpoint, peaks, phases)
+        return _trained(plan, folder, record, request, looked_on, checkpoint, peaks, phases, turns)
     except Exception as problem:
         told = out_of_memory(problem, plan, peaks, folder / "worker" / "user")
         if told is None:
             raise
         record.update(memory=peaks.record(plan))
         raise told from problem
+    finally:
+        turns.close()
 
 
 def _trained(
@@ -95,8 +99,9 @@ def _trained(
     checkpoint: Path | None,
     peaks: PhasePeaks,
     phases: StartPhases,
+    turns: Turns,
 ) -> bool:
-    trainer, held_out = _prepared(plan, folder, record, phases)
+    trainer, held_out = _prepared(plan, folder, record, phases, turns)
     checkpoint = agreed(checkpoint)
     comparisons = compared(plan, loaded_everywhere(plan, trainer))
     record.update(checks=as_records(comparisons))
@@ -155,7 +160,7 @@ def _trained(
     return stop.interrupted
 
 
-def _prepared(plan: Plan, folder: Path, record: Record, phases: StartPhases) -> tuple[Any, Any]:
+def _prepared(plan: Plan, folder: Path, record: Record, phases: StartPhases, turns: Turns) -> tuple[Any, Any]:
     """The trainer, its shims applied, and the held-out rows, None without an evaluation."""
     if trust_remote_code(plan):
         run_only_planned_code(plan)
@@ -183,7 +188,7 @@ def _prepared(plan: Plan, folder: Path, record: Record, phases: StartPhases) -> 
         held_out = prepared_rows(plan.evaluation.data, "evaluation", folder / "cache", rank, seen)
     rewards = load_rewards(plan.rewards, folder / "worker" / "user", refuse_no_numbers)
     phases.goes_on_with("loading the model")
-    trainer = build_trainer(plan, arguments, rows, rewards, folder)
+    trainer = build_trainer(plan, arguments, rows, rewards, folder, turns.arguments)
     redact_completions(trainer)
     refuse_if_not_found(plan, seen | seen_in_trainer(trainer, plan), record)
     refuse_endless_template(trainer, rows)

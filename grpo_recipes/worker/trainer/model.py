@@ -39,8 +39,13 @@ def _with_ids_as_numbers(arguments: dict[str, Any]) -> dict[str, Any]:
     return {**arguments, "generation_kwargs": {**kwargs, "logit_bias": bias}}
 
 
-def build_trainer(plan: Plan, arguments: Any, rows: Any, rewards: list[Any], folder: Path) -> Any:
-    """The GRPOTrainer of the plan, with the model loaded; it prints neither bars nor mappings."""
+def build_trainer(
+    plan: Plan, arguments: Any, rows: Any, rewards: list[Any], folder: Path, turns: dict[str, Any] | None = None
+) -> Any:
+    """The GRPOTrainer of the plan, with the model loaded; it prints neither bars nor mappings.
+
+    turns: what it takes for completions of several turns; nothing where the plan has none of it.
+    """
     lora = plan.arguments.LoraConfig
     path = model_path(plan, folder)
     with seeded_adapter(plan.arguments.GRPOConfig["seed"]), planned_engine(plan):  # type: ignore[arg-type]
@@ -52,6 +57,7 @@ def build_trainer(plan: Plan, arguments: Any, rows: Any, rewards: list[Any], fol
             processing_class=_tokenizer(plan, path),
             peft_config=None if lora is None else LoraConfig(**lora),
             **_quantization(plan, arguments),
+            **(turns or {}),
         )
     if plan.ancestor is not None and plan.ancestor.use == "continue":
         go_on_with(trainer, plan.ancestor)

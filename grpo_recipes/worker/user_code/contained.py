@@ -40,26 +40,29 @@ class _Before:
 
 
 @contextmanager
-def contained(what: str) -> Iterator[None]:
-    """Around one call. what: the reward's name, for what is said. Raises RewardLeft for SystemExit and the like."""
+def contained(what: str, kind: str = "reward") -> Iterator[None]:
+    """Around one call. what: the reward's name, for what is said. Raises RewardLeft for SystemExit and the like.
+
+    kind: what else it is than a reward.
+    """
     before, own = _looked(), os.getpid()
     try:
         yield
     except (SystemExit, KeyboardInterrupt, GeneratorExit) as leaving:
-        _end_fork(own, what)
-        raise RewardLeft(f"reward {what} raised {type(leaving).__name__}: {leaving}") from leaving
+        _end_fork(own, f"{kind} {what}")
+        raise RewardLeft(f"{kind} {what} raised {type(leaving).__name__}: {leaving}") from leaving
     except Exception as problem:
-        _end_fork(own, what)
-        problem.add_note(f"{RAISED_IN}{what}")
+        _end_fork(own, f"{kind} {what}")
+        problem.add_note(f"{RAISED_IN}{what}" if kind == "reward" else f"raised in {kind} {what}")
         raise
     finally:
-        _end_fork(own, what)
-        _put_right(before, what)
+        _end_fork(own, f"{kind} {what}")
+        _put_right(before, f"{kind} {what}")
 
 
 def end_if_fork() -> None:
     """Ends a process that was forked from the one that trains, wherever it comes from."""
-    _end_fork(_process, "or what it started")
+    _end_fork(_process, "a reward or what it started")
 
 
 def trains_here() -> None:
@@ -71,7 +74,7 @@ def trains_here() -> None:
 def _end_fork(own: int, what: str) -> None:
     if os.getpid() != own:
         with suppress(OSError):
-            os.write(2, f"reward {what}: a process that it forked came back, and was ended\n".encode())
+            os.write(2, f"{what}: a process that it forked came back, and was ended\n".encode())
         os._exit(1)
 
 
@@ -122,10 +125,10 @@ def _put_right(before: _Before, what: str) -> None:
 
 
 def _say(what: str, changed: str) -> None:
-    """Says what a reward did to its process, once for each reward and kind of change."""
+    """Says what user code did to its process, once for each reward or tool and kind of change."""
     if (what, changed) not in _said:
         _said.add((what, changed))
-        print(f"reward {what} {changed}; that was undone", flush=True)
+        print(f"{what} {changed}; that was undone", flush=True)
 
 
 def _file(number: int) -> tuple[int, int] | None:  # type: ignore[return]

@@ -1,4 +1,4 @@
-"""The reward files of the run folder as modules: each is read once, and the bytes that were checked are what runs."""
+"""The user's files of the run folder as modules: each is read once, and the bytes that were checked are what runs."""
 
 import hashlib
 import sys
@@ -8,24 +8,45 @@ from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
-from grpo_recipes.contract.plan import Reward
 from grpo_recipes.worker._shared.refused import Refused
 
 
-def checked_sources(reward: Reward, user: Path) -> dict[Path, bytes]:
-    """The reward's own file, which comes first, and those that it imports, as they were planned.
+class Pinned(Protocol):
+    """What of a plan names a user's file: a reward, a tool. target: "file.py:name"."""
 
-    user: the folder of the copies. Raises Refused for a file that is missing or has another digest; runs none.
+    @property
+    def name(self) -> str:
+        """What the plan calls it."""
+
+    @property
+    def target(self) -> str:
+        """The file and the name in it."""
+
+    @property
+    def sha256(self) -> str | None:
+        """The digest of the file."""
+
+    @property
+    def imports(self) -> dict[str, str]:
+        """The digests of the files that it imports, by their names."""
+
+
+def checked_sources(pinned: Pinned, user: Path, kind: str = "reward") -> dict[Path, bytes]:
+    """The own file of what is pinned, which comes first, and those that it imports, as they were planned.
+
+    user: the folder of the copies. kind: what it is, for what is said. Raises Refused for a file that is missing or
+    has another digest; runs none.
     """
-    own = Path(reward.target.rpartition(":")[0]).name
-    digests = {own: reward.sha256, **reward.imports}
-    return {user / name: _checked(reward, user / name, sha256) for name, sha256 in digests.items()}
+    own = Path(pinned.target.rpartition(":")[0]).name
+    digests = {own: pinned.sha256, **pinned.imports}
+    what = f"{kind} {pinned.name}"
+    return {user / name: _checked(what, user / name, sha256) for name, sha256 in digests.items()}
 
 
 def user_module(sources: dict[Path, bytes]) -> ModuleType:
-    """The first of the files as a module of a name that no package has; loaded once for all rewards in it."""
+    """The first of the files as a module of a name that no package has; loaded once for all that is in it."""
     path = next(iter(sources))
     name = f"grpo_run_user_{path.stem}"
     if name in sys.modules:
@@ -39,15 +60,15 @@ def user_module(sources: dict[Path, bytes]) -> ModuleType:
     return module
 
 
-def _checked(reward: Reward, path: Path, sha256: str | None) -> bytes:
+def _checked(what: str, path: Path, sha256: str | None) -> bytes:
     try:
         content = path.read_bytes()
     except OSError:
-        raise Refused.of(f"reward {reward.name}: {path} does not exist") from None
+        raise Refused.of(f"{what}: {path} does not exist") from None
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise Refused.of(
-            f"reward {reward.name}: {path} changed since the plan was made",
+            f"{what}: {path} changed since the plan was made",
             because=f"its sha256 is {found[:12]}, the plan has {str(sha256)[:12]}",
             fix="plan again, and look at what changed",
         )
@@ -75,7 +96,7 @@ class _Beside(MetaPathFinder):
 
     @classmethod
     def add(cls, sources: dict[Path, bytes]) -> None:
-        """Makes the files importable, all but the first, which is the reward's own."""
+        """Makes the files importable, all but the first, which is the user's function's own."""
         finder = next((one for one in sys.meta_path if isinstance(one, cls)), None)
         if finder is None:
             finder = cls()

@@ -1,0 +1,79 @@
+"""How often the policy called each tool, how often in vain, and how long that took."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from grpo_recipes.contract.secrets.redact import hide_secrets
+
+
+@dataclass(slots=True)
+class Count:
+    """Of one tool. seconds: that its calls took, those of asynchronous ones beside each other counted each."""
+
+    calls: int = 0
+    failures: int = 0
+    seconds: float = 0.0
+
+
+class Tally:
+    """Counts the calls of a generation by tool, and says the first failures of each in the log.
+
+    seed: of the generation; each call draws its random numbers from it and its place among the calls.
+    """
+
+    def __init__(self) -> None:
+        self.seed = ""
+        self._counts: dict[str, Count] = {}
+        self._failed: dict[str, int] = {}
+        self._calls = 0
+        self._lock = threading.Lock()
+
+    def add(self, tool: str) -> None:
+        """Another tool is counted."""
+        self._counts[tool], self._failed[tool] = Count(), 0
+
+    def begin(self, seed: str) -> None:
+        """A generation begins: nothing has been called."""
+        with self._lock:
+            self.seed, self._calls = seed, 0
+            self._counts = {name: Count() for name in self._counts}
+
+    def counts(self) -> dict[str, Count]:
+        """Of the generation so far, by tool."""
+        with self._lock:
+            return dict(self._counts)
+
+    def next_seed(self) -> str:
+        """The seed of the call that comes now."""
+        with self._lock:
+            self._calls += 1
+            return f"{self.seed} {self._calls}"
+
+    @contextmanager
+    def counted(self, tool: str) -> Iterator[None]:
+        """Around one call; whatever it raises is a failure."""
+        began = time.perf_counter()
+        failed: BaseException | None = None
+        try:
+            yield
+        except BaseException as problem:
+            failed = problem
+            raise
+        finally:
+            with self._lock:
+                count = self._counts[tool]
+                count.calls += 1
+                count.failures += failed is not None
+                count.seconds += time.perf_counter() - began
+                self._failed[tool] += failed is not None
+                times = self._failed[tool]
+            if failed is not None and times == 10 ** (len(str(times)) - 1):
+                self._say(tool, failed, times)
+
+    def _say(self, tool: str, problem: BaseException, times: int) -> None:
+        often = "" if times == 1 else f" for the {times}th time"
+        place = getattr(problem, "place", "")
+        print(hide_secrets(f"tool {tool} failed{often}: {problem}" + (f" ({place})" if place else "")), flush=True)

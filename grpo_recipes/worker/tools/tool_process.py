@@ -1,0 +1,127 @@
+"""The process of a rank's tools as the trainer sees it: started once, asked call by call, replaced when it is lost."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import grpo_recipes
+from grpo_recipes.worker.tools.tool_messages import Result, bounded, received, sent
+
+MEMORY_BYTES = 1 << 30
+LOADING_S = 120.0
+_PROGRAM = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from grpo_recipes.worker.tools.tool_host import serve; "
+    "serve(*map(int, sys.argv[2:]))"
+)
+# One thread for what computes with several: each takes address space, which is what is bounded.
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+_OF_A_RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+Sources = tuple[str, dict[Path, bytes]]
+"""The name of a tool's function, and its files as they were checked, its own first."""
+
+
+class ToolFailed(Exception):
+    """A call that gave no result; the text is for the policy. place: the line that raised, "" without one."""
+
+    def __init__(self, text: str, place: str = "") -> None:
+        super().__init__(text)
+        self.place = place
+
+
+class ToolProcess:
+    """Calls tools apart from the training. tools: by their names. memory_bytes: address space that they all share.
+
+    user: the folder of their files, for what is said of their lines.
+    """
+
+    def __init__(self, tools: Mapping[str, Sources], user: Path, memory_bytes: int = MEMORY_BYTES) -> None:
+        self.starts = 0
+        self._tools, self._user, self._memory_bytes = tools, str(user), memory_bytes
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: socket.socket | None = None
+
+    def start(self) -> None:
+        """Starts the process and loads the tools there. Raises ToolFailed where one cannot be loaded."""
+        ours, theirs = socket.socketpair()
+        arguments = [str(Path(grpo_recipes.__file__).parents[1]), theirs.fileno(), os.getpid(), self._memory_bytes]
+        variables = {name: value for name, value in os.environ.items() if name not in _OF_A_RANK}
+        with theirs:
+            self._connection = ours
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _PROGRAM, *map(str, arguments)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+                env={**variables, **_ONE_THREAD, "PYTHONHASHSEED": "0"},
+            )
+        self.starts += 1
+        tools = {
+            name: (target, [(str(path), content.decode()) for path, content in sources.items()])
+            for name, (target, sources) in self._tools.items()
+        }
+        self._asked({"do": "load", "tools": tools}, LOADING_S, "loading it")
+
+    def call(self, tool: str, arguments: Mapping[str, Any], limit_s: float, seed: str) -> Result:
+        """What a tool answers. seed: of the random numbers that it may draw. Raises ToolFailed."""
+        if self._process is None:
+            self.start()
+        request = {"do": "call", "tool": tool, "arguments": arguments, "seed": seed}
+        result: Result = self._asked(request, limit_s, tool)["result"]
+        return result
+
+    def close(self) -> None:
+        """Ends the process and what it started; the next call starts another one."""
+        process, self._process = self._process, None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def _asked(self, request: dict[str, Any], limit_s: float, what: str) -> dict[str, Any]:
+        assert self._connection is not None and self._process is not None
+        process = self._process
+        give_up = time.monotonic() + limit_s
+        self._connection.settimeout(limit_s)
+        answer = None
+        try:
+            sent(self._connection, {**request, "limit_s": limit_s, "user": self._user})
+            answer = _before(self._connection, give_up)
+        except TimeoutError:
+            raise ToolFailed(f"{what} took longer than {limit_s:g} seconds and was ended") from None
+        except (OSError, ValueError, TypeError) as problem:
+            raise ToolFailed(f"{what} could not be asked: {bounded(str(problem))}") from None
+        finally:
+            if answer is None or answer.get("ends"):
+                self.close()
+        if answer is None:
+            raise ToolFailed(f"{what} ended its process ({_end(process.returncode)})")
+        if "error" in answer:
+            raise ToolFailed(answer["error"], answer.get("place", ""))
+        return answer
+
+
+def _before(connection: socket.socket, give_up: float) -> dict[str, Any] | None:
+    """The next message. Raises TimeoutError when it is not whole by that moment, and what received() raises."""
+    connection.settimeout(max(0.001, give_up - time.monotonic()))
+    try:
+        return received(connection)
+    except ConnectionError:
+        return None
+
+
+def _end(code: int) -> str:
+    try:
+        return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    except ValueError:
+        return f"exit code {code}"
