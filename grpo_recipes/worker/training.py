@@ -48,6 +48,7 @@ from grpo_recipes.worker.survival.extension_lock import refuse_stale_lock
 from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.survival.looked_on import LookedOn
 from grpo_recipes.worker.survival.waiting import wait_as_planned
+from grpo_recipes.worker.tools.tool_figures import watch_tools
 from grpo_recipes.worker.tools.turns import Turns, load_turns
 from grpo_recipes.worker.trackers.catalog import Reports, begin_reports
 from grpo_recipes.worker.trainer.generation_file import set_aside
@@ -196,6 +197,7 @@ def _prepared(plan: Plan, folder: Path, record: Record, phases: StartPhases, tur
     if ignored and trainer.is_world_process_zero():
         print(f"not used of the model's generation_config.json  {', '.join(ignored)}", flush=True)
     record.update(generation_config_ignored=ignored, shims=apply_on_trainer(trainer, plan))
+    watch_tools(trainer, turns.tally)
     return trainer, held_out
 
 

@@ -268,6 +268,58 @@ def stop_that_the_mask_does_not_know() -> None:
     _masks(change)
 
 
+def _drops_from_losses(change: Callable[[dict[str, Any]], None]) -> None:
+    """Changes what TRL made of a generation with replies of tools."""
+
+    def of_made(_: Any, made: dict[str, Any]) -> None:
+        change(made)
+
+    _masks(of_made)
+
+
+def tool_mask_that_is_lost() -> None:
+    _drops_from_losses(lambda made: made.pop("tool_mask"))
+
+
+def tool_mask_of_ones() -> None:
+    _drops_from_losses(lambda made: made["tool_mask"].fill_(1))
+
+
+def tool_mask_that_is_shifted() -> None:
+    _drops_from_losses(lambda made: made.update(tool_mask=made["tool_mask"].roll(1, dims=1)))
+
+
+def own_turns_left_out() -> None:
+    """Of each completion the first turn alone is trained."""
+    _drops_from_losses(lambda made: made.update(tool_mask=made["tool_mask"].cumprod(dim=1)))
+
+
+def tool_mask_that_the_loss_does_not_use() -> None:
+    """As a loss of one's own that was written before there were tools."""
+    original = GRPOTrainer._compute_loss
+
+    def compute(self: Any, model: Any, inputs: dict[str, Any]) -> Any:
+        return original(self, model, {name: value for name, value in inputs.items() if name != "tool_mask"})
+
+    GRPOTrainer._compute_loss = compute
+
+
+def turns_tokenized_anew() -> None:
+    """As a rollout that goes from text to tokens between turns: a digit in one token becomes another spelling."""
+    original = GRPOTrainer._tool_call_loop
+
+    def loop(self: Any, *given: Any) -> Any:
+        mask, completions, ids, *rest = original(self, *given)
+        calls = self.processing_class.convert_tokens_to_ids("<tool_call>")
+        spelled = [self.processing_class.convert_tokens_to_ids(one) for one in "<t"]
+        for place, row in enumerate(ids):
+            if row[:1] == [calls] and 0 in mask[place]:
+                ids[place], mask[place] = [*spelled[1:], *spelled[1:], *row[1:]], [1, *mask[place]]
+        return mask, completions, ids, *rest
+
+    GRPOTrainer._tool_call_loop = loop
+
+
 def little_memory(mebibytes: int = 256) -> None:
     """Whatever this process takes from now on, beside what it has, has to fit into that."""
     status = Path("/proc/self/status").read_text()

@@ -8,6 +8,7 @@ from transformers import TrainerCallback
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.callbacks.turn_witness import TurnWitness, turn_witness
 from grpo_recipes.worker.callbacks.witness import Witness
 from grpo_recipes.worker.memory.counters import resident_most
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
@@ -56,13 +57,15 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
         self._hand_over: HandOver | None = None
         self._before: dict[str, int] = {}
         self._witness: Witness | None = None
+        self._turns: TurnWitness | None = None
         self._arrivals: Arrivals | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begins to watch; the model is in its place, on its device and maybe sharded, by now."""
         model = self._trainer.model
         self._before = fingerprints(model)
-        self._witness = Witness(self._trainer, self._plan, self._refuse_dead_loss)
+        self._turns = turn_witness(self._trainer, self._plan)
+        self._witness = Witness(self._trainer, self._plan, self._refuse_dead_loss, self._turns)
         if self._trainer.args.use_vllm:
             self._hand_over = HandOver(self._trainer, self._plan)
         if zero_stage(self._trainer):
@@ -125,7 +128,9 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
         seen = self._seen(witness, gradients)
         everyone = tuple(self._gathered([seen]))
         witness.leave()
-        self._witness = None
+        if self._turns is not None:
+            self._turns.leave()
+        self._witness = self._turns = None
         self._proofs = [prove(self._plan, everyone) for prove in first_step(self._plan)]
         self._say(block(self._proofs))
         self._keep_or_refuse()
@@ -163,6 +168,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             memory_gib=(resident if is_gpu else max(resident, peak.held)) / GIB,
             gpu_gib=peak.held / GIB if is_gpu else None,
             sampled=None if self._hand_over is None else self._hand_over.found(),
+            turns=None if self._turns is None else self._turns.seen(),
         )
 
     def _prove_movement(self) -> bool:

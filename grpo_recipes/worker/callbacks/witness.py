@@ -9,7 +9,8 @@ from transformers.pytorch_utils import Conv1D
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.library import micro_batches_per_generation
-from grpo_recipes.worker.completions.ends import ends_of
+from grpo_recipes.worker.callbacks.turn_witness import TurnWitness
+from grpo_recipes.worker.completions.ends import ends_of, last_turn
 from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, completion
 from grpo_recipes.worker.trainer.live_model import dtype_name
 from grpo_recipes.worker.trainer.trained_tensors import owners
@@ -20,10 +21,12 @@ class Witness:
 
     TRL 0.14 makes the completions inside its loss: then the lengths are those of what was generated, and nothing is
     seen of the masks.
-    on_dead_loss: called at once for a loss without a graph, before a backward pass raises.
+    on_dead_loss: called at once for a loss without a graph, before a backward pass raises. turns: told of each loss.
     """
 
-    def __init__(self, trainer: Any, plan: Plan, on_dead_loss: Callable[[], None]) -> None:
+    def __init__(
+        self, trainer: Any, plan: Plan, on_dead_loss: Callable[[], None], turns: TurnWitness | None = None
+    ) -> None:
         self.forwards: list[Forward] = []
         self.losses: list[Any] = []
         self.rows: list[Completion] = []
@@ -31,7 +34,7 @@ class Witness:
         self.compute_dtype: str | None = None
         self.ran: set[int] = set()
         self._shape: tuple[int, int, int] | None = None
-        self._trainer, self._plan, self._on_dead_loss = trainer, plan, on_dead_loss
+        self._trainer, self._plan, self._on_dead_loss, self._turns = trainer, plan, on_dead_loss, turns
         self._owners = owners(trainer.model)
         self._compute_loss = trainer.compute_loss
         trainer.compute_loss = self._watched
@@ -60,7 +63,10 @@ class Witness:
         self.losses.append(loss.detach())
         if has_completions:
             self.has_tools |= "tool_mask" in inputs
-            self._note_rows(inputs["completion_ids"].tolist(), inputs["completion_mask"].tolist())
+            own = inputs["tool_mask"].tolist() if "tool_mask" in inputs else None
+            self._note_rows(inputs["completion_ids"].tolist(), inputs["completion_mask"].tolist(), own)
+            if self._turns is not None:
+                self._turns.note(inputs)
         if not loss.requires_grad:
             self._on_dead_loss()
         return loss
@@ -118,10 +124,13 @@ class Witness:
             )
         )
 
-    def _note_rows(self, ids: list[list[int]], mask: list[list[int]]) -> None:
+    def _note_rows(self, ids: list[list[int]], mask: list[list[int]], own: list[list[int]] | None) -> None:
         ends = ends_of(self._trainer, self._plan)
         tokens, padding = frozenset(ends.tokens), ends.tokenizer.pad_token_id
-        self.rows += [completion(row, ones, tokens, padding, ends.first) for row, ones in zip(ids, mask, strict=True)]
+        for place, (row, ones) in enumerate(zip(ids, mask, strict=True)):
+            turn = last_turn(row[: sum(ones)], None if own is None else own[place])
+            start = sum(ones) - len(turn)
+            self.rows.append(completion(row, ones, tokens, padding, ends.first, start))
 
     def completions(self) -> Completions:
         """The completions of all micro-batches so far."""

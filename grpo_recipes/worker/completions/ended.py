@@ -4,7 +4,8 @@ TRL's clipped ratio alone cannot tell a stop that works from one that is never r
 alike on every backend: completions/ended_by_stop, _by_eos and _by_length are shares that sum to 1, and
 completions/with_tokens_after_end is the share with trained tokens behind what ended it, which has to be 0. All are
 logged as TRL logs its own figures, over all processes. Not on trl 0.14, which makes the completions inside its loss.
-A completion that mask_truncated_completions leaves out has no tokens and counts as ended by its length.
+A completion that mask_truncated_completions leaves out has no tokens and counts as ended by its length. Of one with
+replies of tools the last turn counts, of which the reply alone is the end where no more fits.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from transformers import TrainerCallback
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import watch_inputs
-from grpo_recipes.worker.completions.ends import Ends, end_tokens, ends_of
+from grpo_recipes.worker.completions.ends import Ends, end_tokens, ends_of, last_turn
 
 STOP, EOS, LENGTH = "stop", "eos", "length"
 AFTER = "completions/with_tokens_after_end"
@@ -57,8 +58,10 @@ class EndedShares(TrainerCallback):  # type: ignore[misc]
 
     def _count(self, inputs: dict[str, Any]) -> None:
         assert self._ends is not None
-        for ids, mask in zip(inputs["completion_ids"].tolist(), inputs["completion_mask"].tolist(), strict=True):
-            what, has_more = how_ended(ids[: sum(mask)], self._ends, self._own_ends)
+        own = inputs["tool_mask"].tolist() if "tool_mask" in inputs else [None] * len(inputs["completion_ids"])
+        masks = inputs["completion_mask"].tolist()
+        for ids, mask, turns in zip(inputs["completion_ids"].tolist(), masks, own, strict=True):
+            what, has_more = how_ended(last_turn(ids[: sum(mask)], turns), self._ends, self._own_ends)
             self._counts[WAYS.index(what)] += 1
             self._counts[-2] += has_more
             self._counts[-1] += 1

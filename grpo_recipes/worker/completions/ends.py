@@ -57,6 +57,17 @@ class Ends:
         return StoppingCriteriaList([StopTexts(self)] if self.texts else [])
 
 
+def last_turn(ids: list[int], own: Sequence[int] | None) -> list[int]:
+    """The tokens of the last turn that the policy wrote. own: ones for its tokens, zeros for replies; None without any.
+
+    [] where a reply comes last.
+    """
+    if own is None:
+        return ids
+    after = next((place for place in range(len(ids), 0, -1) if not own[place - 1]), 0)
+    return ids[after:]
+
+
 class StopTexts(StoppingCriteria):  # type: ignore[misc]
     """Ends each row of one generation with the token that completes a stop text in its completion."""
 

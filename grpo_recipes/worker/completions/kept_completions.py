@@ -10,7 +10,8 @@ import math
 import os
 import random
 import time
-from itertools import islice
+from collections.abc import Sequence
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from grpo_recipes.contract.secrets.redact import hide_secrets
 from grpo_recipes.worker._shared.library import micro_batches_per_generation
 from grpo_recipes.worker._shared.metrics import append_line, forget_after
 from grpo_recipes.worker.completions.ended import LENGTH, how_ended
-from grpo_recipes.worker.completions.ends import Ends, end_tokens, ends_of
+from grpo_recipes.worker.completions.ends import Ends, end_tokens, ends_of, last_turn
 from grpo_recipes.worker.completions.evaluation import prompt_text
 
 GENERATES = "_generate_and_score_completions"
@@ -30,6 +31,7 @@ MOST_BYTES = 32 << 20
 """Of the texts of a run; a file of twice as much takes no more."""
 MOST_STEPS = 1000
 """Steps of a run that have completions, evenly over it."""
+REPLY = "[reply] "
 _MOST_OF_A_ROW = 64 << 10
 _PART_OF_THE_PROMPT = 4
 
@@ -40,7 +42,8 @@ def keep_completions(trainer: Any, plan: Plan, folder: Path, *, resume_step: int
     Each line is {"event": "completions", "step", "time", "rows"}, the step the first that trains on them. A row has
     prompt and completion, as text and without secrets, "rewards" by name (None where a function gave none, {} where
     the release of TRL does not tell), "reward", their weighted sum, "advantage", "tokens" and "ended": stop, eos or
-    length. resume_step: as for MetricsLog; rows of later steps are removed.
+    length; where tools were called "replies", how many the policy was told: they stand in the completion's text, each
+    on lines of its own behind REPLY. resume_step: as for MetricsLog; rows of later steps are removed.
     """
     if plan.kept_completions == 0 or not trainer.is_world_process_zero() or not hasattr(trainer, GENERATES):
         return
@@ -108,17 +111,19 @@ class KeptCompletions:
             self._own_ends = frozenset(end_tokens(self._trainer))
         ids, masks = found["completion_ids"][places].tolist(), found["completion_mask"][places].tolist()
         advantages = found["advantages"][places].tolist()
+        turns = found["tool_mask"][places].tolist() if "tool_mask" in found else [None] * len(places)
         rewards = self._rewards(len(prompts))
         return [
             self._row(
                 prompt_text(prompts[place]["prompt"]),
                 tokens,
                 mask,
+                own,
                 {name: values[place] for name, values in rewards.items()},
                 None if isinstance(advantage, list) else _known(advantage),
                 room,
             )
-            for place, tokens, mask, advantage in zip(places, ids, masks, advantages, strict=True)
+            for place, tokens, mask, own, advantage in zip(places, ids, masks, turns, advantages, strict=True)
         ]
 
     def _row(
@@ -126,28 +131,39 @@ class KeptCompletions:
         prompt: str,
         tokens: list[int],
         mask: list[int],
+        own: list[int] | None,
         rewards: dict[str, float | None],
         advantage: float | None,
         room: int,
     ) -> dict[str, Any]:
         assert self._ends is not None
         trained = tokens[: sum(mask)]
-        ended, _ = how_ended(trained, self._ends, self._own_ends) if trained else (LENGTH, False)
+        ended, _ = how_ended(last_turn(trained, own), self._ends, self._own_ends) if trained else (LENGTH, False)
         whole = trained or tokens  # without a mask it is one that mask_truncated_completions leaves out
         weights = {reward.name: reward.weight for reward in self._plan.rewards}
         given = [weights[name] * value for name, value in rewards.items() if value is not None]
         of_prompt = room // _PART_OF_THE_PROMPT
+        parts = parted(whole, own if trained else None)
+        replies = sum(not is_own for is_own, _ in parts)
         return {
             "prompt": shortened(hide_secrets(prompt), of_prompt),
-            "completion": shortened(
-                hide_secrets(self._ends.tokenizer.decode(whole, skip_special_tokens=True)), room - of_prompt
-            ),
+            "completion": shortened(hide_secrets(self._text(parts)), room - of_prompt),
+            **({"replies": replies} if replies else {}),
             "rewards": rewards,
             "reward": math.fsum(given) if given else None,
             "advantage": advantage,
             "tokens": len(whole),
             "ended": ended,
         }
+
+    def _text(self, parts: list[tuple[bool, list[int]]]) -> str:
+        """What the policy wrote, with the replies that it was told between its turns."""
+        assert self._ends is not None
+        decode = self._ends.tokenizer.decode
+        texts = [(is_own, decode(tokens, skip_special_tokens=True)) for is_own, tokens in parts]
+        if len(texts) == 1:
+            return str(texts[0][1])
+        return "\n".join(text if is_own else f"{REPLY}{text.strip()}" for is_own, text in texts)
 
     def _rewards(self, count: int) -> dict[str, list[float | None]]:
         """Of each reward the values of this process's completions: TRL keeps those of all, the first one's first."""
@@ -161,6 +177,14 @@ class KeptCompletions:
             reward.name: [_known(value) for value in islice(column, len(column) - everywhere, None)][:count]
             for reward, column in zip(self._plan.rewards, columns, strict=True)
         }
+
+
+def parted(ids: list[int], own: Sequence[int] | None) -> list[tuple[bool, list[int]]]:
+    """The tokens of a completion as turns of the policy, with True, and replies of tools. own: as for last_turn()."""
+    if own is None:
+        return [(True, ids)]
+    pairs = groupby(zip(ids, own, strict=False), key=lambda pair: bool(pair[1]))
+    return [(is_own, [token for token, _ in part]) for is_own, part in pairs] or [(True, ids)]
 
 
 def shortened(text: str, room: int) -> str:

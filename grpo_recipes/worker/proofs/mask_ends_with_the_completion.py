@@ -4,7 +4,9 @@ Catches: padding that is trained because a stop was not known to the mask (TRL b
 in generation_kwargs stop transformers generation and leave the mask all ones: PAD tokens as policy tokens), an eos
 that was never generated and is counted when pad and eos are one token, a mask with holes, and a completion that is
 cut though it neither ended nor was at its longest. What the model generates is known only by its tokens: one or two
-PADs at the end of a completion of the full length may be the model's own and are shown; three are a failure.
+PADs at the end of a completion of the full length may be the model's own and are shown; three are a failure. Of a
+completion with replies of tools the last turn is looked at; whether it ends early is TRL's to say, who drops replies
+that do not fit.
 Source: trl 1.16.0 grpo_trainer.py; measured on trl 0.21.0 and 1.16.0.
 """
 
@@ -38,14 +40,13 @@ def _wrong(row: Completion, all_of: Completions, plan: Plan) -> tuple[str, str] 
         if all_of.masked or all_of.tools:
             return None
         return "its mask is all zeros", "a completion that the plan trains is left out of the loss"
-    if all_of.tools:
-        return None
     if row.end is not None and row.tokens > row.end:
         after = row.tokens - row.end
         return f"{after} tokens after its end are trained", "padding, or text after the stop, is taken for the policy's"
     if row.padding > OWN_PADDING:
         return f"{row.padding} PAD tokens at its end are trained", "what ended it is unknown to the mask"
-    if row.end is None and row.tokens < all_of.limit and not plan.arguments.GRPOConfig.get("use_vllm"):
+    is_cut_elsewhere = all_of.tools or plan.arguments.GRPOConfig.get("use_vllm")
+    if row.end is None and row.tokens < all_of.limit and not is_cut_elsewhere:
         return (
             f"its mask ends after {row.tokens} of at most {all_of.limit} tokens, at no eos or stop",
             "what ended it is neither an end token of the model nor the planned stop",

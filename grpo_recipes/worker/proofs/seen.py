@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from grpo_recipes.worker.proofs.turns_seen import TurnsSeen
+
 
 @dataclass(frozen=True, slots=True)
 class Forward:
@@ -109,7 +111,8 @@ class FirstStep:
     """The first step of one process.
 
     processes: as accelerate says; reached: how many answered in a sum over all. memory_gib: resident peak;
-    gpu_gib: peak of the GPU, None without one. losses: of all backward passes. sampled: None without vLLM.
+    gpu_gib: peak of the GPU, None without one. losses: of all backward passes. sampled: None without vLLM. turns: None
+    without tools.
     """
 
     rank: int
@@ -127,6 +130,7 @@ class FirstStep:
     memory_gib: float
     gpu_gib: float | None
     sampled: Sampled | None = None
+    turns: TurnsSeen | None = None
 
 
 def completion(
@@ -135,14 +139,19 @@ def completion(
     ends: frozenset[int],
     padding: int | None,
     stop_end: Callable[[Sequence[int]], int | None],
+    start: int = 0,
 ) -> Completion:
-    """What is seen of one row. ids, mask: (C,); stop_end: tokens up to the first stop text, None without one."""
+    """What is seen of one row. ids, mask: (C,); stop_end: tokens up to the first stop text, None without one.
+
+    start: where its last turn begins, in which its end is looked for.
+    """
     tokens = sum(mask)
     is_prefix = all(mask[:tokens])
     trained = list(ids[:tokens])
-    by_token = next((place + 1 for place, token in enumerate(trained) if token in ends), None)
-    found = [end for end in (by_token, stop_end(trained)) if end is not None]
+    by_token = next((place + 1 for place, token in enumerate(trained) if place >= start and token in ends), None)
+    by_text = stop_end(trained[start:])
+    found = [end for end in (by_token, None if by_text is None else start + by_text) if end is not None]
     tail = 0
-    while tail < tokens and padding not in ends and trained[-1 - tail] == padding:
+    while tail < tokens - start and padding not in ends and trained[-1 - tail] == padding:
         tail += 1
     return Completion(tokens, is_prefix, min(found, default=None), tail)

@@ -1,0 +1,112 @@
+"""Watches the turns of the first step: what the generator was given and gave, and what the loss makes of it."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.secrets.redact import hide_secrets
+from grpo_recipes.worker.completions.ends import tokenizer_of
+from grpo_recipes.worker.proofs.turns_seen import Sampled, TurnedRow, TurnsSeen, turned_row
+
+_GENERATES, _SCORES = "_generate_single_turn", "_get_per_token_logps_and_entropies"
+_CALLS = "tools/call_frequency"
+_WRITTEN = 2
+_LONGEST = 100
+
+
+def turn_witness(trainer: Any, plan: Plan) -> "TurnWitness | None":
+    """The witness of a training with tools, None of another one."""
+    has_tools = bool(plan.tools) or plan.environment_class is not None
+    return TurnWitness(trainer) if has_tools and hasattr(trainer, _GENERATES) else None
+
+
+class TurnWitness:
+    """Stands before generation and scoring until leave() is called. note() is given the inputs of each loss."""
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+        self._sampled = Sampled()
+        self._noted: list[dict[str, Any]] = []
+        self._gradients: list[Any] = []
+        self._before: dict[str, tuple[Any, Any]] = {}
+        self._stand_before(_GENERATES, self._generating)
+        if hasattr(trainer, _SCORES):
+            self._stand_before(_SCORES, self._scoring)
+
+    def note(self, inputs: dict[str, Any]) -> None:
+        """Keeps what a loss was computed from; called once the loss is there."""
+        kept = {name: inputs[name].tolist() for name in ("prompt_ids", "prompt_mask", "completion_ids")}
+        own = inputs["completion_mask"]
+        kept["mask"] = (own * inputs["tool_mask"] if "tool_mask" in inputs else own).tolist()
+        kept["completion_mask"] = own.tolist()
+        self._noted.append(kept)
+
+    def seen(self) -> TurnsSeen:
+        """All of it, when the backward passes are over."""
+        gradients = self._gradients if len(self._gradients) == len(self._noted) else [None] * len(self._noted)
+        rows = [row for noted, each in zip(self._noted, gradients, strict=True) for row in self._rows(noted, each)]
+        logged = getattr(self._trainer, "_metrics", {}).get("train", {}).get(_CALLS)
+        return TurnsSeen(tuple(rows), float(logged[-1]) if logged else None, self._written())
+
+    def leave(self) -> None:
+        """Gives the trainer its methods back."""
+        for name, (own, watched) in self._before.items():
+            if self._trainer.__dict__.get(name) is watched:
+                delattr(self._trainer, name)
+                if own is not None:
+                    setattr(self._trainer, name, own)
+
+    def _stand_before(self, name: str, watching: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        own = self._trainer.__dict__.get(name)
+        watched = watching(getattr(self._trainer, name))
+        self._before[name] = own, watched
+        setattr(self._trainer, name, watched)
+
+    def _generating(self, generate: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(generate)
+        def noted(prompt_ids: Any, *given: Any, **named: Any) -> Any:
+            found = generate(prompt_ids, *given, **named)
+            if self._trainer.model.training:
+                self._sampled.add(prompt_ids, found[0])
+            return found
+
+        return noted
+
+    def _scoring(self, score: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(score)
+        def noted(*given: Any, **named: Any) -> Any:
+            found = score(*given, **named)
+            if torch.is_grad_enabled() and found[0].requires_grad:
+                place = len(self._gradients)
+                self._gradients.append(None)
+                found[0].register_hook(functools.partial(self._keep_gradient, place))
+            return found
+
+        return noted
+
+    def _keep_gradient(self, place: int, gradient: Any) -> None:
+        self._gradients[place] = (gradient != 0).tolist()
+
+    def _rows(self, noted: dict[str, Any], gradient: list[list[bool]] | None) -> list[TurnedRow]:
+        rows = []
+        columns = [noted[name] for name in ("prompt_ids", "prompt_mask", "completion_ids", "mask", "completion_mask")]
+        for place, (prompt, prompt_mask, ids, mask, whole) in enumerate(zip(*columns, strict=True)):
+            if not any(whole):
+                continue  # left out by mask_truncated_completions
+            count = sum(whole)
+            asked = tuple(token for token, is_one in zip(prompt, prompt_mask, strict=True) if is_one)
+            moved = None if gradient is None else gradient[place].__getitem__
+            rows.append(turned_row(self._sampled, asked, tuple(ids[:count]), mask[:count], moved))
+        return rows
+
+    def _written(self) -> tuple[str, ...]:
+        tokenizer = tokenizer_of(self._trainer)
+        texts = []
+        for noted in self._noted[:1]:
+            for ids, mask in list(zip(noted["completion_ids"], noted["completion_mask"], strict=True))[:_WRITTEN]:
+                text = hide_secrets(tokenizer.decode(ids[: sum(mask)], skip_special_tokens=False))
+                texts.append(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
+        return tuple(texts)

@@ -1,0 +1,56 @@
+"""No token of a tool's reply is in the loss, and every token that the policy wrote itself is.
+
+A completion with tools is one row of tokens: a turn of the policy, the reply that the chat template makes of what the
+tool gave, the next turn. Trained on replies, the policy learns to write what tools say in place of calling them; with
+turns left out it learns less than was sampled. Catches: a trainer or a patch that builds the loss from the mask of the
+completion alone, a mask that is shifted against its tokens, a loss that does not use the mask. Replies are found by
+what the generator was given and gave in each turn, not by the mask; and the gradient of the loss is looked at, token by
+token: on a reply it is zero.
+Source: trl 1.16.0 grpo_trainer.py, _tool_call_loop and tool_mask.
+"""
+
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker.proofs.proof import Proof, fails, holds
+from grpo_recipes.worker.proofs.seen import FirstStep
+from grpo_recipes.worker.proofs.turns_seen import TurnedRow
+
+ID = "PRF019"
+NAME = "tool replies"
+PLANNED = "a loss over what the policy wrote, in all of its turns, and over nothing that it was told"
+
+
+def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
+    """The masks and gradients of all completions of the first step."""
+    rows = [row for one in seen if one.turns is not None for row in one.turns.rows]
+    for one in seen:
+        for place, row in enumerate(one.turns.rows if one.turns is not None else ()):
+            if (found := _wrong(row)) is not None:
+                return _failed(f"completion {place + 1} of rank {one.rank}: {found}")
+    told = [row for row in rows if row.told]
+    if not told:
+        return Proof(ID, NAME, None, "replies of tools not seen: no completion of the first loss has one")
+    words = f"{sum(row.replies for row in told)} replies of tools outside the loss"
+    has_gradients = any(row.told_moved is not None for row in told)
+    return holds(ID, NAME, words + (", without a gradient" if has_gradients else ""))
+
+
+def _wrong(row: TurnedRow) -> str | None:
+    if row.told_trained:
+        return f"{row.told_trained} of {row.told} tokens of replies are in the loss"
+    if row.told_moved:
+        return f"the loss has a gradient for {row.told_moved} of {row.told} tokens of replies, whatever its mask"
+    if row.own_left_out:
+        return f"{row.own_left_out} of {row.own} tokens that the policy wrote are not in the loss"
+    return None
+
+
+def _failed(found: str) -> Proof:
+    return fails(
+        ID,
+        NAME,
+        found,
+        found=found,
+        planned=PLANNED,
+        because="the policy would be trained to write what tools say, or not on all that it wrote",
+        fix="look for code that replaces the trainer's masks, its loss or its tool loop; a release of trl from 1.16.0",
+    )

@@ -1,0 +1,179 @@
+"""A real training with tools: what is called, counted, kept and proved."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.tool_model import write_tool_model
+from tool_runs import FILE, planned_tool, tool_plan
+from worker_runs import Changes, Trained, events, train
+
+pytestmark = pytest.mark.stack
+
+Train = Callable[..., Trained]
+
+
+@pytest.fixture(scope="module")
+def tool_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tool_model(tmp_path_factory.mktemp("models") / "tools")
+
+
+@pytest.fixture(scope="module")
+def make_plan(tool_model: Path, sums: Path) -> Callable[..., Changes]:
+    def make(*tools: Changes, **changes: Any) -> Changes:
+        return tool_plan(tool_model, sums, *tools, **changes)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def with_add(trained: Train, make_plan: Callable[..., Changes]) -> Trained:
+    return trained(make_plan(planned_tool()), user=FILE)
+
+
+def test_a_training_with_a_tool_holds_its_proofs(with_add: Trained) -> None:
+    assert with_add.exit_code == 0, with_add.output
+    proofs = with_add.proofs()
+    assert all(proof["ok"] for proof in proofs.values()), proofs
+    assert proofs["PRF019"]["shown"].endswith("replies of tools outside the loss, without a gradient")
+    assert proofs["PRF020"]["shown"].endswith("turns trained as they were sampled")
+    assert proofs["PRF021"]["shown"].endswith("calls of tools a completion")
+    assert "completions end at eos, nothing after" in proofs["PRF008"]["shown"]
+
+
+def test_its_figures_are_those_of_trl_and_of_each_tool(with_add: Trained) -> None:
+    steps = events(with_add.folder, "step")
+    assert len(steps) == 3
+    for step in steps:
+        assert step["tools/add/calls"] == step["tools/call_frequency"] * 16 > 8
+        assert step["tools/add/failures"] == step["tools/failure_frequency"] == 0
+        assert 0 < step["tools/add/seconds"] == step["tools/seconds"]
+        assert step["tools/generating_seconds"] > 0
+        assert step["completions/with_tokens_after_end"] == 0
+        assert step["completions/ended_by_eos"] + step["completions/ended_by_length"] == 1
+
+
+def test_kept_completions_show_calls_and_replies(with_add: Trained) -> None:
+    rows = [row for line in _completions(with_add) for row in line["rows"]]
+    called = [row for row in rows if row.get("replies")]
+    assert len(called) > len(rows) / 2
+    for row in called:
+        turns = row["completion"].split("\n")
+        assert turns[0].startswith('<tool_call>{"name": "add", "arguments": {"a": ')
+        assert sum(turn.startswith("[reply] r") for turn in turns) == row["replies"]
+
+
+def test_rewards_judge_the_last_message_of_the_policy(with_add: Trained) -> None:
+    rows = [row for line in _completions(with_add) for row in line["rows"] if row.get("replies")]
+    judged = {row["completion"].split("\n")[-1][-1:] in tuple("02468") for row in rows}
+    assert judged == {True, False}
+    for row in rows:
+        assert row["rewards"]["even"] == float(row["completion"].split("\n")[-1][-1:] in tuple("02468"))
+
+
+def test_nothing_of_the_tools_is_left(with_add: Trained) -> None:
+    found = [one for one in Path("/proc").glob("[0-9]*/cmdline") if b"tool_host" in _content(one)]
+    own = [one for one in found if str(with_add.folder).encode() in _content(one.with_name("environ"))]
+    assert own == []
+
+
+def test_a_tool_that_fails_is_told_and_counted(trained: Train, make_plan: Callable[..., Changes]) -> None:
+    run = trained(make_plan(planned_tool("fail")), user=FILE)
+    assert run.exit_code == 0, run.output
+    step = events(run.folder, "step")[0]
+    assert step["tools/fail/failures"] == step["tools/fail/calls"] > 8
+    assert step["tools/failure_frequency"] == 1
+    assert "tool fail failed: no (tools.py:26: raise ValueError" in run.output
+    texts = [row["completion"] for line in _completions(run) for row in line["rows"] if row.get("replies")]
+    assert all("[reply] r{'error': 'no'}" in text for text in texts)
+
+
+def test_an_asynchronous_tool_is_called(trained: Train, make_plan: Callable[..., Changes]) -> None:
+    source = (
+        FILE["tools.py"].replace("def later", "def add").replace("def add(a: int, b: int) -> int:", "def old():", 1)
+    )
+    run = trained(make_plan(planned_tool("add", source, is_async=True)), user={"tools.py": source})
+    assert run.exit_code == 0, run.output
+    assert events(run.folder, "step")[0]["tools/add/calls"] > 8
+    assert run.proofs()["PRF019"]["ok"]
+
+
+def test_no_call_is_said_with_what_the_policy_wrote(
+    trained: Train, tiny_model: Path, tool_model: Path, make_plan: Callable[..., Changes], tmp_path: Path
+) -> None:
+    """A model of the same sizes that was taught nothing."""
+    untaught = write_tool_model(tmp_path / "untaught", steps=0)
+    plan = make_plan(planned_tool())
+    run = trained({**plan, "model": {**plan["model"], "path": str(untaught)}}, user=FILE)
+    assert run.proofs()["PRF021"]["ok"] is None
+    assert run.proofs()["PRF021"]["shown"].startswith("NO TOOL WAS CALLED; the first completion begins '")
+    assert run.proofs()["PRF019"]["ok"] is None
+    assert run.proofs()["PRF020"]["ok"] is True
+
+
+def test_replies_that_do_not_fit_are_said(trained: Train, make_plan: Callable[..., Changes]) -> None:
+    run = trained(make_plan(planned_tool(), arguments={"max_completion_length": 12}), user=FILE)
+    assert run.proofs()["PRF021"]["shown"] == "NO REPLY OF A TOOL FITS into the 12 tokens of a completion"
+
+
+BROKEN = {
+    "tool_mask_that_is_lost": ("PRF019", "tokens of replies are in the loss"),
+    "tool_mask_of_ones": ("PRF019", "tokens of replies are in the loss"),
+    "tool_mask_that_is_shifted": ("PRF019", "tokens of replies are in the loss"),
+    "tool_mask_that_the_loss_does_not_use": ("PRF019", "the loss has a gradient for"),
+    "own_turns_left_out": ("PRF019", "tokens that the policy wrote are not in the loss"),
+    "turns_tokenized_anew": ("PRF020", "is not made of what was sampled"),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_broken_trainer_fails_the_proof(fault: str, trained: Train, make_plan: Callable[..., Changes]) -> None:
+    run = trained(make_plan(planned_tool()), fault, user=FILE)
+    proof, found = BROKEN[fault]
+    assert run.exit_code == 3, run.output
+    assert [identity for identity, one in run.proofs().items() if one["ok"] is False] == [proof], run.proofs()
+    assert found in run.output
+
+
+def test_a_run_that_is_gone_on_with_is_the_same(
+    make_run: Callable[..., Path], make_plan: Callable[..., Changes], warm: None
+) -> None:
+    """The tool draws random numbers, which are those of the step whether the run was resumed or not."""
+    saving = {"save_strategy": "steps", "save_steps": 1, "max_steps": 3}
+    plan = make_plan(planned_tool(), arguments=saving)
+    whole, cut = make_run(plan, "whole", FILE), make_run(plan, "cut", FILE)
+    assert train(whole)[0] == 0
+    assert train(cut)[0] == 0
+    for later in (2, 3):
+        for path in sorted((cut / "checkpoints" / f"checkpoint-{later}").rglob("*"), reverse=True):
+            path.unlink() if path.is_file() else path.rmdir()
+        (cut / "checkpoints" / f"checkpoint-{later}").rmdir()
+    code, output = train(cut, "--resume")
+    assert code == 0, output
+    assert _texts(whole) == _texts(cut)
+    names = ("model.safetensors",)
+    assert [(whole / "final" / name).read_bytes() for name in names] == [
+        (cut / "final" / name).read_bytes() for name in names
+    ]
+
+
+def _texts(folder: Path) -> list[Any]:
+    return [[row["completion"] for row in line["rows"]] for line in _lines(folder)]
+
+
+def _completions(run: Trained) -> list[Changes]:
+    return _lines(run.folder)
+
+
+def _lines(folder: Path) -> list[Changes]:
+    import json
+
+    return [json.loads(line) for line in (folder / "completions.jsonl").read_text().splitlines()]
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
