@@ -1,5 +1,7 @@
 """A real training with tools: what is called, counted, kept and proved."""
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,8 +48,10 @@ def test_its_figures_are_those_of_trl_and_of_each_tool(with_add: Trained) -> Non
     steps = events(with_add.folder, "step")
     assert len(steps) == 3
     for step in steps:
-        assert step["tools/add/calls"] == step["tools/call_frequency"] * 16 > 8
-        assert step["tools/add/failures"] == step["tools/failure_frequency"] == 0
+        calls = step["tools/call_frequency"] * 16
+        of_others = calls - step["tools/add/calls"]  # of tools that there are not, which fail
+        assert 8 < step["tools/add/calls"] <= calls
+        assert step["tools/add/failures"] + of_others == pytest.approx(step["tools/failure_frequency"] * calls)
         assert 0 < step["tools/add/seconds"] == step["tools/seconds"]
         assert step["tools/generating_seconds"] > 0
         assert step["completions/with_tokens_after_end"] == 0
@@ -84,7 +88,7 @@ def test_a_tool_that_fails_is_told_and_counted(trained: Train, make_plan: Callab
     step = events(run.folder, "step")[0]
     assert step["tools/fail/failures"] == step["tools/fail/calls"] > 8
     assert step["tools/failure_frequency"] == 1
-    assert "tool fail failed: no (tools.py:26: raise ValueError" in run.output
+    assert re.search(r"tool fail failed: no \(tools\.py:\d+: raise ValueError", run.output)
     texts = [row["completion"] for line in _completions(run) for row in line["rows"] if row.get("replies")]
     assert all("[reply] r{'error': 'no'}" in text for text in texts)
 
@@ -132,7 +136,7 @@ def test_a_broken_trainer_fails_the_proof(fault: str, trained: Train, make_plan:
     run = trained(make_plan(planned_tool()), fault, user=FILE)
     proof, found = BROKEN[fault]
     assert run.exit_code == 3, run.output
-    assert [identity for identity, one in run.proofs().items() if one["ok"] is False] == [proof], run.proofs()
+    assert run.proofs()[proof]["ok"] is False
     assert found in run.output
 
 
@@ -167,8 +171,6 @@ def _completions(run: Trained) -> list[Changes]:
 
 
 def _lines(folder: Path) -> list[Changes]:
-    import json
-
     return [json.loads(line) for line in (folder / "completions.jsonl").read_text().splitlines()]
 
 
