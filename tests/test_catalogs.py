@@ -67,6 +67,7 @@ KINDS = {
         _units("worker/proofs", "prove"),
         _in_table("worker/proofs", "FIRST_STEP", "WITH_VLLM") | PROOFS_OF_LATER,
     ),
+    "proofs of turns": (_units("worker/proofs/of_turns", "prove"), _in_table("worker/proofs/of_turns", "OF_TURNS")),
     "guards": (_units("worker/guards", "ID"), _in_table("worker/guards", "ALL")),
     "checks of a preflight": (
         _units("worker/preflight/checks", "ID"),

@@ -70,6 +70,7 @@ ROOMS = {
         "worker.data",
         "worker.machines",
         "worker.proofs.before_training",
+        "worker.proofs.of_turns",
         "worker.serving",
         "worker.user_code",
         "worker.tools",

@@ -29,3 +29,7 @@ class Guards:
     kl_rise: Action
     entropy_collapse: Action
     memory_growth: Action
+    unused_tools: Action = "warn"
+    unused_tools_steps: int = 20
+    failing_tools: Action = "warn"
+    slow_tools: Action = "note"

@@ -40,7 +40,7 @@ def worker_pages() -> dict[str, str]:
     """The pages of proofs, guards and checks of preflight by id, from the worker's files, which only a run imports."""
     pages = {}
     worker = Path(__file__).parents[1] / "worker"
-    rooms = ("proofs", "proofs/before_training", "guards", "preflight/checks")
+    rooms = ("proofs", "proofs/before_training", "proofs/of_turns", "guards", "preflight/checks")
     for file in sorted(file for room in rooms for file in (worker / room).glob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         for node in tree.body:

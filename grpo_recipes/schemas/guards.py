@@ -10,7 +10,7 @@ Action = Literal["off", "note", "warn", "stop"]
 class GuardsSection(Section):
     """What is watched while the run trains. off: not at all; note, warn: a line; stop: the run ends with exit 3.
 
-    No guard changes what is trained. `grpo-run explain GRD001` has its page, as for the others up to GRD010.
+    No guard changes what is trained. `grpo-run explain GRD001` has its page, as for the others up to GRD013.
     """
 
     zero_variance: Action = "stop"
@@ -47,3 +47,11 @@ class GuardsSection(Section):
     """The entropy has fallen below 0.3 of its start, and the reward is no better than it was then."""
     memory_growth: Action = "note"
     """The memory of a process grows from step to step though completions grow no longer."""
+    unused_tools: Action = "warn"
+    """The policy calls no tool. Only with tools or an environment, as the two that follow."""
+    unused_tools_steps: PositiveInt = 20
+    """Optimizer steps in a row without a call until unused_tools acts."""
+    failing_tools: Action = "warn"
+    """Every call of a tool fails."""
+    slow_tools: Action = "note"
+    """Steps wait longer for tools than for the completions themselves."""

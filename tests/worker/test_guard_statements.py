@@ -12,17 +12,22 @@ from grpo_recipes.explain.pages import worker_pages
 from grpo_recipes.schemas.guards import GuardsSection
 from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line
 from grpo_recipes.worker.guards.entropy_collapse import EntropyCollapse
+from grpo_recipes.worker.guards.failing_tools import FailingTools
 from grpo_recipes.worker.guards.far_from_sampler import FarFromSampler
 from grpo_recipes.worker.guards.kl_rise import KlRise
 from grpo_recipes.worker.guards.no_movement import NoMovement
 from grpo_recipes.worker.guards.no_progress import end_after, longest
+from grpo_recipes.worker.guards.slow_tools import SlowTools
 from grpo_recipes.worker.guards.truncation import Truncation
+from grpo_recipes.worker.guards.unused_tools import UnusedTools
 from grpo_recipes.worker.guards.wasted_groups import WastedGroups
 from grpo_recipes.worker.guards.zero_variance import ZeroVariance
 
 DEFAULTS = Guards(**GuardsSection().model_dump())
 Figures = dict[str, float]
 CUT, LENGTH = "completions/clipped_ratio", "completions/mean_length"
+CALLS, FAILURES = "tools/call_frequency", "tools/failure_frequency"
+WAITED, WRITTEN = "tools/seconds", "tools/generating_seconds"
 CLIPPED, APART = "clip_ratio/region_mean", "sampling/sampling_logp_difference/mean"
 
 
@@ -40,6 +45,19 @@ def alarms(guard: Guard, figures: list[Figures], every: int = 1) -> list[tuple[i
 def steps(guard: Guard, figures: list[Figures], every: int = 1) -> list[int]:
     """The steps at which a guard speaks."""
     return [step for step, _ in alarms(guard, figures, every)]
+
+
+def tool_calls(calls: float, failures: float) -> Figures:
+    """What is logged of a step with calls of one tool, add, and of another that works."""
+    all_calls = calls + 1.0
+    own = {"tools/add/calls": calls, "tools/add/failures": failures}
+    return {
+        **own,
+        "tools/other/calls": 1.0,
+        "tools/other/failures": 0.0,
+        CALLS: all_calls,
+        FAILURES: failures / all_calls,
+    }
 
 
 CASES: list[tuple[str, Callable[[], Guard], list[Figures], list[int]]] = [
@@ -73,6 +91,28 @@ CASES: list[tuple[str, Callable[[], Guard], list[Figures], list[int]]] = [
     ("one token is an outlier", KlRise, [{"kl": 0.01}] * 30 + [{"kl": 4.0}] + [{"kl": 0.01}] * 9, []),
     ("it jumps", KlRise, [{"kl": 0.01}] * 30 + [{"kl": 3.0}] * 5, [35]),
     ("it was high from the start", KlRise, [{"kl": 3.0}] * 60, []),
+    (
+        "tools are called now and then",
+        lambda: UnusedTools(DEFAULTS),
+        [{CALLS: float(n % 19 == 0)} for n in range(99)],
+        [],
+    ),
+    ("no tool is called", lambda: UnusedTools(DEFAULTS), [{CALLS: 0.0}] * 45, [20, 40]),
+    ("tools are forgotten", lambda: UnusedTools(DEFAULTS), [{CALLS: 1.0}] * 30 + [{CALLS: 0.0}] * 25, [50]),
+    ("nothing is known of tools", lambda: UnusedTools(DEFAULTS), [{}] * 45, []),
+    (
+        "a tool works now and then",
+        FailingTools,
+        [tool_calls(4, 4)] * 9 + [tool_calls(4, 3)] + [tool_calls(4, 4)] * 9,
+        [],
+    ),
+    ("a tool always fails", FailingTools, [tool_calls(4, 4)] * 25, [10, 20]),
+    ("a tool is not called", FailingTools, [tool_calls(0, 0)] * 25, []),
+    ("a tool is called too seldom to say", FailingTools, [tool_calls(7, 7)] + [tool_calls(0, 0)] * 9, []),
+    ("tools that are not there are called", FailingTools, [{CALLS: 0.5, FAILURES: 1.0}] * 10, [10]),
+    ("tools are quicker than the model", SlowTools, [{WAITED: 3.0, WRITTEN: 4.0}] * 20, []),
+    ("tools are slower, and quick all the same", SlowTools, [{WAITED: 0.5, WRITTEN: 0.1}] * 20, []),
+    ("tools are slower than the model", SlowTools, [{WAITED: 5.0, WRITTEN: 4.0}] * 20, [10, 20]),
 ]
 
 
@@ -148,7 +188,7 @@ def test_processes_that_wait_for_each_other_end_by_their_own_timeout() -> None:
 
 def test_every_guard_has_its_page_its_key_and_its_place_in_the_plan() -> None:
     pages = {identity: page for identity, page in worker_pages().items() if identity.startswith("GRD")}
-    assert sorted(pages) == [f"GRD{number:03}" for number in range(1, 11)]
+    assert sorted(pages) == [f"GRD{number:03}" for number in range(1, 14)]
     for page in pages.values():
         assert all(f"\n\n{part}" in page for part in ("Threshold: ", "Action: ")) and "\nWhat to do: " in page
     folder = Path(grpo_recipes.__file__).parent / "worker" / "guards"

@@ -27,6 +27,11 @@ def model_revision(plan: Plan) -> str | None:
     return None if plan.trains_a_copy else plan.model.commit or plan.model.revision
 
 
+def calls_tools(plan: Plan) -> bool:
+    """Whether the policy can call something while it answers."""
+    return bool(plan.tools) or plan.environment_class is not None
+
+
 def trust_remote_code(plan: Plan) -> bool:
     """Whether the model's own code may run; newer releases take it as an argument of the training."""
     places = (plan.arguments.GRPOConfig, plan.arguments.model_init_kwargs)

@@ -13,6 +13,7 @@ from transformers import TrainerCallback
 from grpo_recipes.contract.exits import EXIT_STOPPED
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.metrics import MetricsLog
+from grpo_recipes.worker._shared.planned import calls_tools
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.callbacks.guard_lines import Lines, groups_per_step
@@ -153,6 +154,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
             has_reference=arguments.beta > 0,
             have_moved=self._have_moved,
             everyone=lambda own: [(one[0], one[1]) for one in self._gathered([own])],
+            has_tools=calls_tools(self._plan),
         )
 
     def _have_moved(self) -> bool:

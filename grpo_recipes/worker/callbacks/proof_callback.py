@@ -15,6 +15,7 @@ from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 from grpo_recipes.worker.proofs import weights_move
 from grpo_recipes.worker.proofs.catalog import first_step
 from grpo_recipes.worker.proofs.gradient_reaches_every_tensor import without_graph
+from grpo_recipes.worker.proofs.of_turns.catalog import of_turns
 from grpo_recipes.worker.proofs.proof import Proof, as_records, block, refusal
 from grpo_recipes.worker.proofs.seen import FirstStep, Gradient
 from grpo_recipes.worker.trainer.live_model import (
@@ -131,7 +132,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
         if self._turns is not None:
             self._turns.leave()
         self._witness = self._turns = None
-        self._proofs = [prove(self._plan, everyone) for prove in first_step(self._plan)]
+        self._proofs = [prove(self._plan, everyone) for prove in (*first_step(self._plan), *of_turns(self._plan))]
         self._say(block(self._proofs))
         self._keep_or_refuse()
         if self._hand_over is not None:

@@ -8,8 +8,9 @@ import torch
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import hide_secrets
+from grpo_recipes.worker._shared.planned import calls_tools
 from grpo_recipes.worker.completions.ends import tokenizer_of
-from grpo_recipes.worker.proofs.turns_seen import Sampled, TurnedRow, TurnsSeen, turned_row
+from grpo_recipes.worker.proofs.turns_seen import SampledTurns, TurnedRow, TurnsSeen, turned_row
 
 _GENERATES, _SCORES = "_generate_single_turn", "_get_per_token_logps_and_entropies"
 _CALLS = "tools/call_frequency"
@@ -19,8 +20,7 @@ _LONGEST = 100
 
 def turn_witness(trainer: Any, plan: Plan) -> "TurnWitness | None":
     """The witness of a training with tools, None of another one."""
-    has_tools = bool(plan.tools) or plan.environment_class is not None
-    return TurnWitness(trainer) if has_tools and hasattr(trainer, _GENERATES) else None
+    return TurnWitness(trainer) if calls_tools(plan) and hasattr(trainer, _GENERATES) else None
 
 
 class TurnWitness:
@@ -28,7 +28,7 @@ class TurnWitness:
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
-        self._sampled = Sampled()
+        self._sampled = SampledTurns()
         self._noted: list[dict[str, Any]] = []
         self._gradients: list[Any] = []
         self._before: dict[str, tuple[Any, Any]] = {}

@@ -7,13 +7,16 @@ from types import ModuleType
 from grpo_recipes.contract.planned_guards import Guards
 from grpo_recipes.worker.guards import (
     entropy_collapse,
+    failing_tools,
     far_from_sampler,
     kl_rise,
     memory_growth,
     no_movement,
     no_progress,
     not_finite,
+    slow_tools,
     truncation,
+    unused_tools,
     wasted_groups,
     zero_variance,
 )
@@ -30,6 +33,9 @@ ALL: tuple[ModuleType, ...] = (
     kl_rise,
     entropy_collapse,
     memory_growth,
+    unused_tools,
+    failing_tools,
+    slow_tools,
 )
 
 
@@ -38,7 +44,7 @@ class WatchedTraining:
     """What guards ask of a training.
 
     groups_per_step: prompts of an optimizer step over all processes. limit: max_completion_length. has_reference:
-    beta is above 0. have_moved: see no_movement. everyone: see memory_growth.
+    beta is above 0. have_moved: see no_movement. everyone: see memory_growth. has_tools: the policy can call some.
     """
 
     groups_per_step: int
@@ -46,6 +52,7 @@ class WatchedTraining:
     has_reference: bool
     have_moved: Callable[[], bool]
     everyone: Callable[[memory_growth.InUse], list[memory_growth.InUse]]
+    has_tools: bool = False
 
 
 def of_lines(guards: Guards, training: WatchedTraining) -> Iterator[tuple[ModuleType, Guard]]:
@@ -61,6 +68,9 @@ def of_lines(guards: Guards, training: WatchedTraining) -> Iterator[tuple[Module
     }
     if training.has_reference:
         made[kl_rise] = kl_rise.KlRise
+    if training.has_tools:
+        made[unused_tools] = lambda: unused_tools.UnusedTools(guards)
+        made |= {failing_tools: failing_tools.FailingTools, slow_tools: slow_tools.SlowTools}
     for module in ALL:
         if module in made and action(guards, module) != "off":
             yield module, made[module]()

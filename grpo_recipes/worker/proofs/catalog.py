@@ -12,9 +12,6 @@ from grpo_recipes.worker.proofs import (
     precision_is_planned,
     reference_is_not_quantized,
     sampler_is_the_policy,
-    tool_replies_are_outside_the_loss,
-    tools_are_called,
-    turns_are_trained_as_sampled,
     world_is_whole,
 )
 from grpo_recipes.worker.proofs.proof import Proof
@@ -33,15 +30,8 @@ FIRST_STEP: tuple[Prove, ...] = (
     memory_is_measured.prove,
 )
 WITH_VLLM: tuple[Prove, ...] = (sampler_is_the_policy.prove,)
-WITH_TOOLS: tuple[Prove, ...] = (
-    tools_are_called.prove,
-    turns_are_trained_as_sampled.prove,
-    tool_replies_are_outside_the_loss.prove,
-)
 
 
 def first_step(plan: Plan) -> tuple[Prove, ...]:
     """The proofs of a run's first step."""
-    has_tools = bool(plan.tools) or plan.environment_class is not None
-    with_vllm = WITH_VLLM if plan.arguments.GRPOConfig.get("use_vllm") else ()
-    return FIRST_STEP + (WITH_TOOLS if has_tools else ()) + with_vllm
+    return FIRST_STEP + WITH_VLLM if plan.arguments.GRPOConfig.get("use_vllm") else FIRST_STEP

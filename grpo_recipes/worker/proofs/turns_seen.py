@@ -38,7 +38,7 @@ class TurnsSeen:
     written: tuple[str, ...]
 
 
-class Sampled:
+class SampledTurns:
     """What the generator gave in each turn, by what it was given."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Sampled:
 
 
 def turned_row(
-    sampled: Sampled,
+    sampled: SampledTurns,
     prompt: Ids,
     completion: Ids,
     mask: Sequence[int],

@@ -1,0 +1,63 @@
+"""Every call of a tool fails.
+
+The policy is told an error in place of a result, call after call: it learns to do without the tool, or to write its
+errors away. The usual causes are a tool that needs what is not there (a file, a service, a variable), a limit of time
+or memory that no call keeps, and names or arguments that the policy never gets right.
+
+Threshold: all calls of 10 optimizer steps, at least 8 of them, without one result. Signal: tools/<name>/calls and
+tools/<name>/failures, over all processes; for all together tools/failure_frequency, which counts those that do not
+exist too.
+
+Action: warn. The log has the text of the first failure of each tool.
+What to do: call the tool yourself with the arguments of a kept completion; tools[].timeout, or less memory than 1 GiB.
+"""
+
+from grpo_recipes.worker.guards.alarm import Alarm, Line
+
+ID = "GRD012"
+NAME = "failing_tools"
+LOOKS_BACK = True
+STEPS = 10
+FEWEST_CALLS = 8
+_CALLS, _FAILURES = "/calls", "/failures"
+_ALL = "tools/call_frequency", "tools/failure_frequency"
+
+
+class FailingTools:
+    """Sums the calls of each tool over so many steps."""
+
+    def __init__(self) -> None:
+        self.seen = False
+        self._steps = 0
+        self._sums: dict[str, tuple[float, float]] = {}
+
+    def look(self, line: Line) -> Alarm | None:
+        """At most once in 10 steps."""
+        if _ALL[0] not in line.figures:
+            return None
+        self.seen = True
+        for name, calls in line.figures.items():
+            if name.startswith("tools/") and name.endswith(_CALLS):
+                tool = name.removeprefix("tools/").removesuffix(_CALLS)
+                failures = line.figures.get(f"tools/{tool}{_FAILURES}", 0.0)
+                self._add(tool, calls * line.steps, failures * line.steps)
+        self._add("", line.figures[_ALL[0]], line.figures[_ALL[0]] * line.figures.get(_ALL[1], 0.0))
+        self._steps += line.steps
+        if self._steps < STEPS:
+            return None
+        sums, self._sums, self._steps = self._sums, {}, 0
+        failing = [tool for tool, (calls, failures) in sums.items() if tool and FEWEST_CALLS <= calls <= failures]
+        calls, failures = sums[""]
+        if not failing and not (calls >= 1 and failures >= calls):
+            return None
+        which = ", ".join(failing) or "any tool"
+        return Alarm.of(
+            1.0,
+            f"every call of {which} in the last {STEPS} steps failed",
+            "the policy is told errors in place of results",
+            "the log has the first failure of each tool; mend the tool, or its limits in tools[].timeout",
+        )
+
+    def _add(self, tool: str, calls: float, failures: float) -> None:
+        before = self._sums.get(tool, (0.0, 0.0))
+        self._sums[tool] = before[0] + calls, before[1] + failures

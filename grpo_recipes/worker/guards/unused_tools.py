@@ -1,0 +1,46 @@
+"""For many steps the policy has called no tool, though the plan has some.
+
+What is trained then is a model that answers at once. Either it never learned to call (its template or its size is not
+of the kind that can), or the rewards pay for short answers and it forgot. Every prompt still describes the tools.
+
+Threshold: guards.unused_tools_steps, 20 optimizer steps in a row without one call. Signal: tools/call_frequency, which
+TRL logs over all processes, 0 in each of them; steps that share a generation count once they are logged with it.
+
+Action: warn. A task may be learned without its tools.
+What to do: grpo-run report shows what the completions say; a model that was taught to call tools, an example of a call
+in dataset.system_prompt, a reward for a call that helps, a larger generation.max_completion_length if calls are cut.
+"""
+
+from grpo_recipes.contract.planned_guards import Guards
+from grpo_recipes.worker.guards.alarm import Alarm, Line
+
+ID = "GRD011"
+NAME = "unused_tools"
+LOOKS_BACK = True
+CALLS = "tools/call_frequency"
+
+
+class UnusedTools:
+    """Counts the steps since the last call."""
+
+    def __init__(self, guards: Guards) -> None:
+        self.seen = False
+        self._limit = guards.unused_tools_steps
+        self._steps = 0
+
+    def look(self, line: Line) -> Alarm | None:
+        """At most once in so many steps."""
+        calls = line.figures.get(CALLS)
+        if calls is None:
+            return None
+        self.seen = True
+        self._steps = 0 if calls else self._steps + line.steps
+        if self._steps < self._limit:
+            return None
+        steps, self._steps = self._steps, 0
+        return Alarm.of(
+            steps,
+            f"no tool was called in the last {steps} steps",
+            "the policy answers at once: it cannot write a call, or the rewards do not pay for one",
+            "look at completions.jsonl; a model that was taught to call tools, or a reward for a call that helps",
+        )
