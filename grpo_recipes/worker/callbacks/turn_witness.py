@@ -1,6 +1,7 @@
 """Watches the turns of the first step: what the generator was given and gave, and what the loss makes of it."""
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -66,11 +67,14 @@ class TurnWitness:
         setattr(self._trainer, name, watched)
 
     def _generating(self, generate: Callable[..., Any]) -> Callable[..., Any]:
+        # With messages it answers (prompts, completions, ...), with tokens (completions, ...).
+        takes_messages = "prompts" in inspect.signature(generate).parameters
+
         @functools.wraps(generate)
-        def noted(prompt_ids: Any, *given: Any, **named: Any) -> Any:
-            found = generate(prompt_ids, *given, **named)
+        def noted(prompts: Any, *given: Any, **named: Any) -> Any:
+            found = generate(prompts, *given, **named)
             if self._trainer.model.training:
-                self._sampled.add(prompt_ids, found[0])
+                self._sampled.add(*(found[:2] if takes_messages else (prompts, found[0])))
             return found
 
         return noted

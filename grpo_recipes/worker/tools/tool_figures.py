@@ -5,16 +5,20 @@ tools/generating_seconds, in which the generator wrote, are of one generation an
 logged as TRL logs its own: the mean over the generations of a line.
 """
 
+import functools
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from grpo_recipes.worker.tools.tally import Tally
 
-_GENERATES, _TURN = "_generate", "_generate_single_turn"
+_GENERATES, _TURN, _LOOP = "_generate", "_generate_single_turn", "_tool_call_loop"
 PREFIX = "tools/"
 SECONDS, GENERATING = f"{PREFIX}seconds", f"{PREFIX}generating_seconds"
+
+Method = Callable[..., Any]
 
 
 def watch_tools(trainer: Any, tally: Tally) -> None:
@@ -24,31 +28,56 @@ def watch_tools(trainer: Any, tally: Tally) -> None:
 
 
 class ToolFigures:
-    """Stands before the trainer's generation: tells the tally when one begins, and the trainer what came of it."""
+    """Stands before the trainer's generation: tells the tally when one begins, and the trainer what came of it.
+
+    Random numbers of a call are those of its step and its place there, also for an evaluation, so that a run that is
+    gone on with draws the same.
+    """
 
     def __init__(self, trainer: Any, tally: Tally) -> None:
         self._trainer, self._tally = trainer, tally
         self._generating_s = 0.0
-        self._generate, self._turn = getattr(trainer, _GENERATES), getattr(trainer, _TURN)
-        setattr(trainer, _GENERATES, self._counted)
-        setattr(trainer, _TURN, self._timed)
+        setattr(trainer, _GENERATES, self._counted(getattr(trainer, _GENERATES)))
+        setattr(trainer, _TURN, self._timed(getattr(trainer, _TURN)))
+        if hasattr(trainer, _LOOP):
+            setattr(trainer, _LOOP, self._begun(getattr(trainer, _LOOP)))
 
-    def _counted(self, *given: Any, **named: Any) -> Any:
+    def _counted(self, generate: Method) -> Method:
+        @functools.wraps(generate)
+        def counted(*given: Any, **named: Any) -> Any:
+            self._begin("")
+            self._generating_s = 0.0
+            found = generate(*given, **named)
+            if self._trainer.model.training:
+                self._tell()
+            return found
+
+        return counted
+
+    def _begun(self, loop: Method) -> Method:
+        @functools.wraps(loop)
+        def begun(*given: Any, **named: Any) -> Any:
+            if not self._trainer.model.training:
+                self._begin("evaluation ")
+            return loop(*given, **named)
+
+        return begun
+
+    def _timed(self, generate: Method) -> Method:
+        @functools.wraps(generate)
+        def timed(*given: Any, **named: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return generate(*given, **named)
+            finally:
+                self._generating_s += time.perf_counter() - began
+
+        return timed
+
+    def _begin(self, what: str) -> None:
         trainer = self._trainer
         step, rank = trainer.state.global_step, trainer.accelerator.process_index
-        self._tally.begin(f"{trainer.args.seed} {rank} {step}")
-        self._generating_s = 0.0
-        found = self._generate(*given, **named)
-        if trainer.model.training:
-            self._tell()
-        return found
-
-    def _timed(self, *given: Any, **named: Any) -> Any:
-        began = time.perf_counter()
-        try:
-            return self._turn(*given, **named)
-        finally:
-            self._generating_s += time.perf_counter() - began
+        self._tally.begin(f"{what}{trainer.args.seed} {rank} {step}")
 
     def _tell(self) -> None:
         """All processes come here at once."""
