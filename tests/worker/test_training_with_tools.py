@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.tool_model import write_tool_model
+from test_several_processes import for_two
 from tool_runs import FILE, planned_tool, tool_plan
 from worker_runs import Changes, Trained, events, train
 
@@ -160,6 +161,16 @@ def test_a_run_that_is_gone_on_with_is_the_same(
     assert [(whole / "final" / name).read_bytes() for name in names] == [
         (cut / "final" / name).read_bytes() for name in names
     ]
+
+
+def test_two_processes_call_tools_of_their_own(trained: Train, make_plan: Callable[..., Changes]) -> None:
+    plan = for_two(make_plan(planned_tool(), arguments={"per_device_train_batch_size": 8}))
+    run = trained(plan, user=FILE, ranks=2)
+    assert run.exit_codes == [0, 0], run.output
+    proofs = run.proofs()
+    assert [proofs[identity]["ok"] for identity in ("PRF001", "PRF008", "PRF019", "PRF020", "PRF021")] == [True] * 5
+    step = events(run.folder, "step")[0]
+    assert 8 < step["tools/add/calls"] <= step["tools/call_frequency"] * 16
 
 
 def _texts(folder: Path) -> list[Any]:
