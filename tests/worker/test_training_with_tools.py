@@ -163,6 +163,18 @@ def test_a_run_that_is_gone_on_with_is_the_same(
     ]
 
 
+def test_shims_that_touch_completions_leave_the_proofs_true(trained: Train, make_plan: Callable[..., Changes]) -> None:
+    plan = make_plan(planned_tool(), shims={"completion_ends": True, "max_prompt_length": 12})
+    plan["expect"]["stop"] = ["9"]
+    run = trained(plan, user=FILE)
+    assert run.exit_code == 0, run.output
+    proofs = run.proofs()
+    assert [proofs[identity]["ok"] for identity in ("PRF008", "PRF019", "PRF020", "PRF021")] == [True] * 4, proofs
+    step = events(run.folder, "step")[0]
+    assert step["completions/ended_by_stop"] > 0
+    assert step["completions/with_tokens_after_end"] == 0
+
+
 def test_two_processes_call_tools_of_their_own(trained: Train, make_plan: Callable[..., Changes]) -> None:
     plan = for_two(make_plan(planned_tool(), arguments={"per_device_train_batch_size": 8}))
     run = trained(plan, user=FILE, ranks=2)
