@@ -21,6 +21,8 @@ from grpo_recipes.yaml.compose import Source
 if TYPE_CHECKING:
     from grpo_recipes.launch.progress import View
 
+NAMING_CODE = (("rewards",), ("tools",), ("environment",), ("rollout",))
+"""The sections of a recipe that name files of the user's own code."""
 allow_code_option = click.option(
     "--allow-code",
     "allowed",
@@ -73,8 +75,8 @@ def names_a_plan(place: str) -> bool:
 
 
 def recipe_files(source: Source) -> tuple[str, ...]:
-    """The recipe, and those of its parents that say its rewards and are no shipped ones."""
-    said = {mark.file for path, mark in source.marks.items() if path[:1] == ("rewards",)} - source.folders.keys()
+    """The recipe, and those of its parents that say its rewards and tools and are no shipped ones."""
+    said = {mark.file for path, mark in source.marks.items() if path[:1] in NAMING_CODE} - source.folders.keys()
     return tuple(file for file in source.files if file == source.file or file in said)
 
 

@@ -18,6 +18,7 @@ from grpo_recipes.launch.summary import status_line
 from grpo_recipes.lock.read_lock import Lock, read_lock
 from grpo_recipes.render.written_again import write_again
 from grpo_recipes.stack.probe import probe
+from grpo_recipes.trust.user_code import user_files, with_changed
 
 STARTED_WITH = ("world", "arguments", "shims", "deepspeed", "environment")
 UNTOLD = ("verified", "folder", "recipe_file", "accept_drift")
@@ -57,12 +58,10 @@ def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json
 
 
 def _as_written(plan: Plan, lock: Lock) -> Plan:
-    """The plan for plan.json: reward files are where they were when the run was planned, and copied from there."""
-    known = {(reward.target, reward.sha256): reward.path for reward in lock.plan.rewards}
-    rewards = tuple(
-        replace(reward, path=known.get((reward.target, reward.sha256), reward.path)) for reward in plan.rewards
-    )
-    return replace(plan, folder=lock.folder, rewards=rewards)
+    """The plan for plan.json: the user's files are where they were when the run was planned, and copied from there."""
+    known = {(file.target, file.sha256): file.path for file in user_files(lock.plan)}
+    as_before = with_changed(plan, lambda file: {"path": known.get((file.target, file.sha256), file.path)})
+    return replace(as_before, folder=lock.folder)
 
 
 def _told(old: Plan, new: Plan) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Model, data and rewards of two plans as what they contain, wherever they lie, as far as both plans know it.
+"""Model, data, rewards and tools of two plans as what they contain, wherever they lie, as far as both plans know it.
 
 A file or folder is its digest and a hub repository its commit where both plans have one; else it is its name.
 """
@@ -7,7 +7,9 @@ import dataclasses
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan, Reward
+from grpo_recipes.contract.planned_tools import EnvironmentClass, Rollout, Tool
 
+Code = Tool | EnvironmentClass | Rollout
 Values = dict[str, Any]
 # What a digest stands for, and what a plan knows only of files that it could read.
 FOLLOWS = ("files", "rows", "chat_template_sha256")
@@ -27,7 +29,29 @@ def contents(a: Plan, b: Plan) -> tuple[Values, Values]:
             found[ours is None][f"rewards.{name}"] = _in_words(ours or theirs)
         else:
             _enter(found, f"rewards.{name}", _rewards(ours, theirs))
+    _enter_tools(found, a, b)
     return found
+
+
+def _enter_tools(found: tuple[Values, Values], a: Plan, b: Plan) -> None:
+    """What completions are made with, each by what is in its file; tools also by the order in which they are told."""
+    tools = [{tool.name: tool for tool in plan.tools} for plan in (a, b)]
+    if tools[0].keys() == tools[1].keys():
+        for values, own in zip(found, tools, strict=True):
+            values |= {"tools": list(own)} if own else {}
+    for name in dict.fromkeys([*tools[0], *tools[1]]):
+        _enter_code(found, f"tools.{name}", tools[0].get(name), tools[1].get(name))
+    _enter_code(found, "environment", a.environment_class, b.environment_class)
+    _enter_code(found, "rollout", a.rollout, b.rollout)
+
+
+def _enter_code(found: tuple[Values, Values], section: str, ours: Code | None, theirs: Code | None) -> None:
+    if ours is None or theirs is None:
+        for values, one in zip(found, (ours, theirs), strict=True):
+            values |= {} if one is None else {section: one.target}
+        return
+    unsaid = {"name", "path"}
+    _enter(found, section, (_without(dataclasses.asdict(ours), unsaid), _without(dataclasses.asdict(theirs), unsaid)))
 
 
 def _enter(found: tuple[Values, Values], section: str, pair: tuple[Values, Values]) -> None:

@@ -19,10 +19,14 @@ from grpo_recipes.stack.stack import Stack, from_json_value
 
 # Values with two spellings in one release.
 SPELLINGS: Mapping[str, Mapping[bool, str]] = {"grpo.scale_rewards": {True: "group", False: "none"}}
-# Said by plan.data, plan.rewards, plan.model and plan.tokenizer, with the digests of files instead of their places.
+# Said by plan.data, plan.rewards, plan.tools, plan.model and plan.tokenizer, with the digests of files instead of their
+# places.
 BY_CONTENT = (
     "dataset.",
     "rewards",
+    "tools",
+    "environment.",
+    "rollout.",
     "model.from_run",
     "model.model_name_or_path",
     "model.model_revision",

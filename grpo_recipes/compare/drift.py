@@ -11,6 +11,7 @@ from grpo_recipes.contract.planned_ancestor import Ancestor, weights_sha256
 from grpo_recipes.lock.places import Places, data_reader, digest_or_none, file_sha256, folder_sha256
 from grpo_recipes.lock.read_lock import Lock
 from grpo_recipes.stack.stack import PACKAGES, from_json_value
+from grpo_recipes.trust.user_code import UserFile, user_files, with_changed
 from grpo_recipes.user_files.ancestor import StartingPoint, read_ancestor
 from grpo_recipes.user_files.digests import folder_content, text_sha256
 from grpo_recipes.user_files.model_config import cached_snapshot
@@ -93,10 +94,10 @@ def reread(plan: Plan, places: Places) -> Plan:
         ancestor = replace(ancestor, weights_sha256=held)
     data, rewards = reread_data("dataset", plan.data), []
     for reward in plan.rewards:
-        read = file_sha256 if reward.kind == "python" else folder_sha256
-        now = reward.sha256 if reward.path is None else digest(f"rewards.{reward.name}", read)
+        is_folder = reward.kind == "model" and reward.path is not None
+        now = digest(f"rewards.{reward.name}", folder_sha256) if is_folder else reward.sha256
         rewards.append(replace(reward, sha256=now))
-    return replace(
+    again = replace(
         plan,
         model=model,
         tokenizer=tokenizer,
@@ -105,6 +106,7 @@ def reread(plan: Plan, places: Places) -> Plan:
         rewards=tuple(rewards),
         ancestor=ancestor,
     )
+    return with_changed(again, lambda file: {"sha256": digest(file.part, file_sha256)})
 
 
 def weights_in(folder: str) -> str | None:
@@ -117,7 +119,7 @@ def weights_in(folder: str) -> str | None:
 
 
 def _contents(old: Plan, new: Plan) -> Iterator[DriftLine]:
-    """Model, chat template, data and rewards, by what is in them."""
+    """Model, chat template, data, rewards and tools, by what is in them."""
     yield _model(old.model, new.model)
     if old.ancestor is not None:
         yield _ancestor(old.ancestor, new.ancestor)
@@ -129,8 +131,12 @@ def _contents(old: Plan, new: Plan) -> Iterator[DriftLine]:
     rewards = {reward.name: reward for reward in new.rewards}
     for was in old.rewards:
         now = rewards.get(was.name)
-        if now is not None and was.kind == now.kind != "shipped":
+        if now is not None and was.kind == now.kind == "model":
             yield _reward(was, now)
+    files = {file.part: file for file in user_files(new)}
+    for file in user_files(old):
+        if file.part in files:
+            yield _code(file, files[file.part])
 
 
 def _line(what: str, old: object, new: object, kind: Kind, why: str = "") -> DriftLine:
@@ -165,20 +171,16 @@ def _data(what: str, old: Data, new: Data, kind: Kind) -> DriftLine:
 
 
 def _reward(old: Reward, new: Reward) -> DriftLine:
-    what = f"rewards.{old.name}"
-    if old.kind == "model":
-        why = "" if old.path else f"{old.target}: a reward model of the hub is loaded as it is by then"
-        return _line(what, old.sha256, new.sha256, "experiment", why)
-    was, now = _code(old), _code(new)
+    why = "" if old.path else f"{old.target}: a reward model of the hub is loaded as it is by then"
+    return _line(f"rewards.{old.name}", old.sha256, new.sha256, "experiment", why)
+
+
+def _code(old: UserFile, new: UserFile) -> DriftLine:
+    was, now = old.digests, new.digests
     changed = [name for name in dict.fromkeys([*was, *now]) if was.get(name) != now.get(name)]
     shown = changed[0] if changed else next(iter(was))
     why = f"in {', '.join(changed[:4])}" if changed else old.target
-    return DriftLine(what, "differs" if changed else "same", was.get(shown), now.get(shown), "experiment", why)
-
-
-def _code(reward: Reward) -> dict[str, str | None]:
-    """The digests of a reward's file and of those beside it that it imports."""
-    return {reward.target.rpartition(":")[0]: reward.sha256, **reward.imports}
+    return DriftLine(old.part, "differs" if changed else "same", was.get(shown), now.get(shown), "experiment", why)
 
 
 def _hub(line: DriftLine, name: str, kind: str) -> DriftLine:

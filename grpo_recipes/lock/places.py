@@ -8,6 +8,7 @@ from typing import Any
 
 from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.lock.read_lock import Lock
+from grpo_recipes.trust.user_code import user_files
 from grpo_recipes.user_files.data_card import WITH_CARDS, data_folder_content
 from grpo_recipes.user_files.digests import file_content, folder_content, text_sha256
 
@@ -49,13 +50,12 @@ def found_places(lock: Lock) -> Places:
             read = file_sha256 if data.source == "file" else data_reader(plan)
             _put(places.values, (section, "path"), _place(places, lock, section, data.path, data.sha256, read))
     for index, reward in enumerate(plan.rewards):
-        if reward.path is None:
-            continue
-        is_code, name = reward.kind == "python", f"rewards.{reward.name}"
-        read = file_sha256 if is_code else folder_sha256
-        place = _place(places, lock, name, reward.path, reward.sha256, read, has_copy=is_code)
-        function = f":{reward.target.rpartition(':')[2]}" if is_code else ""
-        _put(places.values, ("rewards", index, reward.kind), place + function)
+        if reward.kind == "model" and reward.path is not None:
+            place = _place(places, lock, f"rewards.{reward.name}", reward.path, reward.sha256, folder_sha256)
+            _put(places.values, ("rewards", index, "model"), place)
+    for file in user_files(plan):
+        place = _place(places, lock, file.part, file.path, file.sha256, file_sha256, has_copy=True)
+        _put(places.values, file.key, f"{place}:{file.name}")
     return places
 
 

@@ -19,6 +19,7 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.render.accelerate import accelerate_yaml
 from grpo_recipes.render.deepspeed import deepspeed_json
 from grpo_recipes.render.launch_script import launch_sh, train_sh
+from grpo_recipes.trust.user_code import user_files
 
 NO_SCRIPTS: Mapping[str, str] = MappingProxyType({})
 _FIX: dict[int | None, str] = {
@@ -33,7 +34,7 @@ def write_run_folder(plan: Plan, folder: str, recipe_text: str, scripts: Mapping
 
     The folder must not exist or be empty. It is built beside its place and then renamed, so of two
     runs that want the same folder one gets it, and a failure leaves nothing behind. scripts: of the engine, by name.
-    Raises Refusal if the folder is taken or cannot be written, or a reward file is not the planned one.
+    Raises Refusal if the folder is taken or cannot be written, or a file of the user's is not the planned one.
     """
     target = Path(os.path.abspath(folder))
     if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
@@ -105,7 +106,7 @@ def _write_files(plan: Plan, folder: Path, recipe_text: str, scripts: Mapping[st
 
 
 def copy_worker(plan: Plan, worker: Path) -> None:
-    """Copies what trains: the package's worker and rewards, the start file, and the user's reward files."""
+    """Copies what trains: the package's worker and rewards, the start file, and the user's own files."""
     package = Path(str(files("grpo_recipes")))
     copy = worker / "grpo_recipes"
     copy.mkdir(parents=True)
@@ -118,23 +119,22 @@ def copy_worker(plan: Plan, worker: Path) -> None:
     starts += ["meet.py"] if plan.world.num_nodes > 1 else []
     for start in starts:
         shutil.copyfile(package / "worker" / start, worker / start)
-    for reward in plan.rewards:
-        if reward.kind == "python" and reward.path is not None:
-            _copy_reward(Path(reward.path), reward.sha256, worker / "user")
-            for name, sha256 in reward.imports.items():
-                _copy_reward(Path(reward.path).with_name(name), sha256, worker / "user")
+    for file in user_files(plan):
+        _copy_user_file(file.kind, Path(file.path), file.sha256, worker / "user")
+        for name, sha256 in file.imports.items():
+            _copy_user_file(file.kind, Path(file.path).with_name(name), sha256, worker / "user")
 
 
-def _copy_reward(source: Path, sha256: str | None, user: Path) -> None:
-    """Copies one reward file; the bytes that are checked are the bytes that are written."""
+def _copy_user_file(kind: str, source: Path, sha256: str | None, user: Path) -> None:
+    """Copies one file of the user's code; the bytes that are checked are the bytes that are written."""
     try:
         content = source.read_bytes()
     except OSError as problem:
-        raise Refusal.of(f"{source}: the reward file cannot be read", because=str(problem.strerror)) from problem
+        raise Refusal.of(f"{source}: the {kind} file cannot be read", because=str(problem.strerror)) from problem
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise Refusal.of(
-            f"{source}: the reward file changed since the plan was made",
+            f"{source}: the {kind} file changed since the plan was made",
             because=f"its sha256 is {found[:12]}, the plan has {str(sha256)[:12]}",
             fix="plan again",
         )
@@ -142,7 +142,7 @@ def _copy_reward(source: Path, sha256: str | None, user: Path) -> None:
     place = user / source.name
     if place.exists() and place.read_bytes() != content:
         raise Refusal.of(
-            f"{source}: another reward file has the same name",
+            f"{source}: another file has the same name",
             because=f"both would be worker/user/{source.name} of the run folder",
             fix="rename one of them",
         )

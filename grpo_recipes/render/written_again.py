@@ -36,13 +36,13 @@ def write_again(
 ) -> list[str]:
     """Writes plan.json, the scripts, the configuration and worker/ of a run folder again, and returns lines to say.
 
-    Nobody else may use the folder meanwhile. What was different is kept in a folder replaced-<time>; reward files
-    stay, which the plan has the digests of. No link is followed. Each part is replaced by itself, so a process that
-    is killed in between leaves a folder that this can be called for again.
-    as_written: the plan for plan.json, in which reward files are where they were before they were copied here.
+    Nobody else may use the folder meanwhile. What was different is kept in a folder replaced-<time>; files of the
+    user's stay, which the plan has the digests of. No link is followed. Each part is replaced by itself, so a process
+    that is killed in between leaves a folder that this can be called for again.
+    as_written: the plan for plan.json, in which the user's files are where they were before they were copied here.
     told: values in which plan.json was another one; without any it is replaced without a word. scripts: of the engine,
     by name.
-    Raises Refusal where the folder cannot be written, or a reward file is not the planned one.
+    Raises Refusal where the folder cannot be written, or a file of the user's is not the planned one.
     """
     place = Path(folder)
     writing = _Writing(place, place / f".writing-{uuid.uuid4().hex[:12]}", _free_name(place))
@@ -73,7 +73,7 @@ def write_again(
 
 
 def _put_worker(writing: _Writing) -> None:
-    """Puts worker/ in place, piece by piece where there is one, so that reward files are never away."""
+    """Puts worker/ in place, piece by piece where there is one, so that the user's files are never away."""
     for name in ("worker", _USER):
         new, old = writing.new / name, writing.folder / name
         if not new.exists() and name == _USER:

@@ -11,6 +11,7 @@ from grpo_recipes.contract.plan import CODE_OF, Model, Plan
 from grpo_recipes.errors import Refusal
 from grpo_recipes.trust.allowed import allow, is_allowed
 from grpo_recipes.trust.environment import is_harmless, names_a_place
+from grpo_recipes.trust.user_code import user_files
 from grpo_recipes.user_files.model_code import code_files, named_repositories, whole_sha256
 from grpo_recipes.user_files.model_config import cached_snapshot
 
@@ -18,6 +19,13 @@ SHORTEST_PREFIX = 32
 SHOWN_DIGITS = 12
 MOST_NAMES = 4
 VARIABLE = "environment variable"
+OF_FILES = {
+    "reward": ("python reward", "file imported by a reward"),
+    "tool": ("tool", "file imported by a tool"),
+    "environment": ("environment", "file imported by an environment"),
+    "rollout": ("rollout", "file imported by a rollout"),
+}
+"""What a file of the user's own is called, and one that it imports."""
 # What vLLM's server of the run is started with, by facts/data/vllm_server.json.
 SET_BY_GRPO_RUN = (("VLLM_SERVER_DEV_MODE", "1"),)
 
@@ -26,9 +34,9 @@ SET_BY_GRPO_RUN = (("VLLM_SERVER_DEV_MODE", "1"),)
 class CodePart:
     """One piece of foreign code.
 
-    kind: "python reward", "file imported by a reward", "remote code", "attention kernel" or "environment variable".
-    what: it is, in words. is_fixed: the digest is that of all that it stands for; what is not fixed may be something
-    else next time, and is asked for each time.
+    kind: one of OF_FILES, "remote code", "attention kernel" or "environment variable". what: it is, in words.
+    is_fixed: the digest is that of all that it stands for; what is not fixed may be something else next time, and is
+    asked for each time.
     """
 
     kind: str
@@ -40,12 +48,12 @@ class CodePart:
 def code_parts(plan: Plan) -> list[CodePart]:
     """Every piece of foreign code that the plan would run, each digest once."""
     parts: dict[str, CodePart] = {}
-    for reward in plan.rewards:
-        if reward.kind == "python" and reward.sha256 is not None:
-            parts.setdefault(reward.sha256, CodePart("python reward", str(reward.path), reward.sha256))
-            for name, sha256 in reward.imports.items():
-                beside = os.path.join(os.path.dirname(str(reward.path)), name)
-                parts.setdefault(sha256, CodePart("file imported by a reward", beside, sha256))
+    for file in user_files(plan):
+        if file.sha256 is not None:
+            parts.setdefault(file.sha256, CodePart(OF_FILES[file.kind][0], file.path, file.sha256))
+            for name, sha256 in file.imports.items():
+                beside = os.path.join(os.path.dirname(file.path), name)
+                parts.setdefault(sha256, CodePart(OF_FILES[file.kind][1], beside, sha256))
     if brings_remote_code(plan):
         for part in _remote_code(plan):
             parts.setdefault(part.sha256, part)

@@ -11,8 +11,8 @@ from grpo_recipes.trust.own_folder import NotOwn
 def consent(parts: Sequence[CodePart], given: Sequence[str], files: Sequence[str]) -> list[str]:
     """What to say of the code that runs since its folder is allowed. Raises Refusal for code that is not allowed.
 
-    given: digests, or the word here. files: the recipe and the parents that say its rewards; none for a plan that was
-    made before: who wrote it is not known, and its code is known by its sha256 alone.
+    given: digests, or the word here. files: the recipe and the parents that say its rewards and tools; none for a plan
+    that was made before: who wrote it is not known, and its code is known by its sha256 alone.
     """
     says_here = any(word.strip().lower() == HERE for word in given)
     missing = not_allowed(parts, [word for word in given if word.strip().lower() != HERE])

@@ -1,9 +1,9 @@
 """The folders of this user's own whose code may run after each edit: `--allow-code here`, and what is remembered of it.
 
 A folder is remembered by its real path, its owner and its inode, in a file of the user's own that nobody else can read
-or write. It allows the rewards that a recipe in it names below it, and the files that they import: no model's code,
-no pickle, no variable, and nothing of a recipe that lies elsewhere. What ran is remembered by its digest with it, so
-that its run can be gone on with.
+or write. It allows the rewards and tools that a recipe in it names below it, and the files that they import: no model's
+code, no pickle, no variable, and nothing of a recipe that lies elsewhere. What ran is remembered by its digest with it,
+so that its run can be gone on with.
 """
 
 import json
@@ -20,11 +20,11 @@ from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.integrity.user_key import NoKey, user_folder
 from grpo_recipes.errors import Refusal
 from grpo_recipes.trust.allowed import locked
-from grpo_recipes.trust.code import CodePart
+from grpo_recipes.trust.code import OF_FILES, CodePart
 from grpo_recipes.trust.own_folder import Identity, NotOwn, identity, own_sha256
 
 HERE = "here"
-KINDS = ("python reward", "file imported by a reward")
+KINDS = frozenset(kind for kinds in OF_FILES.values() for kind in kinds)
 _FILE = "folders.json"
 _LARGEST_BYTES = 16 << 20
 _MOST_DIGESTS = 200
@@ -72,7 +72,7 @@ def listed() -> list[Allowed]:
 def allow_folder(files: Sequence[str]) -> None:
     """Remembers the folder of a recipe. Raises Refusal for one that is not this user's own.
 
-    files: the recipe, and those of its parents that say its rewards; all of them must lie there.
+    files: the recipe, and those of its parents that say its rewards and tools; all of them must lie there.
     """
     folder = _folder_of(files)
     try:

@@ -159,7 +159,7 @@ def test_two_reward_files_of_one_name_are_refused(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "mine.py").write_text(f"{name} = 1")
-    with pytest.raises(Refusal, match="another reward file has the same name"):
+    with pytest.raises(Refusal, match="another file has the same name"):
         write_run_folder(with_reward(tmp_path / "a" / "mine.py", tmp_path / "b" / "mine.py"), str(tmp_path / "r"), "")
 
 

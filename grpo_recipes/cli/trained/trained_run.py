@@ -33,7 +33,8 @@ def trained_run(place: str, allowed: tuple[str, ...], *, with_rewards: bool) -> 
         click.echo(redact(line), err=True)
     if not os.path.isdir(os.path.join(lock.folder, FINAL)):
         raise _untrained(place, lock)
-    ask_trust(lock.plan if with_rewards else replace(lock.plan, rewards=()), allowed)
+    called = replace(lock.plan, tools=(), environment_class=None, rollout=None)  # nothing calls them after the training
+    ask_trust(called if with_rewards else replace(called, rewards=()), allowed)
     return lock.plan, lock.folder
 
 

@@ -1,0 +1,65 @@
+"""The files of the user's own code that a plan names: rewards, and what completions are made with."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from grpo_recipes.contract.plan import Plan
+
+
+class UserFile(NamedTuple):
+    """One function or class of a file of the user's.
+
+    kind: "reward", "tool", "environment" or "rollout". part: what lines call it, "rewards.brevity". key: where a recipe
+    names it. target, path, sha256 and imports: as in a planned Reward of kind "python".
+    """
+
+    kind: str
+    part: str
+    key: tuple[str | int, ...]
+    target: str
+    path: str
+    sha256: str | None
+    imports: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The function or class in its file."""
+        return self.target.rpartition(":")[2]
+
+    @property
+    def digests(self) -> dict[str, str | None]:
+        """The digests of the file and of those beside it that it imports, by their names."""
+        return {self.target.rpartition(":")[0]: self.sha256, **self.imports}
+
+
+def user_files(plan: Plan) -> Iterator[UserFile]:
+    """Every function and class of the user's own that the plan names, in the order of the recipe."""
+    for index, reward in enumerate(plan.rewards):
+        if reward.kind == "python" and reward.path is not None:
+            own = (reward.target, reward.path, reward.sha256, reward.imports)
+            yield UserFile("reward", f"rewards.{reward.name}", ("rewards", index, "python"), *own)
+    yield from made_with(plan)
+
+
+def with_changed(plan: Plan, changes: Callable[[UserFile], Mapping[str, Any]]) -> Plan:
+    """The plan in which what names each of its user_files has other fields."""
+    found = {file.part: changes(file) for file in user_files(plan)}
+    environment, rollout = plan.environment_class, plan.rollout
+    return replace(
+        plan,
+        rewards=tuple(replace(one, **found.get(f"rewards.{one.name}", {})) for one in plan.rewards),
+        tools=tuple(replace(one, **found[f"tools.{one.name}"]) for one in plan.tools),
+        environment_class=None if environment is None else replace(environment, **found["environment"]),
+        rollout=None if rollout is None else replace(rollout, **found["rollout"]),
+    )
+
+
+def made_with(plan: Plan) -> Iterator[UserFile]:
+    """The files of tools, environment and rollout alone, as user_files has them."""
+    for index, tool in enumerate(plan.tools):
+        own = (tool.target, tool.path, tool.sha256, tool.imports)
+        yield UserFile("tool", f"tools.{tool.name}", ("tools", index, "python"), *own)
+    for kind, one in (("environment", plan.environment_class), ("rollout", plan.rollout)):
+        if one is not None:
+            yield UserFile(kind, kind, (kind, "python"), one.target, one.path, one.sha256, one.imports)
