@@ -29,6 +29,8 @@ STAND_INS: dict[Path, object] = {
     ("training", "cut", "per_device_train_batch_size"): 1,
     ("evaluation", "passes", "reward"): "-",
 }
+# A list that is left out where something of it is wrong: its other items would have other numbers.
+LEFT_OUT = "tools"
 
 
 class Checked(NamedTuple):
@@ -58,7 +60,7 @@ def check_recipe(source: Source, facts: Facts) -> Checked:
             found = schema_findings(details, facts, current)
         known = {path[:depth] for path in refused for depth in range(len(path) + 1)}
         findings.extend(finding for path, finding in found.items() if path not in known)
-        refused |= set(found)
+        refused |= set(found) | {path[:1] for path in found if path[:1] == (LEFT_OUT,)}
         values = _set_aside(values, sorted(found, key=str, reverse=True))
     return Checked(None, frozenset(refused), findings)
 
@@ -77,7 +79,9 @@ def _set_aside(values: dict[str, object], paths: list[Path]) -> dict[str, object
         for part in path[:-1]:
             node = node[part] if _has(node, part) else None
         last = path[-1] if path else None
-        if isinstance(node, dict) and path in STAND_INS:
+        if path[:1] == (LEFT_OUT,):
+            kept.pop(LEFT_OUT, None)
+        elif isinstance(node, dict) and path in STAND_INS:
             node[last] = copy.deepcopy(STAND_INS[path])
         elif _has(node, last) and path[0] == "rewards" and len(path) == 2:
             node[last] = copy.deepcopy(A_REWARD)  # the others keep their numbers

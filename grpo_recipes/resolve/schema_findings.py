@@ -243,13 +243,17 @@ def _wrong_type(path: Path, group: Sequence[Mapping[str, Any]], source: Source) 
 
 
 def _longhand(path: Path, value: object) -> object:
-    """What a name, or true, stands for where a section or a list of rewards belongs."""
+    """What a name, or true, stands for where a section or a list of rewards or tools belongs."""
     if path == ("lora",) and value is True:
         return {"r": 16, "lora_alpha": 32}
     if path == ("rewards",) and isinstance(value, dict) and {"name", "python", "model"} & value.keys():
         return [value]
+    if path == ("tools",) and isinstance(value, dict) and "python" in value:
+        return [value]
     if not isinstance(value, str):
         return None
+    if path[:1] == ("tools",) and len(path) <= 2:
+        return None if ".py:" not in value else {"python": value} if len(path) == 2 else [{"python": value}]
     if path in (("model",), ("dataset",)):
         return {"model_name_or_path" if path == ("model",) else "path": value}
     if path == ("quantization",) and value in BITS:

@@ -38,6 +38,9 @@ class GenerationSection(Section):
     """Tokens after which a completion is cut off."""
     min_tokens: PositiveInt | None = None
     """Tokens before which a completion does not end. null: none. Not together with a stop."""
+    max_tool_calling_iterations: PositiveInt | None = None
+    """How often the model may be answered by its `tools` in one completion. null is without limit, but for
+    max_completion_length, which counts the tools' answers too."""
     temperature: PositiveFloat = 1.0
     """Temperature of sampling; log-probs are divided by it too."""
     top_p: PositiveFraction = 1.0

@@ -9,6 +9,9 @@ from pydantic import BaseModel
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.schemas.section import written_fields
 
+OF_ITEMS = ("rewards.", "tools.")
+"""How the keys of an item of a list begin; they belong to no other place."""
+
 
 def section_model(annotation: object) -> type[BaseModel] | None:
     """The section's model behind an annotation: Lora for `Lora | None`, None for a plain value."""
@@ -20,14 +23,15 @@ def section_model(annotation: object) -> type[BaseModel] | None:
 
 @cache
 def sections() -> Mapping[str, type[BaseModel]]:
-    """Section name -> model; the top level is "", a reward is "rewards", a section of a section "training.cut"."""
+    """Section name -> model; the top level is "", an item of `rewards` is "rewards", a section below "training.cut"."""
     found: dict[str, type[BaseModel]] = {"": Recipe}
     for name, field in Recipe.model_fields.items():
         model = section_model(field.annotation)
         if model is not None:
             found[name] = model
-        elif name == "rewards":
-            found[name] = section_model(get_args(field.annotation)[0]) or Recipe
+        else:
+            inner = [one for arg in get_args(field.annotation) if (one := section_model(arg)) is not None]
+            found |= {name: inner[0]} if inner else {}
     for section, model in list(found.items()):
         below = {name: section_model(field.annotation) for name, field in written_fields(model).items() if section}
         found |= {f"{section}.{name}": inner for name, inner in below.items() if inner is not None}

@@ -19,6 +19,7 @@ from grpo_recipes.schemas.reward import RewardSection
 from grpo_recipes.schemas.section import NonNegativeInt, Section, Word
 from grpo_recipes.schemas.slurm import SlurmSection
 from grpo_recipes.schemas.tokenizer import TokenizerSection
+from grpo_recipes.schemas.tools import ToolSection
 from grpo_recipes.schemas.training import TrainingSection
 from grpo_recipes.schemas.vllm_server import VllmServerSection
 
@@ -48,6 +49,8 @@ class Recipe(Section):
     dataset: DatasetSection
     rewards: Annotated[list[RewardSection], Field(min_length=1)]
     """What a completion is worth: the weighted sum of these."""
+    tools: list[ToolSection] = []
+    """Functions that the model can call while it answers. They are told to it in this order."""
     evaluation: EvaluationSection | None = None
     generation: GenerationSection = GenerationSection.model_construct()
     vllm_server: VllmServerSection = VllmServerSection.model_construct()

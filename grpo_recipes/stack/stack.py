@@ -18,7 +18,8 @@ PACKAGES = (
     "math-verify",
     "requests",
 )
-# What one word of a recipe can ask for: a service that is reported to, an optimizer. No other package depends on them.
+# What a part of a recipe can ask for: a service that is reported to, an optimizer, tools. No package of a training
+# depends on them.
 OPTIONAL_PACKAGES = (
     "apollo-torch",
     "clearml",
@@ -29,6 +30,7 @@ OPTIONAL_PACKAGES = (
     "flytekit",
     "galore-torch",
     "grokadamw",
+    "jmespath",
     "kernels",
     "lomo-optim",
     "mlflow",

@@ -1,7 +1,8 @@
-"""What the files of a model say of its tokenizer: its chat template."""
+"""What the files of a model say of its tokenizer: its chat template, and how answers are read."""
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from grpo_recipes.contract.files.regular_file import read_text
@@ -17,7 +18,7 @@ def chat_template_of(model: str, revision: str | None = None) -> str | None:
 
     Of several named templates it is the one named default, as transformers takes it. Nothing is downloaded.
     """
-    folder = Path(model) if os.path.isdir(model) else cached_snapshot(model, revision) if "/" in model else None
+    folder = _folder(model, revision)
     if folder is None or any((folder / name).exists() for name in _UNREAD):
         return None
     template = _text(folder / "chat_template.jinja")
@@ -25,14 +26,28 @@ def chat_template_of(model: str, revision: str | None = None) -> str | None:
         return template
     if (folder / "chat_template.jinja").exists() or (folder / "additional_chat_templates").exists():
         return None
+    config = _config(folder)
+    return None if config is None else _default(config.get("chat_template"))
+
+
+def reads_responses(model: str, revision: str | None = None) -> bool | None:
+    """Whether a tokenizer brings along how its model's answers are read for tool calls; None when not known."""
+    folder = _folder(model, revision)
+    config = None if folder is None else _config(folder)
+    return None if config is None else any(config.get(key) for key in ("response_template", "response_schema"))
+
+
+def _folder(model: str, revision: str | None) -> Path | None:
+    return Path(model) if os.path.isdir(model) else cached_snapshot(model, revision) if "/" in model else None
+
+
+def _config(folder: Path) -> Mapping[str, object] | None:
     text = _text(folder / "tokenizer_config.json")
     try:
         config = json.loads(text) if text is not None else None
     except (ValueError, RecursionError):
         return None
-    if not isinstance(config, dict):
-        return None
-    return _default(config.get("chat_template"))
+    return config if isinstance(config, dict) else None
 
 
 def _default(template: object) -> str | None:

@@ -122,7 +122,9 @@ def test_a_finding_of_the_reader_is_not_repeated(tmp_path: Path) -> None:
             ["generation.vllm_gpu_memory_utilization"],
             id="without-vllm",
         ),
-        pytest.param("trl: {max_tool_calling_iterations: 3}", ["trl.max_tool_calling_iterations"], id="no-tools"),
+        pytest.param(
+            "generation: {max_tool_calling_iterations: 3}", ["generation.max_tool_calling_iterations"], id="no-tools"
+        ),
     ],
 )
 def test_a_value_without_effect_is_a_warning(text: str, keys: list[str], tmp_path: Path) -> None:

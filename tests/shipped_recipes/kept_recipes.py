@@ -26,6 +26,7 @@ MACHINES = {
     "qwen2_5_7b_zero3": "gpus=8xH100-80GB",
     "qwen2_5_7b_two_nodes": "gpus=8xH100-80GB",
 }
+LISTS = ("rewards", "tools")
 BY_CONTENT = ("dataset.path", "model.model_name_or_path", "name", "description")
 
 
@@ -70,7 +71,7 @@ def defaults() -> dict[str, object]:
         for name, field in written_fields(model).items():
             key = f"{section}.{name}" if section else name
             value = "required" if must_be_said(field) else field.get_default(call_default_factory=True)
-            found[key] = "section" if section == "" and name in sections() and name != "rewards" else value
+            found[key] = "section" if section == "" and name in sections() and name not in LISTS else value
     assert Recipe.model_fields.keys() <= found.keys()
     found |= {f"trl.{name}": field.value for name, field in classified_fields().items() if field.has_value}
     return dict(sorted(json.loads(json.dumps(found)).items()))

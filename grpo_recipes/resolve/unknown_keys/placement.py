@@ -13,7 +13,7 @@ from grpo_recipes.resolve.unknown_keys.other_names import (
     OTHER_SECTIONS,
     several_meanings,
 )
-from grpo_recipes.schemas.keys import keys_named, recipe_keys, sections
+from grpo_recipes.schemas.keys import OF_ITEMS, keys_named, recipe_keys, sections
 from grpo_recipes.schemas.section import written_fields
 from grpo_recipes.shown_values import flow
 from grpo_recipes.yaml.compose import Source
@@ -195,7 +195,7 @@ def _move(path: Path, target: str, value: object, message: str, source: Source) 
 def _elsewhere(path: Path, value: object, facts: Facts, source: Source) -> Finding | None:
     """The finding for a key that another section has, or for a field of an open section; None for any other."""
     section, name = dotted(path[:-1]), str(path[-1])
-    named = [key for key in keys_named(name) if not key.startswith("rewards.")]
+    named = [key for key in keys_named(name) if not key.startswith(OF_ITEMS)]
     where = f"`{section}`" if section else "the top level of a recipe"
     message = f"{where} has no key {name}"
     if named:
@@ -267,7 +267,7 @@ def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding
     if not isinstance(value, dict):
         del everywhere["trl"]  # a word is no block of fields
     close = nearest_words(name, list(everywhere), cutoff=0.8)
-    if not close or everywhere[close[0]].startswith("rewards."):
+    if not close or everywhere[close[0]].startswith(OF_ITEMS):
         return None
     return _move(path, everywhere[close[0]], value, f"{where} has no key {name}", source)
 

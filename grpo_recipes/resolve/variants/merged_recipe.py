@@ -28,15 +28,16 @@ def merged_recipe(source: Source) -> dict[str, Any]:
         if isinstance(block, dict) and isinstance(block.get(key), str):
             directory = source.directory((section, key))
             block[key] = local_path(block[key], directory) or block[key]
-    rewards = values.get("rewards")
-    for index, reward in enumerate(rewards if isinstance(rewards, list) else ()):
-        for key in ("python", "model"):
-            if isinstance(reward, dict) and isinstance(reward.get(key), str):
-                reward[key] = _reward_path(reward[key], key, source.directory(("rewards", index, key)))
+    for section in ("rewards", "tools"):
+        items = values.get(section)
+        for index, item in enumerate(items if isinstance(items, list) else ()):
+            for key in ("python", "model"):
+                if isinstance(item, dict) and isinstance(item.get(key), str):
+                    item[key] = _path_of(item[key], key, source.directory((section, index, key)))
     return values
 
 
-def _reward_path(value: str, key: str, directory: str) -> str:
+def _path_of(value: str, key: str, directory: str) -> str:
     if key == "model":
         return local_path(value, directory) or value
     file, colon, function = value.rpartition(":")

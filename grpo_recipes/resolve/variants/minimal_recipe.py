@@ -18,6 +18,7 @@ from grpo_recipes.resolve.variants.merged_recipe import merged_recipe, recipe_ya
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.schemas.reward import RewardSection
 from grpo_recipes.schemas.section import written_fields, written_value
+from grpo_recipes.schemas.tools import ToolSection
 from grpo_recipes.yaml.compose import Source, compose, parent_of
 from grpo_recipes.yaml.merge import EXTEND
 
@@ -152,18 +153,20 @@ def _of_the_format(written: Mapping[str, Any], values: Mapping[str, Any]) -> Ite
                 for key, one in value.items()
                 if key in fields and fields[key].has_value and _same(one, fields[key].value)
             )
-        elif name == "rewards":
-            yield from _of_rewards(value, recipe.rewards)
+        elif name in ("rewards", "tools"):
+            yield from _of_items(name, value, section)
         elif _same(section, default):
             yield (name,)
 
 
-def _of_rewards(value: Any, rewards: list[RewardSection]) -> Iterable[Path]:
-    """The paths of written rewards at which stands what the format has. The written ones are the last of `rewards`."""
-    prefix: Path = ("rewards", EXTEND) if isinstance(value, dict) else ("rewards",)
+def _of_items(name: str, value: Any, sections: list[RewardSection] | list[ToolSection]) -> Iterable[Path]:
+    """The paths of written rewards or tools at which stands what the format has. The written ones are the last."""
+    prefix: Path = (name, EXTEND) if isinstance(value, dict) else (name,)
     items = value[EXTEND] if isinstance(value, dict) else value
-    for index, (item, reward) in enumerate(zip(items, rewards[len(rewards) - len(items) :], strict=True)):
-        yield from ((*prefix, index, key) for key in item if _is_default(reward, key))
+    if not items:
+        yield (name,)
+    for index, (item, section) in enumerate(zip(items, sections[len(sections) - len(items) :], strict=True)):
+        yield from ((*prefix, index, key) for key in item if _is_default(section, key))
 
 
 def _is_default(section: BaseModel, key: str) -> bool:

@@ -1,0 +1,78 @@
+"""The functions of a Python file with what they say of themselves, read from its source and never run."""
+
+import ast
+import inspect
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from grpo_recipes.user_files.functions.type_hints import Hints
+from grpo_recipes.user_files.local_files import source_tree
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+Kind = Literal["positional only", "plain", "*", "**"]
+
+
+class Parameter(NamedTuple):
+    """One parameter. unsaid: why its type hint cannot be told to a model; None where it can, or may."""
+
+    name: str
+    kind: Kind
+    has_hint: bool
+    unsaid: str | None
+
+
+class Documented(NamedTuple):
+    """A function. text: its docstring as Python's inspect cleans it, None without one."""
+
+    name: str
+    line: int
+    text: str | None
+    parameters: tuple[Parameter, ...]
+    is_async: bool
+    is_decorated: bool
+
+
+def documented(path: str) -> Mapping[str, Documented]:
+    """The functions at the top level of a Python file; of several with one name the last.
+
+    Raises OSError, and SyntaxError or ValueError for what is no Python source.
+    """
+    tree = source_tree(path)
+    hints = Hints(tree)
+    return {node.name: _documented(node, hints) for node in tree.body if isinstance(node, _Function)}
+
+
+def _documented(node: _Function, hints: Hints) -> Documented:
+    return Documented(
+        name=node.name,
+        line=node.lineno,
+        text=_text(node),
+        parameters=tuple(_parameters(node.args, hints)),
+        is_async=isinstance(node, ast.AsyncFunctionDef),
+        is_decorated=bool(node.decorator_list),
+    )
+
+
+def _text(node: _Function) -> str | None:
+    text = ast.get_docstring(node, clean=False)
+    return None if text is None else inspect.cleandoc(text)
+
+
+def _unsaid(parameter: ast.arg, hints: Hints) -> str | None:
+    return None if parameter.annotation is None else hints.unsaid(parameter.annotation)
+
+
+def _parameters(arguments: ast.arguments, hints: Hints) -> list[Parameter]:
+    """In the order of the signature."""
+    kinds: list[tuple[ast.arg | None, Kind]] = [
+        *((one, "positional only") for one in arguments.posonlyargs),
+        *((one, "plain") for one in arguments.args),
+        (arguments.vararg, "*"),
+        *((one, "plain") for one in arguments.kwonlyargs),
+        (arguments.kwarg, "**"),
+    ]
+    return [
+        Parameter(one.arg, kind, one.annotation is not None, _unsaid(one, hints))
+        for one, kind in kinds
+        if one is not None
+    ]

@@ -1,0 +1,119 @@
+"""Which type hints of a file cannot be told to a model, as far as its source says it for certain."""
+
+import ast
+import builtins
+
+TAKEN = frozenset({"int", "float", "str", "bool", "list", "tuple", "dict", "Any", "None"})
+"""Types that transformers writes as a JSON schema; Enum classes, Literal and unions are, too."""
+_GENERIC = {"List": "list", "Tuple": "tuple", "Dict": "dict"}
+_TYPING = frozenset({"typing", "typing_extensions"})
+_OF_TYPING = frozenset({"Any", "Optional", "Union", "Literal", "Annotated", *_GENERIC})
+_NEVER = frozenset({"Callable", "FrozenSet", "Iterable", "Iterator", "Mapping", "Sequence", "Set", "MutableMapping"})
+_CLASSES = {
+    "collections.abc": _NEVER,
+    "datetime": frozenset({"date", "datetime", "time", "timedelta"}),
+    "decimal": frozenset({"Decimal"}),
+    "fractions": frozenset({"Fraction"}),
+    "pathlib": frozenset({"Path"}),
+    "uuid": frozenset({"UUID"}),
+}
+"""Classes of Python's own library that no JSON schema is made of, by their modules."""
+_NO_ENUM = frozenset({"TypedDict", "NamedTuple", "Protocol", "BaseModel"})
+
+
+class Hints:
+    """The names of a file that type hints may use."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._imported: dict[str, str] = {}
+        self._classes: dict[str, ast.ClassDef] = {}
+        self._bound: set[str] = set()
+        self._is_open = False
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                self._enter(node)
+            elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                self._bound.add(node.name)
+            elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                self._bound.add(node.id)
+            elif type(node).__name__ in ("TypeVar", "ParamSpec", "TypeVarTuple"):
+                self._bound.add(node.name)  # type: ignore[attr-defined]
+        self._classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+
+    def _enter(self, node: ast.Import | ast.ImportFrom) -> None:
+        for alias in node.names:
+            if alias.name == "*":
+                self._is_open = True
+            elif isinstance(node, ast.Import):
+                self._imported[alias.asname or alias.name] = alias.name
+                self._bound.add((alias.asname or alias.name).partition(".")[0])
+            else:
+                self._imported[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                self._bound.add(alias.asname or alias.name)
+
+    def unsaid(self, hint: ast.expr) -> str | None:
+        """Why transformers raises TypeHintParsingException for a type hint; None where it does not, or may not."""
+        match hint:
+            case ast.Constant(value=str(text)):
+                return self._of_text(text)
+            case ast.BinOp(op=ast.BitOr()):
+                return self.unsaid(hint.left) or self.unsaid(hint.right)
+            case ast.Subscript():
+                return self._of_subscript(self._name(hint.value), hint)
+            case ast.Name() | ast.Attribute():
+                return self._of_name(self._name(hint), ast.unparse(hint))
+        return None
+
+    def _of_text(self, text: str) -> str | None:
+        try:
+            return self.unsaid(ast.parse(text.strip(), mode="eval").body)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+    def _name(self, node: ast.expr) -> str | None:
+        """The whole name of a type: "list", "typing.Optional", "Color" of the file; None where it is not known."""
+        if isinstance(node, ast.Attribute):
+            module = self._name(node.value)
+            return None if module is None else f"{module}.{node.attr}"
+        if not isinstance(node, ast.Name):
+            return None
+        if node.id in self._imported and node.id not in self._classes:
+            return self._imported[node.id]
+        if node.id in self._classes or (node.id not in self._bound and not self._is_open):
+            return node.id
+        return None
+
+    def _of_name(self, name: str | None, shown: str) -> str | None:
+        if name is None:
+            return None
+        if name in self._classes:
+            return _of_class(self._classes[name], shown)
+        module, _, last = name.rpartition(".")
+        never = _NEVER if module in _TYPING else _CLASSES.get(module, frozenset())
+        is_other = not module and last not in TAKEN and isinstance(getattr(builtins, last, None), type)
+        return f"{shown} is no type of JSON" if last in never or is_other else None
+
+    def _of_subscript(self, name: str | None, hint: ast.Subscript) -> str | None:
+        if name is None:
+            return None
+        module, _, last = name.rpartition(".")
+        inside = hint.slice.elts if isinstance(hint.slice, ast.Tuple) else [hint.slice]
+        if module in _TYPING and last in _OF_TYPING:
+            last = _GENERIC.get(last, last)
+        elif module or last not in ("list", "tuple", "dict"):
+            return self._of_name(name, ast.unparse(hint))
+        if last == "tuple" and any(isinstance(one, ast.Constant) and one.value is ... for one in inside):
+            return f"{ast.unparse(hint)} is a tuple of no fixed length, which list[...] says"
+        if last == "tuple" and len(inside) == 1:
+            return f"{ast.unparse(hint)} is a tuple of one"
+        if last == "Literal":
+            return None
+        looked_at = {"list": inside[:1], "Annotated": inside[:1], "dict": inside[1:]}.get(last, inside)
+        return next((why for one in looked_at if (why := self.unsaid(one)) is not None), None)
+
+
+def _of_class(node: ast.ClassDef, shown: str) -> str | None:
+    """A class of the file is told where it is an Enum; one with unknown bases may be."""
+    bases = [one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in node.bases]
+    is_none = not node.keywords and all(base in _NO_ENUM for base in bases)
+    return f"{shown} is a class of the file, and no Enum" if is_none else None
