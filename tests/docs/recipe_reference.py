@@ -31,6 +31,8 @@ BECOMES = {
     "dataset": "the rows that GRPOTrainer is given as `train_dataset`",
     "rewards": "one of GRPOTrainer's `reward_funcs`",
     "rewards.weight": "`GRPOConfig.reward_weights`",
+    "tools": "one of GRPOTrainer's `tools`",
+    "tools.timeout": "what the worker waits for a call of the tool",
     "evaluation": "an evaluation of grpo-run's own, beside the training; TRL's is switched off",
     "evaluation.use_vllm": "who generates held-out completions, `evaluation.generated_by` of the plan",
     "evaluation.passes": "the completions that pass@k counts, and the rows that are called right",

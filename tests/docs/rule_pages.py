@@ -38,6 +38,7 @@ FAMILIES = {
     "SRV": "The vLLM server of a run",
     "STK": "The stack",
     "TOK": "The tokenizer",
+    "TOL": "Tools that the model calls",
     "TRN": "Training and checkpoints",
     "TRU": "Trust",
     "VLL": "vLLM",

@@ -1,0 +1,62 @@
+"""The tool calls that a model writes can be read.
+
+How a call is written is the chat template's. TRL knows some templates by their whole text, and raises ValueError
+("Unrecognized chat template") for any other one when the trainer is built, after the model was loaded, unless the
+tokenizer itself brings a `response_template` (transformers 5.13 and newer) or a `response_schema`. The template is
+looked up in the file of the recipe, in the model's folder, or where the local hub cache has the model. Whether one that
+is brought along renders calls and answers is tried in the preflight, which renders it.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator
+
+from grpo_recipes.contract.files.regular_file import read_text
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.facts.released.tools import known_templates
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules.conversations_have_a_chat_template import MODEL, TEMPLATE, own_template
+from grpo_recipes.user_files.local_files import local_path
+from grpo_recipes.user_files.tokenizer_files import reads_responses
+
+ID = "TOL006"
+_LARGEST_BYTES = 16 * 1024 * 1024
+
+
+def check(context: Context) -> Iterator[Finding]:
+    trl = context.stack.version("trl")
+    if not context.value("tools") or trl is None or context.facts.release_status("trl", trl) != "known":
+        return
+    text = _template(context)
+    known = known_templates(trl, context.stack.version("transformers"))
+    if not text or hashlib.sha256(text.encode()).hexdigest() in known or _brings_its_own(context) is not False:
+        return
+    named = context.value(TEMPLATE) is not None
+    yield context.finding(
+        ID,
+        f"TRL cannot read tool calls of {'this chat template' if named else 'the chat template of the model'}",
+        TEMPLATE if named else MODEL,
+        because=[
+            f"trl {trl} knows the texts of {', '.join(sorted(known.values()))}; for any other one it raises ValueError",
+            "the tokenizer has no response_template of its own",
+        ],
+        fix="a model with one of these templates, or response_template in its tokenizer_config.json",
+    )
+
+
+def _template(context: Context) -> str | None:
+    """The text of the template that the run takes, None when it is not known."""
+    said = context.value(TEMPLATE)
+    if not isinstance(said, str):
+        return own_template(context)
+    directory = context.source.directory(("tokenizer", "chat_template_path"))
+    try:
+        return read_text(os.path.normpath(os.path.join(directory, said)), _LARGEST_BYTES)
+    except (OSError, ValueError):
+        return None
+
+
+def _brings_its_own(context: Context) -> bool | None:
+    model, revision = context.text(MODEL), context.value("model_init_kwargs.revision")
+    path = local_path(model, context.source.directory(("model", "model_name_or_path")))
+    return reads_responses(path or model, None if revision is None else str(revision))
