@@ -35,6 +35,7 @@ def plan_text(plan: Plan) -> str:
         rows = [row for row in plan.settings if row.kind == kind and not row.key.startswith(SHIMS)]
         if rows:
             lines += ["", title, *_table(rows)]
+    lines += _tools(plan)
     lines += _memory(plan.memory)
     lines += _shims(plan)
     lines += _releases(plan.expressible)
@@ -56,6 +57,23 @@ def _memory(memory: PlannedMemory | None) -> list[str]:
     said = f"memory of each {where}, an estimate: {peak[1] / GIB:.1f}{of} GiB in {peak[0]}{verdict}"
     assumed = [f"  assumed: {one}" for one in memory.assumed]
     return ["", said, *assumed, *(f"  {row}" for row in memory_table(memory.phases))]
+
+
+def _tools(plan: Plan) -> list[str]:
+    """What the model can call, in the order in which it is told of it."""
+    rows = [
+        (
+            tool.name,
+            tool.target,
+            f"{tool.timeout:g} s a call",
+            "asynchronous" if tool.is_async else "",
+            tool.sha256[:12],
+        )
+        for tool in plan.tools
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True) if width) for row in rows]
+    return ["", "tools (what the model can call)", *(f"  {line}" for line in lines)] if lines else []
 
 
 def _shims(plan: Plan) -> list[str]:

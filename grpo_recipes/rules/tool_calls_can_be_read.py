@@ -3,8 +3,8 @@
 How a call is written is the chat template's. TRL knows some templates by their whole text, and raises ValueError
 ("Unrecognized chat template") for any other one when the trainer is built, after the model was loaded, unless the
 tokenizer itself brings a `response_template` (transformers 5.13 and newer) or a `response_schema`. The template is
-looked up in the file of the recipe, in the model's folder, or where the local hub cache has the model. Whether one that
-is brought along renders calls and answers is tried in the preflight, which renders it.
+looked up in the file of the recipe, in the model's folder, or where the local hub cache has the model. Whether a
+template that is brought along renders calls and answers, TRL tries when it builds the trainer.
 """
 
 import hashlib

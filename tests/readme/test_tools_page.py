@@ -1,0 +1,80 @@
+"""docs/tools.md shows a tool that is taken, and names what TRL reads."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from shown import pages
+
+from grpo_recipes.facts.released.tools import known_templates
+
+REST = """\
+recipe: 1
+name: tools
+model: {model_name_or_path: owner/model}
+dataset: {path: owner/data, prompt: "{{ question }}"}
+rewards: [{name: valid_json}]
+training: {prompts_per_step: 4, max_steps: 10}
+"""
+STACK = (
+    "python==3.11,torch==2.13.0,transformers==5.23.0,trl==1.16.0,peft==0.21.2,accelerate==1.15.0,datasets==5.2.0,gpus=0"
+)
+# Letters of a family's name on the page -> the beginning of its templates' names.
+FAMILIES = {
+    "Qwen 2.5": "qwen2_5",
+    "Qwen 3": "qwen3",
+    "Llama 3.1": "llama3_1",
+    "3.2": "llama3_2",
+    "GLM 4 MoE": "glm4moe",
+    "GPT-OSS": "gptoss",
+    "Nemotron 3": "nemotron_3",
+    "Gemma 4": "gemma4",
+    "LFM 2": "lfm2",
+}
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return pages()["docs/tools.md"]
+
+
+@pytest.fixture
+def recipe(page: str, tmp_path: Path) -> Path:
+    (written,), (function,) = (re.findall(rf"(?ms)^```{kind}\n(.*?)^```$", page) for kind in ("yaml", "python"))
+    (tmp_path / "calculator.py").write_text(function)
+    place = tmp_path / "recipe.yaml"
+    place.write_text(REST + written)
+    return place
+
+
+def test_the_shown_tool_is_taken_and_planned(recipe: Path, grpo_run: Callable) -> None:
+    answer = grpo_run("validate", str(recipe), "--target", STACK)
+    assert (answer.code, "no findings" in answer.out + answer.err) == (0, True), answer
+    plan = grpo_run("plan", str(recipe), "--target", STACK)
+    assert re.search(
+        r"tools \(what the model can call\)\n  calculate  calculator.py:calculate  5 s a call  \w{12}\n", plan.out
+    )
+    assert re.search(r"GRPOConfig.max_tool_calling_iterations +3 ", plan.out)
+
+
+def test_the_shown_tool_computes(recipe: Path) -> None:
+    names: dict[str, Callable[..., str]] = {}
+    exec(recipe.with_name("calculator.py").read_text(), names)
+    assert [names["calculate"](7, 2, sign) for sign in "+-*/"] == ["9", "5", "14", "3.5"]
+    assert names["calculate"](1, 0, "/") == "nan"
+
+
+def test_a_limit_is_refused_where_the_release_has_none(recipe: Path, grpo_run: Callable) -> None:
+    older = STACK.replace("trl==1.16.0", "trl==0.26.2").replace("gpus", "jmespath==1.0.1,gpus")
+    answer = grpo_run("validate", str(recipe), "--target", older)
+    assert answer.code != 0
+    assert "max_tool_calling_iterations" in answer.out + answer.err
+    recipe.write_text(recipe.read_text().replace("generation:\n  max_tool_calling_iterations: 3\n", ""))
+    assert "max_tool" not in grpo_run("validate", str(recipe), "--target", older).out
+
+
+def test_the_page_names_every_family_whose_calls_are_read(page: str) -> None:
+    names = known_templates("1.16.0", "5.23.0").values()
+    assert [name for name in names if not name.startswith(tuple(FAMILIES.values()))] == []
+    assert [family for family in FAMILIES if family not in page] == []
