@@ -242,6 +242,8 @@ def without_effect(settings: Settings, source: Source) -> list[Finding]:
         other, operator, operand = missed[0]
         if _left_to_the_stack(settings.get(f"GRPOConfig.{other}"), source):
             continue  # it has its effect on another stack
+        if other in settings and settings[other].refused:
+            continue  # what it would act on is said to be wrong
         here = "here it is not set" if values.get(other) is None else f"here it is {shown(values[other])}"
         why = f"it matters only when {other} {operator} {shown(operand)}, {here}"
         findings.append(

@@ -117,7 +117,7 @@ def _finding(path: Path, group: Sequence[Mapping[str, Any]], facts: Facts, sourc
         return unknown_key(path, error["input"], facts, source)
     if kind == "missing":
         return _missing(path, source)
-    if kind in RANGES or kind in ("too_short", "string_too_short", "string_pattern_mismatch"):
+    if kind in RANGES or kind in ("too_short", "too_long", "string_too_short", "string_pattern_mismatch"):
         return _out_of_range(path, error, source)
     literals = [e for e in group if e["type"] == "literal_error"]
     if literals and isinstance(error["input"], str | int | float) and not isinstance(error["input"], bool):
@@ -162,6 +162,8 @@ def _out_of_range(path: Path, error: Mapping[str, Any], source: Source) -> Findi
             fix, patch = "remove max_steps, and write num_train_epochs: how often the data is read", ()
     elif kind == "string_pattern_mismatch":
         needed, fix, patch = FORMS.get(str(path[-1]), f"of the form {context['pattern']}"), None, ()
+    elif kind == "too_long":
+        needed, fix, patch = f"of at most {context['max_length']} items", None, ()
     elif isinstance(path[-1], int):
         needed, fix, patch = "longer than nothing", "remove it from the list", ()
     else:

@@ -32,12 +32,13 @@ def check(context: Context) -> Iterator[Finding]:
     if not text or hashlib.sha256(text.encode()).hexdigest() in known or _brings_its_own(context) is not False:
         return
     named = context.value(TEMPLATE) is not None
+    families = ", ".join(sorted({name.partition("_")[0] for name in known.values()}))
     yield context.finding(
         ID,
         f"TRL cannot read tool calls of {'this chat template' if named else 'the chat template of the model'}",
         TEMPLATE if named else MODEL,
         because=[
-            f"trl {trl} knows the texts of {', '.join(sorted(known.values()))}; for any other one it raises ValueError",
+            f"trl {trl} knows the texts of some templates of {families}; for any other one it raises ValueError",
             "the tokenizer has no response_template of its own",
         ],
         fix="a model with one of these templates, or response_template in its tokenizer_config.json",

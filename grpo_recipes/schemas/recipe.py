@@ -49,7 +49,7 @@ class Recipe(Section):
     dataset: DatasetSection
     rewards: Annotated[list[RewardSection], Field(min_length=1)]
     """What a completion is worth: the weighted sum of these."""
-    tools: list[ToolSection] = []
+    tools: Annotated[list[ToolSection], Field(max_length=64)] = []
     """Functions that the model can call while it answers. They are told to it in this order."""
     evaluation: EvaluationSection | None = None
     generation: GenerationSection = GenerationSection.model_construct()

@@ -21,6 +21,8 @@ training: {prompts_per_step: 4, max_steps: 10}
 ROWS = "".join(f'{{"question": "{n}+1", "answer": "{n + 1}"}}\n' for n in range(16))
 TOUCH = "import os\nos.system('touch CANARY')\n"
 REWARD = "def f(completions, **kwargs):\n    return [0.0 for _ in completions]\n"
+TOOL = 'def f(a: int) -> int:\n    """Says.\n\n    Args:\n        a: one\n    """\n    return a\n'
+CALL = "__import__('os').system('touch CANARY')"
 
 Make = Callable[[Path], None]
 
@@ -77,6 +79,11 @@ def _data(path: str) -> str:
 
 def _reward(path: str) -> str:
     return over(f"rewards: [{{python: {path}}}]")
+
+
+def tool(path: str = "t.py:f") -> str:
+    """A recipe with a tool and a model that nobody has here, so that its chat template is not judged."""
+    return over(f"model: {{model_name_or_path: owner/model}}\ntools: [{{python: {path}}}]")
 
 
 def _prompt(template: str) -> str:
@@ -265,6 +272,11 @@ REWARDS = (
     Attempt("a reward of gigabytes", _reward("big.py:f"), make=_huge("big.py", 1 << 35)),
     Attempt("a reward whose name is a command", _reward("'`touch CANARY`$(touch CANARY);.py:f'"), {"r.py": REWARD}),
     Attempt("a reward whose name leaves the folder", _reward("../../../../../../etc/passwd.py:f")),
+    Attempt("a module of Python as a tool", tool("os:system")),
+    Attempt("code at the top of a tool", tool("t.py:f"), {"t.py": TOUCH + TOOL}, is_refused=False),
+    Attempt("code in a type hint", tool(), {"t.py": TOOL.replace("int", CALL)}, is_refused=None),
+    Attempt("code in a type hint's text", tool(), {"t.py": TOOL.replace("int", repr(CALL))}, is_refused=None),
+    Attempt("a device as a tool", tool("z.py:f"), make=_link("/dev/zero", "z.py")),
     Attempt("a shipped reward by a path", over("rewards: [{name: ../../../etc/passwd}]")),
 )
 MACHINE = (

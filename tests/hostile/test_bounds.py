@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from harms import Place, harms, made_place, run_apart
-from hostile_recipes import Attempt, over
+from hostile_recipes import TOOL, Attempt, over, tool
 from small_recipe import STACK
 from test_hostile_recipes import command, placed
 
@@ -75,6 +75,11 @@ class Tried:
 
 def data(name: str) -> str:
     return over(f"dataset: {{path: {name}}}")
+
+
+def tool_with(part: str, instead: str) -> dict[str, str]:
+    """The file of the tool, of which a part is another one."""
+    return {"t.py": TOOL.replace(part, instead)}
 
 
 VALIDATE = ("validate", "recipe.yaml")
@@ -240,6 +245,12 @@ TEXTS = {
     "a model name of 200,000 letters": Tried(over(f"model: {{model_name_or_path: {'m' * 200_000}}}"), is_refused=None),
     "a data name of 200,000 letters": Tried(data("./" + "d" * 200_000 + ".jsonl")),
     "a reward of 200,000 letters": Tried(over(f"rewards: [{{python: {'r' * 200_000}.py:f}}]")),
+    "a docstring of a megabyte": Tried(tool(), tool_with("Says.", "Says." + " " * 900_000 + "."), is_refused=None),
+    "a docstring of a hundred thousand Args": Tried(tool(), tool_with("Says.", "xArgs:\n" * 100_000), is_refused=None),
+    "a type hint of thousands": Tried(tool(), tool_with("a: int", "a: " + "int|" * 2000 + "int"), is_refused=None),
+    "a deep type hint": Tried(tool(), tool_with("a: int", "a: " + "list[" * 90 + "int" + "]" * 90), is_refused=False),
+    "choices that are deep": Tried(tool(), tool_with("a: one", f"a: one (choices: {'[' * 50_000})")),
+    "tools without end": Tried(over("tools: [" + "{python: t.py:f}, " * 10_000 + "]"), {"t.py": TOOL}),
     "rewards without end": Tried(over("rewards: [" + "{name: accuracy}, " * 10_000 + "]"), is_refused=None),
 }
 

@@ -169,3 +169,24 @@ def test_the_nearest_word_is_of_the_same_family(word: str, meant: str | None, tm
 def test_a_section_of_another_program_is_told_with_what_it_holds(text: str, fix: str | None, tmp_path: Path) -> None:
     (found,) = errors(resolved(tmp_path, text))
     assert found.fix == (fix or "write it as lora: {r: 8, lora_alpha: 16, target_modules: [q_proj]}")
+
+
+CALLED = 'def add(a: int) -> int:\n    """Adds one.\n\n    Args:\n        a: the number\n    """\n    return a + 1\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        pytest.param("tools: [{python: 't.py:add'}]", [], id="good"),
+        pytest.param("tools: 't.py:add'", ["tools"], id="a-word"),
+        pytest.param("tools: [{timeout: 3}]", ["tools[0].python"], id="no-function"),
+        pytest.param("tools: [{python: add}]", ["tools[0].python"], id="no-file"),
+        pytest.param("tools: [{python: 't.py:add', timout: 3}]", ["tools[0].timout"], id="nearly-a-key"),
+        pytest.param("tools: [{python: 't.py:add', timeout: 0}]", ["tools[0].timeout"], id="no-time"),
+        pytest.param(f"tools: [{'{python: t.py:add}, ' * 65}]", ["tools"], id="too-many"),
+    ],
+)
+def test_a_mistake_in_tools_is_one_message(text: str, keys: list[str], tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text(CALLED)
+    found = resolved(tmp_path, f"{text}\ngeneration: {{max_tool_calling_iterations: 2}}").findings
+    assert [finding.key for finding in found] == keys, found

@@ -2,7 +2,9 @@
 
 import ast
 import inspect
+import os
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from grpo_recipes.user_files.functions.type_hints import Hints
@@ -37,6 +39,13 @@ def documented(path: str) -> Mapping[str, Documented]:
 
     Raises OSError, and SyntaxError or ValueError for what is no Python source.
     """
+    status = os.stat(path)
+    return _read(path, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _read(path: str, *_stamp: int) -> Mapping[str, Documented]:
+    """What several rules ask of a file is read once, until the file is another one."""
     tree = source_tree(path)
     hints = Hints(tree)
     return {node.name: _documented(node, hints) for node in tree.body if isinstance(node, _Function)}
@@ -59,7 +68,10 @@ def _text(node: _Function) -> str | None:
 
 
 def _unsaid(parameter: ast.arg, hints: Hints) -> str | None:
-    return None if parameter.annotation is None else hints.unsaid(parameter.annotation)
+    try:
+        return None if parameter.annotation is None else hints.unsaid(parameter.annotation)
+    except RecursionError:  # a union of a thousand types
+        return None
 
 
 def _parameters(arguments: ast.arguments, hints: Hints) -> list[Parameter]:

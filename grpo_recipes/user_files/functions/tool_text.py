@@ -43,13 +43,10 @@ def argument_texts(text: str) -> Mapping[str, str]:
 
 
 def _block(text: str) -> str:
-    """The lines below `Args:`, which begins a line of its own that is not the first one."""
-    for found in re.finditer(r"Args:\n", text):
-        before = text[: found.start()]
-        if "\n" in before[len(before.rstrip()) :]:
-            end = _END.search(text, found.end())
-            return text[found.end() : len(text) if end is None else end.start()]
-    return ""
+    """The lines below `Args:`, which is a line of its own that is neither the first one nor the last."""
+    lines = text.split("\n")
+    start = next((place for place in range(1, len(lines) - 1) if lines[place].lstrip() == "Args:"), None)
+    return "" if start is None else _END.split("\n".join(lines[start + 1 :]), maxsplit=1)[0]
 
 
 def unread_choices(said: str) -> str | None:
