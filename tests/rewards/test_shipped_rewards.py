@@ -182,6 +182,13 @@ def test_plain_and_conversational_completions_get_the_same(
         assert found == [value]
 
 
+def test_of_several_turns_the_last_of_the_model_is_the_answer() -> None:
+    call = {"role": "assistant", "content": "12, or I ask.", "tool_calls": [{"type": "function", "function": CALL}]}
+    replied = [call, {"role": "tool", "name": "rain", "content": "42"}]
+    given = [[*replied, {"role": "assistant", "content": "42"}], replied, [{**call, "content": None}], []]
+    assert exact_match(given, solution=["42"] * 4) == [1.0, 0.0, 0.0, 0.0]  # type: ignore[arg-type]
+
+
 def test_a_column_of_another_length_is_an_error() -> None:
     with pytest.raises(ValueError, match="zip"):
         exact_match(["1", "2"], solution=["1"])
