@@ -52,14 +52,20 @@ def generation_config(**keywords: Any) -> Any:
     return GenerationConfig(**given)
 
 
-def parsed_response(tokenizer: Any, tokens: list[int], prompt: list[int]) -> dict[str, Any] | None:
-    """The message that TRL parses from the tokens of a completion, None where it decodes them as text."""
+def parsed_response(
+    tokenizer: Any, tokens: list[int], prompt: list[int], tools: list[Any] | None = None
+) -> dict[str, Any] | None:
+    """The message that TRL parses from the tokens of a completion, None where it decodes them as text.
+
+    tools: those that its prompt was rendered with.
+    """
     templates = [getattr(tokenizer, name, None) for name in ("response_template", "response_schema")]
     if not hasattr(tokenizer, "parse_response") or not any(template is not None for template in templates):
         return None
     from trl.chat_template_utils import parse_response
 
-    message: dict[str, Any] = parse_response(tokenizer, tokens, **taken(parse_response, prefix=prompt))
+    keywords = taken(parse_response, prefix=prompt, tools=tools or None)
+    message: dict[str, Any] = parse_response(tokenizer, tokens, **keywords)
     return message
 
 

@@ -1,0 +1,92 @@
+"""Held-out rows answered with the tools of the training: TRL's own loop of calls and replies, in which the policy goes
+on as the evaluation generates.
+
+Not before trl 1.0, whose loop makes the tokens of all turns anew from the messages, and not with an environment, whose
+objects a training makes for its own rows: there rows are answered in one turn.
+"""
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from grpo_recipes.worker._shared.library import parsed_response
+from grpo_recipes.worker.completions.ends import tokenizer_of
+
+# Source: trl 1.0.0 to 1.16.0 grpo_trainer.py (_tool_call_loop).
+LOOP = "_tool_call_loop"
+TAKES_TOKENS = "multimodal_fields"
+GOES_ON = "_generate_single_turn"
+BY_NAME = ("_sync_tool_dicts", "_async_tool_dicts")
+
+
+class RowTokens(list[int]):
+    """The tokens of a row, to which TRL adds those of its turns. row: its place, by which its numbers are drawn."""
+
+    def __init__(self, row: int, tokens: list[int]) -> None:
+        super().__init__(tokens)
+        self.row = row
+
+    def __add__(self, more: list[int]) -> "RowTokens":  # type: ignore[override]
+        return RowTokens(self.row, [*self, *more])
+
+
+def tools_of(trainer: Any) -> list[Any]:
+    """The functions that the policy can call in an evaluation, none where no loop of a trainer takes tokens for it."""
+    loop = getattr(trainer, LOOP, None)
+    if loop is None or TAKES_TOKENS not in inspect.signature(loop).parameters:
+        return []
+    if getattr(trainer, "environment_factories", None) or getattr(trainer, "environments", None):
+        return []
+    return list(getattr(trainer, "tools", None) or [])
+
+
+def with_tool_turns(
+    trainer: Any,
+    prompts: list[Any],
+    prompt_ids: list[list[int]],
+    tokens: list[list[int]],
+    go_on: Callable[[list[RowTokens]], list[list[int]]],
+) -> tuple[list[list[dict[str, Any]]], list[list[int]]]:
+    """The messages of each completion, and its tokens with those of the tools' replies, after all turns.
+
+    tokens: of each prompt's first turn. go_on: gives the new tokens of rows that a tool replied to, here in the order
+    of their places and perhaps fewer than there are prompts.
+    """
+    tools, tokenizer = tools_of(trainer), tokenizer_of(trainer)
+    first = [parsed_response(tokenizer, new, old, tools) for old, new in zip(prompt_ids, tokens, strict=True)]
+    rows = [RowTokens(row, ids) for row, ids in enumerate(prompt_ids)]
+    with _in_place_of_training(trainer, len(prompts), go_on):
+        _, completions, completion_ids, *_ = getattr(trainer, LOOP)(
+            prompts=copy.deepcopy(prompts),  # the loop adds the turns to them
+            prompt_ids=rows,
+            completion_ids=[list(ids) for ids in tokens],
+            completions=[[message] for message in first],
+            logprobs=None,
+            images=None,
+            multimodal_fields={},
+        )
+    return completions, completion_ids
+
+
+@contextmanager
+def _in_place_of_training(
+    trainer: Any, count: int, go_on: Callable[[list[RowTokens]], list[list[int]]]
+) -> Iterator[None]:
+    """Lets the loop generate with go_on and find the tools of so many rows; then the trainer is as before."""
+    names = (GOES_ON, *BY_NAME)
+    before = {name: vars(trainer)[name] for name in names if name in vars(trainer)}
+    asynchronous = {tool.__name__: tool for tool in tools_of(trainer) if inspect.iscoroutinefunction(tool)}
+    others = {tool.__name__: tool for tool in tools_of(trainer) if tool.__name__ not in asynchronous}
+
+    def turn(prompt_ids: list[RowTokens], *_: Any, **__: Any) -> tuple[list[list[int]], None]:
+        return go_on(prompt_ids), None
+
+    vars(trainer).update({GOES_ON: turn, BY_NAME[0]: [others] * count, BY_NAME[1]: [asynchronous] * count})
+    try:
+        yield
+    finally:
+        for name in names:
+            vars(trainer).pop(name, None)
+        vars(trainer).update(before)
