@@ -23,7 +23,7 @@ def calculate(expression: str) -> str:
     """
     if len(expression) > LONGEST:
         raise ValueError(f"longer than {LONGEST} characters")
-    return str(_value(ast.parse(expression, mode="eval").body))
+    return str(_value(ast.parse(expression.strip(), mode="eval").body))
 
 
 def _value(part: ast.expr) -> int:
