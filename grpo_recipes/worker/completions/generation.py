@@ -1,6 +1,6 @@
 """The policy answers prompts, in evaluation mode, without leaving a trace in the training."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
@@ -18,10 +18,12 @@ from grpo_recipes.worker._shared.library import (
 from grpo_recipes.worker.completions.ends import Ends, tokenizer_of
 from grpo_recipes.worker.completions.random_state import kept_random_state
 from grpo_recipes.worker.completions.row_draws import drawn_with, numbers_of
+from grpo_recipes.worker.completions.tool_turns import RowTokens, tools_of, with_tool_turns
 from grpo_recipes.worker.completions.vllm_answers import AT_ONCE, continued_by_vllm, given_the_policy, seed_of_answer
 
-Draws = list[tuple[int, int]]
-Continue = Callable[[list[list[int]], Draws], list[list[int]]]
+Draws = list[tuple[int, int, int]]
+"""Row and sample of each prompt, and how many tokens its completion has already."""
+Continue = Callable[[Sequence[list[int]], Draws], list[list[int]]]
 
 
 @contextmanager
@@ -46,26 +48,44 @@ def answers(
     how: Evaluation,
     ends: Ends,
     on_batch: Callable[[], None],
-    draws: Draws | None = None,
+    draws: list[tuple[int, int]] | None = None,
 ) -> tuple[list[Any], list[list[int]]]:
     """One completion for each prompt, and its tokens with the one that ends it.
 
-    A completion has the shape that TRL gives to rewards: a string, or a list of one message.
+    A completion has the shape that TRL gives to rewards: a string, or a list of messages, which is one but for the
+    calls of tools and their replies.
     prompts: all strings or all conversations. Ranks must pass equally many, since weights may be gathered.
     on_batch: called before each batch. draws: row and sample of each prompt, by which alone its completion is drawn;
     None, for transformers alone, draws all of a process from one generator.
     """
-    ids: list[list[int]] = []
+    completions: list[Any] = []
     tokens: list[list[int]] = []
     with _generator(trainer, how, ends) as (generate, size):
         for start in range(0, len(prompts), size):
             on_batch()
-            whole = tokens_of_prompts(trainer, prompts[start : start + size])
-            prompt_ids = [list(row[-(how.max_prompt_length or 0) :]) for row in whole]
-            ids += prompt_ids
-            new = generate(prompt_ids, [] if draws is None else draws[start : start + size])
-            tokens += [row[: ends.first(row)] for row in new]
-    return _completions(trainer, prompts, ids, tokens), tokens
+            of_batch = prompts[start : start + size]
+            prompt_ids = [list(row[-(how.max_prompt_length or 0) :]) for row in tokens_of_prompts(trainer, of_batch)]
+            of_rows = None if draws is None else draws[start : start + size]
+            turn = partial(_turn, generate, ends, [len(ids) for ids in prompt_ids], of_rows)
+            new = turn([RowTokens(row, ids) for row, ids in enumerate(prompt_ids)])
+            if tools_of(trainer):
+                messages, new = with_tool_turns(trainer, of_batch, prompt_ids, new, turn)
+                completions += messages
+            else:
+                completions += _completions(trainer, of_batch, prompt_ids, new)
+            tokens += new
+    return completions, tokens
+
+
+def _turn(
+    generate: Continue, ends: Ends, begin_at: list[int], draws: list[tuple[int, int]] | None, rows: list[RowTokens]
+) -> list[list[int]]:
+    """What the policy goes on with behind rows of a batch: its prompts, or these with turns behind them.
+
+    begin_at: where the completion of each row begins; its random numbers go on behind the replies of tools.
+    """
+    each = [] if draws is None else [(*draws[row.row], len(row) - begin_at[row.row]) for row in rows]
+    return [new[: ends.first(new)] for new in generate(rows, each)]
 
 
 @contextmanager
@@ -82,15 +102,16 @@ def _generator(trainer: Any, how: Evaluation, ends: Ends) -> Iterator[tuple[Cont
         yield partial(_continued, trainer, model, configuration, ends), how.batch_size
 
 
-def _asked_of_vllm(trainer: Any, prompt_ids: list[list[int]], draws: Draws) -> list[list[int]]:
-    return continued_by_vllm(trainer, prompt_ids, [seed_of_answer(trainer.args.seed, *draw) for draw in draws])
+def _asked_of_vllm(trainer: Any, prompt_ids: Sequence[list[int]], draws: Draws) -> list[list[int]]:
+    seeds = [seed_of_answer(trainer.args.seed, row, sample) for row, sample, _ in draws]
+    return continued_by_vllm(trainer, list(prompt_ids), seeds)
 
 
 def _drawn(trainer: Any, draws: Draws) -> Any:
     if not draws:
         return nullcontext()
-    arguments = trainer.args
-    return drawn_with([numbers_of(arguments.seed, *draw, arguments.max_completion_length) for draw in draws])
+    seed, longest = trainer.args.seed, trainer.args.max_completion_length
+    return drawn_with([numbers_of(seed, row, sample, used + longest)[used:] for row, sample, used in draws])
 
 
 def _configuration(trainer: Any, sampling: dict[str, Any], ends: Ends, *, greedy: bool) -> Any:
@@ -118,13 +139,20 @@ def tokens_of_prompts(trainer: Any, prompts: list[Any]) -> list[list[int]]:
         add_generation_prompt=True,
         tokenize=True,
         return_dict=True,
+        **_as_with_tools(trainer),
         **(getattr(trainer.args, "chat_template_kwargs", None) or {}),
     )
     return list(tokenized["input_ids"])
 
 
+def _as_with_tools(trainer: Any) -> dict[str, Any]:
+    """What TRL renders prompts with where there are tools: these, and a template that goes on as it began."""
+    tools = tools_of(trainer)
+    return {"tools": tools, "chat_template": getattr(trainer, "chat_template", None)} if tools else {}
+
+
 def _continued(
-    trainer: Any, model: Any, configuration: Any, ends: Ends, prompt_ids: list[list[int]], draws: Draws
+    trainer: Any, model: Any, configuration: Any, ends: Ends, prompt_ids: Sequence[list[int]], draws: Draws
 ) -> list[list[int]]:
     """The new tokens of each prompt, with what transformers pads them. Inputs: (B, P), padded left."""
     width = max(len(ids) for ids in prompt_ids)
