@@ -61,9 +61,14 @@ def table(trainer: GRPOTrainer, prompt: list[int], completion: list[int], mask: 
     """Rows of place, token, who wrote it and whether it is in the loss; the prompt is one row."""
     tokenizer = trainer.processing_class
     rows = [["", shown(tokenizer.decode(prompt)), f"prompt, {len(prompt)} tokens", "no"]]
-    for place, (token, is_own) in enumerate(zip(completion, mask, strict=True)):
-        who = "the model" if is_own else "the tool and the chat template"
-        rows.append([str(place), shown(tokenizer.decode([token])), who, "yes" if is_own else "no"])
+    texts = [tokenizer.decode([token]) for token in completion]
+    is_reply = False
+    for place, (text, is_own) in enumerate(zip(texts, mask, strict=True)):
+        is_reply = (
+            not is_own and text != tokenizer.eos_token and (is_reply or texts[place - 2 : place] == ["tool", "\n"])
+        )
+        who = "the model" if is_own else "the tool" if is_reply else "the chat template"
+        rows.append([str(place), shown(text), who, "yes" if is_own else "no"])
     return rows
 
 
@@ -94,7 +99,7 @@ def main() -> int:
         print("\n".join([lines[0], "|---" * 4 + "|", *lines[1:]]))
     else:
         for place, token, who, is_in_loss in rows:
-            print(f"{place:>3}  {is_in_loss:<13}{who:<32}{token}")
+            print(f"{place:>3}  {is_in_loss:<13}{who:<20}{token}")
     own, written = sum(found[2]), len(found[1])
     print(f"\n{written} tokens of completion, {own} of them in the loss, {written - own} not.")
     return 0
