@@ -21,6 +21,7 @@ STACK = (
     "bitsandbytes==0.50.2,deepspeed==0.19.8,math-verify==0.9.0,vllm==0.30.0"
 )
 MACHINES = {
+    "calculator": "gpus=0",
     "quickstart": "gpus=0",
     "quickstart_qlora": "gpus=0",
     "qwen2_5_7b_zero3": "gpus=8xH100-80GB",
@@ -45,7 +46,8 @@ def target(name: str) -> Stack:
 
 def laid_out(recipe: Path, folder: Path) -> str:
     """The recipe's place in a folder that has what stood beside it when it was shipped."""
-    (folder / "quickstart").symlink_to(ROOT / "recipes/quickstart")
+    for beside in ("calculator", "quickstart"):
+        (folder / beside).symlink_to(ROOT / "recipes" / beside)
     for path in shipped():
         shutil.copyfile(path, folder / path.name)
         if path == recipe:
