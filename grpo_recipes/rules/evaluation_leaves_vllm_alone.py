@@ -10,7 +10,8 @@ moves them on a CPU even for requests that have their seeds, and not on a GPU. S
 server, unless `evaluation.use_vllm: true` asks for it; what is trained is as likely then, and another draw. It is no
 less reproducible: a server takes requests as they arrive, and two trainings with one differ anyway.
 
-transformers also answer where `use_vllm: false` asks for them, and on releases of TRL before 1.11.
+transformers also answer where `use_vllm: false` asks for them, where the model calls tools, and on releases of TRL
+before 1.11.
 """
 
 from collections.abc import Iterator
@@ -29,7 +30,9 @@ def decide(context: Context) -> Iterator[Setting]:
     if not context.has_section("evaluation") or context.value("GRPOConfig.use_vllm") is not True:
         return
     asked = context.value("evaluation.use_vllm")
-    if asked is False:
+    if context.value("tools"):
+        who, why = "transformers", "rows that call tools in other numbers of turns are not asked of vLLM together"
+    elif asked is False:
         who, why = "transformers", f"use_vllm: false ({context.origin('evaluation.use_vllm')})"
     elif context.value("GRPOConfig.vllm_mode") == "colocate":
         who, why = "vllm", "seeded by row, which leaves the training's random numbers as they are"

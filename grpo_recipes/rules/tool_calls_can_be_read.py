@@ -2,22 +2,22 @@
 
 How a call is written is the chat template's. TRL knows some templates by their whole text, and raises ValueError
 ("Unrecognized chat template") for any other one when the trainer is built, after the model was loaded, unless the
-tokenizer itself brings a `response_template` (transformers 5.13 and newer) or a `response_schema`. The template is
-looked up in the file of the recipe, in the model's folder, or where the local hub cache has the model. Whether a
-template that is brought along renders calls and answers, TRL tries when it builds the trainer.
+tokenizer itself brings a `response_template` (trl 1.8 and transformers 5.13, or newer) or a `response_schema`. The
+template is looked up in the file of the recipe, in the model's folder, or where the local hub cache has the model.
+Whether a template that is brought along renders calls and answers, TRL tries when it builds the trainer.
 """
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from grpo_recipes.contract.files.regular_file import read_text
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.facts.released.tools import known_templates
+from grpo_recipes.facts.released.tools import known_templates, read_responses
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules.conversations_have_a_chat_template import MODEL, TEMPLATE, own_template
 from grpo_recipes.user_files.local_files import local_path
-from grpo_recipes.user_files.tokenizer_files import reads_responses
+from grpo_recipes.user_files.tokenizer_files import brings_along
 
 ID = "TOL006"
 _LARGEST_BYTES = 16 * 1024 * 1024
@@ -28,8 +28,14 @@ def check(context: Context) -> Iterator[Finding]:
     if not context.value("tools") or trl is None or context.facts.release_status("trl", trl) != "known":
         return
     text = _template(context)
-    known = known_templates(trl, context.stack.version("transformers"))
-    if not text or hashlib.sha256(text.encode()).hexdigest() in known or _brings_its_own(context) is not False:
+    transformers = context.stack.version("transformers")
+    known, keys = known_templates(trl, transformers), read_responses(trl, transformers)
+    if (
+        not text
+        or not keys
+        or hashlib.sha256(text.encode()).hexdigest() in known
+        or _brings_its_own(context, keys) is not False
+    ):
         return
     named = context.value(TEMPLATE) is not None
     families = ", ".join(sorted({name.partition("_")[0] for name in known.values()}))
@@ -39,9 +45,9 @@ def check(context: Context) -> Iterator[Finding]:
         TEMPLATE if named else MODEL,
         because=[
             f"trl {trl} knows the texts of some templates of {families}; for any other one it raises ValueError",
-            "the tokenizer has no response_template of its own",
+            f"the tokenizer has no {' and no '.join(keys)} of its own, which is what this stack would read",
         ],
-        fix="a model with one of these templates, or response_template in its tokenizer_config.json",
+        fix=f"a model with one of these templates, or {keys[-1]} in its tokenizer_config.json",
     )
 
 
@@ -57,7 +63,7 @@ def _template(context: Context) -> str | None:
         return None
 
 
-def _brings_its_own(context: Context) -> bool | None:
+def _brings_its_own(context: Context, keys: Iterable[str]) -> bool | None:
     model, revision = context.text(MODEL), context.value("model_init_kwargs.revision")
     path = local_path(model, context.source.directory(("model", "model_name_or_path")))
-    return reads_responses(path or model, None if revision is None else str(revision))
+    return brings_along(path or model, keys, None if revision is None else str(revision))

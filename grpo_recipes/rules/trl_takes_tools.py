@@ -2,18 +2,21 @@
 
 GRPOTrainer takes `tools` since trl 0.26, and the answers of a model are read for tool calls by transformers 5 alone: on
 older releases it raises ImportError after the model was loaded. Before trl 1.10, and with transformers before 5.13, it
-needs jmespath for that. A release without tools would train another experiment, so nothing is left out.
+needs jmespath for that. A release without tools would train another experiment, so nothing is left out. Before trl 1.0
+the tokens of all turns were made anew from the messages, and may not be those that were sampled.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.facts.released.tools import PARAMETERS, first_release_with, needed_transformers, needs_jmespath
+from grpo_recipes.facts.released.tools import PARAMETERS, needed_transformers, needs_jmespath
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context
 
 ID = "TOL001"
 KEY = "tools"
+FIRST = "1.0.0"
+"""Before it the tokens of all turns were made anew."""
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -27,7 +30,16 @@ def check(context: Context) -> Iterator[Finding]:
             f"trl {trl} has no {KEY}",
             KEY,
             because=[f"its GRPOTrainer takes no {parameter}"],
-            fix=f"trl=={first_release_with(KEY)} or a newer one",
+            fix=f"trl=={FIRST} or a newer one",
+        )
+        return
+    if is_within(trl, f"<{FIRST}"):
+        yield context.finding(
+            ID,
+            f"trl {trl} does not train on the tokens that were sampled",
+            KEY,
+            because=["behind a tool's reply it makes the tokens of all turns anew from the messages"],
+            fix=f"trl=={FIRST} or a newer one",
         )
         return
     transformers, window = context.stack.version("transformers"), needed_transformers(KEY, trl)

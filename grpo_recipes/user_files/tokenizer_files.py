@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from grpo_recipes.contract.files.regular_file import read_text
@@ -30,11 +30,11 @@ def chat_template_of(model: str, revision: str | None = None) -> str | None:
     return None if config is None else _default(config.get("chat_template"))
 
 
-def reads_responses(model: str, revision: str | None = None) -> bool | None:
-    """Whether a tokenizer brings along how its model's answers are read for tool calls; None when not known."""
+def brings_along(model: str, keys: Iterable[str], revision: str | None = None) -> bool | None:
+    """Whether one of these keys says something in tokenizer_config.json; None when not known."""
     folder = _folder(model, revision)
     config = None if folder is None else _config(folder)
-    return None if config is None else any(config.get(key) for key in ("response_template", "response_schema"))
+    return None if config is None else any(config.get(key) for key in keys)
 
 
 def _folder(model: str, revision: str | None) -> Path | None:

@@ -10,12 +10,6 @@ PARAMETERS = {"tools": "tools", "environment": "environment_factory", "rollout":
 """What a recipe asks for -> the parameter of GRPOTrainer that takes it."""
 
 
-def first_release_with(asked: str) -> str:
-    """The first release of TRL whose GRPOTrainer takes it."""
-    first: str = table("trl")["owners"]["GRPOTrainer"]["fields"][PARAMETERS[asked]][0][0]
-    return first
-
-
 def needed_transformers(asked: str, trl: str) -> str | None:
     """The window of transformers without which GRPOTrainer raises ImportError for it, None where it needs none."""
     rows = table("tools")["needs"]
@@ -25,6 +19,11 @@ def needed_transformers(asked: str, trl: str) -> str | None:
 def needs_jmespath(trl: str, transformers: str | None) -> bool:
     """Whether tool calls are read with jmespath, without which GRPOTrainer raises ImportError."""
     return any(_holds(row, trl, transformers) for row in table("tools")["jmespath"])
+
+
+def read_responses(trl: str, transformers: str | None) -> tuple[str, ...]:
+    """What a tokenizer may bring along for reading tool calls, by the names in its tokenizer_config.json."""
+    return tuple(row["key"] for row in table("tools")["responses"] if _holds(row, trl, transformers))
 
 
 def known_templates(trl: str, transformers: str | None) -> Mapping[str, str]:
