@@ -36,8 +36,9 @@ class UserFile(NamedTuple):
 def user_files(plan: Plan) -> Iterator[UserFile]:
     """Every function and class of the user's own that the plan names, in the order of the recipe."""
     for index, reward in enumerate(plan.rewards):
-        if reward.kind == "python" and reward.path is not None:
-            own = (reward.target, reward.path, reward.sha256, reward.imports)
+        if reward.kind == "python":
+            # A plan that says no path is asked for all the same: its run folder may have the file.
+            own = (reward.target, str(reward.path), reward.sha256, reward.imports)
             yield UserFile("reward", f"rewards.{reward.name}", ("rewards", index, "python"), *own)
     yield from made_with(plan)
 

@@ -68,6 +68,13 @@ def test_files_that_a_reward_imports_are_parts_of_their_own() -> None:
     assert parts[1:] == [CodePart("file imported by a reward", "/r/helper.py", TWO)]
 
 
+def test_a_plan_that_says_no_path_is_asked_for_its_code_all_the_same() -> None:
+    """Its run folder may have the file, from which it is loaded."""
+    mine = Reward("python", "f", "r.py:f", 1.0, {}, None, ONE)
+    (part,) = code_parts(plan_with(mine, model=HUB))
+    assert (part.kind, part.sha256) == ("python reward", ONE)
+
+
 def test_an_attention_kernel_of_the_hub_is_code() -> None:
     (part,) = code_parts(plan_with(model=HUB, attn_implementation="someone/kernel"))
     assert (part.kind, part.what) == ("attention kernel", "someone/kernel of the hub")
