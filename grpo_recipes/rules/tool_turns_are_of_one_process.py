@@ -1,0 +1,40 @@
+"""Tools are called by each process for itself, in as many turns as its own completions take.
+
+TRL's loop of turns has no place where processes wait for each other, and ranks leave it after other numbers of turns.
+With ZeRO-3 and FSDP2 each turn gathers weights from all ranks, a vLLM server is asked by all of them together, and so
+is vLLM over several GPUs: a rank that has another turn waits for ranks that are at the rewards already.
+Source: trl 1.16 grpo_trainer.py (_tool_call_loop), generation/vllm_generation.py (generate); transformers 5.23
+generation/utils.py (synced_gpus).
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.rules._shared.context import Context
+
+ID = "TOL007"
+STRATEGY, MODE = "distributed.strategy", "GRPOConfig.vllm_mode"
+TOGETHER = "GRPOConfig.vllm_tensor_parallel_size"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if not context.value("tools") or context.whole("world.num_processes") < 2:
+        return
+    strategy = context.text(STRATEGY)
+    if strategy in ("zero3", "fsdp2"):
+        because = f"each turn gathers the weights of all processes with {strategy} ({context.origin(STRATEGY)})"
+        fix = "strategy: zero2, or ddp, which keep whole weights in each process"
+        yield _finding(context, STRATEGY, because, fix)
+    if context.value("GRPOConfig.use_vllm") is not True:
+        return
+    if context.value(MODE) == "server":
+        because = f"all processes ask the server together ({context.origin(MODE)})"
+        yield _finding(context, MODE, because, "vllm_mode: colocate, or one training process")
+    elif context.whole(TOGETHER) > 1:
+        because = f"the processes of a vLLM over several GPUs generate together ({context.origin(TOGETHER)})"
+        yield _finding(context, TOGETHER, because, "vllm_tensor_parallel_size: 1")
+
+
+def _finding(context: Context, key: str, because: str, fix: str) -> Finding:
+    what = "processes that call tools in other numbers of turns would wait for each other"
+    return context.finding(ID, what, key, because=[because], fix=fix)
