@@ -114,7 +114,7 @@ def test_the_gguf_file_is_the_trained_model(
 
     answer = with_gguf("--dtype", dtype, "--converter", CONVERTER, "--json").json()
     gguf, place = answer["gguf"], tmp_path / "exported"
-    assert gguf["file"] == f"quickstart-{ {'float16': 'f16', 'bfloat16': 'bf16', 'float32': 'f32'}[dtype] }.gguf"
+    assert gguf["file"] == f"model-{ {'float16': 'f16', 'bfloat16': 'bf16', 'float32': 'f32'}[dtype] }.gguf"
     assert gguf["difference"] <= gguf["allowed"] < gguf["of_adapter"]
     assert answer["files"][gguf["file"]] == (place / gguf["file"]).stat().st_size
     tokenizer = AutoTokenizer.from_pretrained(place)

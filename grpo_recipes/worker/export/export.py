@@ -99,7 +99,7 @@ def exported(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path) -> Exp
         notes = _notes(plan, asked, trained, dtype)
         gguf = None
         if asked.converter is not None:
-            made = convert(writing, plan.name, proof.dtype, asked.converter)
+            made = convert(writing, proof.dtype, asked.converter)
             end = check_vocabulary(writing / made, trained.ends)
             gguf = Gguf(made, _proof_of_gguf(plan, writing, made, trained, moved, dtype))
             notes.append(words_of_ends(made, end, trained.ends))

@@ -45,12 +45,12 @@ def check_reader() -> None:
         )
 
 
-def convert(place: Path, name: str, dtype: str, converter: str) -> str:
+def convert(place: Path, dtype: str, converter: str) -> str:
     """Makes a GGUF file of an exported folder in it, and gives its name. Raises NotConverted.
 
     converter: a file of Python, or a program where it has been installed on PATH.
     """
-    file = f"{name}-{TYPES[dtype]}.gguf"
+    file = f"model-{TYPES[dtype]}.gguf"
     is_program = os.path.basename(converter) == converter
     words = [] if is_program else [sys.executable]
     words += [converter, str(place), "--outfile", str(place / file), "--outtype", TYPES[dtype]]
@@ -83,8 +83,10 @@ def check_vocabulary(file: Path, ends: Ends) -> int | None:
     fields = GGUFReader(file).fields
     written: Sequence[str] = fields[_TOKENS].contents() if _TOKENS in fields else []
     own = ends.tokenizer.convert_ids_to_tokens(list(range(len(ends.tokenizer))))
+    added = ends.tokenizer.get_added_vocab().values()
     for number, token in enumerate(own):
-        if number >= len(written) or written[number] != token:
+        as_added = (token.replace("\u2581", " "), ends.tokenizer.decode([number])) if number in added else ()
+        if number >= len(written) or written[number] not in (token, *as_added):
             there = repr(written[number]) if number < len(written) else "none"
             raise _another_model(f"its token {number} is {there}, that of the trained model {token!r}")
     return int(fields[_END].contents()) if _END in fields else None
