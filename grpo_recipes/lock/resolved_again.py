@@ -20,6 +20,7 @@ from grpo_recipes.yaml.merge import Tree
 from grpo_recipes.yaml.nodes import MAX_VALUES
 from grpo_recipes.yaml.override import apply_override, read_override
 
+GENERATED_BY, USE_VLLM = "evaluation.generated_by", "evaluation.use_vllm"
 LONGEST_HEAD = 65536
 """Bytes of the comment on top of recipe.yaml, which names the files it was merged from."""
 
@@ -76,7 +77,7 @@ def same_but_now(lock: Lock, plan: Plan, *, is_changed: bool, accept_drift: bool
     is_changed: overrides were laid over the recipe.
     """
     old = lock.plan
-    pinned = completed(_pinned(plan, lock), is_pinned=True)
+    pinned = _answered_as_before(completed(_pinned(plan, lock), is_pinned=True), old)
     known = expected(pinned)
     return replace(
         pinned,
@@ -86,6 +87,20 @@ def same_but_now(lock: Lock, plan: Plan, *, is_changed: bool, accept_drift: bool
         verified={**known, **_found_before(lock, pinned, known if accept_drift else {})},
         accept_drift=accept_drift,
         extends=old.extends,
+    )
+
+
+def _answered_as_before(plan: Plan, old: Plan) -> Plan:
+    """The plan with whoever answered held-out rows when plans did not say it: one run has one who does."""
+    said = {row.key for row in old.settings}
+    if plan.evaluation is None or old.evaluation is None or not said or {GENERATED_BY, USE_VLLM} & said:
+        return plan
+    if any(row.key == USE_VLLM and row.value is not None for row in plan.settings):
+        return plan
+    return replace(
+        plan,
+        evaluation=replace(plan.evaluation, generated_by=old.evaluation.generated_by),
+        settings=tuple(row for row in plan.settings if row.key != GENERATED_BY),
     )
 
 
