@@ -2,9 +2,10 @@
 
 How a call is written is the chat template's. TRL knows some templates by their whole text, and raises ValueError
 ("Unrecognized chat template") for any other one when the trainer is built, after the model was loaded, unless the
-tokenizer itself brings a `response_template` (trl 1.8 and transformers 5.13, or newer) or a `response_schema`. The
-template is looked up in the file of the recipe, in the model's folder, or where the local hub cache has the model.
-Whether a template that is brought along renders calls and answers, TRL tries when it builds the trainer.
+tokenizer itself brings a `response_template` (trl 1.8 and transformers 5.13, or newer) or a `response_schema`, which
+transformers reads before 5.15 alone. The template is looked up in the file of the recipe, in the model's folder, or
+where the local hub cache has the model. Whether a template that is brought along renders calls and answers, TRL tries
+when it builds the trainer.
 """
 
 import hashlib

@@ -183,6 +183,17 @@ def test_another_number_of_processes_is_refused(run: Callable[..., Path]) -> Non
         checkpoint_to_resume(folder, read_plan(folder))
 
 
+TOOL = {
+    "name": "add",
+    "target": "t.py:add",
+    "path": "/t.py",
+    "sha256": "a" * 64,
+    "imports": {},
+    "is_async": False,
+    "timeout": 10.0,
+}
+
+
 def edited(folder: Path, *path: str, value: object) -> None:
     """Changes one value of plan.json, as an editor does."""
     content = json.loads((folder / "plan.json").read_text())
@@ -201,8 +212,9 @@ def edited(folder: Path, *path: str, value: object) -> None:
         (("data", "sha256"), "2" * 64, "data.sha256 111111111111...111111111111 -> 222222222222...222222222222"),
         (("expect", "stop"), ["</answer>"], "expect.stop.0 none -> </answer>"),
         (("world", "strategy"), "ddp", "world.strategy single -> ddp"),
+        (("tools",), [TOOL], "tools.0.name none -> add"),
     ],
-    ids=["argument", "adapter", "data", "stop", "strategy"],
+    ids=["argument", "adapter", "data", "stop", "strategy", "tool"],
 )
 def test_an_experiment_that_was_changed_is_refused_and_named(
     run: Callable[..., Path], path: tuple[str, ...], value: object, said: str

@@ -10,7 +10,7 @@ from grpo_recipes.worker.answering.policy import Policy, as_trained, processing_
 from grpo_recipes.worker.answering.trained import FINAL, check_parts, is_adapter, load_base, load_trained
 from grpo_recipes.worker.completions.ended import how_ended
 from grpo_recipes.worker.completions.ends import end_tokens, ends_of, tokenizer_of
-from grpo_recipes.worker.completions.evaluation import prompt_text
+from grpo_recipes.worker.completions.evaluation import answer_text, prompt_text
 from grpo_recipes.worker.completions.generation import answers, undisturbed
 from grpo_recipes.worker.completions.judging import judge
 from grpo_recipes.worker.data.dataset import prepared_rows
@@ -92,7 +92,7 @@ def _spoken(
         told = {name: value for name, value in rewards.items() if value is not None}
         found.append(
             {
-                "completion": prompt_text(completion),
+                "completion": answer_text(completion),
                 "text": tokenizer_of(policy).decode(ids, skip_special_tokens=False),
                 "tokens": len(ids),
                 "ended_by": how_ended(ids, ends, own)[0],

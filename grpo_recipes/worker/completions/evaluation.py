@@ -39,7 +39,7 @@ def evaluate(trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None]) 
         JudgedRow(
             place,
             prompt_text(row["prompt"]),
-            prompt_text(completion),
+            answer_text(completion),
             dict(zip(names, values, strict=True)),
             {name: str(row[name]) for name in plan.evaluation.data.columns},
             sample,
@@ -54,6 +54,13 @@ def evaluate(trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None]) 
 def prompt_text(prompt: Any) -> str:
     """A prompt or completion as a reader wants to see it: the text, or that of the last message."""
     return prompt if isinstance(prompt, str) else str(prompt[-1].get("content") or "")
+
+
+def answer_text(completion: Any) -> str:
+    """A completion as a reader wants to see it: the last that the model said, not what a tool replied."""
+    if isinstance(completion, str):
+        return completion
+    return prompt_text([message for message in completion if message.get("role") != "tool"] or [{}])
 
 
 def _share(count: int, rank: int, world_size: int) -> list[int]:

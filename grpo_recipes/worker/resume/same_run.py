@@ -11,7 +11,8 @@ from grpo_recipes.contract.files.bounded_json import read_json
 _PLACES = ("path", "engine", "num_nodes", "main_process_ip", "main_process_port", "files")
 # Of GRPOConfig: what is written and told while it trains. The planner sets these; no setting says their kind.
 _TOLD = ("save_strategy", "eval_strategy", "report_to", "run_name", "disable_tqdm")
-_WHOLE = ("tokenizer", "shims", "deepspeed", "data", "rewards", "world", "model", "vllm")
+_MADE_WITH = ("tools", "environment_class", "rollout")
+_WHOLE = ("tokenizer", "shims", "deepspeed", "data", "rewards", "world", "model", "vllm", *_MADE_WITH)
 
 
 def experiment(folder: Path) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class ToolProcess:
         with theirs:
             self._connection = ours
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _PROGRAM, *map(str, arguments)],
+                [sys.executable, "-u", "-P", "-c", _PROGRAM, *map(str, arguments)],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
