@@ -110,6 +110,7 @@ def test_a_full_disk_is_said_and_nothing_is_left(
         "what": "model",
         "dtype": None,
         "place": str(disk / "exported"),
+        "converter": None,
         "push": None,
     }
     part_files.write_request(tmp_path, request)
