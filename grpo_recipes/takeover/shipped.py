@@ -123,10 +123,11 @@ def _local_files(source: Source, folder: Path) -> set[str]:
         place = local_path(value, str(folder)) if isinstance(value, str) else None
         if place is not None:
             found.add(str(Path(place).relative_to(folder)))
-    rewards = source.values.get("rewards")
-    for index, reward in enumerate(rewards if isinstance(rewards, list) else ()):
-        file = str(reward.get("python") or "").rpartition(":")[0] if isinstance(reward, dict) else ""
-        if file:
-            place = os.path.join(source.directory(("rewards", index, "python")), file)
-            found.add(os.path.relpath(place, folder.resolve()))
+    for section in ("rewards", "tools"):
+        entries = source.values.get(section)
+        for index, one in enumerate(entries if isinstance(entries, list) else ()):
+            file = str(one.get("python") or "").rpartition(":")[0] if isinstance(one, dict) else ""
+            if file:
+                place = os.path.join(source.directory((section, index, "python")), file)
+                found.add(os.path.relpath(place, folder.resolve()))
     return found
