@@ -31,12 +31,7 @@ def check(context: Context) -> Iterator[Finding]:
     text = _template(context)
     transformers = context.stack.version("transformers")
     known, keys = known_templates(trl, transformers), read_responses(trl, transformers)
-    if (
-        not text
-        or not keys
-        or hashlib.sha256(text.encode()).hexdigest() in known
-        or _brings_its_own(context, keys) is not False
-    ):
+    if not text or hashlib.sha256(text.encode()).hexdigest() in known or _brings_its_own(context, keys) is not False:
         return
     named = context.value(TEMPLATE) is not None
     families = ", ".join(sorted({name.partition("_")[0] for name in known.values()}))
@@ -46,9 +41,11 @@ def check(context: Context) -> Iterator[Finding]:
         TEMPLATE if named else MODEL,
         because=[
             f"trl {trl} knows the texts of some templates of {families}; for any other one it raises ValueError",
-            f"the tokenizer has no {' and no '.join(keys)} of its own, which is what this stack would read",
+            f"the tokenizer has no {' and no '.join(keys)} of its own, which is what this stack would read"
+            if keys
+            else f"with transformers {transformers} it reads nothing that a tokenizer brings along",
         ],
-        fix=f"a model with one of these templates, or {keys[-1]} in its tokenizer_config.json",
+        fix="a model with one of these templates" + (f", or {keys[-1]} in its tokenizer_config.json" if keys else ""),
     )
 
 
