@@ -16,7 +16,7 @@ from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
 
 
-@click.command()
+@click.command(context_settings={"allow_extra_args": True})
 @click.argument("recipe", metavar="RECIPE|SWEEPDIR", shell_complete=files)
 @click.option(
     "--vary",
@@ -51,7 +51,9 @@ from grpo_recipes.errors import Refusal
 @click.option("--table", "table_alone", is_flag=True, help="Print the table of a SWEEPDIR as it stands, and stop.")
 @allow_code_option
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON: the table, findings or a folder.")
+@click.pass_context
 def sweep(
+    context: click.Context,
     recipe: str,
     varied: tuple[str, ...],
     seeds: str,
@@ -79,6 +81,8 @@ def sweep(
     """
     from grpo_recipes.cli.sweeps.answering import answer, go_on, tell_findings
 
+    if context.args:
+        raise _too_many_words(varied, context.args)
     if os.path.isdir(recipe):
         if any((varied, trials, overrides, target, strict, accepted, validate_only, dry_run, out)):
             raise Refusal.of(
@@ -119,3 +123,15 @@ def sweep(
         click.echo(redact(json.dumps({"folder": folder}) if as_json else folder))
         return EXIT_DONE
     return go_on(folder, allowed, as_json=as_json)
+
+
+def _too_many_words(varied: tuple[str, ...], words: list[str]) -> Refusal:
+    """What is said of words that belong to no option, mostly values that were written with spaces between them."""
+    if not varied:
+        return Refusal.of(f"sweep takes one recipe, and there is more: {' '.join(words)}")
+    values = ",".join([varied[0].removesuffix(","), *(word.strip(",") for word in words)])
+    return Refusal.of(
+        f"{' '.join(words)} belongs to nothing",
+        because="the values of a key are one word, with commas",
+        fix=f"--vary {values}" if len(varied) == 1 else "--vary KEY=FIRST,SECOND for each key",
+    )
