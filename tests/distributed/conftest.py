@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import distributed_runs
 import pytest
 from distributed_runs import Run, RunOf, grpo_run
 from distributed_table import table
@@ -10,6 +11,13 @@ from distributed_table import table
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--distributed-table", metavar="FILE", help="write the table of all strategies to this file")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interpreter(request: pytest.FixtureRequest) -> None:
+    """Lets trainers be forks of a Python with the libraries imported; those of the table are started as a user's are."""
+    if request.config.getoption("--distributed-table", default=None) is None:
+        distributed_runs.PYTHON.append(str(request.getfixturevalue("warm_python") / "python"))
 
 
 @pytest.fixture(scope="session")

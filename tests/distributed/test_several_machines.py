@@ -4,12 +4,11 @@ import hashlib
 import json
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from distributed_runs import LIMIT_S, RECIPE, Run, RunOf, environment, grpo_run, options
+from distributed_runs import LIMIT_S, RECIPE, Run, RunOf, environment, grpo_run, options, python
 
 pytestmark = pytest.mark.stack
 
@@ -25,8 +24,8 @@ def on_two_machines(tmp_path: Path) -> Iterator[Machines]:
         more = {"launch__num_nodes": 2, "launch__gpus_per_node": 0, "launch__num_processes": processes}
         words = [str(RECIPE), "--out", str(tmp_path / "two"), *options(strategy, kind, **more)]
         made = subprocess.run(
-            [sys.executable, "-m", "grpo_recipes.cli.main", *words],
-            env=environment(tmp_path),
+            [python(strategy), "-m", "grpo_recipes.cli.main", *words],
+            env=environment(tmp_path, strategy),
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
@@ -37,7 +36,7 @@ def on_two_machines(tmp_path: Path) -> Iterator[Machines]:
         for line in made.stdout.splitlines():
             command = line.replace("ADDRESS", "127.0.0.1").replace("29500", str(port))
             log = (tmp_path / f"{len(started)}.log").open("w")
-            start = {"stdout": log, "stderr": subprocess.STDOUT, "text": True, "env": environment(tmp_path)}
+            start = {"stdout": log, "stderr": subprocess.STDOUT, "text": True, "env": environment(tmp_path, strategy)}
             started.append(subprocess.Popen(["bash", "-c", f"exec env {command}"], **start))
         codes = [process.wait(2 * LIMIT_S) for process in started]
         output = "\n".join((tmp_path / f"{node}.log").read_text() for node in range(len(started)))
