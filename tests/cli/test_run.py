@@ -38,9 +38,8 @@ def _record(folder: Path) -> dict:
 )
 def test_the_quickstart_learns_to_carry(options: list[str], trainable: str, tmp_path: Path, warm_python: Path) -> None:
     world = 2 if "launch.num_processes=2" in options else 1
-    python = sys.executable if world == 2 else str(warm_python / "python")
     steps = ["--set", "training.max_steps=30", "--out", "run"]
-    done = _grpo_run(tmp_path, str(QUICKSTART), *options, *steps, python=python)
+    done = _grpo_run(tmp_path, str(QUICKSTART), *options, *steps, python=str(warm_python / "python"))
     assert done.returncode == 0, done.stderr
     record = _record(tmp_path / "run")
     assert (record["status"], record["step"]) == ("completed", 30)
