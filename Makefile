@@ -76,7 +76,7 @@ test-hostile: setup
 
 # The files that have such a test: to collect all others costs ten CPU seconds.
 test-stack: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "stack and not distributed and not hostile" \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "stack and not distributed and not hostile and not long" \
 	  $(shell grep -rlE 'mark\.stack\b' tests --include='test_*.py' --exclude-dir=evidence --exclude=test_gguf.py | sort) \
 	  $(PYTEST_ARGS)
 

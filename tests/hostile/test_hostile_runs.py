@@ -67,10 +67,10 @@ def test_a_strangers_run_folder_runs_nothing(name: str, tmp_path: Path) -> None:
     assert "Traceback" not in ended.printed
 
 
-def run(place: Place, *arguments: str, seconds: int = 150) -> Ended:
+def run(place: Place, *arguments: str, seconds: int = 150, python: str = sys.executable) -> Ended:
     """The command as a process of its own, on this machine's stack."""
     done = subprocess.run(
-        [sys.executable, "-m", "grpo_recipes.cli.main", *arguments],
+        [python, "-m", "grpo_recipes.cli.main", *arguments],
         cwd=place.team,
         env={**place.environment(), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
@@ -106,25 +106,28 @@ def test_code_that_was_not_allowed_is_not_run(command_name: str, tmp_path: Path)
     ],
     ids=["a long text", "loops in loops", "loops in the chat template"],
 )
-def test_a_template_that_explodes_ends_the_preflight(template: str, chat: str | None, tmp_path: Path) -> None:
+def test_a_template_that_explodes_ends_the_preflight(
+    template: str, chat: str | None, tmp_path: Path, warm_python: Path
+) -> None:
     files = {} if chat is None else {"chat.jinja": chat}
     more = "" if chat is None else "tokenizer: {chat_template_path: chat.jinja}\n"
     recipe = Attempt("bomb", over(f'dataset: {{prompt: "{template}"}}\n{more}'), files)
     place = placed(made_place(tmp_path), recipe)
-    ended = run(place, "preflight", "recipe.yaml")
+    ended = run(place, "preflight", "recipe.yaml", python=str(warm_python / "python"))
     assert ended.codes == [2], ended.printed
     assert "computes for too long" in ended.printed or "needs more than" in ended.printed
     assert harms(place, ended) == []
 
 
 @pytest.mark.stack
-def test_what_allowed_code_says_is_written_without_secrets(tmp_path: Path) -> None:
+def test_what_allowed_code_says_is_written_without_secrets(tmp_path: Path, warm_python: Path) -> None:
     telling = "import os\nprint('my token', os.environ['HF_TOKEN'], flush=True)\n"
     raising = "def f(completions, **kwargs):\n    raise ValueError('\\x1b[2J' + os.environ['HF_TOKEN'])\n"
     place = placed(made_place(tmp_path), Attempt("telling", TRAINS, {"r.py": telling + raising}))
     asked = run(place, "run", "recipe.yaml")
     sha256 = asked.printed.rsplit("--allow-code ", 1)[1][:64]
-    ended = run(place, "run", "recipe.yaml", "--out", "runs/one", "--allow-code", sha256, seconds=300)
+    words, python = ("--out", "runs/one", "--allow-code", sha256), str(warm_python / "python")
+    ended = run(place, "run", "recipe.yaml", *words, seconds=300, python=python)
     run_folder = place.team / "runs" / "one"
     assert ended.codes == [1], ended.printed
     assert "my token <redacted>" in (run_folder / "train.log").read_text()

@@ -268,12 +268,14 @@ ENDS = {
 
 @pytest.mark.stack
 @pytest.mark.parametrize("case", ENDS)
-def test_a_run_ends_when_it_has_ended(case: str, tmp_path: Path) -> None:
+def test_a_run_ends_when_it_has_ended(case: str, tmp_path: Path, warm_python: Path) -> None:
     source, code, words = ENDS[case]
+    python = str(warm_python / "python") if case in ("NaN alone", "sys.exit") else sys.executable
     place = placed(made_place(tmp_path), Attempt("misbehaves", TRAINS, {"r.py": source}))
     asked = run(place, "run", "recipe.yaml")
     sha256 = asked.printed.rsplit("--allow-code ", 1)[1][:64]
-    ended = run(place, "run", "recipe.yaml", "--out", "runs/one", "--allow-code", sha256, seconds=400)
+    allowed = ("--out", "runs/one", "--allow-code", sha256)
+    ended = run(place, "run", "recipe.yaml", *allowed, seconds=400, python=python)
     folder = place.team / "runs" / "one"
     record, log = json.loads((folder / "run.json").read_text()), (folder / "train.log").read_text()
     assert (ended.codes, record["exit_code"]) == ([code], code), ended.printed + log
