@@ -15,7 +15,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def interpreter(request: pytest.FixtureRequest) -> None:
-    """Lets trainers be forks of a Python with the libraries imported; those of the table are started as a user's are."""
+    """Lets trainers be forks of a Python with the libraries imported; those of the table start as a user's do."""
     if request.config.getoption("--distributed-table", default=None) is None:
         distributed_runs.PYTHON.append(str(request.getfixturevalue("warm_python") / "python"))
 

@@ -93,19 +93,28 @@ def test_nothing_outlives_grpo_run_and_its_supervisor_killed_together(
 
 
 BY_HAND = [
-    pytest.param(1, signal.SIGTERM, "script", 75, id="one process, SIGTERM"),
-    pytest.param(1, signal.SIGUSR1, "script", 75, id="one process, SIGUSR1"),
-    pytest.param(2, signal.SIGTERM, "script", 1, id="two processes, SIGTERM to their launcher"),
-    pytest.param(2, signal.SIGINT, "script", 1, id="two processes, SIGINT to their launcher"),
-    pytest.param(2, signal.SIGUSR1, "all", 1, id="two processes, SIGUSR1 to everything, as Slurm sends it"),
-    pytest.param(2, signal.SIGTERM, "all", 1, id="two processes, SIGTERM to everything"),
+    pytest.param(1, signal.SIGUSR1, "script", 75, True, id="one process, SIGUSR1"),
+    pytest.param(2, signal.SIGTERM, "script", 1, True, id="two processes, SIGTERM to their launcher"),
+    pytest.param(2, signal.SIGUSR1, "all", 1, True, id="two processes, SIGUSR1 to everything, as Slurm sends it"),
+    pytest.param(1, signal.SIGTERM, "script", 75, False, id="one process, SIGTERM"),
+    pytest.param(2, signal.SIGINT, "script", 1, False, id="two processes, SIGINT to their launcher"),
+    pytest.param(2, signal.SIGTERM, "all", 1, False, id="two processes, SIGTERM to everything"),
 ]
 
 
-@pytest.mark.parametrize(("processes", "number", "to", "exit_code"), BY_HAND)
+@pytest.mark.parametrize(("processes", "number", "to", "exit_code", "is_quick"), BY_HAND)
 def test_a_launch_by_hand_saves(
-    processes: int, number: signal.Signals, to: str, exit_code: int, tmp_path: Path, mark: str
+    processes: int,
+    number: signal.Signals,
+    to: str,
+    exit_code: int,
+    is_quick: bool,
+    tmp_path: Path,
+    mark: str,
+    is_full: bool,
 ) -> None:
+    if not (is_quick or is_full):
+        pytest.skip("a signal of each kind is enough for a quick look")
     folder = tmp_path / "run"
     script = by_hand(folder, processes, mark)
     wait_for_step(folder, 2)
