@@ -70,7 +70,9 @@ def schema_findings(errors: Sequence[Mapping[str, Any]], facts: Facts, source: S
         grouped.setdefault(_path(error, source), []).append(error)
     for path in [path for path in grouped if any(other != path and other[: len(path)] == path for other in grouped)]:
         del grouped[path]  # another branch of the union went deeper, and says more
-    return {path: _finding(path, group, facts, source) for path, group in grouped.items()}
+    found = {path: _finding(path, group, facts, source) for path, group in grouped.items()}
+    moved = {patch.path for finding in found.values() for patch in finding.patch if not patch.remove}
+    return {path: finding for path, finding in found.items() if finding.rule != MISSING_KEY or path not in moved}
 
 
 def newer_format(source: Source) -> Finding | None:

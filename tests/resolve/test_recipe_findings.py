@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 from recipe_mistakes import MISTAKES
-from small_recipe import declared, errors, resolved
+from small_recipe import BASE, declared, errors, resolved
 
 from grpo_recipes.contract.findings.finding import Patch
 from grpo_recipes.resolve.resolve import resolve
@@ -190,3 +190,15 @@ def test_a_mistake_in_tools_is_one_message(text: str, keys: list[str], tmp_path:
     (tmp_path / "t.py").write_text(CALLED)
     found = resolved(tmp_path, f"{text}\ngeneration: {{max_tool_calling_iterations: 2}}").findings
     assert [finding.key for finding in found] == keys, found
+
+
+@pytest.mark.parametrize("name", ["name", "path", "model_id", "model_name"])
+def test_a_model_under_another_name_is_one_finding(name: str, tmp_path: Path) -> None:
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text(BASE.replace("model_name_or_path", name))
+    (finding,) = resolve(str(recipe), declared()).findings
+    assert (finding.message, finding.fix) == (
+        f"`model` has no key {name}",
+        "write it as model.model_name_or_path",
+    )
+    assert patched(yaml.safe_load(recipe.read_text()), finding.patch) == yaml.safe_load(BASE)

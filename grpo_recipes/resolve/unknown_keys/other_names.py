@@ -40,8 +40,11 @@ OTHER_NAMES = {
     "torch_dtype": "model.dtype",
 }
 
-# What a key without its prefix means in a section that has the prefixed one.
-NAMES_WITHIN = {("generation", "gpu_memory_utilization"): "generation.vllm_gpu_memory_utilization"}
+# What a key means in one section alone, mostly without the prefix that the format writes.
+NAMES_WITHIN = {
+    ("generation", "gpu_memory_utilization"): "generation.vllm_gpu_memory_utilization",
+    **{("model", name): "model.model_name_or_path" for name in ("id", "model", "model_id", "name", "path", "repo_id")},
+}
 
 # What libraries have and no recipe says: why, and what to write instead.
 DECIDED = {
