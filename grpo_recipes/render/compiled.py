@@ -54,7 +54,8 @@ def _copy_room(sources: list[Path], folder: Path, room: str) -> None:
 def _bytecode(compiled: Path, source: Path) -> bytes | None:
     """What Python keeps of a module, made now where it has none; None where it cannot be kept."""
     content = _read(compiled, source)
-    if content is None:
+    place = compiled.parent if compiled.parent.exists() else source.parent
+    if content is None and os.access(place, os.W_OK):
         SourceFileLoader(source.stem, str(source)).get_code(source.stem)
         content = _read(compiled, source)
     return content

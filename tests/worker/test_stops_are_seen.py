@@ -170,6 +170,15 @@ def test_only_tokens_with_a_part_of_the_text_are_looked_at() -> None:
     assert Ends((0,), ("�",), tokenizer).completing is None, "what says it may be bytes that are no text"
 
 
+def test_tokens_that_are_added_later_are_known() -> None:
+    from grpo_recipes.worker.completions.ends import Ends
+
+    tokenizer = _tokenizer("byte-level")
+    assert Ends((0,), ("stop",), tokenizer).first([len(tokenizer)]) is None
+    tokenizer.add_tokens(["<stop>"])
+    assert Ends((0,), ("stop",), tokenizer).first([len(tokenizer) - 1]) == 1
+
+
 @pytest.mark.parametrize("family", [*FAMILIES, "wordpiece"])
 @pytest.mark.parametrize("texts", [0, 1, 2])
 @pytest.mark.parametrize("has_tools", [False, True])

@@ -10,6 +10,7 @@ Source: tokenizers 0.23.3, the decoders of each type; transformers 5.23.0, Token
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 _SPACE = "▁"
@@ -55,10 +56,16 @@ class Completing(NamedTuple):
 
 def completing(tokenizer: Any, texts: Sequence[str]) -> Completing | None:
     """The tokens that can complete one of the texts; None where that is not known, and all have to be decoded."""
-    bytes_of = _bytes_of(tokenizer)
-    if bytes_of is None or not all(texts) or any(_UNKNOWN in text for text in texts):
+    if not all(texts) or any(_UNKNOWN in text for text in texts) or _bytes_of(tokenizer) is None:
         return None
-    backend = tokenizer.backend_tokenizer
+    return _of_vocabulary(tokenizer, tuple(texts), len(tokenizer))
+
+
+@lru_cache(maxsize=4)
+def _of_vocabulary(tokenizer: Any, texts: tuple[str, ...], count: int) -> Completing:
+    """Takes half a second for 150,000 tokens. count: of the tokens, which may become more."""
+    bytes_of, backend = _bytes_of(tokenizer), tokenizer.backend_tokenizer
+    assert bytes_of is not None
     words = [backend.id_to_token(token) for token in range(max(tokenizer.get_vocab().values()) + 1)]
     said = tuple(b"" if word is None else bytes_of(word) for word in words)
     stops = tuple(text.encode() for text in texts)
