@@ -1,6 +1,8 @@
 """run.json, metrics.jsonl and checkpoints hold what they should, also after an interruption."""
 
 import json
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -138,6 +140,87 @@ def test_the_end_is_written_on_a_full_disk_and_progress_is_not(small_disk: Calla
     assert record.end("failed", 1, "no space is left")
     assert (read(disk)["status"], read(disk)["message"]) == ("failed", "no space is left")
     assert sorted(path.name for path in disk.iterdir()) == ["ballast", "run.json"]
+
+
+def test_what_is_noted_is_read_at_once_and_written_within_a_moment(tmp_path: Path) -> None:
+    record = Record(tmp_path, 0)
+    record.start(resumed=False)
+    for step in range(1, 200):
+        record.note(step=step, metrics={"loss": step / 2})
+        assert record.read()["step"] == step
+    give_up = time.monotonic() + 10
+    while read(tmp_path)["step"] != 199 and time.monotonic() < give_up:
+        time.sleep(0.01)
+    assert (read(tmp_path)["step"], read(tmp_path)["metrics"]) == (199, {"loss": 99.5})
+    with pytest.raises(KeyError, match=r"run\.json has no reward_total"):
+        record.note(reward_total=2.0)
+
+
+def test_a_note_never_comes_after_what_was_said_later(tmp_path: Path) -> None:
+    """Threads that note, beside one that says more and then how the run ended."""
+    for attempt in range(5):
+        record = Record(tmp_path, 0)
+        record.start(resumed=False)
+        is_over = threading.Event()
+
+        def go_on(record: Record = record, is_over: threading.Event = is_over) -> None:
+            while not is_over.is_set():
+                record.note(metrics={"loss": 1.0})
+
+        threads = [threading.Thread(target=go_on) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for step in range(20):
+            record.note(step=-1)
+            record.update(step=step, checkpoint=f"checkpoint-{step}")
+            assert (read(tmp_path)["step"], read(tmp_path)["checkpoint"]) == (step, f"checkpoint-{step}")
+        record.note(duration={"steps": attempt})
+        assert record.end("completed", 0)
+        record.note(step=-2)
+        time.sleep(0.05)
+        is_over.set()
+        for thread in threads:
+            thread.join()
+        said = read(tmp_path)
+        assert (said["status"], said["exit_code"], said["step"], said["duration"]) == (
+            "completed",
+            0,
+            19,
+            {"steps": attempt},
+        )
+
+
+def test_a_failure_of_another_rank_is_not_undone_by_a_note(tmp_path: Path) -> None:
+    first, second = Record(tmp_path, 0), Record(tmp_path, 1)
+    first.start(resumed=False)
+    second.note(step=7)
+    assert second.end("failed", 1, "out of memory")
+    first.note(step=5)
+    time.sleep(0.1)
+    assert (read(tmp_path)["status"], read(tmp_path)["step"], first.read()["step"]) == ("failed", 0, 0)
+
+
+def test_a_note_that_finds_no_room_is_told_by_the_next_one(small_disk: Callable[[int], Path]) -> None:
+    disk = small_disk(128)
+    record = Record(disk, 0)
+    record.start(resumed=False)
+    small_disks.fill(disk)
+    with pytest.raises(OSError, match="No space left on device"):
+        for step in range(1000):
+            record.note(step=step)
+            time.sleep(0.01)
+    assert record.read()["step"] > 0
+    assert record.end("failed", 1, "no space is left")
+    assert (read(disk)["status"], read(disk)["step"]) == ("failed", record.read()["step"])
+
+
+def test_a_note_says_that_the_folder_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text("{}")
+    record = Record(tmp_path, 0)
+    record.start(resumed=False)
+    (tmp_path / "plan.json").unlink()
+    with pytest.raises(FolderGone):
+        record.note(step=2)
 
 
 def test_a_record_notices_a_removed_folder_though_run_json_went_first(tmp_path: Path) -> None:

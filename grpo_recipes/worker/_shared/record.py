@@ -4,6 +4,8 @@ import contextlib
 import errno
 import os
 import sys
+import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +19,7 @@ from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.contract.integrity.run_folder import record_fault, record_text
 from grpo_recipes.contract.run_record import KEYS, RECORD_FILE, RECORD_FORMAT
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
+from grpo_recipes.worker._shared.later import Later
 from grpo_recipes.worker._shared.same_folder import FolderGone, SameFolder
 
 DAMAGED_FILE = "run.json.damaged"
@@ -26,6 +29,8 @@ _RESERVE_BYTES = 1 << 16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 # What another process said before this one began anew: how often the vLLM server was started again.
 _KEPT = ("vllm_server",)
+# A thread whose disk does not answer holds up nobody who has to say how the run ended.
+_LONGEST_TURN_S = 10.0
 _NO_WORD: dict[str, Any] = {"exit_code": None, "message": None, "findings": []}
 
 
@@ -34,12 +39,15 @@ class Record:
 
     A status that ends the run is never overwritten by another rank: the first failure is the cause of the
     rest. same: whether the run folder is still that of this run; nothing is written where it is not.
+    What is noted is written in a thread and may be lost with the process; all else is on the disk when a call returns.
     """
 
     def __init__(self, folder: Path, rank: int) -> None:
         self.same = SameFolder(folder)
         self._path = folder / RECORD_FILE
         self._rank = rank
+        self._lock = threading.RLock()
+        self._noted = Later(lambda: self._set({}, is_lasting=False))
 
     @property
     def is_first(self) -> bool:
@@ -89,14 +97,45 @@ class Record:
 
         Raises KeyError for a key that run.json does not have.
         """
+        if self._may_set(values):
+            self._set(values, is_lasting=True)
+
+    def note(self, **values: Any) -> None:
+        """Sets keys as update() does, within a moment, while the caller goes on: of progress, which comes with steps.
+
+        read() has them at once. Raises what stood in the way of the last note.
+        """
+        if self._may_set(values):
+            self._noted.add(values)
+
+    def _may_set(self, values: dict[str, Any]) -> bool:
         if undeclared := values.keys() - KEYS:
             raise KeyError(f"run.json has no {', '.join(sorted(undeclared))}")
         if self._rank != 0:
-            return
+            return False
         self.same.check()  # without its folder there is no run.json that could say that the run is running
-        content = self.read()
-        if content.get("status") == "running":
-            self._write({**content, **values})
+        return True
+
+    def _set(self, values: dict[str, Any], *, is_lasting: bool) -> None:
+        with self._turn():
+            noted, content = self._noted.take(), self._on_disk()
+            if content.get("status") != "running" or not (noted or values):
+                return
+            try:
+                self._write({**content, **noted, **values}, is_lasting=is_lasting)
+            except BaseException:
+                self._noted.give_back(noted)
+                raise
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One thread reads and writes at a time."""
+        has_it = self._lock.acquire(timeout=_LONGEST_TURN_S)
+        try:
+            yield
+        finally:
+            if has_it:
+                self._lock.release()
 
     def update_evaluation(self, **values: Any) -> None:
         """Sets keys of the `evaluation` mapping."""
@@ -132,7 +171,12 @@ class Record:
         since rank 0 may be gone. Raises nothing: where run.json
         cannot be written, stderr says so.
         """
+        with self._turn():
+            return self._ended(status, exit_code, why, last_word=last_word, for_all=for_all)
+
+    def _ended(self, status: str, exit_code: int, why: Mistake | str | None, *, last_word: bool, for_all: bool) -> bool:
         content = self.read()
+        self._noted.take()
         is_told = content.get("status", "running") != "running" and not last_word
         may_say = for_all or status in ("failed", "stopped")
         if is_told or (self._rank != 0 and (not may_say or self._is_of_another_launch())):
@@ -149,16 +193,22 @@ class Record:
         return True
 
     def read(self) -> dict[str, Any]:
-        """What the record says now, {} when there is none."""
+        """What the record says now, with what was noted, {} when there is none."""
+        with self._turn():
+            content = self._on_disk()
+            return {**content, **self._noted.waiting()} if content.get("status") == "running" else content
+
+    def _on_disk(self) -> dict[str, Any]:
         try:
             content = read_json(self._path.parent, self._path.name)
         except (OSError, ValueError):
             return {}
         return content if isinstance(content, dict) else {}
 
-    def _write(self, content: dict[str, Any]) -> None:
+    def _write(self, content: dict[str, Any], *, is_lasting: bool = True) -> None:
         self.same.check()
-        write_whole(self._path.parent, self._path.name, self._text(content), check=self.same.check)
+        text, check = self._text(content), self.same.check
+        write_whole(self._path.parent, self._path.name, text, check=check, is_lasting=is_lasting)
 
     def _text(self, content: dict[str, Any]) -> str:
         return record_text(self._path.parent, cast("dict[str, Any]", redact_value(content)))

@@ -43,7 +43,7 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
         print(words, flush=True)
         if time.perf_counter() - self._recorded > RECORD_EVERY_S:
             self._recorded = time.perf_counter()
-            self._record.update(step=state.global_step, metrics=self.last, memory=self._peaks.record(self._plan))
+            self._record.note(step=state.global_step, metrics=self.last, memory=self._peaks.record(self._plan))
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Names the checkpoint, which is whole by now."""

@@ -81,7 +81,8 @@ class StepTimes(TrainerCallback):  # type: ignore[misc]
         generating = [part for _, part in known if part is not None]
         share = sum(generating) / sum(spent for spent, _ in known) if generating else None
         end = datetime.now(UTC) + timedelta(seconds=left)
-        self._record.update(
+        say = self._record.update if is_over else self._record.note
+        say(
             duration={
                 "steps": self._steps,
                 "seconds_per_step": round(each, 4),

@@ -3,18 +3,20 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 from transformers import StoppingCriteria, StoppingCriteriaList
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker.completions.token_bytes import Completing, completing
 
 # A window that begins inside a character of several bytes still has a whole stop text.
 MARGIN_TOKENS = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ends:
     """What ends a completion; its own tokens are looked at, never those of its prompt.
 
@@ -25,18 +27,59 @@ class Ends:
     texts: tuple[str, ...]
     tokenizer: Any
 
+    @cached_property
+    def completing(self) -> Completing | None:
+        """The tokens that can complete a text; None without texts, and where the tokenizer lets nobody know them."""
+        return completing(self.tokenizer, self.texts) if self.texts else None
+
+    @cached_property
+    def _tables(self) -> dict[Any, Any]:
+        return {}
+
+    def that_complete(self, ids: Any) -> Any:
+        """Whether each token of a tensor is one of `completing`, which has to be known; on the tensor's device."""
+        assert self.completing is not None
+        table = self._tables.get(ids.device)
+        if table is None:
+            table = torch.zeros(len(self.completing.said) + 1, dtype=torch.bool)  # the last for ids behind them
+            table[sorted(self.completing.tokens)] = True
+            table = self._tables[ids.device] = table.to(ids.device)
+        return table[ids.clamp(max=len(table) - 1)]
+
     def first(self, ids: Sequence[int]) -> int | None:
         """How many tokens there are up to and with the first that ends them, None where none does."""
-        by_token = next((place + 1 for place, token in enumerate(ids) if token in self.tokens), None)
+        by_token = min((ids.index(token) + 1 for token in self.tokens if token in ids), default=None)
         kept = ids[:by_token]
-        if not self.has_text(kept):
+        known = self.completing
+        if known is None:
+            if not self.has_text(kept):
+                return by_token
+            return bisect_left(range(len(kept) + 1), True, key=lambda count: self._say(kept[:count]))
+        if known.tokens.isdisjoint(kept):
             return by_token
-        return bisect_left(range(len(kept) + 1), True, key=lambda count: self.has_text(kept[:count]))
+        places = (place for place, token in enumerate(kept) if token in known.tokens)
+        return next((place + 1 for place in places if self.has_text_at(kept, place)), by_token)
 
     def has_text(self, ids: Sequence[int]) -> bool:
         """Whether the text of these tokens, special ones included, has a stop text in it."""
         if not self.texts:
             return False
+        known = self.completing
+        if known is None:
+            return self._say(ids)
+        if known.tokens.isdisjoint(ids):
+            return False
+        places = [place for place, token in enumerate(ids) if token in known.tokens]
+        some = ids[known.begin(ids, places[0]) : known.end(ids, places[-1])]
+        return known.may_be_in(some) and self._say(some)
+
+    def has_text_at(self, ids: Sequence[int], place: int) -> bool:
+        """Whether the token at this place, which is one of `completing`, completes a stop text."""
+        assert self.completing is not None
+        some = ids[self.completing.begin(ids, place) : place + 1]
+        return self.completing.may_be_in(some) and self._say(some)
+
+    def _say(self, ids: Sequence[int]) -> bool:
         text = self._text(ids)
         return any(each in text for each in self.texts)
 
@@ -69,24 +112,54 @@ def last_turn(ids: list[int], own: Sequence[int] | None) -> list[int]:
 
 
 class StopTexts(StoppingCriteria):  # type: ignore[misc]
-    """Ends each row of one generation with the token that completes a stop text in its completion."""
+    """Ends each row of one generation with the token that completes a stop text in its completion.
+
+    A row is decoded where its newest token can complete a text; all are where that is not known.
+    """
 
     def __init__(self, ends: Ends) -> None:
         self._ends = ends
         self._prompt: int | None = None
-        # Each token that takes part in a text has at least one byte of it.
+        self._looked_at = 0
+        # Each token that takes part in a text has at least one byte of it, but for some that say nothing.
         self._window = max(len(text.encode()) for text in ends.texts) + MARGIN_TOKENS
 
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
         """Which rows have ended. input_ids: (B, L), prompts and completions so far; gives (B,) bool."""
+        width = input_ids.shape[1]
         if self._prompt is None:
-            self._prompt = input_ids.shape[1] - 1  # the first call comes with the first new token
-        completions = input_ids[:, self._prompt :]
-        ended = [
-            self._ends.has_text(tail) and (len(tail) == completions.shape[1] or self._ends.has_text(row.tolist()))
-            for tail, row in zip(completions[:, -self._window :].tolist(), completions, strict=True)
+            self._prompt = self._looked_at = width - 1  # the first call comes with the first new token
+        completions, new = input_ids[:, self._prompt :], input_ids[:, self._looked_at :]
+        self._looked_at = width
+        ended = torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
+        known = self._ends.completing
+        if known is None:
+            found = [self._has_text(tail, row) for tail, row in zip(self._tails(completions), completions, strict=True)]
+            return torch.tensor(found, dtype=torch.bool, device=input_ids.device)
+        rows = self._ends.that_complete(new).any(dim=1).nonzero().flatten()
+        if len(rows) == 0:
+            return ended
+        of_rows = completions[rows]
+        is_one = new.shape[1] == 1
+        found = [
+            self._ends_at_last(known, tail, row) if is_one else self._ends.has_text(row.tolist())
+            for tail, row in zip(self._tails(of_rows), of_rows, strict=True)
         ]
-        return torch.tensor(ended, dtype=torch.bool, device=input_ids.device)
+        ended[rows] = torch.tensor(found, dtype=torch.bool, device=input_ids.device)
+        return ended
+
+    def _tails(self, completions: Any) -> list[list[int]]:
+        tails: list[list[int]] = completions[:, -self._window :].tolist()
+        return tails
+
+    def _has_text(self, tail: list[int], row: Any) -> bool:
+        return self._ends.has_text(tail) and (len(tail) == len(row) or self._ends.has_text(row.tolist()))
+
+    def _ends_at_last(self, known: Completing, tail: list[int], row: Any) -> bool:
+        last = len(tail) - 1
+        if len(tail) < len(row) and known.begin(tail, last) == 0:
+            tail, last = row.tolist(), len(row) - 1
+        return self._ends.has_text_at(tail, last)
 
 
 def ends_of(trainer: Any, plan: Plan) -> Ends:

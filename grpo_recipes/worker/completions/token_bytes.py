@@ -1,0 +1,153 @@
+"""What each token says, in bytes, and which tokens can complete a stop text: asked before anything is decoded.
+
+Known for decoders that lay the bytes of one token behind those of the one before, as byte-level ones do, those with
+byte fallback and metaspace ones. Where their text has a stop text in it, their bytes have it too, and the token that
+completes it begins with a part of it or has all of it. Another decoder, and a tokenizer with a `decode` of its own, may
+write something else: nothing is known of its tokens.
+Source: tokenizers 0.23.3, the decoders of each type; transformers 5.23.0, TokenizersBackend._decode.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+_SPACE = "▁"
+_BYTE = re.compile(r"<0x([+0-9A-Fa-f][0-9A-Fa-f])>")
+_UNKNOWN = "\ufffd"  # what a decoder writes for bytes that are no text
+
+
+class Completing(NamedTuple):
+    """said: the bytes of each token, by its id; an id behind them says nothing.
+
+    tokens: those that can complete one of the texts. of_a_run: those whose bytes are text, or not, all together with
+    those beside them. longest: bytes of the longest text.
+    """
+
+    texts: tuple[bytes, ...]
+    said: tuple[bytes, ...]
+    tokens: frozenset[int]
+    of_a_run: frozenset[int]
+    longest: int
+
+    def begin(self, ids: Sequence[int], place: int) -> int:
+        """Where to begin to decode for a text that the token at this place completes."""
+        missing = self.longest - 1
+        while place > 0 and (missing > 0 or (ids[place] in self.of_a_run and ids[place - 1] in self.of_a_run)):
+            place -= 1
+            missing -= len(self._of(ids[place]))
+        return place
+
+    def end(self, ids: Sequence[int], place: int) -> int:
+        """Behind which token to end, so that what the token at this place says is as it is with all that follow."""
+        while place + 1 < len(ids) and ids[place] in self.of_a_run and ids[place + 1] in self.of_a_run:
+            place += 1
+        return place + 1
+
+    def may_be_in(self, ids: Sequence[int]) -> bool:
+        """Whether the bytes of these tokens have a text in them; their text has none where these have none."""
+        said = b"".join(map(self._of, ids))
+        return any(text in said for text in self.texts)
+
+    def _of(self, token: int) -> bytes:
+        return self.said[token] if 0 <= token < len(self.said) else b""
+
+
+def completing(tokenizer: Any, texts: Sequence[str]) -> Completing | None:
+    """The tokens that can complete one of the texts; None where that is not known, and all have to be decoded."""
+    if not all(texts) or any(_UNKNOWN in text for text in texts) or _bytes_of(tokenizer) is None:
+        return None
+    return _of_vocabulary(tokenizer, tuple(texts), len(tokenizer))
+
+
+@lru_cache(maxsize=4)
+def _of_vocabulary(tokenizer: Any, texts: tuple[str, ...], count: int) -> Completing:
+    """Takes half a second for 150,000 tokens. count: of the tokens, which may become more."""
+    bytes_of, backend = _bytes_of(tokenizer), tokenizer.backend_tokenizer
+    assert bytes_of is not None
+    words = [backend.id_to_token(token) for token in range(max(tokenizer.get_vocab().values()) + 1)]
+    said = tuple(b"" if word is None else bytes_of(word) for word in words)
+    stops = tuple(text.encode() for text in texts)
+    tokens = frozenset(_that_complete(said, stops))
+    longest = max(map(len, stops))
+    is_run = bytes_of is _of_a_fallback
+    runs = frozenset(token for token, word in enumerate(words) if is_run and word is not None and _BYTE.fullmatch(word))
+    return Completing(stops, said, tokens, runs, longest)
+
+
+def _that_complete(said: Sequence[bytes], stops: Sequence[bytes]) -> Iterator[int]:
+    """The places of those that have a stop in them, or begin with an end of one."""
+    ends = {stop[place:] for stop in stops for place in range(len(stop))}
+    firsts, shortest, longest = {end[0] for end in ends}, min(map(len, stops)), max(map(len, stops))
+    for place, own in enumerate(said):
+        begins = own and own[0] in firsts
+        if begins and any(own[:count] in ends for count in range(1, min(len(own), longest) + 1)):
+            yield place
+        elif len(own) >= shortest:
+            yield from (place for stop in stops if stop in own)
+
+
+def _bytes_of(tokenizer: Any) -> Callable[[str], bytes] | None:
+    """What gives the bytes of a token as it stands in the vocabulary; None where the decoder is another one."""
+    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+    kind = type(tokenizer)
+    if (
+        not isinstance(tokenizer, PreTrainedTokenizerFast)
+        or kind._decode is not PreTrainedTokenizerFast._decode
+        or kind.decode not in (PreTrainedTokenizerBase.decode, PreTrainedTokenizerFast.decode)
+    ):
+        return None
+    try:
+        state = json.loads(tokenizer.backend_tokenizer.decoder.__getstate__())
+    except (AttributeError, TypeError, ValueError):
+        return None
+    steps = [_step(one) for one in (state["decoders"] if state.get("type") == "Sequence" else [state])]
+    if steps == ["ByteLevel"]:
+        return _of_byte_level
+    if steps == ["Metaspace"]:
+        return _of_metaspace
+    return _of_a_fallback if steps in (_FALLBACK, [*_FALLBACK, "Strip"]) else None
+
+
+_FALLBACK = ["Replace", "ByteFallback", "Fuse"]
+
+
+def _step(state: dict[str, Any]) -> str | None:
+    """The type of a decoder that is set as it is known here, None for one that is set otherwise."""
+    settings = {name: value for name, value in state.items() if name != "type"}
+    known = {
+        "Replace": settings == {"pattern": {"String": _SPACE}, "content": " "},
+        "Metaspace": settings.get("replacement") == _SPACE,
+        # Of the text that begins it, which is the end token before a completion.
+        "Strip": settings == {"content": " ", "start": 1, "stop": 0},
+    }
+    kind = str(state.get("type"))
+    return kind if known.get(kind, True) else None
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """The byte of each character of a byte-level vocabulary: printable ones are themselves, others from 256 on."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + place): byte for place, byte in enumerate(others)}
+
+
+_ALPHABET = _byte_alphabet()
+
+
+def _of_byte_level(word: str) -> bytes:
+    try:
+        return bytes([_ALPHABET[character] for character in word])
+    except KeyError:  # an added token is written as it is
+        return word.encode()
+
+
+def _of_metaspace(word: str) -> bytes:
+    return word.replace(_SPACE, " ").encode()
+
+
+def _of_a_fallback(word: str) -> bytes:
+    byte = _BYTE.fullmatch(word)
+    return _of_metaspace(word) if byte is None else bytes([int(byte[1], 16)])
