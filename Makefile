@@ -205,6 +205,7 @@ $(VENV)-site/stamp: Makefile
 	touch $@
 
 schemas: setup
+	$(BIN)/python -m grpo_recipes.schemas.make_format
 	for name in recipe plan run findings diff doctor; do $(BIN)/grpo-run schema $$name > schemas/$$name.schema.json; done
 
 # What `--target tested` means, from constraints/cpu.txt.

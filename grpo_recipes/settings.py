@@ -1,11 +1,12 @@
 """Settings: every value of a run with its origin, as the phases of the resolver hand it on."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from typing import NamedTuple, TypeVar, overload
 
 from grpo_recipes.contract.findings.finding import Path
 
 FORMAT_ORIGIN = "format 1"
+Default = TypeVar("Default")
 
 
 class Setting(NamedTuple):
@@ -37,8 +38,26 @@ class Settings(Mapping[str, Setting]):
     def __getitem__(self, key: str) -> Setting:
         return self._by_key[key]
 
+    @overload
+    def get(self, key: str, default: None = None, /) -> Setting | None: ...
+
+    @overload
+    def get(self, key: str, default: Setting | Default, /) -> Setting | Default: ...
+
+    def get(self, key: str, default: object = None, /) -> object:
+        """The setting of a key, else the default. Mapping's own raises and catches an error for each absent key."""
+        return self._by_key.get(key, default)
+
     def __contains__(self, key: object) -> bool:
         return key in self._by_key
+
+    def items(self) -> ItemsView[str, Setting]:
+        """Each key with its setting, as a dict gives them."""
+        return self._by_key.items()
+
+    def values(self) -> ValuesView[Setting]:
+        """The settings, as a dict gives them."""
+        return self._by_key.values()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_key)

@@ -16,7 +16,7 @@ from grpo_recipes.cli.main import COMMANDS
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.rewards.catalog import shipped_rewards
 from grpo_recipes.rules.catalog import rules
-from grpo_recipes.schemas.keys import sections
+from grpo_recipes.schemas.models import sections
 from grpo_recipes.worker.shims.catalog import known_shims
 
 PACKAGE = Path(grpo_recipes.__file__).parent
@@ -25,7 +25,7 @@ PROOFS_OF_LATER = {"weights_move", "weights_reach_the_sampler"}
 # What several rewards read.
 OF_SEVERAL_REWARDS = {"completion_json", "completion_text"}
 # Of the format itself, no section.
-NO_SECTION = {"export", "keys", "known_values", "section"}
+NO_SECTION = {"accepted", "export", "keys", "known_values", "make_format", "models", "section", "validated"}
 # Faults of the looking itself, without which nothing can be checked.
 CHECKS_OF_LOOKING = {"rows_can_be_used", "tokenizer_loads"}
 

@@ -9,7 +9,7 @@ from grpo_recipes.facts.released.history import Span, absent_after, absent_befor
 from grpo_recipes.resolve import rename
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.export import field_docs
-from grpo_recipes.schemas.keys import sections
+from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.section import must_be_said, written_fields
 
 # Sections whose keys are the fields of another class, by the class.

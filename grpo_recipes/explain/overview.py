@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.schemas.export import field_docs
-from grpo_recipes.schemas.keys import sections
+from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.schemas.section import must_be_said, written_fields
 from grpo_recipes.shown_values import shown

@@ -40,12 +40,12 @@ def module_names(config: Mapping[str, object], transformers: str | None) -> Modu
     """The names for a config.json in this release of transformers; None for a model or a release not in the table."""
     architectures = config.get("architectures")
     model_class = architectures[0] if isinstance(architectures, list) and architectures else None
-    for row in table("module_names")["structures"]:
+    for place, row in enumerate(table("module_names")["structures"]):
         if model_class in row["classes"]:
             window = row.get("transformers", "")
             known = not window or (transformers is not None and is_within(transformers, window))
             count = layer_count(config)
-            return _names(row, count) if known and count is not None else None
+            return _names(place, count) if known and count is not None else None
     return None
 
 
@@ -67,7 +67,11 @@ def layer_count(config: Mapping[str, object]) -> int | None:
     return None
 
 
-def _names(row: Mapping[str, str], count: int) -> ModuleNames:
+@cache
+def _names(place: int, count: int) -> ModuleNames:
+    """The names of the model at a place of the table, with so many layers."""
+    row: Mapping[str, str] = table("module_names")["structures"][place]
+
     def spread(kind: str) -> tuple[str, ...]:
         names = []
         for name in row.get(kind, "").split():
@@ -95,5 +99,5 @@ def named(target: str, names: Sequence[str]) -> list[str]:
 @cache
 def typical_names() -> tuple[str, ...]:
     """Names of modules of every model in the table, of two layers each: what a pattern meets in a model of no table."""
-    names = [_names(row, 2) for row in table("module_names")["structures"]]
+    names = [_names(place, 2) for place in range(len(table("module_names")["structures"]))]
     return tuple(dict.fromkeys(name for one in names for name in one.adapted))

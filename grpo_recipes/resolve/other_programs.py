@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.schema_findings import MISSING_KEY
-from grpo_recipes.schemas.keys import sections
+from grpo_recipes.schemas.keys import section_keys
 from grpo_recipes.yaml.compose import Source
 
 TRL = "TRL or open-r1"
@@ -79,7 +79,7 @@ def other_programs(source: Source) -> Finding | None:
 
 def _is_meant_as_a_recipe(values: Mapping[str, object]) -> bool:
     """Whether a file says that it is one, or has a section that is the format's own: `trl` is axolotl's, too."""
-    own = sections().keys() - {"trl"}
+    own = section_keys().keys() - {"trl"}
     return "recipe" in values or any(name in own and isinstance(value, dict | list) for name, value in values.items())
 
 

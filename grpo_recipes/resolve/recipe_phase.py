@@ -1,16 +1,13 @@
 """Phase 1, recipe: the merged values become a checked Recipe and settings with their lines."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-
-from pydantic import BaseModel, ValidationError
 
 from grpo_recipes.contract.findings.finding import Finding, Mark, Path, dotted, moved_to
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.schema_findings import MISSING_KEY, newer_format, schema_findings
-from grpo_recipes.schemas.recipe import Recipe
-from grpo_recipes.schemas.section import written_fields, written_value
+from grpo_recipes.schemas.accepted import SectionValues, accepted
 from grpo_recipes.settings import FORMAT_ORIGIN, Setting, Settings
 from grpo_recipes.yaml.compose import Source, once_for_a_source
 
@@ -36,7 +33,7 @@ LEFT_OUT = "tools"
 class Checked(NamedTuple):
     """recipe is None when it cannot be looked at any further. refused: paths that a finding was made for."""
 
-    recipe: Recipe | None
+    recipe: SectionValues | None
     refused: frozenset[Path]
     findings: list[Finding]
 
@@ -50,14 +47,11 @@ def check_recipe(source: Source, facts: Facts) -> Checked:
     findings: list[Finding] = []
     refused: set[Path] = set()
     for _ in range(3):  # a value set aside can uncover one more mistake beneath it
-        try:
-            recipe = _read(source) if values is source.values else Recipe.model_validate(values)
+        read = _read(source) if values is source.values else _looked_at(values)
+        if isinstance(read, SectionValues):
             places = moved_to(findings)
-            return Checked(recipe, frozenset(refused | places), _without_moved(findings, places))
-        except ValidationError as error:
-            current = source._replace(values=values)
-            details: list[Any] = error.errors(include_url=False)
-            found = schema_findings(details, facts, current)
+            return Checked(read, frozenset(refused | places), _without_moved(findings, places))
+        found = schema_findings(read, facts, source._replace(values=values))
         known = {path[:depth] for path in refused for depth in range(len(path) + 1)}
         findings.extend(finding for path, finding in found.items() if path not in known)
         refused |= set(found) | {path[:1] for path in found if path[:1] == (LEFT_OUT,)}
@@ -97,44 +91,38 @@ def _has(node: object, part: object) -> bool:
 
 
 @once_for_a_source
-def _read(source: Source) -> Recipe:
-    return Recipe.model_validate(source.values)
+def _read(source: Source) -> SectionValues | Sequence[Mapping[str, Any]]:
+    return _looked_at(source.values)
 
 
-def recipe_settings(recipe: Recipe, source: Source, refused: frozenset[Path]) -> Settings:
+def _looked_at(values: dict[str, object]) -> SectionValues | Sequence[Mapping[str, Any]]:
+    """The values of all keys, or what the models say against those that are written."""
+    plain = accepted(values)
+    if plain is not None:
+        return plain
+    from grpo_recipes.schemas.validated import validated  # Pydantic costs more than all else that a check does
+
+    return validated(values)
+
+
+def recipe_settings(recipe: SectionValues, source: Source, refused: frozenset[Path]) -> Settings:
     """One setting for each key of the format, written or by default; open sections give their extra keys too."""
-    return _settings(recipe, source, refused) if refused else _whole_settings(source)
+    return Settings(_settings((), recipe, source, refused)) if refused else _whole_settings(source)
 
 
 @once_for_a_source
 def _whole_settings(source: Source) -> Settings:
-    return _settings(_read(source), source, frozenset())
+    recipe = _read(source)
+    assert isinstance(recipe, SectionValues)
+    return Settings(_settings((), recipe, source, frozenset()))
 
 
-def _settings(recipe: Recipe, source: Source, refused: frozenset[Path]) -> Settings:
-    settings: list[Setting] = []
-    for name in type(recipe).model_fields:
-        value = getattr(recipe, name)
-        if isinstance(value, BaseModel):
-            settings.extend(_of_section((name,), value, source, refused))
-        else:
-            settings.append(_setting((name,), _plain(value), source, refused))
-    return Settings(settings)
-
-
-def _of_section(path: Path, section: BaseModel, source: Source, refused: frozenset[Path]) -> Iterator[Setting]:
-    for key in (*written_fields(type(section)), *(section.model_extra or ())):
-        value = written_value(section, key)
-        if isinstance(value, BaseModel):
-            yield from _of_section((*path, key), value, source, refused)
+def _settings(path: Path, section: SectionValues, source: Source, refused: frozenset[Path]) -> Iterator[Setting]:
+    for key, value in section.items():
+        if isinstance(value, SectionValues):
+            yield from _settings((*path, key), value, source, refused)
         else:
             yield _setting((*path, key), value, source, refused)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return {key: _plain(item) for key, item in value} if isinstance(value, BaseModel) else value
 
 
 def _setting(path: Path, value: object, source: Source, refused: frozenset[Path]) -> Setting:

@@ -9,8 +9,7 @@ from grpo_recipes.resolve.recipe_phase import written_at
 from grpo_recipes.resolve.unknown_keys.generation_kwargs import generation_kwargs_finding
 from grpo_recipes.resolve.unknown_keys.placement import OPEN_SECTIONS, owned_key, unknown_key
 from grpo_recipes.rules.catalog import rules
-from grpo_recipes.schemas.keys import recipe_keys, sections
-from grpo_recipes.schemas.section import written_fields
+from grpo_recipes.schemas.keys import recipe_keys, section_keys
 from grpo_recipes.settings import Setting, Settings
 from grpo_recipes.yaml.compose import Source
 
@@ -73,7 +72,7 @@ def _extra_key(setting: Setting, facts: Facts, source: Source) -> Finding | None
     """The finding for a key of an open section that the library's class does not take."""
     section, _, name = setting.key.partition(".")
     owner = OPEN_SECTIONS.get(section)
-    if owner is None or not name or not setting.given or name in written_fields(sections()[section]):
+    if owner is None or not name or not setting.given or name in section_keys()[section]:
         return None
     fields = facts.fields(owner)
     if fields is None or name in fields:

@@ -15,8 +15,8 @@ from grpo_recipes.contract.run_record import RunRecord
 from grpo_recipes.facts.classified import fields_by_home
 from grpo_recipes.facts.experiment_groups import GROUPS
 from grpo_recipes.rewards.catalog import shipped_rewards
-from grpo_recipes.schemas.keys import sections
 from grpo_recipes.schemas.known_values import AUTO, closed_values, trl_properties
+from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.recipe import Recipe
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

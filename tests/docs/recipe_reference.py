@@ -10,7 +10,7 @@ from grpo_recipes.resolve.planning.build_plan import OF_THE_CHOICE, kind_of
 from grpo_recipes.resolve.rename import target_key
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.export import field_docs, recipe_schema
-from grpo_recipes.schemas.keys import section_model, sections
+from grpo_recipes.schemas.models import section_model, sections
 from grpo_recipes.schemas.section import must_be_said, written_fields
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,8 @@ import rule_pages
 from grpo_recipes.explain.examples import examples
 from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.facts.released.history import history
-from grpo_recipes.schemas.keys import recipe_keys, sections
+from grpo_recipes.schemas.keys import recipe_keys
+from grpo_recipes.schemas.models import sections
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,8 @@ from grpo_recipes.resolve.field_values import NOT_GIVEN
 from grpo_recipes.resolve.pin import OTHER_VALUES
 from grpo_recipes.resolve.resolve import plan_of
 from grpo_recipes.rules.catalog import rules
-from grpo_recipes.schemas.keys import recipe_keys, sections
+from grpo_recipes.schemas.keys import recipe_keys
+from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.section import written_fields
 
 # Recipe keys whose default differs from TRL's own, with the reason.

@@ -15,7 +15,7 @@ from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.experiment_groups import GROUPS, group_of
 from grpo_recipes.resolve.planning.build_plan import kind_of
 from grpo_recipes.resolve.resolve import plan_of
-from grpo_recipes.schemas.keys import sections
+from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.section import written_fields
 
 TWO_GPUS = STACK.replace("gpus=0", "gpus=2xA100-80GB")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.resolve import plan_of, resolve
-from grpo_recipes.schemas.keys import sections
+from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.schemas.section import must_be_said, written_fields
 from grpo_recipes.stack.stack import Stack

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import InvalidVersion
 
+from grpo_recipes.facts.released.windows import version_of
 from grpo_recipes.facts.source.package_facts import PackageFacts, package_from_json_value, package_to_json_value
 
 Span = list[Any]
@@ -49,13 +50,13 @@ def nearest_release(releases: Sequence[str], version: str) -> str | None:
     if version in releases:
         return version
     try:
-        wanted = Version(Version(version).public)
+        wanted = version_of(version_of(version).public)
     except InvalidVersion:
         return None
-    below = [release for release in releases if Version(release) <= wanted]
+    below = [release for release in releases if version_of(release) <= wanted]
     if not below:
         return None
-    if len(below) == len(releases) or Version(below[-1]).release[:2] == wanted.release[:2]:
+    if len(below) == len(releases) or version_of(below[-1]).release[:2] == wanted.release[:2]:
         return below[-1]
     return None
 

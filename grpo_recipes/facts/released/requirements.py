@@ -4,12 +4,12 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import InvalidVersion
 
 from grpo_recipes.facts.released.folded import nearest_release, value_at
 from grpo_recipes.facts.released.releases import released
 from grpo_recipes.facts.released.shipped import releases_with_facts, table
-from grpo_recipes.facts.released.windows import is_within
+from grpo_recipes.facts.released.windows import is_within, version_of
 from grpo_recipes.stack.stack import Stack
 
 TABLE = "requirements"
@@ -96,8 +96,8 @@ def nearest_first(package: str, version: str | None) -> list[str]:
         return []
     known = table(TABLE).get(package)
     read = released(package) if known is None else [str(release) for release in known["releases"]]
-    releases = [release for release in read if not Version(release).is_prerelease]
-    place = sum(Version(release) < Version(version) for release in releases)
+    releases = [release for release in read if not version_of(release).is_prerelease]
+    place = sum(version_of(release) < version_of(version) for release in releases)
     return [one for one in sorted(releases, key=lambda one: abs(releases.index(one) - place)) if one != version]
 
 
@@ -107,14 +107,14 @@ def nearest_outside(package: str, version: str, window: str) -> list[str]:
     Below, only what grpo-run knows about: no trl without a GRPOTrainer.
     """
     oldest = next(iter(releases_with_facts(package)), "0")
-    releases = [release for release in released(package) if Version(release) >= Version(oldest)]
+    releases = [release for release in released(package) if version_of(release) >= version_of(oldest)]
     outside = [release for release in releases if not is_within(release, window)]
     sides = (
-        [release for release in outside if Version(release) > Version(version)],
-        [release for release in outside if Version(release) < Version(version)],
+        [release for release in outside if version_of(release) > version_of(version)],
+        [release for release in outside if version_of(release) < version_of(version)],
     )
     nearest = [found for side in sides if (found := _nearest(releases, version, side)) is not None]
-    place = sum(Version(release) < Version(version) for release in releases)
+    place = sum(version_of(release) < version_of(version) for release in releases)
     return sorted(nearest, key=lambda release: abs(releases.index(release) - place))
 
 
@@ -125,7 +125,7 @@ def _checked(stack: Stack, declared: Sequence[Requirement]) -> Iterator[tuple[Re
         if found is None or (requirement.extra and stack.version(EXTRAS[requirement.extra]) is None):
             continue
         try:
-            Version(found)
+            version_of(found)
         except InvalidVersion:
             continue
         yield requirement, found
@@ -133,5 +133,5 @@ def _checked(stack: Stack, declared: Sequence[Requirement]) -> Iterator[tuple[Re
 
 def _nearest(releases: Sequence[str], version: str, wanted: Sequence[str]) -> str | None:
     """Of `wanted` the one with the fewest of `releases` between it and `version`."""
-    place = sum(Version(release) < Version(version) for release in releases)
+    place = sum(version_of(release) < version_of(version) for release in releases)
     return min(wanted, key=lambda one: abs(releases.index(one) - place), default=None)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import InvalidVersion
 
 from grpo_recipes.facts.released.folded import nearest_release, unfold
+from grpo_recipes.facts.released.windows import version_of
 from grpo_recipes.facts.source.package_facts import MODULES, PackageFacts
 
 DATA = Path(__file__).parents[1] / "data"
@@ -17,7 +18,7 @@ DATA = Path(__file__).parents[1] / "data"
 def same_version(one: str, other: str) -> bool:
     """Whether two versions are the same release: "1.16" and "1.16.0" are, "2.13.0" and "2.13.0+cpu" too."""
     try:
-        return Version(Version(one).public) == Version(Version(other).public)
+        return one == other or version_of(version_of(one).public) == version_of(version_of(other).public)
     except InvalidVersion:
         return one == other
 

@@ -42,8 +42,14 @@ def is_answered_alike(version: str, other: str) -> bool:
 
 
 @functools.cache
+def version_of(text: str) -> Version:
+    """A version, parsed once in a process. Raises ValueError for a text that is none."""
+    return Version(text)
+
+
+@functools.cache
 def _public(version: str) -> Version:
-    return Version(Version(version).public)
+    return version_of(version_of(version).public)
 
 
 @functools.cache

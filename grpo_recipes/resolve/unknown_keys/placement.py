@@ -13,8 +13,7 @@ from grpo_recipes.resolve.unknown_keys.other_names import (
     OTHER_SECTIONS,
     several_meanings,
 )
-from grpo_recipes.schemas.keys import OF_ITEMS, keys_named, recipe_keys, sections
-from grpo_recipes.schemas.section import written_fields
+from grpo_recipes.schemas.keys import OF_ITEMS, keys_named, recipe_keys, section_keys
 from grpo_recipes.shown_values import flow
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.override import OVERRIDE_FILE
@@ -243,7 +242,7 @@ def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding
     here = [key.rpartition(".")[2] for key in _section_keys(path, facts)]
     where = f"`{section}`" if section else "the top level of a recipe"
     if not path[:-1] and not isinstance(value, dict):
-        here = [key for key in here if key not in sections() and key != "trl"]
+        here = [key for key in here if key not in section_keys() and key != "trl"]
     close = nearest_words(name, here, cutoff=0.7)
     field = classified_fields().get(close[0]) if close and section == "trl" else None
     if field is not None and field.home:
@@ -287,8 +286,7 @@ def _two_of_one(path: Path, right: Path, where: str, source: Source) -> Finding:
 
 def _section_keys(path: Path, facts: Facts) -> list[str]:
     top = ".".join(part for part in path[:-1] if isinstance(part, str))  # a reward of the list is one of "rewards"
-    model = sections().get(top)
-    keys = list(written_fields(model)) if model is not None else []
+    keys = list(section_keys().get(top, ()))
     keys.extend(facts.fields(OPEN_SECTIONS[top]) or ()) if top in OPEN_SECTIONS else None
     return keys
 

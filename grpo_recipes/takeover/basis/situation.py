@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from grpo_recipes.facts.classified import classified_fields
-from grpo_recipes.schemas.keys import sections
+from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.section import written_fields
 from grpo_recipes.takeover.basis.coercion import WORDS
 from grpo_recipes.takeover.basis.draft import Draft, Given

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from grpo_recipes.schemas.keys import sections
+from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.schemas.section import written_fields
 from grpo_recipes.takeover.basis.draft import Draft, Row

@@ -1,0 +1,186 @@
+"""Takes a recipe in which every value is plainly right, without Pydantic, whose import costs more than all else.
+
+`format.json` says what the models of this folder say, as one JSON Schema; `make schemas` makes it of them. What fits it
+is taken as the models take it. Of all else nothing is said here: the models look, and say what is wrong.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+TABLE = Path(__file__).with_name("format.json")
+KEYWORDS = frozenset(
+    (
+        "$ref",
+        "additionalProperties",
+        "anyOf",
+        "const",
+        "default",
+        "enum",
+        "exclusiveMaximum",
+        "exclusiveMinimum",
+        "items",
+        "maxItems",
+        "maximum",
+        "minItems",
+        "minLength",
+        "minimum",
+        "pattern",
+        "properties",
+        "required",
+        "type",
+    )
+)
+"""The words of JSON Schema that are understood here; a table with another one cannot be made."""
+
+Form = Mapping[str, Any]
+
+
+class SectionValues(dict[str, object]):
+    """The values of a section by the keys of a recipe, defaults included; another dict in it is a value."""
+
+
+class _NotPlain(Exception):
+    """A value that the models have to look at."""
+
+
+@cache
+def format_table() -> Form:
+    """The format. sections: name -> its form's name, in the models' order; forms: name -> JSON Schema."""
+    table: Form = json.loads(TABLE.read_text(encoding="utf-8"))
+    return table
+
+
+def accepted(values: Mapping[str, object]) -> SectionValues | None:
+    """The values of all keys where a recipe's are plainly right, None where the models have to look."""
+    try:
+        return _section(values, format_table()["forms"][format_table()["sections"][""]])
+    except _NotPlain:
+        return None
+
+
+def _section(values: object, form: Form) -> SectionValues:
+    """A required key that is null is none that is plainly there, and an extra key of an open section is a value."""
+    if type(values) is not dict:
+        raise _NotPlain
+    properties, required = form["properties"], form.get("required", ())
+    if any(values.get(key) is None for key in required):
+        raise _NotPlain
+    found = SectionValues()
+    for key, one in properties.items():
+        found[key] = _fitting(values[key], one) if key in values else _default(one)
+    for key, value in values.items():
+        if key not in properties:
+            if form["additionalProperties"] is not True or type(key) is not str:
+                raise _NotPlain
+            found[key] = value
+    return found
+
+
+def _default(form: Form) -> object:
+    return _section({}, _referred(form)) if "$ref" in form else _copied(form["default"])
+
+
+def _copied(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+def _referred(form: Form) -> Form:
+    found: Form = format_table()["forms"][form["$ref"]]
+    return found
+
+
+def _fitting(value: object, form: Form) -> object:
+    """The value as the models take it. Raises _NotPlain where it does not fit the form."""
+    if "$ref" in form:
+        return _section(value, _referred(form))
+    if "anyOf" in form:
+        return _fitting_one(value, form["anyOf"])
+    one_of = form["enum"] if "enum" in form else [form["const"]] if "const" in form else None
+    if one_of is not None:
+        if not any(type(value) is type(one) and value == one for one in one_of):
+            raise _NotPlain
+        return value
+    return _OF_TYPE[form["type"]](value, form) if "type" in form else value
+
+
+def _fitting_one(value: object, forms: list[Form]) -> object:
+    """The value by the first form that it fits; a whole number is a whole number before it is another one."""
+    for form in sorted(forms, key=lambda one: one.get("type") == "number"):
+        try:
+            return _fitting(value, form)
+        except _NotPlain:
+            continue
+    raise _NotPlain
+
+
+def _text(value: object, form: Form) -> object:
+    if type(value) is not str or len(value) < form.get("minLength", 0):
+        raise _NotPlain
+    if not value.isascii() and ("pattern" in form or any("\ud800" <= letter <= "\udfff" for letter in value)):
+        raise _NotPlain
+    if "pattern" in form and ("\n" in value or not re.search(form["pattern"], value)):
+        raise _NotPlain  # $ of Python's patterns stands before a last line break, too
+    return value
+
+
+def _whole_number(value: object, form: Form) -> object:
+    if type(value) is not int:
+        raise _NotPlain
+    return _within(value, form)
+
+
+def _number(value: object, form: Form) -> object:
+    if type(value) is int and abs(value) < 2**53:
+        return _within(float(value), form)
+    if type(value) is not float or not math.isfinite(value):
+        raise _NotPlain
+    return _within(value, form)
+
+
+def _within(value: float, form: Form) -> float:
+    if value < form.get("minimum", value) or value > form.get("maximum", value):
+        raise _NotPlain
+    if value <= form.get("exclusiveMinimum", -math.inf) or value >= form.get("exclusiveMaximum", math.inf):
+        raise _NotPlain
+    return value
+
+
+def _list(value: object, form: Form) -> object:
+    if type(value) is not list or not form.get("minItems", 0) <= len(value) <= form.get("maxItems", len(value)):
+        raise _NotPlain
+    items = [_fitting(item, form["items"]) for item in value]
+    return [dict(item) if isinstance(item, SectionValues) else item for item in items]
+
+
+def _map(value: object, form: Form) -> object:
+    if type(value) is not dict or any(type(key) is not str for key in value):
+        raise _NotPlain
+    each = form["additionalProperties"]
+    return dict(value) if each is True else {key: _fitting(item, each) for key, item in value.items()}
+
+
+def _of(kind: type) -> Callable[[object, Form], object]:
+    def exactly(value: object, form: Form) -> object:
+        if type(value) is not kind:
+            raise _NotPlain
+        return value
+
+    return exactly
+
+
+_OF_TYPE: Mapping[str, Callable[[object, Form], object]] = {
+    "array": _list,
+    "boolean": _of(bool),
+    "integer": _whole_number,
+    "null": _of(type(None)),
+    "number": _number,
+    "object": _map,
+    "string": _text,
+}
