@@ -154,6 +154,10 @@ def test_a_long_result_is_cut_and_says_so(load: Callable[..., Any]) -> None:
 FAILURES = {
     "an exception has its own text": ("1 / 0", "division by zero"),
     "an exception without text has its kind": ("next(iter(()))", "StopIteration"),
+    "an exception that cannot say its text": (
+        "(_ for _ in ()).throw(type('Mute', (Exception,), {'__str__': lambda self: 1 / 0})())",
+        "Mute",
+    ),
     "an end of the process that is asked for": ("sys.exit(3)", "SystemExit: 3"),
     "an end of the process at once": ("os._exit(3)", "said ended its process (exit code 3)"),
     "a crash": ("os.abort()", "said ended its process (SIGABRT)"),

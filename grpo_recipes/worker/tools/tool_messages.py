@@ -26,7 +26,11 @@ def told(result: object) -> Result:
 def error_text(problem: BaseException) -> str:
     """The text of an exception as TRL tells the policy; its kind where it has none, or asks for the process's end."""
     kind = type(problem).__name__
-    return bounded((str(problem) or kind) if isinstance(problem, Exception) else f"{kind}: {problem}".rstrip(": "))
+    try:
+        text = str(problem)
+    except Exception:  # an exception of the user's that cannot say its own text
+        text = ""
+    return bounded((text or kind) if isinstance(problem, Exception) else f"{kind}: {text}".rstrip(": "))
 
 
 def bounded(text: str) -> str:
