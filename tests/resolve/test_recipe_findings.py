@@ -190,3 +190,16 @@ def test_a_mistake_in_tools_is_one_message(text: str, keys: list[str], tmp_path:
     (tmp_path / "t.py").write_text(CALLED)
     found = resolved(tmp_path, f"{text}\ngeneration: {{max_tool_calling_iterations: 2}}").findings
     assert [finding.key for finding in found] == keys, found
+
+
+@pytest.mark.parametrize("key", ["name", "description", "nme"])
+def test_what_a_tool_is_called_is_not_what_the_recipe_is_called(key: str, tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text(CALLED)
+    tools = f"tools: [{{python: 't.py:add', {key}: adder}}]"
+    (found,) = resolved(tmp_path, f"{tools}\ngeneration: {{max_tool_calling_iterations: 2}}").findings
+    assert (found.rule, found.key, found.fix) == (
+        "FCT001",
+        f"tools[0].{key}",
+        f"remove {key}, if what it asks for is not needed",
+    )
+    assert found.because == ("nothing reads it", "it has python, timeout")

@@ -195,6 +195,8 @@ def _move(path: Path, target: str, value: object, message: str, source: Source) 
 def _elsewhere(path: Path, value: object, facts: Facts, source: Source) -> Finding | None:
     """The finding for a key that another section has, or for a field of an open section; None for any other."""
     section, name = dotted(path[:-1]), str(path[-1])
+    if _is_of_an_item(path, name):
+        return None
     named = [key for key in keys_named(name) if not key.startswith(OF_ITEMS)]
     where = f"`{section}`" if section else "the top level of a recipe"
     message = f"{where} has no key {name}"
@@ -222,6 +224,11 @@ def _elsewhere(path: Path, value: object, facts: Facts, source: Source) -> Findi
         if open_section != section and name in (facts.fields(owner) or {}):
             return _move(path, f"{open_section}.{name}", value, message, source)
     return None
+
+
+def _is_of_an_item(path: Path, name: str) -> bool:
+    """Whether a key says of an item of a list what the top level says of a recipe: its name, what it is for."""
+    return any(isinstance(part, int) for part in path) and name in recipe_keys() and name not in sections()
 
 
 def _derived(path: Path, message: str, source: Source) -> Finding:
@@ -267,7 +274,7 @@ def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding
     if not isinstance(value, dict):
         del everywhere["trl"]  # a word is no block of fields
     close = nearest_words(name, list(everywhere), cutoff=0.8)
-    if not close or everywhere[close[0]].startswith(OF_ITEMS):
+    if not close or everywhere[close[0]].startswith(OF_ITEMS) or _is_of_an_item(path, close[0]):
         return None
     return _move(path, everywhere[close[0]], value, f"{where} has no key {name}", source)
 
