@@ -330,3 +330,22 @@ def test_a_file_that_needs_more_memory_than_tools_have_is_refused(
     with pytest.raises(Refused, match="tools add: their process could not load them") as refused:
         load_tools((planned("add", source),), user, tally)
     assert "out of memory" in str(refused.value)
+
+
+RAISES = {
+    "an exception": ("import os\nos.environ['NO_SUCH_KEY']\n", "KeyError: 'NO_SUCH_KEY'", "tools.py:2: os.environ["),
+    "no Python": ("def add(a:\n", "SyntaxError: '(' was never closed", "tools.py:1: def add(a"),
+    "an end of the process": ("import sys\nsys.exit(2)\n", "SystemExit: 2", "tools.py:2: sys.exit(2)"),
+}
+
+
+@pytest.mark.parametrize("case", RAISES)
+def test_a_file_that_raises_is_refused_with_its_line(case: str, user: Path, tally: Tally, fresh_modules: None) -> None:
+    source, problem, place = RAISES[case]
+    (user / "tools.py").write_text(source)
+    with pytest.raises(Refused) as refused:
+        load_tools((planned("add", source),), user, tally)
+    (finding,) = refused.value.findings
+    assert finding.message.startswith(f"tool add: tools.py cannot be loaded: {problem}")
+    assert finding.because[0].startswith(place)
+    assert "grpo_run_user_tools" not in sys.modules
