@@ -128,7 +128,7 @@ def _of_section(path: Path, section: BaseModel, source: Source, refused: frozens
         if isinstance(value, BaseModel):
             yield from _of_section((*path, key), value, source, refused)
         else:
-            yield _setting((*path, key), value, source, refused)
+            yield _setting((*path, key), _plain(value), source, refused)
 
 
 def _plain(value: object) -> object:

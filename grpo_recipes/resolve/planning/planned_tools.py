@@ -2,7 +2,7 @@
 
 import os
 
-from grpo_recipes.contract.planned_tools import Tool
+from grpo_recipes.contract.planned_tools import ScriptedTurn, Tool
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._tools.said_tools import said_tools
 from grpo_recipes.user_files.digests import file_content
@@ -28,3 +28,9 @@ def planned_tools(context: Context) -> tuple[Tool, ...]:
             )
         )
     return tuple(found)
+
+
+def scripted_turns(context: Context) -> tuple[ScriptedTurn, ...]:
+    """What the recipe has a preflight say in the place of the model."""
+    turns = context.value("preflight.turns")
+    return tuple(ScriptedTurn(**turn) for turn in turns) if isinstance(turns, list) else ()
