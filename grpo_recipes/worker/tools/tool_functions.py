@@ -118,7 +118,8 @@ def _beside(tool: Tool, function: ToolFunction, tally: Tally, user: str) -> Tool
             try:
                 return told(await asyncio.wait_for(answered(**arguments), tool.timeout))
             except TimeoutError:
-                raise ToolFailed(f"{tool.name} took longer than {tool.timeout:g} seconds and was ended") from None
+                text = f"{tool.name} took longer than {tool.timeout:g} seconds and was ended"
+                raise ToolFailed(text, by="time") from None
 
     return _named(called, tool)
 

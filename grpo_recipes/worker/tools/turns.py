@@ -20,7 +20,7 @@ from grpo_recipes.worker.user_code.outcome import place_of
 from grpo_recipes.worker.user_code.user_modules import checked_sources
 
 # Methods of an environment that TRL calls itself; the others without an underscore are tools.
-_NO_TOOLS = ("reset", "get_reward")
+NO_TOOLS = ("reset", "get_reward")
 
 
 class Turns:
@@ -57,8 +57,8 @@ def _factory(planned: EnvironmentClass, user: Path, tally: Tally) -> Callable[[]
     if not isinstance(own, type):
         raise Refused.of(f"environment {planned.name}: {planned.target} is no class")
     methods = {name: each for name, each in inspect.getmembers(own, inspect.isfunction) if not name.startswith("_")}
-    tools = {name: _counted(each, name, tally, user) for name, each in methods.items() if name not in _NO_TOOLS}
-    kept = {name: _contained(methods[name], f"{planned.name}.{name}") for name in _NO_TOOLS if name in methods}
+    tools = {name: _counted(each, name, tally, user) for name, each in methods.items() if name not in NO_TOOLS}
+    kept = {name: _contained(methods[name], f"{planned.name}.{name}") for name in NO_TOOLS if name in methods}
     # The name is that of the reward that an environment may have of its own.
     made = type(own.__name__, (own,), {**tools, **kept, "__doc__": own.__doc__, "__module__": own.__module__})
 
