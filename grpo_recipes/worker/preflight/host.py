@@ -103,6 +103,7 @@ class Host:
     @contextlib.contextmanager
     def importing(self) -> Iterator[None]:
         """Whoever watches counts the time from the end of this anew."""
+        faulthandler.cancel_dump_traceback_later()  # it reads frames that run: within a long import that can crash
         self.note({"event": "importing"})
         yield
         self.note({"event": "imported"})
