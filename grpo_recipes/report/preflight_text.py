@@ -48,7 +48,7 @@ def _played(played: Mapping[str, Any] | None) -> str:
     beside = [call for call in played["calls"] if not call["turn"]]
     lines += [line for call in played["calls"] if call["turn"] for line in _call(call)]
     if played["answer"] is not None:
-        lines.append(f"  says {_plain(played['answer'])!s}")
+        lines.append(f"  says {_plain(played['answer'])}")
     lines += [f"  reward {_plain(name)}: {_value(value)}" for name, value in played["rewards"].items()]
     if beside:
         lines += ["  tried beside it", *(line for call in beside for line in _call(call))]

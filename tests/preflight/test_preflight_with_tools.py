@@ -289,6 +289,8 @@ def test_an_environment_is_reset_for_each_row_and_played(
         ({"by": 1}, "1", True),
         ({"by": 4}, "5", True),
     ]
+    assert played["answer"] is None, "the completion ends with the reply"
+    assert any(re.fullmatch(r"Game, reset for 40 rows, \S+ ms each", text) for _, text in answer["shown"]["lines"])
     assert played["rewards"]["Game"] == 0.5
     assert "even" in played["rewards"]
 

@@ -122,7 +122,7 @@ def _requests(
     ids = {case: [_completion_ids(seen, text) for text in texts] for case, texts in made.texts.items()}
     for case, of_rows in messages.items():
         ids[case] = [played_ids(seen, row["prompt"], one) for row, one in zip(rows, of_rows, strict=True)]
-        seen.played_tokens = max(map(len, ids[case]))
+        seen.played_tokens = max(map(len, ids[case]), default=0) or None
     for index, reward in enumerate(seen.plan.rewards):
         if reward.kind == "model":
             yield index, None

@@ -16,7 +16,7 @@ MOST_CHARACTERS = 1500
 
 def shown(seen: Seen) -> dict[str, Any]:
     """As JSON values: lines of (name, text), examples of prompts, and rewards by kind of completion."""
-    lines = [*_data(seen), *_prompts(seen), *_ends(seen)]
+    lines = [*_data(seen), *_prompts(seen), *_ends(seen), *_environment(seen)]
     rewards = [_reward(reward) for reward in seen.rewards]
     return {
         "lines": lines,
@@ -90,6 +90,14 @@ def _examples(seen: Seen) -> list[dict[str, Any]]:
     return found
 
 
+def _environment(seen: Seen) -> list[tuple[str, str]]:
+    environment, tools = seen.plan.environment_class, seen.tools
+    if environment is None or tools is None or not tools.resets:
+        return []
+    seconds = sum(one.seconds for one in tools.resets) / len(tools.resets)
+    return [("environment", f"{environment.name}, reset for {len(tools.resets)} rows, {seconds * 1e3:.2g} ms each")]
+
+
 def _tools(seen: Seen) -> list[dict[str, Any]]:
     """Each tool as the model is told of it."""
     described = seen.tools.tools if seen.tools is not None else ()
@@ -106,7 +114,6 @@ def _played(seen: Seen) -> dict[str, Any] | None:
     return {
         "row": seen.data.number(seen.sample[0]),
         "scripted": seen.tools.scripted,
-        "resets": [len(seen.tools.resets), sum(one.seconds for one in seen.tools.resets)],
         "calls": [
             {
                 "tool": call.tool,
@@ -118,7 +125,7 @@ def _played(seen: Seen) -> dict[str, Any] | None:
             }
             for call in seen.tools.calls
         ],
-        "answer": next(iter(seen.trial_texts.get(PLAYED, [])), None),
+        "answer": next(iter(seen.trial_texts.get(PLAYED, [])), None) if seen.tools.has_end else None,
         "tokens": seen.played_tokens,
         "rewards": rewards,
     }

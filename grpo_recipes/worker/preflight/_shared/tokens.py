@@ -27,11 +27,14 @@ def tokens_of(seen: Seen, prompt: Any) -> list[int]:
 
 
 def played_ids(seen: Seen, prompt: Any, completion: list[dict[str, Any]]) -> list[int]:
-    """The token ids of a completion of several messages behind its prompt, as the template writes them."""
+    """The token ids of a completion of several messages behind its prompt, as the template writes them; [] if not."""
     if seen.tokenizer is None or seen.template_problem:
         return []
-    before = rendered_text(seen, prompt)
-    text = rendered_text(seen, [*prompt, *completion], opened=False)
+    try:
+        before = rendered_text(seen, prompt)
+        text = rendered_text(seen, [*prompt, *completion], opened=False)
+    except Exception:  # a template that takes no such conversation whole: TRL renders replies by themselves
+        return []
     found: list[int] = seen.tokenizer(text[len(before) :], add_special_tokens=False)["input_ids"]
     return found
 

@@ -99,6 +99,11 @@ class ToolsSeen:
         """The calls of the played completion."""
         return tuple(call for call in self.calls if call.is_turn)
 
+    @property
+    def has_end(self) -> bool:
+        """Whether the played completion has last words, and does not end with a reply."""
+        return self.answer is not None or not self.scripted
+
     def completion(self, answer: str) -> list[dict[str, Any]]:
         """The played completion as TRL gives it to rewards, with these last words."""
         messages: list[dict[str, Any]] = []
@@ -106,8 +111,7 @@ class ToolsSeen:
             function = {"name": call.tool, "arguments": call.arguments}
             calls = [{"type": "function", "function": function}]
             messages += [{"role": "assistant", "content": "", "tool_calls": calls}, call.message]
-        has_end = self.answer is not None or not self.scripted
-        return [*messages, {"role": "assistant", "content": answer}] if has_end else messages
+        return [*messages, {"role": "assistant", "content": answer}] if self.has_end else messages
 
 
 def by_tool(tools: ToolsSeen) -> dict[str, list[ToolCall]]:
