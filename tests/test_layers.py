@@ -82,6 +82,7 @@ ROOMS = {
         "worker.preflight._shared",
         "worker.vllm",
         "worker.preflight.checks",
+        "worker.preflight.playing",
         "worker.adapters",
         "worker.trainer",
         "worker.preflight",

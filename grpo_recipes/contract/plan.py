@@ -8,7 +8,7 @@ from typing import Literal
 from grpo_recipes.contract.planned_ancestor import Ancestor
 from grpo_recipes.contract.planned_guards import Guards
 from grpo_recipes.contract.planned_memory import PlannedMemory
-from grpo_recipes.contract.planned_tools import EnvironmentClass, Rollout, Tool
+from grpo_recipes.contract.planned_tools import EnvironmentClass, Rollout, ScriptedTurn, Tool
 from grpo_recipes.contract.planned_vllm import Vllm
 
 CODE_OF = "code."
@@ -244,7 +244,8 @@ class Plan:
     memory: what each GPU is estimated to need; None in plans of releases that did not estimate it.
     ancestor: the run that it starts from, None where it starts from a model alone. extends: the finished run that it
     goes on with, from its last checkpoint; None for one that begins at step 0.
-    environment: variables of its processes. environment_class: what the recipe calls `environment`.
+    environment: variables of its processes. environment_class: what the recipe calls `environment`. scripted_turns:
+    what a preflight plays; a training reads none of it.
     """
 
     plan: int
@@ -284,6 +285,7 @@ class Plan:
     tools: tuple[Tool, ...] = ()
     environment_class: EnvironmentClass | None = None
     rollout: Rollout | None = None
+    scripted_turns: tuple[ScriptedTurn, ...] = ()
 
     @property
     def trains_a_copy(self) -> bool:

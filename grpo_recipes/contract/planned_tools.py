@@ -1,4 +1,5 @@
-"""What completions are made with beside the model: tools that it calls, an environment that answers it, a rollout.
+"""What completions are made with beside the model: tools that it calls, an environment that answers it, a rollout; and
+what a preflight says in its place.
 
 Their files are pinned as those of a Reward of kind "python" are: target is "file.py:name", the file is in worker/user/
 of the run folder, sha256 is its digest, path its absolute place when the plan was made. imports: files beside it that
@@ -49,3 +50,12 @@ class Rollout:
     path: str
     sha256: str
     imports: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedTurn:
+    """What a preflight says in the place of the model: a call of a tool, or where tool is None an answer."""
+
+    tool: str | None = None
+    arguments: dict[str, object] = field(default_factory=dict)
+    answer: str | None = None

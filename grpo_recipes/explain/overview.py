@@ -49,7 +49,7 @@ def section_keys(section: str) -> str | None:
     for name, field in written_fields(model).items():
         below = f"{section}.{name}" in sections()
         default = "must be said" if must_be_said(field) else shown(field.get_default(call_default_factory=True))
-        told = "section" if below else default if len(default) <= _LONGEST_DEFAULT else "..."
+        told = "section" if below and default != "[]" else default if len(default) <= _LONGEST_DEFAULT else "..."
         rows.append((name, told, _sentence(docs.get(name) or "")))
     return "\n".join(["keys, with their defaults:", *_rows(rows)])
 

@@ -1,5 +1,6 @@
 """What a preflight saw, as text: figures, examples of prompts, and the table of rewards."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,7 +9,13 @@ WIDTH = 12
 
 def preflight_text(shown: Mapping[str, Any]) -> str:
     """The answer below the findings, "" when nothing was seen. shown: as the worker writes it."""
-    blocks = [_lines(shown["lines"]), *map(_example, shown["examples"]), _rewards(shown["rewards"])]
+    blocks = [
+        _lines(shown["lines"]),
+        *map(_tool, shown["tools"]),
+        *map(_example, shown["examples"]),
+        _played(shown["played"]),
+        _rewards(shown["rewards"]),
+    ]
     return "\n\n".join(block for block in blocks if block)
 
 
@@ -21,6 +28,46 @@ def _example(example: Mapping[str, Any]) -> str:
     lines = [head, *(f"  | {_plain(line)}" for line in example["prompt"].split("\n"))]
     lines += [f"  {case}: {_plain(text)}" for case, text in example["gold"].items()]
     return "\n".join(lines)
+
+
+def _tool(tool: Mapping[str, Any]) -> str:
+    """A tool as the model is told of it; nothing for one that it cannot be told of."""
+    if tool["schema"] is None:
+        return ""
+    text = json.dumps(tool["schema"], indent=1, ensure_ascii=False)
+    return "\n".join([f"tool {_plain(tool['name'])}", *(f"  | {_plain(line)}" for line in text.split("\n"))])
+
+
+def _played(played: Mapping[str, Any] | None) -> str:
+    """The calls that were made, each with its answer and its time, and what the completion is worth."""
+    if played is None or not played["calls"]:
+        return ""
+    how = "preflight.turns" if played["scripted"] else "made of the tools"
+    tokens = "" if played["tokens"] is None else f", {played['tokens']} tokens"
+    lines = [f"played on row {played['row']} ({how}{tokens})"]
+    beside = [call for call in played["calls"] if not call["turn"]]
+    lines += [line for call in played["calls"] if call["turn"] for line in _call(call)]
+    if played["answer"] is not None:
+        lines.append(f"  says {_plain(played['answer'])}")
+    lines += [f"  reward {_plain(name)}: {_value(value)}" for name, value in played["rewards"].items()]
+    if beside:
+        lines += ["  tried beside it", *(line for call in beside for line in _call(call))]
+    return "\n".join(lines)
+
+
+def _call(call: Mapping[str, Any]) -> list[str]:
+    arguments = ", ".join(f"{name}={value!r}" for name, value in call["arguments"].items())
+    first, *rest = call["answer"].split("\n")
+    told = [_plain(first), *(f"    {_plain(line)}" for line in rest)]
+    failed = "failed, " if call["failed"] else ""
+    return [
+        f"  {_plain(call['tool'])}({_plain(arguments)}) -> {told[0]}  ({failed}{_time(call['seconds'])})",
+        *told[1:],
+    ]
+
+
+def _value(value: float | None) -> str:
+    return "none" if value is None else f"{value:.3g}"
 
 
 def _rewards(rewards: Sequence[Mapping[str, Any]]) -> str:
@@ -40,7 +87,7 @@ def _rewards(rewards: Sequence[Mapping[str, Any]]) -> str:
 def _number(value: float | None, reward: Mapping[str, Any]) -> str:
     if not reward["values"]:
         return "-"
-    return "none" if value is None else f"{value:.3g}"
+    return _value(value)
 
 
 def _time(seconds: float | None) -> str:

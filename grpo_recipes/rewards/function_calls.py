@@ -14,14 +14,15 @@ def function_calls(completions: list[Completion], *, solution: list[object], **k
     """Gives 1.0 for exactly the wanted calls in any order, less for a share of them, and 0.0 for none.
 
     A call is {"name": ..., "arguments": {...}}, and is right when both are. The calls of a completion stand each in
-    <tool_call>...</tool_call>, or as JSON, one or a list of them, also fenced. The share is of the calls that were
-    made or wanted, whichever are more.
+    <tool_call>...</tool_call>, or as JSON, one or a list of them, also fenced. With tools they are those that were
+    called, in all turns; a completion that called none is read as text. The share is of the calls that were made or
+    wanted, whichever are more.
     solution: the wanted calls as a JSON text or its value; a row without any gets None, that is, no reward.
     """
-    return [_share(completion_text(given), wanted) for given, wanted in zip(completions, solution, strict=True)]
+    return [_share(given, wanted) for given, wanted in zip(completions, solution, strict=True)]
 
 
-def _share(text: str, solution: object) -> float | None:
+def _share(completion: Completion, solution: object) -> float | None:
     try:
         wanted = _calls(json.loads(solution) if isinstance(solution, str) else solution)
     except (ValueError, RecursionError):
@@ -29,11 +30,22 @@ def _share(text: str, solution: object) -> float | None:
     if not wanted:
         return None
     try:
-        tagged = TAGGED.findall(text)
-        made = _calls([json.loads(one) for one in tagged] if tagged else completion_json(text))
+        made = _calls(_called(completion) or _written(completion_text(completion)))
     except (ValueError, RecursionError):
         return 0.0
     return (wanted & made).total() / max(wanted.total(), made.total())
+
+
+def _called(completion: Completion) -> list[object]:
+    """The calls of tools that stand in the messages of a completion: TRL reads them out of the text."""
+    messages = [] if isinstance(completion, str) else [one for one in completion if one.get("role") != "tool"]
+    calls = [call for message in messages for call in message.get("tool_calls") or ()]
+    return [call.get("function", call) if isinstance(call, dict) else call for call in calls]
+
+
+def _written(text: str) -> object:
+    tagged = TAGGED.findall(text)
+    return [json.loads(one) for one in tagged] if tagged else completion_json(text)
 
 
 def _calls(value: object) -> Counter[str]:

@@ -5,7 +5,7 @@ from functools import cache
 
 from grpo_recipes.schemas.accepted import format_table
 
-OF_ITEMS = ("rewards.", "tools.")
+OF_ITEMS = ("rewards.", "tools.", "preflight.turns.")
 """How the keys of an item of a list begin; they belong to no other place."""
 
 
@@ -27,3 +27,8 @@ def recipe_keys() -> tuple[str, ...]:
 def keys_named(name: str) -> tuple[str, ...]:
     """The full keys whose last part is this name: beta -> ("grpo.beta",)."""
     return tuple(key for key in recipe_keys() if key.rpartition(".")[2] == name)
+
+
+def is_of_an_item(path: tuple[str | int, ...], name: str) -> bool:
+    """Whether a key says of an item of a list what the top level says of a recipe: its name, what it is for."""
+    return any(isinstance(part, int) for part in path) and name in recipe_keys() and name not in section_keys()

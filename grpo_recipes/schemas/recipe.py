@@ -14,6 +14,7 @@ from grpo_recipes.schemas.launch import LaunchSection
 from grpo_recipes.schemas.logging import LoggingSection
 from grpo_recipes.schemas.lora import LoraSection
 from grpo_recipes.schemas.model import ModelSection
+from grpo_recipes.schemas.preflight import PreflightSection
 from grpo_recipes.schemas.quantization import QuantizationSection
 from grpo_recipes.schemas.reward import RewardSection
 from grpo_recipes.schemas.section import NonNegativeInt, Section, Word
@@ -63,5 +64,6 @@ class Recipe(Section):
     slurm: SlurmSection = SlurmSection.model_construct()
     logging: LoggingSection = LoggingSection.model_construct()
     guards: GuardsSection = GuardsSection.model_construct()
+    preflight: PreflightSection = PreflightSection.model_construct()
     trl: dict[str, Any] = {}
     """Any other GRPOConfig field, checked against the target."""

@@ -36,6 +36,8 @@ BECOMES = {
     "environment": "GRPOTrainer's `environment_factory`, which makes an object of the class",
     "environment.timeout": "what the worker waits for a call of a method",
     "rollout": "GRPOTrainer's `rollout_func`",
+    "preflight": "what `grpo-run preflight` plays in the place of the model, `scripted_turns` of the plan",
+    "preflight.turns": "a turn of `scripted_turns` in the plan",
     "evaluation": "an evaluation of grpo-run's own, beside the training; TRL's is switched off",
     "evaluation.use_vllm": "who generates held-out completions, `evaluation.generated_by` of the plan",
     "evaluation.passes": "the completions that pass@k counts, and the rows that are called right",
@@ -124,7 +126,9 @@ def _section_lines(section: str) -> list[str]:
         if section_model(field.annotation) is None:
             lines += _key(inner, properties[name])
         else:
-            lines += [f"### `{inner}`", "", *_facts_of(inner, "a section, or `null`", "`null`"), ""]
+            is_list = isinstance(field.get_default(call_default_factory=True), list)
+            kind, default = ("a list of sections", "`[]`") if is_list else ("a section, or `null`", "`null`")
+            lines += [f"### `{inner}`", "", *_facts_of(inner, kind, default), ""]
             lines += [field_docs(model)[name], ""]
             lines += _section_lines(inner)
     return lines

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-RECIPE = Path(__file__).parents[2] / "recipes" / "quickstart.yaml"
+RECIPES = Path(__file__).parents[2] / "recipes"
+RECIPE = RECIPES / "quickstart.yaml"
 ADDED = ["<search>", "</search>"]
 # Large steps, so that a few of them change more than bfloat16 rounds away.
 SMALL = {"training.max_steps": 4, "training.learning_rate": 1e-2, "training.save_steps": 0, "evaluation.max_rows": 12}

@@ -30,6 +30,7 @@ from grpo_recipes.worker.preflight.checks import (
 )
 from grpo_recipes.worker.preflight.checks.rows_can_be_used import of_refused
 from grpo_recipes.worker.preflight.completions import trials
+from grpo_recipes.worker.preflight.playing.made_turns import made_calls
 from grpo_recipes.worker.preflight.spread import spread
 from grpo_recipes.worker.user_code.outcome import called
 
@@ -106,6 +107,17 @@ def test_only_an_argument_of_the_reward_itself_is_a_missing_column(tmp_path: Pat
     assert more["unexpected"] == "solution"
 
 
+def test_an_exception_that_cannot_say_its_text_is_told_by_its_kind() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise TypeError("no text")
+
+    def raises() -> None:
+        raise Mute
+
+    assert (_called(raises)["kind"], _called(raises)["error"]) == ("raised", "Mute")
+
+
 def _row(prompt: str, **columns: Any) -> dict[str, Any]:
     return {"prompt": [{"role": "user", "content": prompt}], **columns}
 
@@ -153,7 +165,9 @@ def test_what_the_worker_says_of_rows_is_a_fault_at_its_key() -> None:
 def test_what_is_shown_moves_no_cursor() -> None:
     shown = {
         "lines": [("rows", "3\x1b[2J")],
+        "tools": [{"name": "add", "schema": {"type": "func\x1btion"}}, {"name": "odd", "schema": None}],
         "examples": [{"row": 1, "prompt": "a\nb\r", "gold": {"gold": "c"}}],
+        "played": None,
         "rewards": [
             {"name": "short", "weight": 0.5, "values": {"gold": 1.0, "empty": None}, "seconds": 0.25},
             {"name": "judge", "weight": 1.0, "values": {}, "seconds": None},
@@ -161,6 +175,11 @@ def test_what_is_shown_moves_no_cursor() -> None:
     }
     assert preflight_text(shown).split("\n") == [
         "rows        3\\x1b[2J",
+        "",
+        "tool add",
+        "  | {",
+        '  |  "type": "func\\u001btion"',
+        "  | }",
         "",
         "prompt of row 1",
         "  | a",
@@ -171,6 +190,46 @@ def test_what_is_shown_moves_no_cursor() -> None:
         "short   0.5     1     none   0.25 s",
         "judge   1       -     -      -",
     ]
+
+
+def test_what_was_played_is_shown_turn_by_turn() -> None:
+    call = {"tool": "add", "arguments": {"a": 1}, "answer": "2\n\x1b3", "failed": False, "turn": True, "seconds": 0.5}
+    beside = {**call, "arguments": {"a": 2}, "answer": "{'error': 'no'}", "failed": True, "turn": False}
+    played: dict[str, Any] = {"row": 4, "scripted": False, "calls": [call, beside], "answer": "2", "tokens": 9}
+    played["rewards"] = {"short": 1.0, "judge": None}
+    shown = {"lines": [], "tools": [], "examples": [], "played": played, "rewards": []}
+    assert preflight_text(shown).split("\n") == [
+        "played on row 4 (made of the tools, 9 tokens)",
+        "  add(a=1) -> 2  (0.5 s)",
+        "    \\x1b3",
+        "  says 2",
+        "  reward short: 1",
+        "  reward judge: none",
+        "  tried beside it",
+        "  add(a=2) -> {'error': 'no'}  (failed, 0.5 s)",
+    ]
+    assert preflight_text({**shown, "played": {**played, "calls": []}}) == ""
+
+
+def test_calls_are_made_of_the_types_of_a_schema() -> None:
+    def calls(required: list[str] | None = None, /, **properties: Any) -> list[dict[str, Any]]:
+        parameters = {"properties": properties, **({} if required is None else {"required": required})}
+        return made_calls({"function": {"parameters": parameters}}, {"question": "1+1=", "n": 3})
+
+    assert calls() == [{}], "a tool without parameters has one call"
+    assert [one["a"] for one in calls(a={"type": "integer"})] == [7, 2, 31]
+    assert calls(a={"type": "string", "enum": ["x", "y"]}) == [{"a": "x"}, {"a": "y"}], "the third would be the first"
+    assert calls(question={"type": "string"})[0] == {"question": "1+1="}
+    assert calls(n={"type": "string"})[0] == {"n": "example"}, "a column of numbers is no text"
+    assert calls(["a"], a={"type": "boolean"}, b={"type": "integer"}) == [{"a": True}, {"a": False}]
+    values = calls(
+        a={"type": ["null", "number"]},
+        b={"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "string"}]},
+        c={"type": "array", "prefixItems": [{"type": "string"}, {"type": "boolean"}]},
+        d={"type": "object", "additionalProperties": {"type": "integer"}},
+        e={},
+    )
+    assert values[0] == {"a": 7.5, "b": [7], "c": ["example", True], "d": {"example": 7}, "e": "example"}
 
 
 def _seen(*rewards: RewardSeen, **more: Any) -> Seen:

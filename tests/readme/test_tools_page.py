@@ -41,10 +41,10 @@ def page() -> str:
 
 @pytest.fixture
 def recipe(page: str, tmp_path: Path) -> Path:
-    (written,), (function,) = (re.findall(rf"(?ms)^```{kind}\n(.*?)^```$", page) for kind in ("yaml", "python"))
+    written, (function,) = (re.findall(rf"(?ms)^```{kind}\n(.*?)^```$", page) for kind in ("yaml", "python"))
     (tmp_path / "calculator.py").write_text(function)
     place = tmp_path / "recipe.yaml"
-    place.write_text(REST + written)
+    place.write_text(REST + "".join(written))
     return place
 
 
@@ -63,6 +63,14 @@ def test_the_shown_tool_computes(recipe: Path) -> None:
     exec(recipe.with_name("calculator.py").read_text(), names)
     assert [names["calculate"](7, 2, sign) for sign in "+-*/"] == ["9", "5", "14", "3.5"]
     assert names["calculate"](1, 0, "/") == "nan"
+
+
+def test_the_scripted_turns_are_of_the_shown_tool(recipe: Path, grpo_run: Callable) -> None:
+    recipe.write_text(recipe.read_text().replace("{tool: calculate", "{tool: calculator"))
+    answer = grpo_run("validate", str(recipe), "--target", STACK)
+    assert answer.code != 0
+    assert "TOL013" in answer.out + answer.err
+    assert "write it as calculate" in answer.out + answer.err
 
 
 def test_a_limit_is_refused_where_the_release_has_none(recipe: Path, grpo_run: Callable) -> None:

@@ -202,3 +202,16 @@ def test_a_model_under_another_name_is_one_finding(name: str, tmp_path: Path) ->
         "write it as model.model_name_or_path",
     )
     assert patched(yaml.safe_load(recipe.read_text()), finding.patch) == yaml.safe_load(BASE)
+
+
+@pytest.mark.parametrize("key", ["name", "description", "nme"])
+def test_what_a_tool_is_called_is_not_what_the_recipe_is_called(key: str, tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text(CALLED)
+    tools = f"tools: [{{python: 't.py:add', {key}: adder}}]"
+    (found,) = resolved(tmp_path, f"{tools}\ngeneration: {{max_tool_calling_iterations: 2}}").findings
+    assert (found.rule, found.key, found.fix) == (
+        "FCT001",
+        f"tools[0].{key}",
+        f"remove {key}, if what it asks for is not needed",
+    )
+    assert found.because == ("nothing reads it", "it has python, timeout")

@@ -259,3 +259,14 @@ def test_accuracy_judges_in_a_thread_where_signals_cannot_be_set() -> None:
     thread.start()
     thread.join(timeout=60)
     assert found == [[1.0, 0.0, 0.0]]
+
+
+def test_calls_that_were_read_out_of_a_completion_are_judged_too() -> None:
+    """With tools TRL takes the calls out of the text, and a completion has the replies between."""
+    called = {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": CALL}]}
+    reply, answer = {"role": "tool", "name": "rain", "content": "1 mm"}, {"role": "assistant", "content": "a little"}
+    wanted = [[CALL]] * 4
+    turns = [[called, reply, answer], [called], [called, reply, called, reply, answer], [answer]]
+    assert function_calls(turns, solution=wanted) == [1.0, 1.0, 0.5, 0.0]
+    odd = [{"role": "assistant", "tool_calls": [{"type": "other"}, "rain"]}]
+    assert function_calls([odd, [{**answer, "content": json.dumps(CALL)}]], solution=wanted[:2]) == [0.0, 1.0]

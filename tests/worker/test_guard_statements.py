@@ -123,6 +123,15 @@ def test_a_guard_speaks_at_its_threshold(
     assert steps(make(), figures) == expected
 
 
+def test_failures_are_those_of_the_calls_of_a_line() -> None:
+    """Of five steps one called a tool, which failed: the mean share of failures is a fifth, and no call worked."""
+    line = {CALLS: 0.1, FAILURES: 0.2, "tools/failed_call_frequency": 0.1}
+    assert steps(FailingTools(), [line] * 4, every=5) == [10, 20]
+    assert steps(FailingTools(), [{**line, "tools/failed_call_frequency": 0.09}] * 4, every=5) == []
+    ((step, alarm),) = alarms(FailingTools(), [line] * 2, every=7)
+    assert (step, alarm.finding.message) == (14, "every call of any tool in the last 14 steps failed")
+
+
 def entropy(reward: float) -> list[Figures]:
     """Ten steps of the beginning, and ten with a tenth of the entropy and another reward."""
     start = {"entropy": 1.0, "reward": 0.2, "reward_std": 0.4}

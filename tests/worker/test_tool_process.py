@@ -154,6 +154,10 @@ def test_a_long_result_is_cut_and_says_so(load: Callable[..., Any]) -> None:
 FAILURES = {
     "an exception has its own text": ("1 / 0", "division by zero"),
     "an exception without text has its kind": ("next(iter(()))", "StopIteration"),
+    "an exception that cannot say its text": (
+        "(_ for _ in ()).throw(type('Mute', (Exception,), {'__str__': lambda self: 1 / 0})())",
+        "Mute",
+    ),
     "an end of the process that is asked for": ("sys.exit(3)", "SystemExit: 3"),
     "an end of the process at once": ("os._exit(3)", "said ended its process (exit code 3)"),
     "a crash": ("os.abort()", "said ended its process (SIGABRT)"),
@@ -326,3 +330,22 @@ def test_a_file_that_needs_more_memory_than_tools_have_is_refused(
     with pytest.raises(Refused, match="tools add: their process could not load them") as refused:
         load_tools((planned("add", source),), user, tally)
     assert "out of memory" in str(refused.value)
+
+
+RAISES = {
+    "an exception": ("import os\nos.environ['NO_SUCH_KEY']\n", "KeyError: 'NO_SUCH_KEY'", "tools.py:2: os.environ["),
+    "no Python": ("def add(a:\n", "SyntaxError: '(' was never closed", "tools.py:1: def add(a"),
+    "an end of the process": ("import sys\nsys.exit(2)\n", "SystemExit: 2", "tools.py:2: sys.exit(2)"),
+}
+
+
+@pytest.mark.parametrize("case", RAISES)
+def test_a_file_that_raises_is_refused_with_its_line(case: str, user: Path, tally: Tally, fresh_modules: None) -> None:
+    source, problem, place = RAISES[case]
+    (user / "tools.py").write_text(source)
+    with pytest.raises(Refused) as refused:
+        load_tools((planned("add", source),), user, tally)
+    (finding,) = refused.value.findings
+    assert finding.message.startswith(f"tool add: tools.py cannot be loaded: {problem}")
+    assert finding.because[0].startswith(place)
+    assert "grpo_run_user_tools" not in sys.modules

@@ -1,6 +1,7 @@
 """Real trainings with an environment of the user's, and with a rollout."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -274,3 +275,33 @@ def test_a_rollout_that_does_not_fit_its_prompts_ends_the_run(
     assert run.exit_code in (1, 3), run.output
     assert "rollout rollout" in run.output
     assert said in run.output
+
+
+def test_a_file_that_raises_ends_the_run_with_its_line(
+    trained: Callable[..., Trained], model: Path, sums: Path
+) -> None:
+    text = "raise RuntimeError('no board')\n"
+    planned = {**pinned("Game", text), "config": {"most": 1}}
+    run = trained(tool_plan(model, sums, environment_class=planned), user={"mine.py": text})
+    assert run.exit_code == 3, run.output
+    assert "environment Game: mine.py cannot be loaded: RuntimeError: no board" in run.output
+    assert "mine.py:1: raise RuntimeError('no board')" in run.output
+    assert "Traceback" not in run.output
+
+
+MUTE = """
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise TypeError
+"""
+
+
+def test_an_exception_that_cannot_say_its_text_ends_no_training(
+    trained: Callable[..., Trained], model: Path, sums: Path
+) -> None:
+    text = MUTE + GAME.replace('ValueError("enough")', "Mute")
+    run = trained(
+        tool_plan(model, sums, environment_class=pinned("Game", text, config={"most": 0})), user={"mine.py": text}
+    )
+    assert run.exit_code == 0, run.output
+    assert re.search(r"tool add failed: Mute \(mine\.py:\d+: raise Mute", run.output)

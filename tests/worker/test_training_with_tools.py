@@ -53,6 +53,8 @@ def test_its_figures_are_those_of_trl_and_of_each_tool(with_add: Trained) -> Non
         of_others = calls - step["tools/add/calls"]  # of tools that there are not, which fail
         assert 8 < step["tools/add/calls"] <= calls
         assert step["tools/add/failures"] + of_others == pytest.approx(step["tools/failure_frequency"] * calls)
+        failed = step["tools/call_frequency"] * step["tools/failure_frequency"]
+        assert step["tools/failed_call_frequency"] == pytest.approx(failed)
         assert 0 < step["tools/add/seconds"] == step["tools/seconds"]
         assert step["tools/generating_seconds"] > 0
         assert step["completions/with_tokens_after_end"] == 0

@@ -38,8 +38,8 @@ def generate(
 ) -> int:
     """Let the trained model of a run answer a prompt or held-out rows.
 
-    With the chat template, the stops and the sampling of the recipe, and its rewards for rows. Exits 0 answered, 1 a
-    reward failed, 2 nothing was begun, 3 data or rewards are not those of the run.
+    With the chat template, the stops, the sampling and the tools of the recipe, and its rewards for rows. Exits 0
+    answered, 1 a reward failed, 2 nothing was begun, 3 data, rewards or tools are not those of the run.
 
     \b
     grpo-run generate runs/addition-20260101-120000 --rows 20 --greedy
@@ -49,7 +49,7 @@ def generate(
             "generate answers a prompt, or rows of the data",
             fix=f'grpo-run generate {shlex.quote(run)} "PROMPT", or --rows 20',
         )
-    plan, folder = trained_run(run, allowed, with_rewards=prompt is None)
+    plan, folder = trained_run(run, allowed, with_rewards=prompt is None, with_tools=True)
     request: dict[str, object] = {"run": folder, "prompt": prompt, "rows": rows, "base": base, "greedy": greedy}
     answer = _answer(plan, request)
     if as_json:

@@ -16,10 +16,13 @@ from grpo_recipes.lock.unchanged import refuse_changed
 FINAL = "final"
 
 
-def trained_run(place: str, allowed: tuple[str, ...], *, with_rewards: bool) -> tuple[Plan, str]:
+def trained_run(
+    place: str, allowed: tuple[str, ...], *, with_rewards: bool, with_tools: bool = False
+) -> tuple[Plan, str]:
     """The plan and the absolute folder of a run that has trained its model.
 
-    allowed: by --allow-code; code of the model is asked for as a run does, that of the rewards where they are called.
+    allowed: by --allow-code; code of the model is asked for as a run does, that of rewards and tools where they are
+    called.
     Raises Refusal where there is no such run, its plan was changed, or code is not allowed.
     """
     _refuse_what_is_beside(place)
@@ -33,7 +36,8 @@ def trained_run(place: str, allowed: tuple[str, ...], *, with_rewards: bool) -> 
         click.echo(redact(line), err=True)
     if not os.path.isdir(os.path.join(lock.folder, FINAL)):
         raise _untrained(place, lock)
-    called = replace(lock.plan, tools=(), environment_class=None, rollout=None)  # nothing calls them after the training
+    called = replace(lock.plan, environment_class=None, rollout=None)  # nothing calls them after the training
+    called = called if with_tools else replace(called, tools=())
     ask_trust(called if with_rewards else replace(called, rewards=()), allowed)
     return lock.plan, lock.folder
 

@@ -10,6 +10,8 @@ def generate_text(shown: Mapping[str, Any]) -> str:
     """Each prompt with the answers below each other, then the mean rewards."""
     who = [one for one in _WHO if one in shown["rows"][0]]
     blocks = [_row(row, who, has_number=shown["data"] is not None) for row in shown["rows"]]
+    if shown["without"]:
+        blocks.append(f"answered without {', '.join(shown['without'])}, in one turn each")
     if shown["means"]:
         kind = "most likely tokens" if shown["greedy"] else "sampled"
         data = "held-out rows" if shown["data"] == "evaluation" else "rows of the training data, none is held out"
@@ -25,9 +27,25 @@ def _row(row: Mapping[str, Any], who: list[str], *, has_number: bool) -> str:
     for one in who:
         said = row[one]
         told = f"  [{_rewards({'reward': said['reward'], **said['rewards']})}]" if said["rewards"] else ""
-        lines.append(f"  {one:8}  {_indented(said['completion'])}{told}  ({said['tokens']} tokens, {said['ended_by']})")
+        turns = said.get("turns", [])
+        text = _indented("\n".join(map(_turn, turns)) if len(turns) > 1 else said["completion"])
+        lines.append(f"  {one:8}  {text}{told}  ({said['tokens']} tokens, {said['ended_by']})")
     lines += [f"  {name:8}  {_indented(value)}" for name, value in row["columns"].items()]
     return "\n".join(lines)
+
+
+def _turn(turn: Mapping[str, Any]) -> str:
+    """One turn of the model with what it calls, or a reply, on lines of its own."""
+    if "reply" in turn:
+        return f"[reply] {turn['reply']}"
+    calls = [f"[call] {call['tool']}({_named(call['arguments'])})" for call in turn["calls"]]
+    return "\n".join([*([turn["says"]] if turn["says"] or not calls else []), *calls])
+
+
+def _named(arguments: object) -> str:
+    if not isinstance(arguments, Mapping):
+        return repr(arguments)
+    return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
 
 
 def _rewards(values: Mapping[str, float | None]) -> str:

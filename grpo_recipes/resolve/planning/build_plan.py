@@ -24,7 +24,12 @@ from grpo_recipes.resolve.planning.made_by import made_by
 from grpo_recipes.resolve.planning.memory_plan import planned_memory
 from grpo_recipes.resolve.planning.planned_ancestor import merges_other_modules, planned_ancestor
 from grpo_recipes.resolve.planning.planned_files import planned_data, planned_model, planned_rewards, planned_tokenizer
-from grpo_recipes.resolve.planning.planned_tools import planned_environment, planned_rollout, planned_tools
+from grpo_recipes.resolve.planning.planned_tools import (
+    planned_environment,
+    planned_rollout,
+    planned_tools,
+    scripted_turns,
+)
 from grpo_recipes.resolve.planning.vllm_plan import vllm
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import machines
@@ -47,7 +52,7 @@ CONTINUE = "lora.continue"
 KEPT_COMPLETIONS = "logging.kept_completions"
 _ADDRESS = ("launch.main_process_ip", "launch.main_process_port")
 BATCH = ("GRPOConfig.per_device_train_batch_size", "GRPOConfig.gradient_accumulation_steps")
-BOOKKEEPING = ("logging", "guards", "evaluation", "name", "description", "recipe", "extends")
+BOOKKEEPING = ("logging", "guards", "evaluation", "preflight", "name", "description", "recipe", "extends")
 
 # What decides which weights the run hands over; a recipe without them has those after the last step.
 ENDS = ("evaluation.keep_best", "evaluation.stop_after")
@@ -88,6 +93,7 @@ def build_plan(
         tools=planned_tools(context),
         environment_class=planned_environment(context),
         rollout=planned_rollout(context),
+        scripted_turns=scripted_turns(context),
         evaluation=_evaluation(context),
         guards=Guards(**context.settings.under("guards")),  # type: ignore[arg-type]
         shims=dict(sorted(context.settings.under("shims").items())),

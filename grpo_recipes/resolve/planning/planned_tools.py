@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from grpo_recipes.contract.planned_tools import EnvironmentClass, Rollout, Tool
+from grpo_recipes.contract.planned_tools import EnvironmentClass, Rollout, ScriptedTurn, Tool
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._tools.said_tools import SaidCode, SaidTool, said_code, said_tools
 from grpo_recipes.user_files.digests import file_content
@@ -50,3 +50,9 @@ def _pinned(said: SaidTool | SaidCode) -> dict[str, Any]:
         "sha256": file_content(said.path).sha256,
         "imports": {file: file_content(beside).sha256 for file, beside in imported_beside(said.path).items()},
     }
+
+
+def scripted_turns(context: Context) -> tuple[ScriptedTurn, ...]:
+    """What the recipe has a preflight say in the place of the model."""
+    turns = context.value("preflight.turns")
+    return tuple(ScriptedTurn(**turn) for turn in turns) if isinstance(turns, list) else ()

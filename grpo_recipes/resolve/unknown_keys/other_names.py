@@ -61,6 +61,14 @@ SEVERAL_MEANINGS = dict.fromkeys(
     "one forward pass on each of them",
 )
 
+PROMPTS: Path = ("training", "prompts_per_step")
+# What follows from the prompts of a step, and is written under `trl` only without them.
+DERIVED = {
+    "gradient_accumulation_steps": "the accumulation, with the processes and the micro-batch",
+    "steps_per_generation": "the generations, with grpo.optimizer_steps_per_generation",
+    "generation_batch_size": "the generations, with grpo.optimizer_steps_per_generation",
+}
+
 # What other programs call a section.
 OTHER_SECTIONS = {
     "bitsandbytes": "quantization",

@@ -8,12 +8,14 @@ from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.unknown_keys.generation_kwargs import generation_kwargs_finding
 from grpo_recipes.resolve.unknown_keys.other_names import (
     DECIDED,
+    DERIVED,
     NAMES_WITHIN,
     OTHER_NAMES,
     OTHER_SECTIONS,
+    PROMPTS,
     several_meanings,
 )
-from grpo_recipes.schemas.keys import OF_ITEMS, keys_named, recipe_keys, section_keys
+from grpo_recipes.schemas.keys import OF_ITEMS, is_of_an_item, keys_named, recipe_keys, section_keys
 from grpo_recipes.shown_values import flow
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.override import OVERRIDE_FILE
@@ -49,15 +51,6 @@ def unknown_key(path: Path, value: object, facts: Facts, source: Source) -> Find
             patch=(Patch(path, remove=True),),
         )
     )
-
-
-PROMPTS: Path = ("training", "prompts_per_step")
-# What follows from the prompts of a step, and is written under `trl` only without them.
-DERIVED = {
-    "gradient_accumulation_steps": "the accumulation, with the processes and the micro-batch",
-    "steps_per_generation": "the generations, with grpo.optimizer_steps_per_generation",
-    "generation_batch_size": "the generations, with grpo.optimizer_steps_per_generation",
-}
 
 
 def _section_of_another_name(path: Path, value: object, source: Source) -> Finding | None:
@@ -194,6 +187,8 @@ def _move(path: Path, target: str, value: object, message: str, source: Source) 
 def _elsewhere(path: Path, value: object, facts: Facts, source: Source) -> Finding | None:
     """The finding for a key that another section has, or for a field of an open section; None for any other."""
     section, name = dotted(path[:-1]), str(path[-1])
+    if is_of_an_item(path, name):
+        return None
     named = [key for key in keys_named(name) if not key.startswith(OF_ITEMS)]
     where = f"`{section}`" if section else "the top level of a recipe"
     message = f"{where} has no key {name}"
@@ -266,7 +261,7 @@ def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding
     if not isinstance(value, dict):
         del everywhere["trl"]  # a word is no block of fields
     close = nearest_words(name, list(everywhere), cutoff=0.8)
-    if not close or everywhere[close[0]].startswith(OF_ITEMS):
+    if not close or everywhere[close[0]].startswith(OF_ITEMS) or is_of_an_item(path, close[0]):
         return None
     return _move(path, everywhere[close[0]], value, f"{where} has no key {name}", source)
 

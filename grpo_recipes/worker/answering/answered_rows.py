@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.plan import Data, Plan
+from grpo_recipes.worker.answering.called_tools import CalledTools, called_tools
 from grpo_recipes.worker.answering.policy import Policy, as_trained, processing_of
 from grpo_recipes.worker.answering.trained import FINAL, check_parts, is_adapter, load_base, load_trained
 from grpo_recipes.worker.completions.ended import how_ended
@@ -28,6 +29,21 @@ def answered_rows(
     Raises Refused where data or rewards are not those of the plan.
     """
     check_parts(plan, folder)
+    with called_tools(plan, folder / "worker" / "user") as tools:
+        return _answered(plan, folder, scratch, tools, prompt=prompt, rows=rows, greedy=greedy, base=base)
+
+
+def _answered(
+    plan: Plan,
+    folder: Path,
+    scratch: Path,
+    tools: CalledTools,
+    *,
+    prompt: str | None,
+    rows: int,
+    greedy: bool,
+    base: bool,
+) -> dict[str, Any]:
     data, where = (plan.data, "dataset") if plan.evaluation is None else (plan.evaluation.data, "evaluation")
     processing = processing_of(plan, folder / FINAL)
     if prompt is None:
@@ -39,7 +55,7 @@ def answered_rows(
     weights = {reward.name: reward.weight for reward in plan.rewards} if prompt is None else {}
     model = load_trained(plan, folder, packed=True)
     policy = Policy(plan, model, processing, rewards)
-    spoken = {"trained": _spoken(plan, policy, data, given, weights, greedy=greedy)}
+    spoken = {"trained": _spoken(plan, policy, tools, data, given, weights, greedy=greedy)}
     if base:
         beside: Any = contextlib.nullcontext()
         if is_adapter(plan):
@@ -48,10 +64,11 @@ def answered_rows(
             del model, policy
             policy = Policy(plan, load_base(plan, folder, packed=True), processing, rewards)
         with beside:
-            spoken["base"] = _spoken(plan, policy, data, given, weights, greedy=greedy)
+            spoken["base"] = _spoken(plan, policy, tools, data, given, weights, greedy=greedy)
     return {
         "data": None if prompt is not None else where,
         "greedy": greedy,
+        "without": [] if plan.environment_class is None else [f"environment {plan.environment_class.name}"],
         "rows": [
             {
                 "row": place,
@@ -77,9 +94,17 @@ def _shaped(prompt: str, data: Data, processing: Any) -> Any:
 
 
 def _spoken(
-    plan: Plan, policy: Policy, data: Data, given: list[dict[str, Any]], weights: dict[str, float], *, greedy: bool
+    plan: Plan,
+    policy: Policy,
+    tools: CalledTools,
+    data: Data,
+    given: list[dict[str, Any]],
+    weights: dict[str, float],
+    *,
+    greedy: bool,
 ) -> list[dict[str, Any]]:
-    """What a model answers to each row, how that ended, and its rewards."""
+    """What a model answers to each row, in how many turns, how that ended, and its rewards."""
+    tools.given_to(policy)
     ends, own = ends_of(policy, plan), frozenset(end_tokens(policy))
     with undisturbed(policy):
         completions, tokens = answers(
@@ -93,6 +118,7 @@ def _spoken(
         found.append(
             {
                 "completion": answer_text(completion),
+                **({"turns": [_turn(message) for message in completion]} if tools.functions else {}),
                 "text": tokenizer_of(policy).decode(ids, skip_special_tokens=False),
                 "tokens": len(ids),
                 "ended_by": how_ended(ids, ends, own)[0],
@@ -101,6 +127,17 @@ def _spoken(
             }
         )
     return found
+
+
+def _turn(message: dict[str, Any]) -> dict[str, Any]:
+    """One message of a completion: what the model says and calls, or what a tool replied."""
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else [{"text": content or ""}]
+    text = "".join(str(block.get("text", "")) for block in blocks)
+    if message.get("role") == "tool":
+        return {"reply": text, "tool": str(message.get("name", ""))}
+    calls = [call.get("function", call) for call in message.get("tool_calls") or ()]
+    return {"says": text, "calls": [{"tool": str(call["name"]), "arguments": call["arguments"]} for call in calls]}
 
 
 def _means(said: list[dict[str, Any]], weights: dict[str, float]) -> dict[str, float | None]:

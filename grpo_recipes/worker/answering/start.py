@@ -15,6 +15,7 @@ from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.contract.read_plan import from_json
 from grpo_recipes.worker._shared.quiet import quiet_libraries
 from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.tools.tool_functions import check_tool_files
 from grpo_recipes.worker.user_code.reward_faults import explained_reward
 from grpo_recipes.worker.user_code.reward_functions import check_reward_files
 
@@ -32,6 +33,7 @@ def _answer(request: dict[str, Any], here: Path) -> dict[str, Any]:
     plan, user = from_json(read_text(folder, "plan.json")), folder / "worker" / "user"
     try:
         check_reward_files(plan.rewards, user)
+        check_tool_files(plan, user)
 
         from grpo_recipes.worker.answering.answered_rows import answered_rows
 

@@ -1,6 +1,5 @@
 """How long steps take by the clock, which share of it is generation, and how long the rest will take."""
 
-import functools
 import math
 import statistics
 import time
@@ -11,6 +10,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from grpo_recipes.worker._shared.clock import Clock
 from grpo_recipes.worker._shared.record import Record
 
 TOLD_EVERY = 20
@@ -26,7 +26,7 @@ class StepTimes(TrainerCallback):  # type: ignore[misc]
 
     def __init__(self, trainer: Any, record: Record, not_training_s: Callable[[], float]) -> None:
         self._record, self._not_training_s = record, not_training_s
-        self._generation = _GenerationClock(trainer)
+        self._generation = _watched(trainer)
         self._sharing = 1
         self._steps = 0
         self._began = (0.0, 0.0)
@@ -45,7 +45,7 @@ class StepTimes(TrainerCallback):  # type: ignore[misc]
             return
         now = self._now()
         spent, generating = now[0] - self._began[0], now[1] - self._began[1]
-        one = (spent / self._sharing, generating / self._sharing if self._generation.is_seen else None)
+        one = (spent / self._sharing, generating / self._sharing if self._generation is not None else None)
         if self._first is None:
             self._first = one
         else:
@@ -72,7 +72,8 @@ class StepTimes(TrainerCallback):  # type: ignore[misc]
         return list(self._rest) or ([self._first] if self._first is not None else [])
 
     def _now(self) -> tuple[float, float]:
-        return time.perf_counter() - self._not_training_s(), self._generation.seconds
+        generating = 0.0 if self._generation is None else self._generation.seconds
+        return time.perf_counter() - self._not_training_s(), generating
 
     def _tell(self, state: Any, *, is_over: bool = False) -> None:
         each, left, known = self.seconds_of_a_step(), self.seconds_left(state), self._known()
@@ -101,26 +102,14 @@ def steps_of_a_generation(arguments: Any) -> int:
     return math.ceil(int(batches) * iterations / int(arguments.gradient_accumulation_steps))
 
 
-class _GenerationClock:
+def _watched(trainer: Any) -> Clock | None:
     """Seconds that TRL waited for completions, with weights handed to vLLM before.
 
-    is_seen: this release has a method of its own for that, `_generate`; source: trl 1.16.0, trainer/grpo_trainer.py.
+    None where this release has no method of its own for that, `_generate`; source: trl 1.16.0, trainer/grpo_trainer.py.
     """
-
-    def __init__(self, trainer: Any) -> None:
-        self.seconds = 0.0
-        generate = getattr(trainer, "_generate", None)
-        self.is_seen = generate is not None
-        if generate is not None:
-            trainer._generate = self._timed(generate)
-
-    def _timed(self, generate: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(generate)
-        def timed(*given: Any, **named: Any) -> Any:
-            began = time.perf_counter()
-            try:
-                return generate(*given, **named)
-            finally:
-                self.seconds += time.perf_counter() - began
-
-        return timed
+    generate = getattr(trainer, "_generate", None)
+    if generate is None:
+        return None
+    clock = Clock()
+    trainer._generate = clock.around(generate)
+    return clock

@@ -5,8 +5,8 @@ errors away. The usual causes are a tool that needs what is not there (a file, a
 or memory that no call keeps, and names or arguments that the policy never gets right.
 
 Threshold: all calls of 10 optimizer steps, at least 8 of them, without one result. Signal: tools/<name>/calls and
-tools/<name>/failures, over all processes; for all together tools/failure_frequency, which counts those that do not
-exist too.
+tools/<name>/failures, over all processes; for all together tools/call_frequency and tools/failed_call_frequency, calls
+of a completion and failed ones, which count those of tools that do not exist too.
 
 Action: warn. The log has the text of the first failure of each tool.
 What to do: call the tool yourself with the arguments of a kept completion; tools[].timeout, or less memory than 1 GiB.
@@ -20,7 +20,8 @@ LOOKS_BACK = True
 STEPS = 10
 FEWEST_CALLS = 8
 _CALLS, _FAILURES = "/calls", "/failures"
-_ALL = "tools/call_frequency", "tools/failure_frequency"
+_ALL = "tools/call_frequency"
+_ALL_FAILED, _SHARE_FAILED = "tools/failed_call_frequency", "tools/failure_frequency"
 
 
 class FailingTools:
@@ -33,7 +34,7 @@ class FailingTools:
 
     def look(self, line: Line) -> Alarm | None:
         """At most once in 10 steps."""
-        if _ALL[0] not in line.figures:
+        if _ALL not in line.figures:
             return None
         self.seen = True
         for name, calls in line.figures.items():
@@ -41,11 +42,13 @@ class FailingTools:
                 tool = name.removeprefix("tools/").removesuffix(_CALLS)
                 failures = line.figures.get(f"tools/{tool}{_FAILURES}", 0.0)
                 self._add(tool, calls * line.steps, failures * line.steps)
-        self._add("", line.figures[_ALL[0]], line.figures[_ALL[0]] * line.figures.get(_ALL[1], 0.0))
+        # A share of the failed is 0 of a generation without a call, and its mean over a line says too little.
+        failed = line.figures.get(_ALL_FAILED, line.figures[_ALL] * line.figures.get(_SHARE_FAILED, 0.0))
+        self._add("", line.figures[_ALL] * line.steps, failed * line.steps)
         self._steps += line.steps
         if self._steps < STEPS:
             return None
-        sums, self._sums, self._steps = self._sums, {}, 0
+        steps, sums, self._steps, self._sums = self._steps, self._sums, 0, {}
         failing = [tool for tool, (calls, failures) in sums.items() if tool and FEWEST_CALLS <= calls <= failures]
         calls, failures = sums[""]
         if not failing and not (calls >= 1 and failures >= calls):
@@ -53,7 +56,7 @@ class FailingTools:
         which = ", ".join(failing) or "any tool"
         return Alarm.of(
             1.0,
-            f"every call of {which} in the last {STEPS} steps failed",
+            f"every call of {which} in the last {steps} steps failed",
             "the policy is told errors in place of results",
             "the log has the first failure of each tool; mend the tool, or its limits in tools[].timeout",
         )

@@ -10,27 +10,27 @@ import contextlib
 import faulthandler
 import json
 import pickle
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
 from grpo_recipes.contract.plan import Reward
+from grpo_recipes.worker.preflight._shared.hosted import end_with_parent
 from grpo_recipes.worker.user_code.outcome import called, loading_failed, parameters_of
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
 # Of the time that one call may take, the share that the call over the whole sample is laid out for.
 SHARE = 0.4
-END_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """What to call with. rows: of the sample; prompts in own shape. texts, ids: of each kind of completion by row.
 
-    group: completions of one prompt that stand together, at least. passed: names that TRL passes beside the columns.
+    played: of the kinds that have several messages these in the place of the text, by row. group: completions of one
+    prompt that stand together, at least. passed: names that TRL passes beside the columns.
     """
 
     reward: Reward
@@ -44,6 +44,7 @@ class Request:
     kept: tuple[str, ...]
     time_limit: float
     state: dict[str, Any]
+    played: dict[str, list[list[dict[str, Any]]]] = field(default_factory=dict)
 
 
 class Host:
@@ -102,6 +103,7 @@ class Host:
     @contextlib.contextmanager
     def importing(self) -> Iterator[None]:
         """Whoever watches counts the time from the end of this anew."""
+        faulthandler.cancel_dump_traceback_later()  # it reads frames that run: within a long import that can crash
         self.note({"event": "importing"})
         yield
         self.note({"event": "imported"})
@@ -130,13 +132,19 @@ def _arguments(
     }
     own = {
         "prompts": prompts,
-        "completions": [[{"role": "assistant", "content": text}] if conversational else text for text in texts],
+        "completions": [_said(request, case, row) for row, case in entries] if conversational else texts,
         "completion_ids": [request.ids[case][row] for row, case in entries],
         "trainer_state": state,
         "log_extra": _ignore,
         "log_metric": _ignore,
     }
     return {**columns, **{name: own[name] for name in request.passed if name in own}}
+
+
+def _said(request: Request, case: str, row: int) -> list[dict[str, Any]]:
+    """A completion in messages, as TRL gives it to rewards."""
+    text = [{"role": "assistant", "content": request.texts[case][row]}]
+    return request.played[case][row] if case in request.played else text
 
 
 def _other_shape(prompt: Any) -> Any:
@@ -165,18 +173,10 @@ class LazyState:
         return getattr(self._state, name)
 
 
-def _end_with_parent() -> None:
-    if sys.platform == "linux":
-        import ctypes
-        import signal
-
-        ctypes.CDLL(None).prctl(END_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Runs one request to its end; what the reward itself does may end it earlier."""
     request_file, events_file, trace_file = arguments
-    _end_with_parent()
+    end_with_parent()
     with open(events_file, "w", encoding="utf-8") as events, open(trace_file, "w", encoding="utf-8") as trace:
         faulthandler.enable(trace)
         request: Request = pickle.loads(Path(request_file).read_bytes())

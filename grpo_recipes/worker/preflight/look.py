@@ -9,14 +9,17 @@ from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.data.dataset import loaded_rows, rendered_rows
 from grpo_recipes.worker.preflight._shared.options import Options
-from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen
-from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, is_conversational
-from grpo_recipes.worker.preflight._shared.tokens import rendered_text, tokens_of
+from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, GOLD_IN_TAGS, RewardSeen
+from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, content_of, is_conversational
+from grpo_recipes.worker.preflight._shared.tokens import played_ids, rendered_text, tokens_of
+from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED
+from grpo_recipes.worker.preflight._shared.training_template import training_template
 from grpo_recipes.worker.preflight._shared.trl_source import KEPT_COLUMNS, passed_names
 from grpo_recipes.worker.preflight.calling import tried
 from grpo_recipes.worker.preflight.checks import rows_can_be_used
 from grpo_recipes.worker.preflight.completions import Trials, trials
 from grpo_recipes.worker.preflight.host import Request
+from grpo_recipes.worker.preflight.playing.played import has_tools, played
 from grpo_recipes.worker.preflight.spread import spread
 from grpo_recipes.worker.preflight.tokenizer import look_at_tokenizer
 
@@ -35,6 +38,8 @@ def look(plan: Plan, folder: Path, options: Options) -> Seen:
     look_at_tokenizer(seen)
     if seen.data is not None:
         seen.sample = spread(len(seen.data.prompts), options.rows, options.seed)
+        if has_tools(seen):
+            seen.tools = played(seen, seen.data, folder)
         _look_at_prompts(seen, seen.data)
         _look_at_rewards(seen, seen.data, folder)
     return seen
@@ -60,7 +65,10 @@ def _look_at_prompts(seen: Seen, data: Rows) -> None:
     if seen.tokenizer is None:
         return
     try:
-        seen.texts = [rendered_text(seen, data.prompts[place]) for place in seen.sample]
+        if seen.tools is not None:
+            seen.template = training_template(seen.tokenizer)
+        prompts = [data.prompts[row] for row in seen.sample]
+        seen.texts = [rendered_text(seen, _observed(seen, place, prompt)) for place, prompt in enumerate(prompts)]
         started = time.monotonic()
         for place in spread(len(data.prompts), MOST_COUNTED, seen.options.seed):
             if time.monotonic() - started > COUNTING_S:
@@ -72,11 +80,20 @@ def _look_at_prompts(seen: Seen, data: Rows) -> None:
         seen.template_problem = f"{type(problem).__name__}: {problem}"
 
 
+def _observed(seen: Seen, place: int, prompt: Any) -> Any:
+    """A prompt of the sample with what the environment says of its row behind the last message."""
+    added = next((one.added for one in seen.tools.resets if one.row == place), "") if seen.tools is not None else ""
+    if not added or not is_conversational(prompt):
+        return prompt
+    return [*prompt[:-1], {**prompt[-1], "content": content_of(prompt[-1]) + added}]
+
+
 def _look_at_rewards(seen: Seen, data: Rows, folder: Path) -> None:
     rows = [data.rows[place] for place in seen.sample]
     made = trials(rows, list(seen.plan.data.columns), seen.plan.rewards, seen.options.seed)
     seen.gold, seen.reference, seen.trial_texts = made.gold, made.reference, made.texts
-    for index, request in _requests(seen, rows, made, folder):
+    messages = _played(seen, rows, made)
+    for index, request in _requests(seen, rows, made, messages, folder):
         if request is None:
             reward = seen.plan.rewards[index]
             seen.rewards.append(RewardSeen(index, reward.name, reward.kind, reward.weight))
@@ -84,11 +101,28 @@ def _look_at_rewards(seen: Seen, data: Rows, folder: Path) -> None:
             seen.rewards.append(tried(request, index, folder, seen.options.memory_limit))
 
 
+def _played(seen: Seen, rows: list[dict[str, Any]], made: Trials) -> dict[str, list[list[dict[str, Any]]]]:
+    """The played completion of each row as messages; its last words go to the texts that were made."""
+    if seen.tools is None or not seen.tools.turns or not all(is_conversational(row["prompt"]) for row in rows):
+        return {}
+    right = made.texts.get(GOLD_IN_TAGS) or made.texts.get(GOLD) or ["" for _ in rows]
+    own = seen.tools.answer
+    made.texts[PLAYED] = right if own is None else [own for _ in rows]
+    return {PLAYED: [seen.tools.completion(text) for text in made.texts[PLAYED]]}
+
+
 def _requests(
-    seen: Seen, rows: list[dict[str, Any]], made: Trials, folder: Path
+    seen: Seen,
+    rows: list[dict[str, Any]],
+    made: Trials,
+    messages: dict[str, list[list[dict[str, Any]]]],
+    folder: Path,
 ) -> Iterator[tuple[int, Request | None]]:
     """By the place of each reward what it is to be called with; None for a model, which is not loaded."""
     ids = {case: [_completion_ids(seen, text) for text in texts] for case, texts in made.texts.items()}
+    for case, of_rows in messages.items():
+        ids[case] = [played_ids(seen, row["prompt"], one) for row, one in zip(rows, of_rows, strict=True)]
+        seen.played_tokens = max(map(len, ids[case]), default=0) or None
     for index, reward in enumerate(seen.plan.rewards):
         if reward.kind == "model":
             yield index, None
@@ -107,6 +141,7 @@ def _requests(
                 kept=KEPT_COLUMNS,
                 time_limit=seen.options.time_limit,
                 state={"max_steps": seen.options.max_steps or 0},
+                played=messages,
             ),
         )
 

@@ -6,6 +6,7 @@ from typing import Any
 from grpo_recipes.worker.preflight._shared.fault import cut
 from grpo_recipes.worker.preflight._shared.reward_seen import GOLDS, RewardSeen, by_case, mean
 from grpo_recipes.worker.preflight._shared.seen import Seen, prompt_as_text
+from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED
 from grpo_recipes.worker.preflight._shared.vocabulary import word
 from grpo_recipes.worker.preflight.checks.prompts_fit import max_completion_length
 
@@ -15,8 +16,15 @@ MOST_CHARACTERS = 1500
 
 def shown(seen: Seen) -> dict[str, Any]:
     """As JSON values: lines of (name, text), examples of prompts, and rewards by kind of completion."""
-    lines = [*_data(seen), *_prompts(seen), *_ends(seen)]
-    return {"lines": lines, "examples": _examples(seen), "rewards": [_reward(reward) for reward in seen.rewards]}
+    lines = [*_data(seen), *_prompts(seen), *_ends(seen), *_environment(seen)]
+    rewards = [_reward(reward) for reward in seen.rewards]
+    return {
+        "lines": lines,
+        "tools": _tools(seen),
+        "examples": _examples(seen),
+        "played": _played(seen),
+        "rewards": rewards,
+    }
 
 
 def _data(seen: Seen) -> list[tuple[str, str]]:
@@ -80,6 +88,56 @@ def _examples(seen: Seen) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def _environment(seen: Seen) -> list[tuple[str, str]]:
+    environment, tools = seen.plan.environment_class, seen.tools
+    if environment is None or tools is None or not tools.resets:
+        return []
+    seconds = sum(one.seconds for one in tools.resets) / len(tools.resets)
+    return [("environment", f"{environment.name}, reset for {len(tools.resets)} rows, {seconds * 1e3:.2g} ms each")]
+
+
+def _tools(seen: Seen) -> list[dict[str, Any]]:
+    """Each tool as the model is told of it."""
+    described = seen.tools.tools if seen.tools is not None else ()
+    return [{"name": one.name, "schema": one.schema} for one in described]
+
+
+def _played(seen: Seen) -> dict[str, Any] | None:
+    """The calls with their answers, and what the rewards gave the completion on the first row; None without tools."""
+    if seen.tools is None or seen.data is None or not seen.sample:
+        return None
+    rewards = {reward.name: _of_played(reward) for reward in seen.rewards if PLAYED in _cases(reward)}
+    if seen.plan.environment_class is not None and seen.tools.get_reward is not None:
+        rewards[seen.plan.environment_class.name] = seen.tools.get_reward
+    return {
+        "row": seen.data.number(seen.sample[0]),
+        "scripted": seen.tools.scripted,
+        "calls": [
+            {
+                "tool": call.tool,
+                "arguments": call.arguments,
+                "answer": call.text[:MOST_CHARACTERS],
+                "failed": bool(call.by),
+                "turn": call.is_turn,
+                "seconds": call.seconds,
+            }
+            for call in seen.tools.calls
+        ],
+        "answer": next(iter(seen.trial_texts.get(PLAYED, [])), None) if seen.tools.has_end else None,
+        "tokens": seen.played_tokens,
+        "rewards": rewards,
+    }
+
+
+def _cases(reward: RewardSeen) -> dict[str, list[float | None]]:
+    return by_case(reward.judged) if reward.judged is not None else {}
+
+
+def _of_played(reward: RewardSeen) -> float | None:
+    """The value of the played completion on the first row."""
+    return _cases(reward)[PLAYED][0]
 
 
 def _reward(reward: RewardSeen) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from grpo_recipes.contract.findings.finding import as_record
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker._shared.quiet import quiet_libraries
 from grpo_recipes.worker.preflight._shared.options import read_options
+from grpo_recipes.worker.tools.tool_functions import check_tool_files
 from grpo_recipes.worker.user_code.reward_functions import check_reward_files
 
 
@@ -17,6 +18,7 @@ def main(arguments: Sequence[str]) -> int:
     plan = read_plan(folder)
     options = read_options(folder, plan.batch)
     check_reward_files(plan.rewards, folder / "worker" / "user")
+    check_tool_files(plan, folder / "worker" / "user")
     quiet_libraries()
 
     from grpo_recipes.worker.preflight.checks.catalog import faults_of

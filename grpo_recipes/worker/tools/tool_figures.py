@@ -1,22 +1,26 @@
 """What a step says of its tools beside TRL's own figures: calls, failures and seconds of each, and of all the seconds.
 
 tools/<name>/calls and /failures are of one generation over all processes; tools/<name>/seconds, tools/seconds and
-tools/generating_seconds, in which the generator wrote, are of one generation and the mean of the processes. All are
-logged as TRL logs its own: the mean over the generations of a line.
+tools/generating_seconds, in which the generator wrote, are of one generation and the mean of the processes.
+tools/failed_call_frequency is of TRL's own call_frequency what failed. All are logged as TRL logs its own: the mean
+over the generations of a line.
 """
 
 import functools
-import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from grpo_recipes.worker._shared.clock import Clock
 from grpo_recipes.worker.tools.tally import Tally
 
 _GENERATES, _TURN, _LOOP = "_generate", "_generate_single_turn", "_tool_call_loop"
 PREFIX = "tools/"
 SECONDS, GENERATING = f"{PREFIX}seconds", f"{PREFIX}generating_seconds"
+# Source: trl 0.26.0 to 1.16.0 grpo_trainer.py (_generate); the second is the share of the first that failed.
+_CALLED, _SHARE_FAILED = f"{PREFIX}call_frequency", f"{PREFIX}failure_frequency"
+FAILED = f"{PREFIX}failed_call_frequency"
 
 Method = Callable[..., Any]
 
@@ -36,9 +40,9 @@ class ToolFigures:
 
     def __init__(self, trainer: Any, tally: Tally) -> None:
         self._trainer, self._tally = trainer, tally
-        self._generating_s = 0.0
+        self._generating = Clock()
         setattr(trainer, _GENERATES, self._counted(getattr(trainer, _GENERATES)))
-        setattr(trainer, _TURN, self._timed(getattr(trainer, _TURN)))
+        setattr(trainer, _TURN, self._generating.around(getattr(trainer, _TURN)))
         if hasattr(trainer, _LOOP):
             setattr(trainer, _LOOP, self._begun(getattr(trainer, _LOOP)))
 
@@ -46,7 +50,7 @@ class ToolFigures:
         @functools.wraps(generate)
         def counted(*given: Any, **named: Any) -> Any:
             self._begin("")
-            self._generating_s = 0.0
+            self._generating.seconds = 0.0
             found = generate(*given, **named)
             if self._trainer.model.training:
                 self._tell()
@@ -63,17 +67,6 @@ class ToolFigures:
 
         return begun
 
-    def _timed(self, generate: Method) -> Method:
-        @functools.wraps(generate)
-        def timed(*given: Any, **named: Any) -> Any:
-            began = time.perf_counter()
-            try:
-                return generate(*given, **named)
-            finally:
-                self._generating_s += time.perf_counter() - began
-
-        return timed
-
     def _begin(self, what: str) -> None:
         trainer = self._trainer
         step, rank = trainer.state.global_step, trainer.accelerator.process_index
@@ -83,7 +76,7 @@ class ToolFigures:
         """All processes come here at once."""
         accelerator, counts = self._trainer.accelerator, self._tally.counts()
         own = [value for one in counts.values() for value in (one.calls, one.failures, one.seconds)]
-        sums = torch.tensor([*own, self._generating_s], dtype=torch.float64, device=accelerator.device)
+        sums = torch.tensor([*own, self._generating.seconds], dtype=torch.float64, device=accelerator.device)
         *found, generating_s = accelerator.reduce(sums, reduction="sum").tolist()
         processes = accelerator.num_processes
         figures = {}
@@ -93,5 +86,8 @@ class ToolFigures:
             figures[f"{PREFIX}{name}/seconds"] = round(seconds / processes, 6)
         figures[SECONDS] = round(sum(found[2::3]) / processes, 6)
         figures[GENERATING] = round(generating_s / processes, 6)
+        logged = self._trainer._metrics["train"]
+        if logged[_CALLED] and logged[_SHARE_FAILED]:
+            figures[FAILED] = logged[_CALLED][-1] * logged[_SHARE_FAILED][-1]
         for name, value in figures.items():
-            self._trainer._metrics["train"][name].append(value)
+            logged[name].append(value)

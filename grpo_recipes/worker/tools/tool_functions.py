@@ -10,12 +10,12 @@ from typing import Any
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.planned_tools import Tool
 from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.tools.loaded_module import loaded_module
 from grpo_recipes.worker.tools.tally import Tally
 from grpo_recipes.worker.tools.tool_messages import Result, error_text, told
 from grpo_recipes.worker.tools.tool_process import ToolFailed, ToolProcess
-from grpo_recipes.worker.user_code.contained import contained
 from grpo_recipes.worker.user_code.outcome import place_of
-from grpo_recipes.worker.user_code.user_modules import checked_sources, user_module
+from grpo_recipes.worker.user_code.user_modules import checked_sources
 
 ToolFunction = Callable[..., Any]
 
@@ -65,8 +65,7 @@ def load_tools(tools: tuple[Tool, ...], user: Path, tally: Tally) -> Tools:
 
 
 def _function(tool: Tool, name: str, sources: dict[Path, bytes]) -> ToolFunction:
-    with contained(tool.name, "tool"):
-        module = user_module(sources)
+    module = loaded_module(tool.name, "tool", sources)
     function = getattr(module, name, None)
     if not callable(function):
         raise Refused.of(f"tool {tool.name}: {module.__file__} has no function {name}")
@@ -119,7 +118,8 @@ def _beside(tool: Tool, function: ToolFunction, tally: Tally, user: str) -> Tool
             try:
                 return told(await asyncio.wait_for(answered(**arguments), tool.timeout))
             except TimeoutError:
-                raise ToolFailed(f"{tool.name} took longer than {tool.timeout:g} seconds and was ended") from None
+                text = f"{tool.name} took longer than {tool.timeout:g} seconds and was ended"
+                raise ToolFailed(text, by="time") from None
 
     return _named(called, tool)
 

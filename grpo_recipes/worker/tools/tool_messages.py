@@ -5,6 +5,8 @@ import socket
 import struct
 from typing import Any
 
+from grpo_recipes.worker.user_code.outcome import text_of
+
 MOST_BYTES = 64 << 10
 """Of a result, as text; the policy is told that the rest was cut."""
 _LENGTH = struct.Struct("!I")
@@ -26,7 +28,8 @@ def told(result: object) -> Result:
 def error_text(problem: BaseException) -> str:
     """The text of an exception as TRL tells the policy; its kind where it has none, or asks for the process's end."""
     kind = type(problem).__name__
-    return bounded((str(problem) or kind) if isinstance(problem, Exception) else f"{kind}: {problem}".rstrip(": "))
+    text = text_of(problem)
+    return bounded((text or kind) if isinstance(problem, Exception) else f"{kind}: {text}".rstrip(": "))
 
 
 def bounded(text: str) -> str:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import grpo_recipes
 from grpo_recipes.worker.tools.tool_messages import Result, bounded, received, sent
@@ -29,11 +29,14 @@ Sources = tuple[str, dict[Path, bytes]]
 
 
 class ToolFailed(Exception):
-    """A call that gave no result; the text is for the policy. place: the line that raised, "" without one."""
+    """A call that gave no result; the text is for the policy. place: the line that raised, "" without one.
 
-    def __init__(self, text: str, place: str = "") -> None:
+    by: "time" or "end" where the call, or its process, was ended; "" for what the tool raised.
+    """
+
+    def __init__(self, text: str, place: str = "", by: Literal["", "time", "end"] = "") -> None:
         super().__init__(text)
-        self.place = place
+        self.place, self.by = place, by
 
 
 class ToolProcess:
@@ -98,16 +101,16 @@ class ToolProcess:
             sent(self._connection, {**request, "limit_s": limit_s, "user": self._user})
             answer = _before(self._connection, give_up)
         except TimeoutError:
-            raise ToolFailed(f"{what} took longer than {limit_s:g} seconds and was ended") from None
+            raise ToolFailed(f"{what} took longer than {limit_s:g} seconds and was ended", by="time") from None
         except (OSError, ValueError, TypeError) as problem:
             raise ToolFailed(f"{what} could not be asked: {bounded(str(problem))}") from None
         finally:
             if answer is None or answer.get("ends"):
                 self.close()
         if answer is None:
-            raise ToolFailed(f"{what} ended its process ({_end(process.returncode)})")
+            raise ToolFailed(f"{what} ended its process ({_end(process.returncode)})", by="end")
         if "error" in answer:
-            raise ToolFailed(answer["error"], answer.get("place", ""))
+            raise ToolFailed(answer["error"], answer.get("place", ""), "end" if answer.get("ends") else "")
         return answer
 
 

@@ -8,11 +8,11 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.planned_tools import EnvironmentClass, Rollout
 from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.tools.environments import environment_factory
+from grpo_recipes.worker.tools.loaded_module import loaded_module
 from grpo_recipes.worker.tools.rollouts import rollout_function
 from grpo_recipes.worker.tools.tally import Tally
 from grpo_recipes.worker.tools.tool_functions import Tools, load_tools
-from grpo_recipes.worker.user_code.contained import RewardLeft, contained
-from grpo_recipes.worker.user_code.user_modules import checked_sources, user_module
+from grpo_recipes.worker.user_code.user_modules import checked_sources
 
 
 class Turns:
@@ -45,7 +45,7 @@ def load_turns(plan: Plan, user: Path) -> Turns:
         arguments["tools"] = tools.functions
     if plan.environment_class is not None:
         arguments["environment_factory"] = environment_factory(
-            plan.environment_class, _class(plan.environment_class, user), tally
+            plan.environment_class, _class(plan.environment_class, user), tally, user
         )
     if plan.rollout is not None:
         arguments["rollout_func"] = rollout_function(plan.rollout, _loaded(plan.rollout, user, "rollout"))
@@ -60,12 +60,7 @@ def _class(planned: EnvironmentClass, user: Path) -> type:
 
 
 def _loaded(planned: EnvironmentClass | Rollout, user: Path, kind: str) -> Any:
-    sources = checked_sources(planned, user, kind)
-    try:
-        with contained(planned.name, kind):
-            module = user_module(sources)
-    except RewardLeft as left:
-        raise Refused.of(str(left)) from left
+    module = loaded_module(planned.name, kind, checked_sources(planned, user, kind))
     found = getattr(module, planned.target.rpartition(":")[2], None)
     if not callable(found):
         raise Refused.of(f"{kind} {planned.name}: {module.__file__} has no {planned.target.rpartition(':')[2]}")

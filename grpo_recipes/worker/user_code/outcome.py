@@ -43,12 +43,13 @@ def raised(problem: BaseException, user: str) -> dict[str, Any]:
     """An exception as an outcome: its text, the user's line, and the parameters that a call lacked."""
     if isinstance(problem, RewardLeft) and problem.__cause__ is not None:
         problem = problem.__cause__  # the reward is named beside it
-    text = f"{type(problem).__name__}: {problem}".rstrip(": ")[:MOST_CHARACTERS]
+    own = text_of(problem)
+    text = f"{type(problem).__name__}: {own}".rstrip(": ")[:MOST_CHARACTERS]
     place = place_of(problem, user)
     # Raised by the call of the function itself, and not by another call that it makes.
     is_of_the_call = isinstance(problem, TypeError) and not place
-    missing = MISSING.search(str(problem)) if is_of_the_call else None
-    unexpected = UNEXPECTED.search(str(problem)) if is_of_the_call else None
+    missing = MISSING.search(own) if is_of_the_call else None
+    unexpected = UNEXPECTED.search(own) if is_of_the_call else None
     return {
         "kind": "raised",
         "error": text,
@@ -56,6 +57,14 @@ def raised(problem: BaseException, user: str) -> dict[str, Any]:
         "missing": re.findall(r"'(\w+)'", missing[1]) if missing else [],
         "unexpected": unexpected[1] if unexpected else "",
     }
+
+
+def text_of(problem: BaseException) -> str:
+    """The text of an exception, "" for one of the user's that raises when it is asked."""
+    try:
+        return str(problem)
+    except Exception:
+        return ""
 
 
 def loading_failed(problem: BaseException, user: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.user_code.contained import RAISED_IN, RewardLeft
-from grpo_recipes.worker.user_code.outcome import NUMBERS, answer_taken, is_reward_file, place_of
+from grpo_recipes.worker.user_code.outcome import NUMBERS, answer_taken, is_reward_file, place_of, text_of
 
 _LONGEST_TEXT = 100
 OF_THE_ROW = "the prompt of its row is "
@@ -47,7 +47,7 @@ def explained_reward(problem: BaseException, user: Path) -> tuple[Mistake, str] 
     notes = [str(note) for note in getattr(problem, "__notes__", ()) if str(note).startswith(RAISED_IN)]
     if not notes and not isinstance(problem, RewardLeft):
         return None
-    text = f"{type(cause).__name__}: {cause}".rstrip(": ")[:_LONGEST_ERROR]
+    text = f"{type(cause).__name__}: {text_of(cause)}".rstrip(": ")[:_LONGEST_ERROR]
     message = str(problem) if not notes else f"{notes[0].removeprefix(RAISED_IN)} raised {text}"
     place = place_of(cause, str(user))
     own = cause.__traceback__

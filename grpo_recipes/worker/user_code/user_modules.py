@@ -56,7 +56,11 @@ def user_module(sources: dict[Path, bytes]) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
     sys.modules[name] = module  # before it runs: dataclasses and pickle look their module up by name
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]  # half of a module is none
+        raise
     return module
 
 

@@ -7,6 +7,7 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.preflight._shared.options import Options
 from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen
+from grpo_recipes.worker.preflight._shared.tools_seen import ToolsSeen
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class Seen:
     template_problem: why a prompt could not be rendered, "" if all could. known_before: tokens before any was added;
     was_known: by each added token the id that it had already. gold: how right completions were made, "" without any;
     reference: the column that they were made from; trial_texts: of each kind of completion by row of the sample.
+    tools: what trying them showed, None without any; template: the text of the chat template that TRL takes with them
+    in place of the tokenizer's, None for that. played_tokens: of the played completion, None where it is not known.
     """
 
     plan: Plan
@@ -68,6 +71,9 @@ class Seen:
     trial_texts: dict[str, list[str]] = field(default_factory=dict)
     reference: str | None = None
     rewards: list[RewardSeen] = field(default_factory=list)
+    tools: ToolsSeen | None = None
+    template: str | None = None
+    played_tokens: int | None = None
 
 
 def chat_template_kwargs(seen: Seen) -> dict[str, Any]:

@@ -10,7 +10,7 @@ def rendered_text(seen: Seen, prompt: Any, *, opened: bool = True) -> str:
     """A prompt as the text that the model continues, "" for none; opened: with the beginning of the answer."""
     if not is_conversational(prompt):
         return str(prompt or "")
-    keywords = {"tokenize": False, "add_generation_prompt": opened, **chat_template_kwargs(seen)}
+    keywords = {"tokenize": False, "add_generation_prompt": opened, **_with_tools(seen), **chat_template_kwargs(seen)}
     try:
         with bounded():
             return str(seen.tokenizer.apply_chat_template(prompt, **keywords))
@@ -24,3 +24,24 @@ def tokens_of(seen: Seen, prompt: Any) -> list[int]:
     text = rendered_text(seen, prompt)
     found: list[int] = seen.tokenizer(text, add_special_tokens=not is_messages)["input_ids"]
     return found
+
+
+def played_ids(seen: Seen, prompt: Any, completion: list[dict[str, Any]]) -> list[int]:
+    """The token ids of a completion of several messages behind its prompt, as the template writes them; [] if not."""
+    if seen.tokenizer is None or seen.template_problem:
+        return []
+    try:
+        before = rendered_text(seen, prompt)
+        text = rendered_text(seen, [*prompt, *completion], opened=False)
+    except Exception:  # a template that takes no such conversation whole: TRL renders replies by themselves
+        return []
+    found: list[int] = seen.tokenizer(text[len(before) :], add_special_tokens=False)["input_ids"]
+    return found
+
+
+def _with_tools(seen: Seen) -> dict[str, Any]:
+    """What TRL passes to the template where there are tools."""
+    if seen.tools is None:
+        return {}
+    own = {} if seen.template is None else {"chat_template": seen.template}
+    return {"tools": seen.tools.schemas or None, **own}

@@ -11,8 +11,10 @@ from grpo_recipes.worker.preflight.checks import (
     columns_reach_the_rewards,
     completions_have_the_shape,
     data_gives_steps,
+    environment_resets,
     evaluation_is_unseen,
     padding_is_a_token_of_its_own,
+    played_turns_fit,
     prompts_differ,
     prompts_end_with_a_question,
     prompts_fit,
@@ -27,6 +29,10 @@ from grpo_recipes.worker.preflight.checks import (
     rewards_teach,
     stop_tokens_exist,
     stops_can_be_written,
+    tools_answer,
+    tools_can_be_described,
+    tools_leave_the_process_alive,
+    tools_say_something,
     turn_ends_where_generation_does,
 )
 
@@ -54,6 +60,12 @@ CHECKS: tuple[Callable[[Seen], Iterator[Finding]], ...] = (
     rewards_repeat_themselves.check,
     rewards_are_fast.check,
     reward_models_are_not_tried.check,
+    tools_can_be_described.check,
+    environment_resets.check,
+    tools_answer.check,
+    tools_leave_the_process_alive.check,
+    tools_say_something.check,
+    played_turns_fit.check,
 )
 
 

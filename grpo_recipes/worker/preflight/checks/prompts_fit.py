@@ -1,9 +1,10 @@
 """Prompts fit into the model beside their completions, and none is cut.
 
-What: tokens of prompts, counted with the chat template, against the context of the model (config.json, or else the
-tokenizer's limit) less max_completion_length, and against generation.max_prompt_length.
+What: tokens of prompts, counted with the chat template and the tools that it tells of, against the context of the model
+(config.json, or else the tokenizer's limit) less max_completion_length, and against generation.max_prompt_length.
 Why: beyond its context a model with rotary positions goes on with ever worse text, one with learned positions fails
-with an index error, and vLLM refuses the prompt. A prompt that is cut loses its beginning, the system prompt first.
+with an index error, and vLLM refuses the prompt. A prompt that is cut loses its beginning, what tells the model of its
+tools and the system prompt first.
 Fix: a smaller max_completion_length, a larger max_prompt_length, or without the longest rows.
 Example: 12 of 7473 prompts and their completions are longer than the model's context of 1024 tokens
 """
@@ -71,9 +72,17 @@ def _cut(seen: Seen, kept: int) -> Iterator[Finding]:
             "warning",
             f"{len(longer)} of {len(seen.lengths)} prompts lose their beginning",
             ("generation", "max_prompt_length"),
-            because=(f"the longest has {max(seen.lengths)} tokens, the last {kept} are kept", _rows(seen, longer)),
+            because=(
+                f"the longest has {max(seen.lengths)} tokens, the last {kept} are kept",
+                *(("what tells the model of its tools is at the beginning",) if _tells_of_tools(seen) else ()),
+                _rows(seen, longer),
+            ),
             fix=f"max_prompt_length: {max(seen.lengths)}",
         )
+
+
+def _tells_of_tools(seen: Seen) -> bool:
+    return seen.tools is not None and bool(seen.tools.schemas)
 
 
 def _rows(seen: Seen, places: list[int]) -> str:

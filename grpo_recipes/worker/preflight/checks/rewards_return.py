@@ -20,6 +20,7 @@ from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight.checks import completions_have_the_shape
 
 ID = "PFL020"
+ENVIRONMENTS = "environments"
 
 
 def check(seen: Seen) -> Iterator[Finding]:
@@ -27,12 +28,25 @@ def check(seen: Seen) -> Iterator[Finding]:
         failed = reward.failed
         if failed is None or failed.kind != "raised" or completions_have_the_shape.explains(reward):
             continue
-        if failed.missing:
+        if ENVIRONMENTS in failed.missing and seen.plan.environment_class is not None:
+            yield _not_tried(reward)
+        elif failed.missing:
             yield _missing(seen, reward, failed)
         elif failed.unexpected:
             yield _unexpected(reward, failed)
         else:
             yield _raised(reward, failed)
+
+
+def _not_tried(reward: RewardSeen) -> Finding:
+    return fault(
+        ID,
+        "not-checked",
+        f"reward {reward.name} asks for {ENVIRONMENTS}, and was not tried",
+        reward.key,
+        because=("a training passes the object of each completion; preflight has one, in a process of its own",),
+        fix="--smoke runs it for two steps",
+    )
 
 
 def _missing(seen: Seen, reward: RewardSeen, failed: Call) -> Finding:

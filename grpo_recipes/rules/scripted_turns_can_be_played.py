@@ -1,0 +1,116 @@
+"""The turns that a preflight plays are turns of this recipe.
+
+preflight.turns says what the model would: each turn is a call of a tool that the recipe has, or the answer that the
+completion ends with. TRL goes on after a turn that calls something, and ends the completion at one that does not, or
+after generation.max_tool_calling_iterations replies: what stands behind that would never be reached in a training.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._tools.said_tools import said_tools
+
+ID = "TOL013"
+TURNS = "preflight.turns"
+ENVIRONMENT = "environment"
+MOST_REPLIES = "GRPOConfig.max_tool_calling_iterations"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    turns = context.value(TURNS)
+    if not isinstance(turns, list) or not turns:
+        return
+    known = [tool.name for tool in said_tools(context)]
+    has_methods = context.has_section(ENVIRONMENT)  # its file says which
+    if not known and not has_methods:
+        yield context.finding(
+            ID,
+            "turns are scripted, and the recipe has no tools",
+            TURNS,
+            because=["a completion without tools is one turn of the model, which preflight makes of the data"],
+            fix="remove preflight.turns",
+            patch=[Patch(("preflight", "turns"), remove=True)],
+        )
+        return
+    for place, turn in enumerate(turns):
+        yield from _turn(context, place, turn, known, has_methods=has_methods)
+    yield from _behind_the_end(context, turns)
+
+
+def _turn(
+    context: Context, place: int, turn: dict[str, object], known: list[str], *, has_methods: bool
+) -> Iterator[Finding]:
+    tool, path = turn["tool"], ("preflight", "turns", place)
+    if (tool is None) == (turn["answer"] is None):
+        yield _of_turn(
+            context,
+            path,
+            f"turn {place + 1} says {'neither a tool nor' if tool is None else 'both a tool and'} an answer",
+            because="a turn of the model calls tools, or ends the completion",
+            fix="{tool: NAME, arguments: {...}}, or {answer: TEXT}",
+        )
+    elif tool is None and turn["arguments"]:
+        yield _of_turn(
+            context,
+            path,
+            f"turn {place + 1} has arguments and no tool",
+            because="an answer takes none",
+            fix="remove them",
+        )
+    elif tool is not None and tool not in known and not has_methods:
+        close = nearest_words(str(tool), known, cutoff=0.5)
+        yield _of_turn(
+            context,
+            (*path, "tool"),
+            f"turn {place + 1} calls {tool}, which is no tool of the recipe",
+            because=f"it has {', '.join(known)}",
+            fix=f"write it as {close[0]}" if close else "name one of these",
+            patch=[Patch((*path, "tool"), close[0])] if close else [],
+        )
+
+
+def _behind_the_end(context: Context, turns: list[dict[str, object]]) -> Iterator[Finding]:
+    ends = [place for place, turn in enumerate(turns) if turn["tool"] is None and turn["answer"] is not None]
+    if ends and ends[0] + 1 < len(turns):
+        yield _of_turn(
+            context,
+            ("preflight", "turns", ends[0] + 1),
+            f"turn {ends[0] + 2} is behind the answer of turn {ends[0] + 1}",
+            because="a completion ends with the first turn that calls nothing",
+            fix="put the calls before the answer, and say it once",
+        )
+    most = context.value(MOST_REPLIES)
+    calls = [place for place, turn in enumerate(turns) if turn["tool"] is not None]
+    if isinstance(most, int) and len(calls) > most:
+        yield _of_turn(
+            context,
+            ("preflight", "turns", calls[most]),
+            f"turn {calls[most] + 1} is call {most + 1} of a completion that has {most} answered",
+            because=f"generation.max_tool_calling_iterations is {most}: the tool of this turn would not be called",
+            fix=f"fewer turns, or max_tool_calling_iterations: {len(calls)}",
+            is_error=False,
+        )
+
+
+def _of_turn(
+    context: Context,
+    path: Path,
+    message: str,
+    *,
+    because: str,
+    fix: str,
+    patch: list[Patch] | None = None,
+    is_error: bool = True,
+) -> Finding:
+    return context.finding(
+        ID,
+        message,
+        TURNS,
+        because=[because],
+        fix=fix,
+        patch=patch or [],
+        severity="error" if is_error else "warning",
+        mark=context.source.mark(path),
+    )

@@ -1,0 +1,135 @@
+"""A process of a preflight that runs the user's code: watched, and ended when it takes too long or too much."""
+
+import contextlib
+import json
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grpo_recipes.worker.user_code.outcome import is_reward_file
+
+PART = Path(__file__).parents[2] / "part.py"
+POLL_S = 0.03
+# The process itself measures its calls; this is how much later it is ended from outside.
+GRACE_S = 1.0
+# Python starts and imports the worker before the first event, also on a busy machine.
+START_S = 60.0
+FREE_SHARE = 0.8
+END_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a process wrote down. end: how it ended where it had more to say, "time", "memory", or in words; else "".
+
+    place: the user's line at which it was then.
+    """
+
+    events: list[dict[str, Any]]
+    end: str
+    place: str
+
+
+def hosted(
+    part: str, request: object, paths: list[Path], user: str, time_limit: float, memory_limit: int | None
+) -> Told:
+    """Runs a part of the worker on a request, a pickle, to its end.
+
+    paths: of the request, the events and the trace. time_limit: seconds between two events. memory_limit: bytes, None
+    for four fifths of what is free.
+    """
+    paths[0].write_bytes(pickle.dumps(request))
+    for path in paths[1:]:
+        path.write_text("")
+    process = subprocess.Popen(
+        [sys.executable, "-P", str(PART), part, *map(str, paths)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        ended_by = _watched(process, paths[1], time_limit, memory_limit or _spare_memory())
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return Told(_events(paths[1]), ended_by or _end_of(process.returncode), _traced(paths[2], user))
+
+
+def end_with_parent() -> None:
+    """Lets the kernel end this process with the one that started it."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(END_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+
+
+def _watched(process: "subprocess.Popen[bytes]", events: Path, time_limit: float, memory_limit: int) -> str:
+    """Waits for the end; returns "time" or "memory" when it was ended for that, "" otherwise."""
+    size, since, allowed = 0, time.monotonic(), START_S
+    while process.poll() is None:
+        found = events.stat().st_size
+        if found != size:
+            size, since = found, time.monotonic()
+            imports = _events(events)[-1:] == [{"event": "importing"}]
+            allowed = START_S if imports else time_limit + GRACE_S
+        if time.monotonic() - since > allowed:
+            return "time"
+        if _resident(process.pid) > memory_limit:
+            return "memory"
+        time.sleep(POLL_S)
+    return ""
+
+
+def _resident(pid: int) -> int:
+    """Bytes of memory that a process holds; 0 where there is no /proc."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def _spare_memory() -> int:
+    """Four fifths of the memory that is free for this process, in bytes."""
+    free = [1 << 50]
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        text = Path("/proc/meminfo").read_text()
+        free.append(int(text.partition("MemAvailable:")[2].split()[0]) * 1024)
+    with contextlib.suppress(OSError, ValueError):
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        free.append(int(limit) - int(Path("/sys/fs/cgroup/memory.current").read_text()))
+    return int(max(min(free), 1 << 28) * FREE_SHARE)
+
+
+def _events(path: Path) -> list[dict[str, Any]]:
+    """The whole lines that were written."""
+    found = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        with contextlib.suppress(ValueError):
+            found.append(json.loads(line))
+    return found
+
+
+def _end_of(code: int) -> str:
+    """How a process ended that had more to say, in words."""
+    if code < 0:
+        name = signal.Signals(-code).name if -code in {each.value for each in signal.Signals} else str(-code)
+        return f"signal {name}"
+    return f"exit code {code}"
+
+
+def _traced(path: Path, user: str) -> str:
+    """The user's own line in what faulthandler wrote, the innermost one."""
+    for file, line, name in FRAME.findall(path.read_text(encoding="utf-8", errors="replace")):
+        if is_reward_file(file, user):
+            return f"{Path(file).name}:{line} in {name}"
+    return ""

@@ -1,0 +1,135 @@
+"""What playing a conversation with the tools showed."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from grpo_recipes.contract.findings.finding import Path
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker.preflight._shared.fault import cut
+
+PLAYED = "with tools"
+"""The kind of completion that calls tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """One tool as the model is told of it. schema: as transformers makes it of the function, None where it cannot.
+
+    error: why it cannot.
+    """
+
+    name: str
+    schema: dict[str, Any] | None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call and what the model is told then.
+
+    is_turn: it is a turn of the played completion, and not tried beside it. answer: text, or blocks of text; the
+    error where it failed. by: "raised", "time" or "end" for a call that failed, "killed" where preflight's own process
+    was ended in it, with end saying how; "" for one that did not. place: the user's line.
+    """
+
+    tool: str
+    arguments: dict[str, Any]
+    is_turn: bool
+    answer: str | list[dict[str, Any]] = ""
+    by: Literal["", "raised", "time", "end", "killed"] = ""
+    end: str = ""
+    place: str = ""
+    seconds: float = 0.0
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The tool's message as TRL puts it into the conversation."""
+        content: Any = {"error": self.answer} if self.by else self.answer
+        return {"role": "tool", "name": self.tool, "content": content if isinstance(content, list) else str(content)}
+
+    @property
+    def text(self) -> str:
+        """The answer in one text."""
+        content = self.message["content"]
+        return content if isinstance(content, str) else "\n".join(str(block.get("text", "")) for block in content)
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """An environment that was reset. row: the place in the sample. added: behind the prompt's last message.
+
+    error: what it raised, "" for a reset that worked; by: how the process was ended within it, "" otherwise.
+    """
+
+    row: int
+    added: str = ""
+    error: str = ""
+    by: str = ""
+    place: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsSeen:
+    """Tools, or the methods of an environment, tried without the model.
+
+    tools: as the model is told of them, in their order. scripted: the recipe says the turns. answer: the last words,
+    None where the right answer of a row stands there. problem: why nothing could be played, with its line; "" else.
+    get_reward: what the environment gave for the completion, None where it has no reward of its own; reward_problem:
+    what kept it from that.
+    """
+
+    tools: tuple[Described, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    resets: tuple[Reset, ...] = ()
+    scripted: bool = False
+    answer: str | None = None
+    problem: str = ""
+    place: str = ""
+    get_reward: float | None = None
+    reward_problem: str = ""
+
+    @property
+    def schemas(self) -> list[dict[str, Any]]:
+        """What a prompt is rendered with."""
+        return [one.schema for one in self.tools if one.schema is not None]
+
+    @property
+    def turns(self) -> tuple[ToolCall, ...]:
+        """The calls of the played completion."""
+        return tuple(call for call in self.calls if call.is_turn)
+
+    @property
+    def has_end(self) -> bool:
+        """Whether the played completion has last words, and does not end with a reply."""
+        return self.answer is not None or not self.scripted
+
+    def completion(self, answer: str) -> list[dict[str, Any]]:
+        """The played completion as TRL gives it to rewards, with these last words."""
+        messages: list[dict[str, Any]] = []
+        for call in self.turns:
+            function = {"name": call.tool, "arguments": call.arguments}
+            calls = [{"type": "function", "function": function}]
+            messages += [{"role": "assistant", "content": "", "tool_calls": calls}, call.message]
+        return [*messages, {"role": "assistant", "content": answer}] if self.has_end else messages
+
+
+def by_tool(tools: ToolsSeen) -> dict[str, list[ToolCall]]:
+    """The calls of each tool, in their order."""
+    found: dict[str, list[ToolCall]] = {}
+    for call in tools.calls:
+        found.setdefault(call.tool, []).append(call)
+    return found
+
+
+def call_text(call: ToolCall) -> str:
+    """A call as Python writes it, on one line."""
+    return cut(f"{call.tool}({', '.join(f'{name}={value!r}' for name, value in call.arguments.items())})", 120)
+
+
+def place_in_recipe(plan: Plan, tool: str) -> Path:
+    """The key at which the recipe names a tool; that of the environment for a method of it."""
+    names = [one.name for one in plan.tools]
+    if tool in names:
+        return ("tools", names.index(tool), "python")
+    return ("environment",) if plan.environment_class is not None else ("preflight", "turns")

@@ -1,0 +1,37 @@
+"""What tools answer fits into a completion.
+
+What: the tokens of the played completion, calls, answers of tools and last words, against max_completion_length. A note
+where preflight made the calls, whose arguments are not those of a model.
+Why: what a tool returns beyond that is left out, and the completion ends with the call: the model never reads what it
+asked for, and no reward sees an answer.
+Fix: a larger generation.max_completion_length, or tools that return less.
+Example: the played completion has 812 tokens, and completions have at most 256
+Source: trl 1.16.0 grpo_trainer.py (_tool_call_loop).
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.seen import Seen
+from grpo_recipes.worker.preflight.checks.prompts_fit import max_completion_length
+
+ID = "PFL034"
+
+
+def check(seen: Seen) -> Iterator[Finding]:
+    most = max_completion_length(seen)
+    if seen.tools is None or seen.played_tokens is None or not 0 < most < seen.played_tokens:
+        return
+    yield fault(
+        ID,
+        "warning" if seen.tools.scripted else "note",
+        f"the played completion has {seen.played_tokens} tokens, and completions have at most {most}",
+        ("generation", "max_completion_length"),
+        because=(f"{_calls(len(seen.tools.turns))}; answers count, and one that does not fit is left out",),
+        fix=f"max_completion_length: {seen.played_tokens}" if seen.tools.scripted else None,
+    )
+
+
+def _calls(count: int) -> str:
+    return "it calls a tool once" if count == 1 else f"it calls tools {count} times"

@@ -1,0 +1,38 @@
+"""Tools answer the calls that are tried.
+
+What: the calls of preflight.turns, or where the recipe says none up to three of each tool, with arguments of the types
+that the model is told of. Those that raise are named with the exception and the line, once for each tool.
+Why: an exception is told to the model as {'error': ...} and ends nothing, so a tool that never works trains a model
+that does without it. Made arguments may be wrong for a tool that asks more of them than their types: then it is a note,
+and preflight.turns says better ones.
+Fix: what the exception says; preflight: {turns: [{tool: NAME, arguments: {...}}]} with a call that should work.
+Example: tool search fails: ConnectionError: refused (tools.py:9: return get(query))
+Source: trl 1.16.0 grpo_trainer.py (_tool_call_loop).
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import cut, fault
+from grpo_recipes.worker.preflight._shared.seen import Seen
+from grpo_recipes.worker.preflight._shared.tools_seen import by_tool, call_text, place_in_recipe
+
+ID = "PFL030"
+
+
+def check(seen: Seen) -> Iterator[Finding]:
+    if seen.tools is None:
+        return
+    for tool, calls in by_tool(seen.tools).items():
+        failed = [call for call in calls if call.by == "raised"]
+        if not failed:
+            continue
+        first, times = failed[0], "" if len(failed) == len(calls) else f" in {len(failed)} of {len(calls)} calls"
+        yield fault(
+            ID,
+            "warning" if seen.tools.scripted else "note",
+            f"tool {tool} fails{times}: {cut(str(first.answer), 200)}",
+            place_in_recipe(seen.plan, tool),
+            because=(*((first.place,) if first.place else ()), f"it was called as {call_text(first)}"),
+            fix=None if seen.tools.scripted else "preflight.turns with a call that should work, if these should not",
+        )

@@ -1,0 +1,42 @@
+"""Tools and environment can be loaded, and the model can be told of each tool.
+
+What: their files are loaded as a run loads them: tools in the process that has their limits, the environment's object
+with the recipe's config. Then the JSON schema of each function or method is made, which is all that the model is told.
+Why: a run ends with the same message after the model was loaded.
+Fix: what the exception says; nothing that takes long or much memory at the beginning of the file.
+Example: tools cannot be loaded: tool search: tools.py cannot be loaded: KeyError: 'SEARCH_URL'
+Sources: transformers 5.23.0 utils/chat_template_utils.py (get_json_schema), trl 1.16.0 grpo_trainer.py (__init__).
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.seen import Seen
+from grpo_recipes.worker.preflight._shared.tools_seen import place_in_recipe
+
+ID = "PFL029"
+
+
+def check(seen: Seen) -> Iterator[Finding]:
+    tools = seen.tools
+    if tools is None:
+        return
+    if tools.problem:
+        what = "tools" if seen.plan.tools else "environment"
+        yield fault(
+            ID,
+            "error",
+            f"{what} cannot be loaded: {tools.problem}",
+            (what,),
+            because=(tools.place,) if tools.place else (),
+        )
+    for one in tools.tools:
+        if one.schema is None:
+            yield fault(
+                ID,
+                "error",
+                f"the model cannot be told of tool {one.name}: {one.error}",
+                place_in_recipe(seen.plan, one.name),
+                because=("transformers makes its JSON schema of name, type hints and docstring",),
+            )

@@ -1,0 +1,49 @@
+"""No call of a tool takes longer than it may, ends its process, or takes all memory.
+
+What: a call that takes longer than tools[].timeout, one that ends its process by os._exit, a crash or more than the
+memory of tools. Methods of an environment have no limit in a training; here it is --time-limit.
+Why: a tool's process is ended and another one started at each such call, which all GPUs wait for, and the model is told
+an error. A method of an environment ends the training itself, or lets it hang.
+Fix: a timeout around what may take long (requests, code of the model), within tools[].timeout.
+Example: tool search took longer than 10 seconds and was ended
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import cut, fault
+from grpo_recipes.worker.preflight._shared.seen import Seen
+from grpo_recipes.worker.preflight._shared.tools_seen import ToolCall, by_tool, call_text, place_in_recipe
+
+ID = "PFL031"
+
+
+def check(seen: Seen) -> Iterator[Finding]:
+    if seen.tools is None:
+        return
+    for tool, calls in by_tool(seen.tools).items():
+        ended = [call for call in calls if call.by in ("time", "end", "killed")]
+        if ended:
+            first = ended[0]
+            yield fault(
+                ID,
+                "error" if first.by == "killed" else "warning",
+                f"tool {_words(seen, first)}",
+                place_in_recipe(seen.plan, tool),
+                because=(
+                    *((first.place,) if first.place else ()),
+                    f"it was called as {call_text(first)}",
+                    *(("it runs in the process that trains",) if first.by == "killed" else ()),
+                ),
+                fix="a timeout around what may take long" if "time" in (first.by, first.end) else None,
+            )
+
+
+def _words(seen: Seen, call: ToolCall) -> str:
+    if call.by != "killed":
+        text = cut(str(call.answer), 200)
+        return text if text.startswith(call.tool) else f"{call.tool}: {text}"
+    return {
+        "time": f"{call.tool} did not return within {seen.options.time_limit:g} s",
+        "memory": f"{call.tool} took more memory than there is",
+    }.get(call.end, f"{call.tool} ended its process with {call.end}")

@@ -1,0 +1,71 @@
+"""What a tool answers says something, and depends on what it is asked.
+
+What: answers that are the name of an object in memory (its class has no text of its own), that are empty or None, that
+are longer than the 64 KiB that can be told, and a tool that answers all different calls alike. With made arguments all
+but the first may be right, and are notes.
+Why: TRL tells the model str() of what a tool returns. A model that gets the same text whatever it asks learns to call
+without reading; an address in memory is another text in every run.
+Fix: return the text that the model should read.
+Example: tool search answers 3 different calls alike: 'no results'
+Source: trl 1.16.0 grpo_trainer.py (_tool_call_loop).
+"""
+
+import json
+import re
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import cut, fault
+from grpo_recipes.worker.preflight._shared.seen import Seen
+from grpo_recipes.worker.preflight._shared.tools_seen import ToolCall, by_tool, call_text, place_in_recipe
+
+ID = "PFL032"
+AN_ADDRESS = re.compile(r"<[^<>]*\bat 0x[0-9a-f]{6,}[^<>]*>")
+CUT = re.compile(r"\n\[cut: (\d+) bytes, of which 64 KiB can be told\]$")
+
+
+def check(seen: Seen) -> Iterator[Finding]:
+    if seen.tools is None:
+        return
+    for tool, calls in by_tool(seen.tools).items():
+        answered = [call for call in calls if not call.by]
+        for wrong, fix in (
+            (_object, "return the value, or give its class a __str__"),
+            (_nothing, None),
+            (_too_long, None),
+        ):
+            found = next(((call, what) for call in answered if (what := wrong(call)) is not None), None)
+            if found is not None:
+                yield _fault(seen, tool, f"tool {tool} answers {found[1]}", f"to {call_text(found[0])}", fix)
+                break
+        else:
+            yield from _alike(seen, tool, answered)
+
+
+def _object(call: ToolCall) -> str | None:
+    found = AN_ADDRESS.search(call.text)
+    return None if found is None else f"with the name of an object: {cut(found[0], 80)}"
+
+
+def _nothing(call: ToolCall) -> str | None:
+    return "nothing" if not call.text.strip() else "None" if call.text == "None" else None
+
+
+def _too_long(call: ToolCall) -> str | None:
+    found = CUT.search(call.text)
+    return None if found is None else f"with {found[1]} bytes, of which 64 KiB can be told"
+
+
+def _alike(seen: Seen, tool: str, calls: list[ToolCall]) -> Iterator[Finding]:
+    asked = {json.dumps(call.arguments, sort_keys=True, default=str) for call in calls}
+    if len(asked) > 1 and len({call.text for call in calls}) == 1:
+        message = f"tool {tool} answers {len(asked)} different calls alike: {cut(calls[0].text, 80)!r}"
+        yield _fault(seen, tool, message, f"one is {call_text(calls[0])}", None)
+
+
+def _fault(seen: Seen, tool: str, message: str, because: str, fix: str | None) -> Finding:
+    assert seen.tools is not None
+    severe = seen.tools.scripted or "object" in message
+    return fault(
+        ID, "warning" if severe else "note", message, place_in_recipe(seen.plan, tool), because=(because,), fix=fix
+    )

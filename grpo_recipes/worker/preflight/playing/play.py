@@ -1,0 +1,194 @@
+"""The process in which tools and environment of a plan are tried, so that nothing they do reaches the preflight.
+
+    python -m grpo_recipes.worker.preflight.playing.play REQUEST EVENTS TRACE
+
+As of a reward: each step is a line of JSON in EVENTS, before and after it. Tools that are no methods and not
+asynchronous have a process of their own below this one, with the limits of a training.
+"""
+
+import asyncio
+import faulthandler
+import inspect
+import json
+import pickle
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TextIO
+
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.preflight._shared.hosted import end_with_parent
+from grpo_recipes.worker.preflight.playing.made_turns import made_calls
+from grpo_recipes.worker.tools.environments import NO_TOOLS
+from grpo_recipes.worker.tools.tool_messages import bounded, error_text, told
+from grpo_recipes.worker.tools.tool_process import ToolFailed
+from grpo_recipes.worker.tools.turns import Turns, load_turns
+from grpo_recipes.worker.user_code.contained import contained
+from grpo_recipes.worker.user_code.outcome import raised
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PlayRequest:
+    """plan: as a run has it. rows: of the sample, as `reset` is called with them.
+
+    most_turns: calls of a completion that are answered, None for all. time_limit: seconds for what has no limit of its
+    own, and for all resets together.
+    """
+
+    plan: Plan
+    user: str
+    rows: list[dict[str, Any]]
+    most_turns: int | None
+    time_limit: float
+
+
+class Player:
+    """Loads, describes, resets and calls, and writes down what came of it."""
+
+    def __init__(self, request: PlayRequest, events: TextIO, trace: TextIO) -> None:
+        self._request, self._events, self._trace = request, events, trace
+
+    def run(self) -> None:
+        """All of it; what cannot be loaded is the last that is said."""
+        self.note({"event": "importing"})
+        from transformers.utils import get_json_schema
+
+        self.note({"event": "imported"})
+        loaded = self._step({"step": "load"}, self._load)
+        if "found" not in loaded:
+            return
+        turns, environment, functions = loaded["found"]
+        try:
+            schemas = [self._described(function, get_json_schema) for function in functions.values()]
+            self.note({"event": "described", "tools": schemas})
+            self._play(environment, functions, {one["name"]: one["schema"] for one in schemas})
+        finally:
+            turns.close()
+
+    def _load(self) -> tuple[Turns, Any, dict[str, Function]]:
+        turns = load_turns(replace(self._request.plan, rollout=None), Path(self._request.user))
+        environment = turns.arguments["environment_factory"]() if "environment_factory" in turns.arguments else None
+        turns.tally.begin("preflight")
+        functions = [*turns.arguments.get("tools", ()), *_methods(environment)]
+        return turns, environment, {each.__name__: each for each in functions}
+
+    def _described(self, function: Function, schema_of: Callable[[Function], dict[str, Any]]) -> dict[str, Any]:
+        try:
+            return {"name": function.__name__, "schema": schema_of(function), "error": ""}
+        except Exception as problem:
+            return {"name": function.__name__, "schema": None, "error": f"{type(problem).__name__}: {problem}"}
+
+    def _play(self, environment: Any, functions: dict[str, Function], schemas: Mapping[str, Any]) -> None:
+        request, row = self._request, self._request.rows[0] if self._request.rows else {}
+        if environment is not None:
+            self._reset_all(environment)
+            if "found" not in self._reset(environment, 0):
+                return
+        turns = [(turn.tool, turn.arguments) for turn in request.plan.scripted_turns if turn.tool is not None]
+        beside: list[tuple[str, dict[str, Any]]] = []
+        if not request.plan.scripted_turns:
+            made = {name: made_calls(schema, row) for name, schema in schemas.items() if schema is not None}
+            first = [(name, calls[0]) for name, calls in made.items()]
+            turns = first[: request.most_turns]
+            beside = first[len(turns) :] + [(name, one) for name, calls in made.items() for one in calls[1:]]
+        for name, arguments in turns:
+            self._call(functions, name, arguments, is_turn=True)
+        if hasattr(environment, "get_reward"):
+            self._reward(environment)
+        for name, arguments in beside:
+            self._call(functions, name, arguments, is_turn=False)
+
+    def _reset_all(self, environment: Any) -> None:
+        """One object, reset for row after row, as a training does; the first row is the one that is played after it."""
+        give_up = time.monotonic() + self._request.time_limit
+        for row in range(len(self._request.rows) - 1, 0, -1):
+            if time.monotonic() > give_up:
+                break
+            self._reset(environment, row)
+
+    def _reset(self, environment: Any, row: int) -> dict[str, Any]:
+        def observed() -> str:
+            found = environment.reset(**self._request.rows[row]) if self._request.rows else environment.reset()
+            if found is None:
+                return ""
+            if isinstance(found, list):
+                return "".join(str(block.get("text", "")) for block in found)
+            # As TRL adds it to the prompt: TypeError for anything that is no text.
+            return str("" + found)
+
+        return self._step({"step": "reset", "row": row}, observed)
+
+    def _call(self, functions: Mapping[str, Function], name: str, arguments: dict[str, Any], *, is_turn: bool) -> None:
+        """One call, as TRL makes it."""
+
+        def answered() -> Any:
+            if name not in functions:
+                raise ValueError(f"Tool {name} not found.")
+            found = functions[name](**arguments)
+            return told(asyncio.run(found) if inspect.iscoroutine(found) else found)
+
+        self._step({"step": "call", "tool": name, "arguments": arguments, "is_turn": is_turn}, answered)
+
+    def _reward(self, environment: Any) -> None:
+        def judged() -> float | None:
+            found = environment.get_reward()
+            found = asyncio.run(found) if inspect.iscoroutine(found) else found
+            return None if found is None else float(found)
+
+        self._step({"step": "get_reward"}, judged)
+
+    def _step(self, what: dict[str, Any], do: Callable[[], Any]) -> dict[str, Any]:
+        """Does one thing and notes it before and after. What it gave is under "found"; nothing is where it raised."""
+        self.note({"event": "calling", **what})
+        faulthandler.dump_traceback_later(max(self._request.time_limit * 0.95, 0.05), file=self._trace)
+        began = time.perf_counter()
+        given: dict[str, Any] = {}
+        try:
+            with contained(what["step"], "preflight of"):
+                given = {"found": do()}
+            outcome = {} if what["step"] == "load" else given
+        except BaseException as problem:
+            outcome = _failed(problem, what["step"], self._request.user)
+        faulthandler.cancel_dump_traceback_later()
+        self.note({"event": "called", **what, **outcome, "seconds": time.perf_counter() - began})
+        return given
+
+    def note(self, event: dict[str, Any]) -> None:
+        """Writes one line that whoever watches sees at once."""
+        self._events.write(json.dumps(event, default=str) + "\n")
+        self._events.flush()
+
+
+def _failed(problem: BaseException, step: str, user: str) -> dict[str, Any]:
+    """What is said of an exception; of one in a call what the model is told of it."""
+    if isinstance(problem, ToolFailed):
+        return {"error": str(problem), "place": problem.place, "by": problem.by or "raised"}
+    if isinstance(problem, Refused):
+        finding = problem.findings[0]
+        return {"error": finding.message, "place": next(iter(finding.because), ""), "by": "raised"}
+    seen = raised(problem, user)
+    error = error_text(problem) if step == "call" else bounded(seen["error"])
+    return {"error": error, "place": seen["place"], "by": "raised"}
+
+
+def _methods(environment: Any) -> list[Function]:
+    """The methods that are tools, as TRL finds them. Source: trl 1.16.0 grpo_trainer.py (__init__)."""
+    members = inspect.getmembers(type(environment), inspect.isfunction) if environment is not None else []
+    names = [name for name, _ in members if not name.startswith("_") and name not in NO_TOOLS]
+    return [getattr(environment, name) for name in names]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs one request to its end; what the tools themselves do may end it earlier."""
+    request_file, events_file, trace_file = arguments
+    end_with_parent()
+    with open(events_file, "w", encoding="utf-8") as events, open(trace_file, "w", encoding="utf-8") as trace:
+        faulthandler.enable(trace)
+        request: PlayRequest = pickle.loads(Path(request_file).read_bytes())
+        Player(request, events, trace).run()
+        Player(request, events, trace).note({"event": "done"})
+    return 0

@@ -1,0 +1,87 @@
+"""Has the tools of a plan tried in a process of its own, and says what came of it."""
+
+from pathlib import Path
+from typing import Any
+
+from grpo_recipes.worker.preflight._shared.hosted import Told, hosted
+from grpo_recipes.worker.preflight._shared.seen import Rows, Seen
+from grpo_recipes.worker.preflight._shared.tools_seen import Described, Reset, ToolCall, ToolsSeen
+from grpo_recipes.worker.preflight.playing.play import PlayRequest
+
+# Beyond the limit of a call its tool's process is ended, and another one is loaded by the next call.
+LATER_S = 5.0
+MOST_REPLIES = "max_tool_calling_iterations"
+
+
+def has_tools(seen: Seen) -> bool:
+    """Whether there is anything that a model could call."""
+    return bool(seen.plan.tools) or seen.plan.environment_class is not None
+
+
+def played(seen: Seen, data: Rows, folder: Path) -> ToolsSeen:
+    """What the tools answer. data: whose sample an environment is reset for."""
+    plan, most = seen.plan, seen.plan.arguments.GRPOConfig.get(MOST_REPLIES)
+    limits = [tool.timeout + LATER_S for tool in plan.tools]
+    request = PlayRequest(
+        plan,
+        str(folder / "worker" / "user"),
+        [data.rows[place] for place in seen.sample],
+        most if isinstance(most, int) else None,
+        max([seen.options.time_limit, *limits]),
+    )
+    paths = [folder / f"tools.{kind}" for kind in ("request", "events", "trace")]
+    told = hosted("preflight.playing.play", request, paths, request.user, request.time_limit, None)
+    return _seen(seen, told)
+
+
+def _seen(seen: Seen, told: Told) -> ToolsSeen:
+    steps = [event for event in told.events if event["event"] == "called"]
+    last = told.events[-1] if told.events else {"event": "calling", "step": "load"}
+    if last["event"] == "calling":
+        steps.append({**last, "by": "killed", "end": told.end, "place": told.place, "error": _words(told.end)})
+    elif last["event"] in ("importing", "imported"):
+        steps.append({"step": "load", "error": _words(told.end)})
+    described: list[dict[str, Any]] = next(
+        (event["tools"] for event in told.events if event["event"] == "described"), []
+    )
+    loading = next((step for step in steps if step["step"] == "load"), {})
+    rewards = [step for step in steps if step["step"] == "get_reward"]
+    answers = [turn.answer for turn in seen.plan.scripted_turns if turn.answer is not None]
+    return ToolsSeen(
+        tools=tuple(Described(one["name"], one["schema"], one["error"]) for one in described),
+        calls=tuple(_call(step) for step in steps if step["step"] == "call"),
+        resets=tuple(_reset(step) for step in steps if step["step"] == "reset"),
+        scripted=bool(seen.plan.scripted_turns),
+        answer=answers[0] if answers else None,
+        problem=str(loading.get("error", "")),
+        place=str(loading.get("place", "")),
+        get_reward=next((step.get("found") for step in rewards), None),
+        reward_problem=next(
+            (f"{step['error']} {step.get('place', '')}".rstrip() for step in rewards if "error" in step), ""
+        ),
+    )
+
+
+def _call(step: dict[str, Any]) -> ToolCall:
+    return ToolCall(
+        step["tool"],
+        step["arguments"],
+        step["is_turn"],
+        answer=step.get("found", step.get("error", "")),
+        by=step.get("by", ""),
+        end=step.get("end", ""),
+        place=step.get("place", ""),
+        seconds=step.get("seconds", 0.0),
+    )
+
+
+def _reset(step: dict[str, Any]) -> Reset:
+    own = {name: step.get(name, "") for name in ("error", "place")}
+    end = step.get("end", "") if step.get("by") == "killed" else ""
+    return Reset(step["row"], added=step.get("found", ""), by=end, seconds=step.get("seconds", 0.0), **own)
+
+
+def _words(end: str) -> str:
+    return {"time": "it did not return in time", "memory": "it took more memory than there is", "": "it ended"}.get(
+        end, f"it ended its process with {end}"
+    )

@@ -1,0 +1,85 @@
+"""A trained model that calls its tools when it answers, as it does in the training and its evaluations."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from export_runs import RECIPES, Answer, command
+
+pytestmark = pytest.mark.stack
+
+VALUES = {"training.max_steps": 2, "training.save_steps": 0, "evaluation.max_rows": 24}
+TOOL = RECIPES / "calculator" / "calculator.py"
+
+
+def _allowed() -> list[str]:
+    return ["--allow-code", hashlib.sha256(TOOL.read_bytes()).hexdigest()]
+
+
+@pytest.fixture(scope="module")
+def run(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "calculator"
+    options = [word for key, value in VALUES.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+    done = command(warm_python, RECIPES / "calculator.yaml", "--out", folder, *options, *_allowed())
+    assert done.code == 0, done.out + done.err
+    return folder
+
+
+@pytest.fixture
+def generate(warm_python: Path, tmp_path: Path) -> Callable[..., Answer]:
+    def answered(*words: object) -> Answer:
+        return command(warm_python, "generate", *words, XDG_CONFIG_HOME=str(tmp_path))
+
+    return answered
+
+
+def test_rows_are_answered_as_the_evaluations_were(run: Path, generate: Callable[..., Answer]) -> None:
+    done = generate(run, "--rows", 24, "--greedy", "--base", "--json", *_allowed())
+    assert done.code == 0, done.out + done.err
+    answer = done.json()
+    for who, step in (("base", 0), ("trained", 2)):
+        lines = (run / "evaluation" / f"step-{step}.jsonl").read_text().splitlines()
+        recorded = [json.loads(line) for line in lines]
+        for key in ("completion", "rewards"):
+            assert [row[who][key] for row in answer["rows"]] == [row[key] for row in recorded], (who, key)
+
+
+def test_calls_are_answered_and_shown(run: Path, generate: Callable[..., Answer]) -> None:
+    done = generate(run, "--rows", 24, "--json", *_allowed())
+    assert done.code == 0, done.out + done.err
+    called = [row["trained"] for row in done.json()["rows"] if len(row["trained"]["turns"]) > 1]
+    assert called, "the model calls in 3 of 10 samples before it was trained"
+    for said in called:
+        call, reply, answer = said["turns"]
+        ((asked,),) = [call["calls"]]
+        assert asked["tool"] == reply["tool"] == "calculate"
+        assert reply["reply"] == str(eval(asked["arguments"]["expression"]))
+        assert answer == {"says": said["completion"], "calls": []}
+    text = generate(run, "--rows", 24, *_allowed()).out
+    assert re.search(r"\[call\] calculate\(expression='\d\d\*\d\d'\)\n +\[reply\] \d+\n +\d+", text), text
+
+
+def test_a_prompt_is_answered_with_tools_too(run: Path, generate: Callable[..., Answer]) -> None:
+    done = generate(run, "47*38=", "--json", *_allowed())
+    assert done.code == 0, done.out + done.err
+    (row,) = done.json()["rows"]
+    assert row["trained"]["turns"][0].keys() == {"says", "calls"}
+
+
+def test_tools_are_called_where_they_were_allowed(run: Path, generate: Callable[..., Answer], tmp_path: Path) -> None:
+    done = generate(run, "47*38=")
+    assert (done.code, done.out) == (2, "")
+    assert "calculator.py" in done.err
+    assert "--allow-code" in done.err
+    copy = shutil.copytree(run, tmp_path / "run")
+    (copy / "worker" / "user" / "calculator.py").write_text("def calculate(expression: str) -> str:\n    return '0'\n")
+    changed = generate(copy, "47*38=", *_allowed())
+    assert changed.code in (2, 3)
+    assert changed.out == ""
+    assert "calculator.py" in changed.err
+    assert os.listdir(tmp_path / "run")

@@ -1,0 +1,318 @@
+"""`grpo-run preflight` with tools: told of as TRL tells of them, called as a training calls them."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from preflight_runs import ROOT, Answer
+from support.tool_model import write_tool_model
+
+pytestmark = pytest.mark.stack
+
+Preflight = Callable[..., Answer]
+RECIPE = """
+recipe: 1
+name: tools
+model: {{model_name_or_path: {model}}}
+dataset: {{path: sums.jsonl, prompt: "{{{{ question }}}}", columns: {{solution: "{{{{ answer }}}}"}}}}
+tools: [{tools}]
+rewards: [{{python: mine.py:judged}}]
+generation: {{max_completion_length: 64, max_tool_calling_iterations: 2{generation}}}
+grpo: {{num_generations: 4}}
+training: {{prompts_per_step: 4, max_steps: 2, bf16: false}}
+"""
+MINE = '''
+import time
+
+class Thing:
+    pass
+
+def add(a: int, b: int) -> int:
+    """Adds two numbers.
+
+    Args:
+        a: One.
+        b: Another.
+    """
+    return a + b
+
+def fails(what: str) -> str:
+    """Fails.
+
+    Args:
+        what: Anything.
+    """
+    raise KeyError(what)
+
+def hangs(often: int) -> str:
+    """Hangs.
+
+    Args:
+        often: Any number.
+    """
+    time.sleep(often * 1000)
+    return "late"
+
+def leaves(often: int) -> str:
+    """Leaves.
+
+    Args:
+        often: Any number.
+    """
+    import os
+    os._exit(4)
+
+def thing(often: int) -> str:
+    """Gives a thing.
+
+    Args:
+        often: Any number.
+    """
+    return Thing()
+
+def constant(what: str, much: float) -> str:
+    """Gives the same.
+
+    Args:
+        what: Anything.
+        much: Any number.
+    """
+    return "no results"
+
+def judged(completions, solution, **kwargs):
+    """Half for a call that was answered, half for the right last words."""
+    found = []
+    for messages, right in zip(completions, solution):
+        called = any(message.get("tool_calls") and messages[place + 1]["role"] == "tool"
+                     for place, message in enumerate(messages))
+        found.append(called / 2 + (messages[-1]["content"] == right) / 2)
+    return found
+'''
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tool_model(tmp_path_factory.mktemp("models") / "tools", steps=0)
+
+
+@pytest.fixture
+def recipe(model: Path, tmp_path: Path, sums: Path) -> Callable[..., str]:
+    """Writes a recipe with tools of mine.py, and gives its name."""
+
+    def write(*tools: str, more: str = "", generation: str = "") -> str:
+        (tmp_path / "mine.py").write_text(MINE)
+        lines = ", ".join(f"{{python: 'mine.py:{tool}', timeout: 2}}" for tool in tools)
+        text = RECIPE.format(model=model, tools=lines, generation=generation) + textwrap.dedent(more)
+        (tmp_path / "recipe.yaml").write_text(text)
+        return "recipe.yaml"
+
+    return write
+
+
+def test_what_is_shown_is_what_trl_would_give_the_model(
+    preflight: Preflight, recipe: Callable[..., str], model: Path
+) -> None:
+    answer = preflight(recipe("add"))
+    assert answer.code == 0, answer.out + answer.err
+    assert "PFL" not in answer.out
+    from transformers import AutoTokenizer
+    from transformers.utils import get_json_schema
+
+    names: dict[str, Any] = {}
+    exec(MINE, names)
+    shown = re.search(r"^tool add\n((?:  \| .*\n)+)", answer.out, re.MULTILINE)
+    assert shown is not None
+    assert json.loads(shown[1].replace("  | ", "")) == get_json_schema(names["add"])
+    row = re.search(r"^prompt of row (\d+)\n((?:  \| .*\n)+)", answer.out, re.MULTILINE)
+    assert row is not None
+    question = f"{9 + int(row[1])}+{19 + int(row[1])}="
+    rendered = AutoTokenizer.from_pretrained(model).apply_chat_template(
+        [{"role": "user", "content": question}], tools=[names["add"]], add_generation_prompt=True, tokenize=False
+    )
+    assert row[2] == f"  | {rendered}\n"
+    assert "<|im_start|>add<|im_end|>" in rendered, "the tool is told of"
+
+
+def test_scripted_turns_are_called_and_judged(preflight: Preflight, recipe: Callable[..., str]) -> None:
+    turns = """
+        preflight:
+          turns:
+            - {tool: add, arguments: {a: 20, b: 22}}
+            - {answer: "42"}
+        """
+    answer = preflight(recipe("add", more=turns), "--rows", "2")
+    assert answer.code == 0, answer.out + answer.err
+    played = re.search(r"^played on row \d+ \(preflight.turns, (\d+) tokens\)\n((?:  .*\n)+)", answer.out, re.MULTILINE)
+    assert played is not None, answer.out
+    lines = played[2].splitlines()
+    assert re.fullmatch(r"  add\(a=20, b=22\) -> 42  \([\d.]+ m?s\)", lines[0])
+    assert lines[1:] == ["  says 42", "  reward judged: 0.5"]
+    assert re.search(r"^reward +weight .* with tools +time of one\njudged +1 .* 0\.5 ", answer.out, re.MULTILINE)
+
+
+def test_turns_are_made_of_the_tools_where_none_are_said(preflight: Preflight, recipe: Callable[..., str]) -> None:
+    answer = preflight(recipe("add"))
+    played = re.search(r"^played on row \d+ \(made of the tools, \d+ tokens\)\n((?:  .*\n)+)", answer.out, re.MULTILINE)
+    assert played is not None, answer.out
+    lines = [re.sub(r"  \([\d.]+ m?s\)$", "", line) for line in played[1].splitlines()]
+    assert lines[0] == "  add(a=7, b=7) -> 14"
+    assert lines[2:] == ["  reward judged: 1", "  tried beside it", "  add(a=2, b=2) -> 4", "  add(a=31, b=31) -> 62"]
+
+
+def test_each_broken_tool_is_named_with_its_fault(preflight: Preflight, recipe: Callable[..., str]) -> None:
+    names = ("fails", "hangs", "leaves", "thing", "constant", "add")
+    answer = preflight(recipe(*names), "--json", "--rows", "2")
+    assert answer.code == 0, answer.out + answer.err
+    found = {finding["key"]: finding for finding in answer.findings}
+    expected = {
+        "tools[0].python": ("PFL030", "note", "tool fails fails: 'example'"),
+        "tools[1].python": ("PFL031", "warning", "tool hangs took longer than 2 seconds and was ended"),
+        "tools[2].python": ("PFL031", "warning", "tool leaves ended its process (exit code 4)"),
+        "tools[3].python": ("PFL032", "warning", "tool thing answers with the name of an object: <"),
+        "tools[4].python": ("PFL032", "note", "tool constant answers 3 different calls alike: 'no results'"),
+    }
+    for key, (rule, severity, message) in expected.items():
+        assert (found[key]["rule"], found[key]["severity"]) == (rule, severity), found[key]
+        assert found[key]["message"].startswith(message), found[key]
+    line = next(number for number, text in enumerate(MINE.splitlines(), 1) if "raise KeyError" in text)
+    assert found["tools[0].python"]["because"][0] == f"mine.py:{line}: raise KeyError(what)"
+    assert {key for key in found if key.startswith("tools")} == set(expected)
+    assert answer.left == []
+
+
+def test_prompts_are_counted_with_what_tells_of_the_tools(preflight: Preflight, recipe: Callable[..., str]) -> None:
+    answer = preflight(recipe("add", "constant", generation=", max_prompt_length: 10"), "--json")
+    assert answer.code == 0, answer.out + answer.err
+    found = {finding["rule"]: finding for finding in answer.findings}
+    assert found["PFL006"]["message"] == "40 of 40 prompts lose their beginning"
+    assert "what tells the model of its tools is at the beginning" in found["PFL006"]["because"]
+
+
+def test_answers_that_do_not_fit_are_said(preflight: Preflight, recipe: Callable[..., str]) -> None:
+    more = 'preflight: {turns: [{tool: constant, arguments: {what: "a", much: 1.0}}, {answer: "' + "9" * 60 + '"}]}\n'
+    answer = preflight(recipe("constant", more=more), "--json")
+    found = {finding["rule"]: finding for finding in answer.findings}
+    assert re.fullmatch(
+        r"the played completion has \d\d+ tokens, and completions have at most 64", found["PFL034"]["message"]
+    )
+
+
+def test_a_file_that_raises_is_an_error(preflight: Preflight, recipe: Callable[..., str], tmp_path: Path) -> None:
+    name = recipe("add")
+    (tmp_path / "mine.py").write_text(MINE + "\nraise OSError('no service')\n")
+    answer = preflight(name, "--json", "--rows", "2")
+    assert answer.code == 2
+    found = {finding["rule"]: finding for finding in answer.findings}
+    assert found["PFL029"]["message"].startswith(
+        "tools cannot be loaded: tool add: mine.py cannot be loaded: OSError: no"
+    )
+    assert "PFL020" in found, "the reward is in the same file"
+
+
+GAME = '''
+class Game:
+    """Counts."""
+
+    def __init__(self, most):
+        self.most = most
+
+    def reset(self, question, solution, **row):
+        self.calls = 0
+        if solution == "32":
+            raise KeyError("board")
+        return f" ({self.most})"
+
+    def count(self, by: int) -> int:
+        """Counts.
+
+        Args:
+            by: So many.
+        """
+        self.calls += by
+        return self.calls
+
+    def get_reward(self) -> float:
+        return self.calls / 10
+'''
+
+
+def _in_environment(
+    model: Path, folder: Path, sums: Path, source: str, calls: tuple[int, ...], *, time_limit: float = 20.0, **more: Any
+) -> dict[str, Any]:
+    """What the worker answers to a plan with an environment, whose one tool is called."""
+    from tool_runs import sha256_of, tool_plan
+
+    plan = tool_plan(model, sums, **more)
+    known = {"path": "/recipes/mine.py", "sha256": sha256_of(source), "imports": {}, "config": {"most": 3}}
+    plan["environment_class"] = {"name": "Game", "target": "mine.py:Game", **known}
+    plan["scripted_turns"] = [{"tool": "count", "arguments": {"by": by}, "answer": None} for by in calls]
+    (folder / "worker" / "user").mkdir(parents=True)
+    (folder / "worker" / "user" / "mine.py").write_text(source)
+    (folder / "plan.json").write_text(json.dumps(plan))
+    options = {"rows": 40, "time_limit": time_limit, "memory_limit": None, "seed": 1, "max_steps": 2, "epochs": 1.0}
+    (folder / "preflight.json").write_text(json.dumps({**options, "num_iterations": 1, "shuffled": True}))
+    words = [sys.executable, "-P", str(ROOT / "grpo_recipes" / "worker" / "part.py"), "preflight.start", str(folder)]
+    done = subprocess.run(
+        words, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads((folder / "preflight-answer.json").read_text())
+    return answer
+
+
+@pytest.fixture
+def of_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans as the tests of the worker make them can be imported."""
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "worker"))
+
+
+def test_an_environment_is_reset_for_each_row_and_played(
+    model: Path, tmp_path: Path, sums: Path, of_the_worker: None
+) -> None:
+    answer = _in_environment(model, tmp_path, sums, GAME, (1, 4))
+    found = {fault["id"]: fault for fault in answer["faults"]}
+    assert found["PFL033"]["message"] == "environment Game cannot be reset for row 2: KeyError: 'board'"
+    assert found["PFL033"]["because"] == ['mine.py:11: raise KeyError("board")', "1 of 40 rows: 2"]
+    assert [one["name"] for one in answer["shown"]["tools"]] == ["count"]
+    question = json.loads(sums.read_text().splitlines()[0])["question"]
+    assert answer["shown"]["examples"][0]["prompt"].endswith(f"{question} (3)<|im_end|><|im_start|>")
+    played = answer["shown"]["played"]
+    assert [(call["arguments"], call["answer"], call["turn"]) for call in played["calls"]] == [
+        ({"by": 1}, "1", True),
+        ({"by": 4}, "5", True),
+    ]
+    assert played["answer"] is None, "the completion ends with the reply"
+    assert any(re.fullmatch(r"Game, reset for 40 rows, \S+ ms each", text) for _, text in answer["shown"]["lines"])
+    assert played["rewards"]["Game"] == 0.5
+    assert "even" in played["rewards"]
+
+
+def test_a_method_that_hangs_is_ended_and_named(model: Path, tmp_path: Path, sums: Path, of_the_worker: None) -> None:
+    """It runs in the process that trains: nothing would end it there."""
+    from worker_runs import planned_reward
+
+    source = GAME.replace("self.calls += by", "__import__('time').sleep(by)") + (
+        "\n\ndef reads(environments, **kwargs):\n    return [each.calls for each in environments]\n"
+    )
+    known = {"kind": "python", "name": "reads", "path": "/recipes/mine.py", "imports": {}}
+    digest = hashlib.sha256(source.encode()).hexdigest()
+    reward = planned_reward("mine.py:reads", **known, sha256=digest)
+    answer = _in_environment(model, tmp_path, sums, source, (0, 1000), time_limit=4.0, rewards=[reward])
+    found = {fault["id"]: fault for fault in answer["faults"]}
+    assert (found["PFL031"]["severity"], found["PFL031"]["message"]) == (
+        "error",
+        "tool count did not return within 4 s",
+    )
+    line = next(number for number, text in enumerate(source.splitlines(), 1) if "sleep" in text)
+    assert found["PFL031"]["because"][:2] == [f"mine.py:{line} in count", "it was called as count(by=1000)"]
+    assert [call["failed"] for call in answer["shown"]["played"]["calls"]] == [False, True]
+    assert found["PFL020"]["severity"] == "not-checked"
+    assert found["PFL020"]["message"] == "reward reads asks for environments, and was not tried"
