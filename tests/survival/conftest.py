@@ -1,11 +1,15 @@
 """How much is killed: `--survival quick` once for each kind of run, `--survival full` twenty times."""
 
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "worker"))  # what a run leaves
+
+from killed_runs import finished
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -17,6 +21,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def seed(request: pytest.FixtureRequest) -> int:
     """What all moments follow from."""
     return int(request.config.getoption("--survival-seed"))
+
+
+@pytest.fixture(scope="session")
+def left_alone(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path]:
+    """The folder of a run of a kind and so many steps that nothing happened to, made once."""
+
+    @cache
+    def made(kind: str, steps: int) -> Path:
+        place = tmp_path_factory.mktemp(kind) / "whole"
+        place.mkdir()
+        return finished(kind, steps, place, str(warm_python / "python"))
+
+    return made
 
 
 @pytest.fixture(scope="session")

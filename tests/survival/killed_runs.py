@@ -93,7 +93,9 @@ def options(kind: str, steps: int) -> list[str]:
     return [word for key, value in values.items() for word in ("--set", f"{key}={json.dumps(value)}")]
 
 
-def begun(kind: str, steps: int, place: Path, order: dict[str, object] | None = None) -> "subprocess.Popen[str]":
+def begun(
+    kind: str, steps: int, place: Path, order: dict[str, object] | None = None, python: str = sys.executable
+) -> "subprocess.Popen[str]":
     """`grpo-run RECIPE --out`, or with --resume where the run folder is there already."""
     folder = place / "run"
     words = [str(folder), "--resume"] if folder.exists() else [str(RECIPE), "--out", str(folder), *options(kind, steps)]
@@ -102,7 +104,7 @@ def begun(kind: str, steps: int, place: Path, order: dict[str, object] | None = 
     path = os.pathsep.join([str(KILLER), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     killer = {} if order is None else {"PYTHONPATH": path, "KILL_ORDER": json.dumps(order)}
     return subprocess.Popen(
-        [sys.executable, "-m", "grpo_recipes.cli.main", *words],
+        [python, "-m", "grpo_recipes.cli.main", *words],
         cwd=place,
         env={**os.environ, **quiet, **extensions, **killer},
         stdout=subprocess.PIPE,
@@ -111,9 +113,9 @@ def begun(kind: str, steps: int, place: Path, order: dict[str, object] | None = 
     )
 
 
-def finished(kind: str, steps: int, place: Path) -> Path:
+def finished(kind: str, steps: int, place: Path, python: str) -> Path:
     """The folder of a run that was left alone."""
-    process = begun(kind, steps, place)
+    process = begun(kind, steps, place, python=python)
     output, _ = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, output
     return place / "run"

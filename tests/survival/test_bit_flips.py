@@ -4,11 +4,12 @@ import random
 import shutil
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from killed_runs import KINDS, LIMIT_S, begun, finished
+from killed_runs import KINDS, LIMIT_S, begun
 from resumed_runs import weights
 
 from grpo_recipes.lock.verify import verified
@@ -68,11 +69,12 @@ def resumed(kind: str, run_folder: Path, place: Path, flip: Flip) -> tuple[int, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_bit_is_noticed_or_changes_nothing(kind: str, is_full: bool, seed: int, tmp_path: Path) -> None:
+def test_each_bit_is_noticed_or_changes_nothing(
+    kind: str, is_full: bool, seed: int, tmp_path: Path, left_alone: Callable[[str, int], Path]
+) -> None:
     if kind != "lora" and not is_full:
         pytest.skip("one kind of run is enough for a quick look")
-    (tmp_path / "whole").mkdir()
-    whole = weights(finished(kind, STEPS, tmp_path / "whole"))
+    whole = weights(left_alone(kind, STEPS))
     folder = interrupted(kind, tmp_path / "interrupted")
     assert verified(folder).faults == []
     unnoticed, noticed = [], []

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from killed_runs import LIMIT_S, SAVE_STEPS, begun, finished, left
+from killed_runs import LIMIT_S, SAVE_STEPS, begun, left
 from support import small_disks
 
 pytestmark = pytest.mark.survival
@@ -28,13 +28,12 @@ def kib_of(folder: Path) -> int:
 
 @pytest.mark.parametrize("kind", ["lora", "full", "zero2"])
 def test_a_run_that_found_the_disk_full_is_resumed_with_the_weights_of_one_that_did_not(
-    kind: str, tmp_path: Path, small_disk: Disk, is_full: bool
+    kind: str, small_disk: Disk, is_full: bool, left_alone: Callable[[str, int], Path]
 ) -> None:
     if kind != "lora" and not is_full:
         pytest.skip("one kind of run is enough for a quick look")
     steps = 2 * SAVE_STEPS
-    (tmp_path / "whole").mkdir()
-    whole = finished(kind, steps, tmp_path / "whole")
+    whole = left_alone(kind, steps)
     one = kib_of(whole / "checkpoints" / f"checkpoint-{steps}")
     beside = kib_of(whole) - kib_of(whole / "checkpoints") - kib_of(whole / "final")
     disk = small_disk(64 * MIB)
