@@ -132,3 +132,15 @@ def test_a_child_takes_its_parents_environment_and_changes_its_config(tmp_path: 
     assert (plan["path"], plan["config"]) == (str(project / "mine.py"), {"start": 5})
     child.write_text("extends: ../recipe.yaml\nenvironment: null\n")
     assert json.loads(grpo_run("plan", str(child), "--json").out)["environment_class"] is None
+
+
+def test_the_smallest_recipe_keeps_what_takes_away_a_parents_section(tmp_path: Path, grpo_run: Callable) -> None:
+    project = _project(tmp_path / "a", "environment")
+    (project / "look.py").write_text('def look() -> str:\n    """Says what there is."""\n    return ""\n')
+    recipe = project / "recipe.yaml"
+    recipe.write_text(recipe.read_text() + "tools: [{python: 'look.py:look'}]\n")
+    child = project / "child.yaml"
+    child.write_text("extends: recipe.yaml\ntools: null\nenvironment: null\n")
+    answer = grpo_run("plan", str(child), "--minimal")
+    assert answer.code == 0, answer.err
+    assert {"extends: recipe.yaml", "tools: null", "environment: null"} <= set(answer.out.splitlines())

@@ -119,7 +119,7 @@ class Game:
 
     def reset(self, **row) -> str:
         self.calls = []
-        return f" ({row['solution']})"
+        return f"{row['solution']}="
 
     def add(self, a: int, b: int) -> str:
         \"\"\"Adds two numbers.
@@ -150,7 +150,7 @@ def test_held_out_rows_have_environments_of_their_own(
         assert line["rewards"]["Game"] > 0.5, "the policy calls its method there, too"
         assert line["reward"] == pytest.approx(line["rewards"]["Game"] + line["rewards"]["even"])
     rows = [json.loads(line) for line in (run.folder / "evaluation" / "step-0.jsonl").read_text().splitlines()]
-    assert all(row["prompt"].endswith(f" ({row['columns']['solution']})") for row in rows)
+    assert all(row["prompt"].endswith(f"={row['columns']['solution']}=") for row in rows)
     lines = [(one.folder / "completions.jsonl").read_text() for one in (bare, run)]
     assert lines[0] == lines[1], "the training is the one without an evaluation"
 
@@ -224,12 +224,12 @@ def test_what_a_method_returns_is_told_in_bounds(trained: Callable[..., Trained]
     ("body", "said"),
     [
         pytest.param(
-            "assert row['solution'] != '3', 'no such board'",
+            "assert int(row['solution']) % 3, 'no such board'",
             "environment Game.reset raised AssertionError: no such board",
             id="raises",
         ),
         pytest.param(
-            "if row['solution'] == '3': time.sleep(60)",
+            "if int(row['solution']) % 3 == 0: time.sleep(60)",
             "Game.reset took longer than 0.3 seconds and was ended",
             id="hangs",
         ),
@@ -239,8 +239,6 @@ def test_a_reset_that_fails_ends_the_run_with_its_row(
     body: str, said: str, trained: Callable[..., Trained], model: Path, sums: Path
 ) -> None:
     source = _failing(body, "reset")
-    rows = [json.loads(line) for line in sums.read_text().splitlines()]
-    assert any(str(row["answer"]) == "3" for row in rows)
     run = trained(
         tool_plan(model, sums, environment_class=pinned("Game", source, timeout=0.3), arguments={"max_steps": 40}),
         user={"mine.py": source},
@@ -248,9 +246,7 @@ def test_a_reset_that_fails_ends_the_run_with_its_row(
     assert run.exit_code == 1, run.output
     assert said in run.output
     assert "mine.py:" in run.output
-    asked = next(row["question"] for row in rows if str(row["answer"]) == "3")
     assert "the prompt of its row is '" in run.output
-    assert asked
     assert not (run.folder / "final").exists()
     assert run.record["status"] == "failed"
 

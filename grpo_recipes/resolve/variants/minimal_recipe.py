@@ -153,7 +153,7 @@ def _of_the_format(written: Mapping[str, Any], values: Mapping[str, Any]) -> Ite
                 for key, one in value.items()
                 if key in fields and fields[key].has_value and _same(one, fields[key].value)
             )
-        elif name in ("rewards", "tools"):
+        elif name in ("rewards", "tools") and value is not None:
             yield from _of_items(name, value, section)
         elif _same(section, default):
             yield (name,)

@@ -39,8 +39,9 @@ def within(seconds: float, what: str) -> Iterator[None]:
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-    except _TookTooLong:
-        raise ToolFailed(f"{what} took longer than {seconds:g} seconds and was ended") from None
+    except _TookTooLong as ended:
+        failed = ToolFailed(f"{what} took longer than {seconds:g} seconds and was ended")
+        raise failed.with_traceback(ended.__traceback__) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
