@@ -223,6 +223,7 @@ screens: setup
 
 benchmark: setup
 	$(BIN)/python benchmarks/validate_time.py --check
+	$(BIN)/python benchmarks/instructions.py --check --prove
 
 clean:
 	rm -rf $(VENV) $(VENV)-audit $(VENV)-resolve $(VENV)-site build *.egg-info

@@ -38,10 +38,10 @@ output_dir: never-written
 use_cpu: true
 num_generation: 8
 """
-MOST_FLOORS = 1.5
+MOST_FLOORS = 1.2
 MOST_FLOORS_OF_PLAN = 2.5
 LEAST_TIMES_FASTER = 15.0
-MOST_MEMORY_MB = 50.0
+MOST_MEMORY_MB = 40.0
 MEGABYTES_PER_KIBIBYTE = 1.024e-3
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from grpo_recipes.facts.released.releases import Removed, is_newer, is_released, removal
@@ -15,6 +16,7 @@ from grpo_recipes.stack.installed import installed_packages
 from grpo_recipes.stack.stack import Stack
 
 if TYPE_CHECKING:
+    from grpo_recipes.facts.source.cache import Read
     from grpo_recipes.facts.source.logits_keyword import LogitsKeyword
 
 ReleaseStatus = Literal["known", "released", "newer", "never", "unknown"]
@@ -145,7 +147,13 @@ def _installed_here() -> Mapping[str, str | None]:
 
 @cache
 def _installed_facts(package: str, version: str) -> PackageFacts | None:
-    return installed_facts(package, version)
+    return installed_facts(package, version, _as_released)
+
+
+def _as_released(package: str, version: str, folder: Path) -> "Read | None":
+    from grpo_recipes.facts.released.as_released import as_released  # only a cache that knows nothing asks
+
+    return as_released(package, version, folder)
 
 
 def facts_for(stack: Stack) -> Facts:

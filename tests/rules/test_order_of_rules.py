@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,11 @@ class Watched(Settings):
     def __init__(self, settings: Iterable[Setting], seen: set[str], own: frozenset[str] = frozenset()) -> None:
         super().__init__(settings)
         self.seen, self.own = seen, own
+
+    # Those of Mapping ask the methods below.
+    get = Mapping.get  # type: ignore[assignment]
+    items = Mapping.items
+    values = Mapping.values
 
     def __getitem__(self, key: str) -> Setting:
         self._look_at(key)

@@ -1,6 +1,7 @@
 """Renews the shipped facts from the package index; for maintainers: `make facts`, or `... collect [STEP...]`.
 
-Steps: releases; trl, transformers, peft, vllm (fields, and for transformers the logits keywords); requirements.
+Steps: releases; trl, transformers, peft, vllm (fields, and for transformers the logits keywords); requirements;
+digests (of the files that fields were read from).
 Wheels are read block by block; their sources lie in a temporary folder while they are read.
 """
 
@@ -23,7 +24,8 @@ from grpo_recipes.facts.released.logits import to_json_value
 from grpo_recipes.facts.released.model_classes import MODEL_CLASSES
 from grpo_recipes.facts.released.read_requirements import declared_windows, windows_by_key
 from grpo_recipes.facts.released.requirements import TABLE as REQUIREMENTS
-from grpo_recipes.facts.released.shipped import DATA
+from grpo_recipes.facts.released.shipped import DATA, facts_of_release
+from grpo_recipes.facts.source.digest import files_sha256
 from grpo_recipes.facts.source.package_facts import MODULES, PackageFacts
 from grpo_recipes.facts.source.package_source import PackageSource
 from grpo_recipes.facts.source.read_logits import read_logits_keyword
@@ -50,6 +52,7 @@ def main(steps: list[str]) -> int:
         "releases": collect_releases,
         **{package: lambda package=package: collect_package(package) for package in MODULES},  # type: ignore[misc]
         "requirements": collect_requirements,
+        "digests": collect_digests,
     }
     if unknown := [step for step in steps if step not in known]:
         print(f"{unknown[0]} is no step; there are {', '.join(known)}", file=sys.stderr)
@@ -97,6 +100,35 @@ def collect_requirements() -> None:
             **{key: fold(values, list(releases)) for key, values in windows_by_key(releases).items()},
         }
     _write(REQUIREMENTS, table_text(packages))
+
+
+def collect_digests() -> None:
+    """Writes digests.json: of each release whose facts are shipped the files that they are read from, and one digest.
+
+    Raises LookupError for a release whose shipped facts are not what its files say.
+    """
+    packages = {}
+    for package in MODULES:
+        names: dict[str, list[str]] = {}
+        digests: dict[str, str] = {}
+        for version, wheel in _wheels(package):
+            shipped = facts_of_release(package, version)
+            if shipped is None or shipped.version != version:
+                continue
+            with wheel, tempfile.TemporaryDirectory() as folder:
+                source = _unpacked(wheel, package, Path(folder))
+                read = read_package(source, version)
+                if read != shipped:
+                    raise LookupError(f"{package} {version} says something else than {package}.json")
+                names[version] = sorted(file.relative_to(source.folder).as_posix() for file in source.files.values())
+                digests[version] = files_sha256(source.folder, names[version])
+        releases = list(names)
+        packages[package] = {
+            "releases": releases,
+            "files": fold(list(names.values()), releases),
+            "sha256": fold(list(digests.values()), releases),
+        }
+    _write("digests", table_text(packages))
 
 
 def _wheels(package: str) -> Iterator[tuple[str, zipfile.ZipFile]]:

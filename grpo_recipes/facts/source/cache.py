@@ -7,8 +7,9 @@ import contextlib
 import json
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from grpo_recipes.facts.source.package_facts import (
     MODULES,
@@ -21,10 +22,21 @@ from grpo_recipes.facts.source.package_folder import package_folder
 _LARGEST_FILE_BYTES = 4_194_304
 
 
-def installed_facts(package: str, version: str) -> PackageFacts | None:
+class Read(NamedTuple):
+    """Facts of a package, and the files that they were read from."""
+
+    facts: PackageFacts
+    files: list[Path]
+
+
+Known = Callable[[str, str, Path], Read | None]
+
+
+def installed_facts(package: str, version: str, known: Known | None = None) -> PackageFacts | None:
     """The facts of the installed package, from the cache while no file has changed; None when unreadable.
 
-    version: of the installed package, which the caller has looked up.
+    version: of the installed package, which the caller has looked up. known: what is asked before source is parsed,
+    with the package, the version and the folder.
     """
     folder = package_folder(package) if package in MODULES else None
     if folder is None:
@@ -33,14 +45,19 @@ def installed_facts(package: str, version: str) -> PackageFacts | None:
     cached = _load(path, folder) if path is not None else None
     if cached is not None and cached.version == version:
         return cached
+    read = (known(package, version, folder) if known is not None else None) or _read(package, version, folder)
+    if read is not None and path is not None:
+        _store(path, folder, read.files, read.facts)
+    return None if read is None else read.facts
+
+
+def _read(package: str, version: str, folder: Path) -> Read | None:
     from grpo_recipes.facts.source.package_source import PackageSource
-    from grpo_recipes.facts.source.read_package import read_package  # parsing source is for a cache that knows nothing
+    from grpo_recipes.facts.source.read_package import read_package  # parsing source is for what nothing else knows
 
     source = PackageSource(package, folder)
     facts = read_package(source, version)
-    if facts is not None and path is not None:
-        _store(path, folder, source.files.values(), facts)
-    return facts
+    return None if facts is None else Read(facts, [*source.files.values()])
 
 
 def cache_folder() -> Path | None:

@@ -1,0 +1,30 @@
+"""Facts of an installed package that is, file by file, a release whose facts are shipped: nothing need be parsed.
+
+data/digests.json has, for each release, the files that its facts were read from and one digest of them. Whatever
+differs from a release is read from its source.
+"""
+
+from pathlib import Path
+
+from grpo_recipes.facts.released.folded import value_at
+from grpo_recipes.facts.released.shipped import facts_of_release, table
+from grpo_recipes.facts.source.cache import Read
+from grpo_recipes.facts.source.digest import files_sha256
+
+TABLE = "digests"
+
+
+def as_released(package: str, version: str, folder: Path) -> Read | None:
+    """The shipped facts of this version and the files they stand for; None where the files are not those."""
+    facts = facts_of_release(package, version)
+    known = table(TABLE).get(package)
+    if facts is None or known is None or facts.version not in known["releases"]:
+        return None
+    places = {release: place for place, release in enumerate(known["releases"])}
+    names = value_at(known["files"], facts.version, places)
+    try:
+        if files_sha256(folder, names) != value_at(known["sha256"], facts.version, places):
+            return None
+    except OSError:
+        return None
+    return Read(facts._replace(version=version), [folder / name for name in names])
