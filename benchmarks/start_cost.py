@@ -25,7 +25,6 @@ ROOT = Path(__file__).parents[1]
 MOST_S = 0.5
 SETTINGS = ("training.max_steps=1", "training.save_steps=0", "evaluation=null")
 NOTED = """
-import time
 class NotedStep(TrainerCallback):
     def on_step_end(self, *given, **named):
         open(sys.argv[3] + ".step", "w").write(repr(time.time()))
@@ -60,9 +59,7 @@ def through_grpo_run(folder: Path) -> Start:
 
 def by_hand(plan: Path, folder: Path) -> Start:
     """The script, which saves its model at the end as a run does."""
-    script = SCRIPT.replace("plan = json", f"{NOTED}plan = json").replace(
-        "SeedEachStep()]", "SeedEachStep(), NotedStep()]"
-    )
+    script = SCRIPT.replace("plan = json", f"{NOTED}plan = json").replace("NoteSteps()]", "NoteSteps(), NotedStep()]")
     assert "NotedStep()]" in script
     result = folder / "result.json"
     environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
