@@ -238,7 +238,10 @@ def main() -> int:
         floors = one.instructions / found["floor"].instructions
         print(f"{name:<36}{one.instructions / 1e6:>10,.1f} M{floors:>8.3f} floors{one.memory_mb:>7.1f} MB")
     if options.write:
-        kept = {"on": on, "floors": {name: round(floors, 4) for name, floors in in_floors(found).items()}}
+        kept = {
+            "on": on,
+            "floors": {name: round(floors, 4) for name, floors in in_floors(found).items() if name in CASES},
+        }
         FIGURES.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     if options.table and options.before:
         before = {name: count(case, program, options.before.resolve()) for name, case in cases.items()}
