@@ -149,7 +149,7 @@ def _with_origins(new: Sequence[PlannedSetting], old: Sequence[PlannedSetting]) 
     """The settings, each as it was where it has the same value: its origin is the recipe, not its copy in a plan."""
     known = {row.key: row for row in old}
     places = {"model.from_run", "model.model_name_or_path", "dataset.path", "evaluation.path"}
-    places |= {"tokenizer.chat_template_path", "rewards", "tools"}
+    places |= {"tokenizer.chat_template_path", "rewards", "tools", "environment.python", "rollout.python"}
     return tuple(
         known[row.key] if row.key in known and (known[row.key].value == row.value or row.key in places) else row
         for row in new

@@ -60,7 +60,7 @@ def _memory(memory: PlannedMemory | None) -> list[str]:
 
 
 def _tools(plan: Plan) -> list[str]:
-    """What the model can call, in the order in which it is told of it."""
+    """What completions are made with beside the model; tools in the order in which it is told of them."""
     rows = [
         (
             tool.name,
@@ -73,7 +73,13 @@ def _tools(plan: Plan) -> list[str]:
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True) if width) for row in rows]
-    return ["", "tools (what the model can call)", *(f"  {line}" for line in lines)] if lines else []
+    said = ["", "tools (what the model can call)", *(f"  {line}" for line in lines)] if lines else []
+    for one, title in (
+        (plan.environment_class, "environment (an object for each completion, whose methods the model can call)"),
+        (plan.rollout, "rollout (what makes the completions)"),
+    ):
+        said += [] if one is None else ["", title, f"  {one.name}  {one.target}  {one.sha256[:12]}"]
+    return said
 
 
 def _shims(plan: Plan) -> list[str]:

@@ -215,7 +215,7 @@ def ambiguous_words(source: Source) -> list[Finding]:
 
 # Conditions that no recipe meets.
 NOT_GIVEN = {
-    "tools": "it is of `tools` that the model calls, and the recipe has none",
+    "tools": "it is of `tools` or an `environment` that the model calls, and the recipe has none",
     "images": "it is of images, and grpo-run trains on text",
 }
 

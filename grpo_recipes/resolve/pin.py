@@ -25,14 +25,15 @@ def pin(settings: Settings) -> Settings:
 def field_values(settings: Settings) -> dict[str, object]:
     """GRPOConfig values by name, as the table's conditions see them, with five that are no fields.
 
-    rewards: their number. tools: the same, None without any. processes: of the run. optimizer_steps_per_generation: of
-    the recipe. shims: the names of those that were decided.
+    rewards: their number. tools: the same, an environment counts as one, None without any. processes: of the run.
+    optimizer_steps_per_generation: of the recipe. shims: the names of those that were decided.
     """
     values = settings.under("GRPOConfig")
     rewards = settings["rewards"].value if "rewards" in settings else []
     values["rewards"] = len(rewards) if isinstance(rewards, list) else 0
     tools = settings["tools"].value if "tools" in settings else []
-    values["tools"] = len(tools) if isinstance(tools, list) and tools else None
+    called = len(tools) if isinstance(tools, list) else 0
+    values["tools"] = called + ("environment.python" in settings) or None
     for name, key in OTHER_VALUES.items():
         values[name] = settings[key].value if key in settings else None
     values["shims"] = tuple(settings.under("shims"))

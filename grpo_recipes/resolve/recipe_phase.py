@@ -29,8 +29,9 @@ STAND_INS: dict[Path, object] = {
     ("training", "cut", "per_device_train_batch_size"): 1,
     ("evaluation", "passes", "reward"): "-",
 }
-# A list that is left out where something of it is wrong: its other items would have other numbers.
-LEFT_OUT = "tools"
+# What is left out where something of it is wrong: the other items of a list would have other numbers, and a section
+# without its file is none.
+LEFT_OUT = ("tools", "environment", "rollout")
 
 
 class Checked(NamedTuple):
@@ -60,7 +61,7 @@ def check_recipe(source: Source, facts: Facts) -> Checked:
             found = schema_findings(details, facts, current)
         known = {path[:depth] for path in refused for depth in range(len(path) + 1)}
         findings.extend(finding for path, finding in found.items() if path not in known)
-        refused |= set(found) | {path[:1] for path in found if path[:1] == (LEFT_OUT,)}
+        refused |= set(found) | {path[:1] for path in found if path and path[0] in LEFT_OUT}
         values = _set_aside(values, sorted(found, key=str, reverse=True))
     return Checked(None, frozenset(refused), findings)
 
@@ -79,8 +80,8 @@ def _set_aside(values: dict[str, object], paths: list[Path]) -> dict[str, object
         for part in path[:-1]:
             node = node[part] if _has(node, part) else None
         last = path[-1] if path else None
-        if path[:1] == (LEFT_OUT,):
-            kept.pop(LEFT_OUT, None)
+        if path and path[0] in LEFT_OUT:
+            kept.pop(str(path[0]), None)
         elif isinstance(node, dict) and path in STAND_INS:
             node[last] = copy.deepcopy(STAND_INS[path])
         elif _has(node, last) and path[0] == "rewards" and len(path) == 2:

@@ -260,6 +260,8 @@ def _longhand(path: Path, value: object) -> object:
         return {"model_name_or_path" if path == ("model",) else "path": value}
     if path == ("quantization",) and value in BITS:
         return {BITS[value]: True}
+    if path in (("environment",), ("rollout",)):
+        return {"python": value} if ".py:" in value else None
     key, words = SAID_BY_A_WORD.get(dotted(path), ("", frozenset()))
     if value in words:
         return {key: [value] if key == "report_to" else value}

@@ -19,7 +19,7 @@ from grpo_recipes.schemas.reward import RewardSection
 from grpo_recipes.schemas.section import NonNegativeInt, Section, Word
 from grpo_recipes.schemas.slurm import SlurmSection
 from grpo_recipes.schemas.tokenizer import TokenizerSection
-from grpo_recipes.schemas.tools import ToolSection
+from grpo_recipes.schemas.tools import EnvironmentSection, RolloutSection, ToolSection
 from grpo_recipes.schemas.training import TrainingSection
 from grpo_recipes.schemas.vllm_server import VllmServerSection
 
@@ -51,6 +51,8 @@ class Recipe(Section):
     """What a completion is worth: the weighted sum of these."""
     tools: Annotated[list[ToolSection], Field(max_length=64)] = []
     """Functions that the model can call while it answers. They are told to it in this order."""
+    environment: EnvironmentSection | None = None
+    rollout: RolloutSection | None = None
     evaluation: EvaluationSection | None = None
     generation: GenerationSection = GenerationSection.model_construct()
     vllm_server: VllmServerSection = VllmServerSection.model_construct()

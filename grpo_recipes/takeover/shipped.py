@@ -2,9 +2,11 @@
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from grpo_recipes.contract.findings.finding import Path as PathOfKey
 from grpo_recipes.errors import Refusal
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.variants.merged_recipe import recipe_yaml
@@ -123,11 +125,16 @@ def _local_files(source: Source, folder: Path) -> set[str]:
         place = local_path(value, str(folder)) if isinstance(value, str) else None
         if place is not None:
             found.add(str(Path(place).relative_to(folder)))
+    for path, one in _naming_code(source):
+        file = str(one.get("python") or "").rpartition(":")[0] if isinstance(one, dict) else ""
+        if file:
+            found.add(os.path.relpath(os.path.join(source.directory((*path, "python")), file), folder.resolve()))
+    return found
+
+
+def _naming_code(source: Source) -> Iterator[tuple[PathOfKey, object]]:
+    """What of a recipe may name a file of the user's code, with its place."""
     for section in ("rewards", "tools"):
         entries = source.values.get(section)
-        for index, one in enumerate(entries if isinstance(entries, list) else ()):
-            file = str(one.get("python") or "").rpartition(":")[0] if isinstance(one, dict) else ""
-            if file:
-                place = os.path.join(source.directory((section, index, "python")), file)
-                found.add(os.path.relpath(place, folder.resolve()))
-    return found
+        yield from (((section, index), one) for index, one in enumerate(entries if isinstance(entries, list) else ()))
+    yield from (((section,), source.values.get(section)) for section in ("environment", "rollout"))

@@ -33,6 +33,8 @@ BECOMES = {
     "rewards.weight": "`GRPOConfig.reward_weights`",
     "tools": "one of GRPOTrainer's `tools`",
     "tools.timeout": "what the worker waits for a call of the tool",
+    "environment": "GRPOTrainer's `environment_factory`, which makes an object of the class",
+    "rollout": "GRPOTrainer's `rollout_func`",
     "evaluation": "an evaluation of grpo-run's own, beside the training; TRL's is switched off",
     "evaluation.use_vllm": "who generates held-out completions, `evaluation.generated_by` of the plan",
     "evaluation.passes": "the completions that pass@k counts, and the rows that are called right",

@@ -24,7 +24,7 @@ from grpo_recipes.resolve.planning.made_by import made_by
 from grpo_recipes.resolve.planning.memory_plan import planned_memory
 from grpo_recipes.resolve.planning.planned_ancestor import merges_other_modules, planned_ancestor
 from grpo_recipes.resolve.planning.planned_files import planned_data, planned_model, planned_rewards, planned_tokenizer
-from grpo_recipes.resolve.planning.planned_tools import planned_tools
+from grpo_recipes.resolve.planning.planned_tools import planned_environment, planned_rollout, planned_tools
 from grpo_recipes.resolve.planning.vllm_plan import vllm
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import machines
@@ -86,6 +86,8 @@ def build_plan(
         data=planned_data(context, "dataset"),
         rewards=planned_rewards(context),
         tools=planned_tools(context),
+        environment_class=planned_environment(context),
+        rollout=planned_rollout(context),
         evaluation=_evaluation(context),
         guards=Guards(**context.settings.under("guards")),  # type: ignore[arg-type]
         shims=dict(sorted(context.settings.under("shims").items())),

@@ -34,6 +34,10 @@ def merged_recipe(source: Source) -> dict[str, Any]:
             for key in ("python", "model"):
                 if isinstance(item, dict) and isinstance(item.get(key), str):
                     item[key] = _path_of(item[key], key, source.directory((section, index, key)))
+    for section in ("environment", "rollout"):
+        block = values.get(section)
+        if isinstance(block, dict) and isinstance(block.get("python"), str):
+            block["python"] = _path_of(block["python"], "python", source.directory((section, "python")))
     return values
 
 

@@ -1,4 +1,4 @@
-"""The tools of a recipe and where their files are, for rules and for the plan; no rule itself."""
+"""Tools, environment and rollout of a recipe and where their files are, for rules and for the plan; no rule itself."""
 
 import os
 from collections.abc import Iterator
@@ -17,6 +17,24 @@ class SaidTool(NamedTuple):
     path: str
     name: str
     timeout: float
+
+
+class SaidCode(NamedTuple):
+    """The environment or the rollout. place: its key in the recipe. file: as it is written there, path: absolute."""
+
+    place: Path
+    file: str
+    path: str
+    name: str
+
+
+def said_code(context: Context, section: str) -> SaidCode | None:
+    """The class of `environment` or the function of `rollout`; None without that section, or where it is wrong."""
+    key, place = f"{section}.python", (section, "python")
+    if not context.has_section(section) or key not in context.settings:
+        return None
+    file, _, name = context.text(key).rpartition(":")
+    return SaidCode(place, file, os.path.normpath(os.path.join(context.source.directory(place), file)), name)
 
 
 def said_tools(context: Context) -> Iterator[SaidTool]:
