@@ -46,7 +46,7 @@ def target(name: str) -> Stack:
 
 def laid_out(recipe: Path, folder: Path) -> str:
     """The recipe's place in a folder that has what stood beside it when it was shipped."""
-    for beside in ("calculator", "quickstart"):
+    for beside in ("calculator", "quickstart", "qwen3_python_tool"):
         (folder / beside).symlink_to(ROOT / "recipes" / beside)
     for path in shipped():
         shutil.copyfile(path, folder / path.name)
