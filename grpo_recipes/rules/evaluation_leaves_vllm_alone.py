@@ -17,6 +17,7 @@ before 1.11.
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._tools.said_tools import turns_of
 from grpo_recipes.settings import Setting
 
 ID = "EVL006"
@@ -30,7 +31,7 @@ def decide(context: Context) -> Iterator[Setting]:
     if not context.has_section("evaluation") or context.value("GRPOConfig.use_vllm") is not True:
         return
     asked = context.value("evaluation.use_vllm")
-    if context.value("tools"):
+    if turns_of(context) is not None:
         who, why = "transformers", "rows that call tools in other numbers of turns are not asked of vLLM together"
     elif asked is False:
         who, why = "transformers", f"use_vllm: false ({context.origin('evaluation.use_vllm')})"

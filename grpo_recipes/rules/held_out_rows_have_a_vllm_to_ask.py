@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._tools.said_tools import turns_of
 
 ID = "EVL007"
 KEY = "evaluation.use_vllm"
@@ -20,7 +21,7 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value("evaluation.generated_by") == "vllm":
         return
     generates = context.value("GRPOConfig.use_vllm") is True
-    if context.value("tools"):
+    if turns_of(context) is not None:
         why = "the model calls tools, and such rows are answered with transformers"
     elif generates:
         why = f"{context.facts.source('GRPOConfig')}: the worker asks the vLLM of trl 1.11 and newer alone"

@@ -16,6 +16,7 @@ from grpo_recipes.contract.files.regular_file import read_text
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.tools import known_templates, read_responses
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._tools.said_tools import turns_of
 from grpo_recipes.rules.conversations_have_a_chat_template import MODEL, TEMPLATE, own_template
 from grpo_recipes.user_files.local_files import local_path
 from grpo_recipes.user_files.tokenizer_files import brings_along
@@ -26,7 +27,7 @@ _LARGEST_BYTES = 16 * 1024 * 1024
 
 def check(context: Context) -> Iterator[Finding]:
     trl = context.stack.version("trl")
-    if not context.value("tools") or trl is None or context.facts.release_status("trl", trl) != "known":
+    if turns_of(context) is None or trl is None or context.facts.release_status("trl", trl) != "known":
         return
     text = _template(context)
     transformers = context.stack.version("transformers")

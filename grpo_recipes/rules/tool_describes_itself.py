@@ -5,14 +5,15 @@ the first prompts are rendered, after the model was loaded. It raises DocstringP
 without a line for a parameter under `Args:`, and TypeHintParsingException for a parameter without a type hint or with
 one that no JSON schema is made of: a class of your own, a set, a path. Types are int, float, str, bool, list, dict,
 tuples of a fixed length, Literal, Enum classes, and unions of them. A description that is missing raises nothing, and
-leaves the model to guess from the name. What a decorator makes of a function is not read.
+leaves the model to guess from the name. What a decorator makes of a function is not read. Methods of an environment are
+tools too, without their `self`.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._tools.said_tools import SaidTool, read_tools
+from grpo_recipes.rules._tools.said_tools import told_functions
 from grpo_recipes.user_files.functions.documented import Documented
 from grpo_recipes.user_files.functions.tool_text import (
     argument_texts,
@@ -27,25 +28,21 @@ TYPE_HINT = "transformers raises TypeHintParsingException for it when the first 
 
 
 def check(context: Context) -> Iterator[Finding]:
-    for tool, function in read_tools(context):
+    for told in told_functions(context):
+        function, mark = told.function, context.source.mark(told.place)
+        where = f"{told.file}:{function.line}"
         for message, because, fix in slips(function):
-            mark = context.source.mark(tool.place)
-            message = f"{_where(tool, function)}: {message}"
-            yield context.finding(ID, message, "tools", because=[because], fix=fix, mark=mark)
+            yield context.finding(ID, f"{where}: {message}", told.section, because=[because], fix=fix, mark=mark)
         if function.text and not description(function.text):
             yield context.finding(
                 ID,
-                f"{_where(tool, function)}: the docstring of {function.name} does not say what it does",
-                "tools",
+                f"{where}: the docstring of {function.name} does not say what it does",
+                told.section,
                 because=["the model reads an empty description, and has the name alone to go by"],
                 fix="a sentence above `Args:`",
                 severity="warning",
-                mark=context.source.mark(tool.place),
+                mark=mark,
             )
-
-
-def _where(tool: SaidTool, function: Documented) -> str:
-    return f"{tool.file}:{function.line}"
 
 
 def slips(function: Documented) -> Iterator[tuple[str, str, str]]:

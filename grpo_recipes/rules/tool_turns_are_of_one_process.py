@@ -1,16 +1,17 @@
 """Tools are called by each process for itself, in as many turns as its own completions take.
 
-TRL's loop of turns has no place where processes wait for each other, and ranks leave it after other numbers of turns.
-With ZeRO-3 and FSDP2 each turn gathers weights from all ranks, a vLLM server is asked by all of them together, and so
-is vLLM over several GPUs: a rank that has another turn waits for ranks that are at the rewards already.
-Source: trl 1.16 grpo_trainer.py (_tool_call_loop), generation/vllm_generation.py (generate); transformers 5.23
-generation/utils.py (synced_gpus).
+The methods of an environment are tools here. TRL's loop of turns has no place where processes wait for each other, and
+ranks leave it after other numbers of turns. With ZeRO-3 and FSDP2 each turn gathers weights from all ranks, a vLLM
+server is asked by all of them together, and so is vLLM over several GPUs: a rank that has another turn waits for ranks
+that are at the rewards already. Source: trl 1.16 grpo_trainer.py (_tool_call_loop), generation/vllm_generation.py
+(generate); transformers 5.23 generation/utils.py (synced_gpus).
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._tools.said_tools import turns_of
 
 ID = "TOL007"
 STRATEGY, MODE = "distributed.strategy", "GRPOConfig.vllm_mode"
@@ -18,7 +19,7 @@ TOGETHER = "GRPOConfig.vllm_tensor_parallel_size"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    if not context.value("tools") or context.whole("world.num_processes") < 2:
+    if turns_of(context) is None or context.whole("world.num_processes") < 2:
         return
     strategy = context.text(STRATEGY)
     if strategy in ("zero3", "fsdp2"):

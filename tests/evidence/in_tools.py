@@ -138,3 +138,46 @@ def called(tools: str, names: list[str], call: dict[str, Any]) -> list[dict[str,
     ids = built._tokenize_prompts(prompt)[0]
     built._tool_call_loop(prompt, ids, [[5]], answers, None, None, {})
     return answers[0]
+
+
+def with_environment(
+    environment: str,
+    config: dict[str, Any] | None = None,
+    rows: list[dict[str, Any]] | None = None,
+    **parts: Any,
+) -> dict[str, Any]:
+    """Trains a step with the class `Game` of a source; gives the logs and what the model is told it can call.
+
+    parts: tools, a source of functions whose names `tool_names` has; rollout, a source of one; release, that
+    transformers says it is.
+    """
+    import functools
+
+    import transformers
+    from datasets import Dataset
+    from trl import GRPOTrainer
+
+    if "release" in parts:
+        transformers.__version__ = parts["release"]
+    names: dict[str, Any] = {}
+    exec(environment, names)
+    exec(parts.get("tools", ""), names)
+    in_library.STAGE[0] = "trainer"
+    factory = functools.partial(names["Game"], **(config or {})) if "Game" in names else None
+    built = GRPOTrainer(
+        model=str(model_with()),
+        args=in_library._config(model_init_kwargs={"dtype": "float32"}, max_steps=1),
+        train_dataset=Dataset.from_list(rows or [{"prompt": TALKS, "answer": "2"}] * 8),
+        reward_funcs=[lambda completions, **kwargs: [float(len(str(one))) for one in completions]],
+        tools=[names[name] for name in parts.get("tool_names", [])],
+        environment_factory=factory,
+        rollout_func=in_library._functions(parts["rollout"])[-1] if "rollout" in parts else None,
+    )
+    in_library.STAGE[0] = "train"
+    built.train()
+    return {
+        "logs": built.state.log_history,
+        "tools": [tool.__name__ for tool in built.tools],
+        "called": {name: str(tool()) for name, tool in (built._sync_tool_dicts[0] if built.tools else {}).items()},
+        "rewards": built.reward_func_names,
+    }

@@ -1,12 +1,16 @@
 """Tools, environment and rollout of a recipe and where their files are, for rules and for the plan; no rule itself."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Path
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.user_files.functions.classes import DocumentedClass, Method, classes_of
 from grpo_recipes.user_files.functions.documented import Documented, documented
+
+OF_TRL = ("reset", "get_reward")
+"""Methods of an environment that TRL calls itself."""
 
 
 class SaidTool(NamedTuple):
@@ -47,12 +51,50 @@ def said_tools(context: Context) -> Iterator[SaidTool]:
         yield SaidTool(place, file, path, name, float(tool["timeout"]))
 
 
-def read_tools(context: Context) -> Iterator[tuple[SaidTool, Documented]]:
-    """The tools whose function is there and is what its source says: none that is decorated."""
+class Told(NamedTuple):
+    """A function that the model is told of. section: "tools" or "environment". place and file: where it is named."""
+
+    section: str
+    place: Path
+    file: str
+    function: Documented
+
+
+def told_functions(context: Context) -> Iterator[Told]:
+    """Tools, then the methods of the environment, that are there and what their source says: none that is decorated."""
     for tool in said_tools(context):
         try:
             function = documented(tool.path).get(tool.name)
         except (OSError, SyntaxError, ValueError):
             continue
         if function is not None and not function.is_decorated:
-            yield tool, function
+            yield Told("tools", tool.place, tool.file, function)
+    environment = read_environment(context)
+    if environment is not None:
+        said, found = environment
+        for method in called_methods(found).values():
+            if not method.function.is_decorated:
+                yield Told("environment", said.place, said.file, method.function)
+
+
+def read_environment(context: Context) -> tuple[SaidCode, DocumentedClass] | None:
+    """The environment whose class is there, None for any other."""
+    said = said_code(context, "environment")
+    try:
+        found = None if said is None else classes_of(said.path).get(said.name)
+    except (OSError, SyntaxError, ValueError):
+        return None
+    return None if said is None or found is None else (said, found)
+
+
+def called_methods(found: DocumentedClass) -> Mapping[str, Method]:
+    """The methods of an environment that the model can call, by name; TRL takes them in the order of their names."""
+    names = sorted(name for name in found.methods if not name.startswith("_") and name not in OF_TRL)
+    return {name: found.methods[name] for name in names}
+
+
+def turns_of(context: Context) -> str | None:
+    """The section that makes completions of several turns, "tools" or "environment"; None where neither does."""
+    if context.value("tools"):
+        return "tools"
+    return "environment" if said_code(context, "environment") is not None else None

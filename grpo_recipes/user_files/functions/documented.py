@@ -21,6 +21,12 @@ class Parameter(NamedTuple):
     kind: Kind
     has_hint: bool
     unsaid: str | None
+    has_default: bool
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether a call without it raises TypeError."""
+        return self.kind in ("positional only", "plain") and not self.has_default
 
 
 class Documented(NamedTuple):
@@ -48,10 +54,11 @@ def _read(path: str, *_stamp: int) -> Mapping[str, Documented]:
     """What several rules ask of a file is read once, until the file is another one."""
     tree = source_tree(path)
     hints = Hints(tree)
-    return {node.name: _documented(node, hints) for node in tree.body if isinstance(node, _Function)}
+    return {node.name: documented_function(node, hints) for node in tree.body if isinstance(node, _Function)}
 
 
-def _documented(node: _Function, hints: Hints) -> Documented:
+def documented_function(node: _Function, hints: Hints) -> Documented:
+    """What a function says, in a file with these names."""
     return Documented(
         name=node.name,
         line=node.lineno,
@@ -76,6 +83,9 @@ def _unsaid(parameter: ast.arg, hints: Hints) -> str | None:
 
 def _parameters(arguments: ast.arguments, hints: Hints) -> list[Parameter]:
     """In the order of the signature."""
+    by_place = [*arguments.posonlyargs, *arguments.args]
+    with_default = by_place[len(by_place) - len(arguments.defaults) :]
+    with_default += [one for one, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value]
     kinds: list[tuple[ast.arg | None, Kind]] = [
         *((one, "positional only") for one in arguments.posonlyargs),
         *((one, "plain") for one in arguments.args),
@@ -84,7 +94,7 @@ def _parameters(arguments: ast.arguments, hints: Hints) -> list[Parameter]:
         (arguments.kwarg, "**"),
     ]
     return [
-        Parameter(one.arg, kind, one.annotation is not None, _unsaid(one, hints))
+        Parameter(one.arg, kind, one.annotation is not None, _unsaid(one, hints), one in with_default)
         for one, kind in kinds
         if one is not None
     ]

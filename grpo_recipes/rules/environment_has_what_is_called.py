@@ -1,0 +1,82 @@
+"""An environment has methods that are its objects'.
+
+The model calls public methods of its completion's object. A static or a class method is a tool for some releases of TRL
+and none for others, and has no state of the completion; a method without `self` raises at every call. Without any
+method nothing happens between reset and reward. `get_reward` is called without arguments; its reward has the class's
+name and the weight 1, and a reward of the recipe with that name would be taken for it in every figure.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._tools.said_tools import OF_TRL, SaidCode, called_methods, read_environment
+from grpo_recipes.user_files.functions.classes import DocumentedClass, Method
+from grpo_recipes.user_files.local_files import listed
+from grpo_recipes.user_files.reward_names import reward_names
+
+ID = "TOL010"
+KEY = "environment.python"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    environment = read_environment(context)
+    if environment is None:
+        return
+    said, found = environment
+    called = called_methods(found)
+    for name, method in found.methods.items():
+        if name in called or name in OF_TRL:
+            yield from _of_method(context, said, name, method)
+    if not called and not found.is_open and not context.value("tools"):
+        yield context.finding(
+            ID,
+            f"{said.file}:{found.line}: {said.name} has no method that the model can call",
+            KEY,
+            because=["its public methods beside reset and get_reward are tools, and it has none"],
+            fix="a method with type hints and a docstring",
+            severity="warning",
+        )
+    if "get_reward" in found.methods:
+        yield from _of_reward(context, said, found)
+
+
+def _of_method(context: Context, said: SaidCode, name: str, method: Method) -> Iterator[Finding]:
+    where = f"{said.file}:{method.function.line}"
+    if method.bound_to != "object":
+        kind = "a static method" if method.bound_to == "nothing" else "a class method"
+        yield context.finding(
+            ID,
+            f"{where}: {name} is {kind}",
+            KEY,
+            because=["TRL takes such a method for a tool in some releases alone, and it has no state of a completion"],
+            fix=f"def {name}(self, ...), or _{name} for what no model calls",
+        )
+    elif not method.takes_self:
+        because = ["Python hands the object to it at every call: TypeError"]
+        yield context.finding(ID, f"{where}: {name} takes no self", KEY, because=because, fix=f"def {name}(self, ...)")
+
+
+def _of_reward(context: Context, said: SaidCode, found: DocumentedClass) -> Iterator[Finding]:
+    function = found.methods["get_reward"].function
+    where = f"{said.file}:{function.line}"
+    needed = [one.name for one in function.parameters if one.is_needed]
+    if needed and not function.is_decorated:
+        yield context.finding(
+            ID,
+            f"{where}: get_reward asks for {listed(needed)}",
+            KEY,
+            because=["TRL calls it without arguments: TypeError at the first reward"],
+            fix="def get_reward(self) -> float, which reads what the object knows",
+        )
+    rewards = context.value("rewards")
+    names = reward_names(rewards) if isinstance(rewards, list) else []
+    if said.name in names:
+        yield context.finding(
+            ID,
+            f"a reward of the recipe and get_reward are both called {said.name}",
+            "rewards",
+            because=[f"{where}: the reward of an environment has the name of its class"],
+            fix="give the class another name",
+            mark=context.source.mark(("rewards", names.index(said.name))),
+        )

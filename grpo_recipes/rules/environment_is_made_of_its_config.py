@@ -1,0 +1,54 @@
+"""An environment is made of its `config`.
+
+TRL makes an object of the class for each completion of a generation, with the keywords of `config` and nothing else. A
+parameter without a default that `config` lacks, and a keyword that the class does not take, raise TypeError when the
+trainer is built, after the model was loaded.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._tools.said_tools import read_environment
+from grpo_recipes.user_files.local_files import listed
+
+ID = "TOL008"
+KEY = "environment.config"
+RAISED = "TypeError when the trainer makes the first object"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    environment = read_environment(context)
+    if environment is None or environment[1].is_open or "__new__" in environment[1].methods:
+        return
+    said, found = environment
+    config, made = context.mapping(KEY), found.methods.get("__init__")
+    if made is not None and made.function.is_decorated:
+        return
+    own = () if made is None else made.function.parameters
+    where = f"{said.file}:{found.line if made is None else made.function.line}"
+    taken = [one.name for one in own if one.kind == "plain"]
+    missing = [one.name for one in own if one.is_needed and one.name not in config]
+    if missing:
+        yield context.finding(
+            ID,
+            f"{where}: {said.name} is made with {listed(missing)}, which config does not have",
+            "environment.python",
+            because=[RAISED],
+            fix=f"config: {{{', '.join(f'{name}: ...' for name in missing)}}}",
+        )
+    for name in () if any(one.kind == "**" for one in own) else sorted(set(config) - set(taken)):
+        close = nearest_words(name, [one for one in taken if one not in config], cutoff=0.6)
+        path = ("environment", "config", name)
+        patch = [Patch(path, remove=True)]
+        patch += [Patch((*path[:2], close[0]), config[name])] if close else []
+        yield context.finding(
+            ID,
+            f"{where}: {said.name} takes no {name}",
+            KEY,
+            because=[f"it takes {listed(taken) or 'nothing'}", RAISED],
+            fix=f"{close[0]} instead of {name}" if close else f"remove {name}",
+            patch=patch,
+            mark=context.source.mark(path),
+        )

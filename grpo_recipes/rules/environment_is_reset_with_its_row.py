@@ -1,0 +1,86 @@
+"""An environment is reset with its row.
+
+Before each completion TRL calls `reset` with every column of the row as a keyword, the prompt among them, and adds what
+it returns to the last message. A class without it raises ValueError when the trainer is built; a column that `reset`
+does not take, and a parameter that no column fills, raise TypeError at the first completion, and `async def reset` is
+never awaited. A vLLM server is asked once for all completions of a row, with the prompt of the first: what `reset`
+returns has to be the same for all of them.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.training_rows import own_columns
+from grpo_recipes.rules._tools.said_tools import SaidCode, read_environment
+from grpo_recipes.user_files.functions.classes import Method
+from grpo_recipes.user_files.local_files import listed
+
+ID = "TOL009"
+KEY = "environment.python"
+REMOVES, MODE = "GRPOConfig.remove_unused_columns", "GRPOConfig.vllm_mode"
+OPEN = "def reset(self, **row)"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    environment = read_environment(context)
+    if environment is None:
+        return
+    said, found = environment
+    if not found.may_have("reset"):
+        yield context.finding(
+            ID,
+            f"{said.file}:{found.line}: {said.name} has no method reset",
+            KEY,
+            because=["TRL raises ValueError for it when the trainer is built"],
+            fix=f"{OPEN}, which begins a new completion",
+        )
+    elif "reset" in found.methods and not found.methods["reset"].function.is_decorated:
+        yield from _of_reset(context, said, found.methods["reset"])
+
+
+def _of_reset(context: Context, said: SaidCode, reset: Method) -> Iterator[Finding]:
+    function = reset.function
+    where = f"{said.file}:{function.line}"
+    if function.is_async:
+        because = ["TRL does not await it: it would add a coroutine to the prompt"]
+        yield context.finding(ID, f"{where}: reset is asynchronous", KEY, because=because, fix=OPEN)
+        return
+    columns = _columns(context)
+    plain = [one for one in function.parameters if one.kind == "plain"]
+    if columns is not None:
+        missing = [one.name for one in plain if one.is_needed and one.name not in columns]
+        if missing:
+            yield context.finding(
+                ID,
+                f"{where}: reset reads column {listed(missing)}, which the rows do not have",
+                KEY,
+                because=[f"it is called with {listed(sorted(columns))}"],
+                fix=f'columns: {{{missing[0]}: "{{{{ ... }}}}"}} under dataset, with the column that has it',
+            )
+        untaken = sorted(columns - {one.name for one in plain})
+        if untaken and all(one.kind != "**" for one in function.parameters):
+            yield context.finding(
+                ID,
+                f"{where}: reset does not take {listed(untaken)}",
+                KEY,
+                because=["TRL calls it with every column of the row: TypeError at the first completion"],
+                fix="**others as its last parameter",
+            )
+    if reset.returns and context.value("GRPOConfig.use_vllm") is True and context.value(MODE) == "server":
+        yield context.finding(
+            ID,
+            "the server answers all completions of a row with the prompt of the first",
+            MODE,
+            because=[f"{where}: what reset returns is a part of the prompt"],
+            fix="a reset that returns the same for the same row, or vllm_mode: colocate",
+            severity="warning",
+        )
+
+
+def _columns(context: Context) -> frozenset[str] | None:
+    """What TRL calls it with; None where it is not known."""
+    if context.value(REMOVES) is True:
+        return None
+    own = own_columns(context)
+    return None if own is None else own | frozenset(context.mapping("dataset.columns")) | {"prompt"}

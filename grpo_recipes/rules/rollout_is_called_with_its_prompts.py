@@ -1,0 +1,50 @@
+"""A rollout is called with its prompts and the trainer.
+
+TRL calls `rollout(prompts, trainer)` once for each generation of a process, with one prompt for each completion, and
+uses what it returns at once. A function that takes other arguments raises TypeError at the first generation, after the
+model was loaded; of `async def` TRL gets a coroutine and raises AttributeError.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._tools.said_tools import said_code
+from grpo_recipes.user_files.functions.documented import Documented, documented
+from grpo_recipes.user_files.local_files import listed
+
+ID = "TOL011"
+KEY = "rollout.python"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    said = said_code(context, "rollout")
+    try:
+        function = None if said is None else documented(said.path).get(said.name)
+    except (OSError, SyntaxError, ValueError):
+        return
+    if said is None or function is None or function.is_decorated:
+        return
+    why = _why_not(function)
+    if why is not None:
+        yield context.finding(
+            ID,
+            f"{said.file}:{function.line}: {said.name} {why}",
+            KEY,
+            because=["TRL calls it as a plain function, with the prompts and the trainer by their places"],
+            fix=f"def {said.name}(prompts, trainer)",
+        )
+
+
+def _why_not(function: Documented) -> str | None:
+    """Why it cannot be called with two values and answer at once; None where it can."""
+    if function.is_async:
+        return "is asynchronous"
+    by_place = [one for one in function.parameters if one.kind in ("positional only", "plain")]
+    named = [one for one in function.parameters if one.kind == "*"]
+    needed = [one.name for one in by_place if one.is_needed]
+    if len(needed) > 2:
+        return f"asks for {listed(needed[2:])} too"
+    if len(by_place) < 2 and not named:
+        return f"takes {listed([one.name for one in by_place]) or 'nothing'} alone"
+    return None

@@ -1,0 +1,135 @@
+"""The classes of a Python file with their methods, read from its source and never run."""
+
+import ast
+import os
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from grpo_recipes.user_files.functions.documented import Documented, documented_function
+from grpo_recipes.user_files.functions.type_hints import Hints
+from grpo_recipes.user_files.local_files import source_tree
+
+Bound = Literal["object", "class", "nothing"]
+_EMPTY_BASES = frozenset({"object", "ABC", "Generic", "Protocol"})
+_PROPERTIES = frozenset({"property", "cached_property", "setter", "getter", "deleter"})
+
+
+class Method(NamedTuple):
+    """A method. function: without the parameter that it is bound to. bound_to: "nothing" for a static one.
+
+    takes_self: whether it has a parameter for what it is bound to. returns: whether it returns anything but None.
+    """
+
+    function: Documented
+    bound_to: Bound
+    takes_self: bool
+    returns: bool
+
+
+class DocumentedClass(NamedTuple):
+    """A class. methods: by name, with those of its bases in the file; properties are none.
+
+    others: names that it binds to something else. is_open: bases or decorators that the file does not tell of may add
+    to that or change it.
+    """
+
+    name: str
+    line: int
+    methods: Mapping[str, Method]
+    others: frozenset[str]
+    is_open: bool
+
+    def may_have(self, name: str) -> bool:
+        """Whether an object has this name, as far as the file tells."""
+        return self.is_open or name in self.methods or name in self.others
+
+
+def classes_of(path: str) -> Mapping[str, DocumentedClass]:
+    """The classes at the top level of a Python file; of several with one name the last.
+
+    Raises OSError, and SyntaxError or ValueError for what is no Python source.
+    """
+    status = os.stat(path)
+    return _read(path, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _read(path: str, *_stamp: int) -> Mapping[str, DocumentedClass]:
+    tree = source_tree(path)
+    hints, found = Hints(tree), dict[str, DocumentedClass]()
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            found[node.name] = _class(node, found, hints)
+    return found
+
+
+def _class(node: ast.ClassDef, above: Mapping[str, DocumentedClass], hints: Hints) -> DocumentedClass:
+    """above: the classes that the file has defined by then, which alone can be bases."""
+    methods: dict[str, Method] = {}
+    others: set[str] = set()
+    is_open = bool(node.decorator_list or node.keywords)
+    for base in reversed(node.bases):
+        name = _last_name(base)
+        if name in above:
+            methods |= above[name].methods
+            others |= above[name].others
+            is_open |= above[name].is_open
+        else:
+            is_open |= name not in _EMPTY_BASES
+    for statement in node.body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            methods.pop(statement.name, None)
+            method = _method(statement, hints)
+            if method is None:
+                others.add(statement.name)
+            else:
+                methods[statement.name] = method
+        elif isinstance(statement, ast.If | ast.Try | ast.With | ast.For | ast.While | ast.Match):
+            is_open = True
+        else:
+            others.update(_bound(statement))
+    return DocumentedClass(node.name, node.lineno, methods, frozenset(others - methods.keys()), is_open)
+
+
+def _method(node: ast.FunctionDef | ast.AsyncFunctionDef, hints: Hints) -> Method | None:
+    """The method, None for a property."""
+    decorators = [_last_name(one) for one in node.decorator_list]
+    if not _PROPERTIES.isdisjoint(decorators):
+        return None
+    bound_to: Bound = (
+        "nothing" if "staticmethod" in decorators else "class" if "classmethod" in decorators else "object"
+    )
+    function = documented_function(node, hints)
+    own = function.parameters
+    takes_self = bool(own) and own[0].kind in ("positional only", "plain", "*")
+    drops = takes_self and bound_to != "nothing" and own[0].kind != "*"
+    kept = own[1:] if drops else own
+    returns = any(_is_value(one) for one in _within(node))
+    return Method(function._replace(parameters=kept), bound_to, takes_self, returns)
+
+
+def _within(node: ast.AST) -> Iterator[ast.AST]:
+    """What a function does itself, without the functions and classes that it defines."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield child
+            yield from _within(child)
+
+
+def _is_value(node: ast.AST) -> bool:
+    is_none = isinstance(node, ast.Return) and isinstance(node.value, ast.Constant) and node.value.value is None
+    return isinstance(node, ast.Return) and node.value is not None and not is_none
+
+
+def _bound(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement of a class gives a value."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    return (one.id for target in targets if target is not None for one in ast.walk(target) if isinstance(one, ast.Name))
+
+
+def _last_name(node: ast.expr) -> str:
+    """`ABC` of `abc.ABC`, `Generic` of `Generic[T]`, `cache` of `cache(1)`."""
+    while isinstance(node, ast.Subscript | ast.Call):
+        node = node.value if isinstance(node, ast.Subscript) else node.func
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
