@@ -26,7 +26,10 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentClass:
-    """The class whose methods the model can call, one object for each completion. config: keywords it is made with."""
+    """The class whose methods the model can call, one object for each completion. config: keywords it is made with.
+
+    timeout: seconds that making it, a reset or a call may take.
+    """
 
     name: str
     target: str
@@ -34,6 +37,7 @@ class EnvironmentClass:
     sha256: str
     imports: dict[str, str] = field(default_factory=dict)
     config: dict[str, object] = field(default_factory=dict)
+    timeout: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)

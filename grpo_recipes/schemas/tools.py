@@ -28,6 +28,9 @@ class EnvironmentSection(Section):
     It runs only when allowed."""
     config: dict[str, Any] = {}
     """Keyword arguments that each object is made with, e.g. {size: 4}."""
+    timeout: PositiveFloat = 10.0
+    """Seconds that a call of a method may take; then the model is told that it failed. A reset that takes longer ends
+    the run."""
 
 
 class RolloutSection(Section):

@@ -27,6 +27,7 @@ from grpo_recipes.worker.callbacks.trained import Trained
 from grpo_recipes.worker.checkpoints.checkpoint import save_final, save_whole_checkpoints
 from grpo_recipes.worker.checkpoints.model_card import hand_over
 from grpo_recipes.worker.completions.ended import EndedShares
+from grpo_recipes.worker.completions.held_out_environments import answer_held_out_rows_with
 from grpo_recipes.worker.completions.kept_completions import keep_completions
 from grpo_recipes.worker.completions.redacted_completions import redact_completions
 from grpo_recipes.worker.data.chat_template import refuse_endless_template
@@ -198,6 +199,7 @@ def _prepared(plan: Plan, folder: Path, record: Record, phases: StartPhases, tur
         print(f"not used of the model's generation_config.json  {', '.join(ignored)}", flush=True)
     record.update(generation_config_ignored=ignored, shims=apply_on_trainer(trainer, plan))
     watch_tools(trainer, turns.tally)
+    answer_held_out_rows_with(trainer, turns.environment)
     return trainer, held_out
 
 

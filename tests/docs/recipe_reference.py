@@ -34,6 +34,7 @@ BECOMES = {
     "tools": "one of GRPOTrainer's `tools`",
     "tools.timeout": "what the worker waits for a call of the tool",
     "environment": "GRPOTrainer's `environment_factory`, which makes an object of the class",
+    "environment.timeout": "what the worker waits for a call of a method",
     "rollout": "GRPOTrainer's `rollout_func`",
     "evaluation": "an evaluation of grpo-run's own, beside the training; TRL's is switched off",
     "evaluation.use_vllm": "who generates held-out completions, `evaluation.generated_by` of the plan",

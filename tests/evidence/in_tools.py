@@ -162,11 +162,12 @@ def with_environment(
     names: dict[str, Any] = {}
     exec(environment, names)
     exec(parts.get("tools", ""), names)
+    arguments = in_library._config(model_init_kwargs={"dtype": "float32"}, max_steps=1)
     in_library.STAGE[0] = "trainer"
     factory = functools.partial(names["Game"], **(config or {})) if "Game" in names else None
     built = GRPOTrainer(
         model=str(model_with()),
-        args=in_library._config(model_init_kwargs={"dtype": "float32"}, max_steps=1),
+        args=arguments,
         train_dataset=Dataset.from_list(rows or [{"prompt": TALKS, "answer": "2"}] * 8),
         reward_funcs=[lambda completions, **kwargs: [float(len(str(one))) for one in completions]],
         tools=[names[name] for name in parts.get("tool_names", [])],

@@ -1,5 +1,7 @@
 """Real trainings with an environment of the user's, and with a rollout."""
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,7 +9,7 @@ from typing import Any
 import pytest
 from support.tool_model import write_tool_model
 from tool_runs import sha256_of, tool_plan
-from worker_runs import Changes, Trained, events
+from worker_runs import Changes, Trained, events, train
 
 pytestmark = pytest.mark.stack
 
@@ -105,3 +107,170 @@ def test_a_file_that_changed_ends_the_run(key: str, trained: Callable[..., Train
     run = trained(tool_plan(model, sums, **{key: planned}), user={"mine.py": "changed = True\n"})
     assert run.exit_code == 3
     assert "changed since the plan was made" in run.output
+
+
+# Says the row behind its prompt, so that the policy is asked another thing; its reward knows what was called.
+TOLD = """
+import random
+
+class Game:
+    \"\"\"Adds.\"\"\"
+
+    def reset(self, **row) -> str:
+        self.calls = []
+        return f" ({row['solution']})"
+
+    def add(self, a: int, b: int) -> str:
+        \"\"\"Adds two numbers.
+
+        Args:
+            a: One.
+            b: Another.
+        \"\"\"
+        self.calls.append((a, b))
+        return f"{a + b}{random.randrange(10)}"
+
+    def get_reward(self) -> float:
+        return float(len(self.calls))
+"""
+
+
+def test_held_out_rows_have_environments_of_their_own(
+    trained: Callable[..., Trained], model: Path, sums: Path, held_out: Callable[..., Changes]
+) -> None:
+    said = pinned("Game", TOLD)
+    bare = trained(tool_plan(model, sums, environment_class=said), user={"mine.py": TOLD})
+    plan = tool_plan(model, sums, environment_class=said, evaluation=held_out(every_steps=1))
+    run = trained(plan, user={"mine.py": TOLD})
+    assert run.exit_code == 0, run.output
+    measured = events(run.folder, "evaluation")
+    assert [line["step"] for line in measured] == [0, 1, 2, 3]
+    for line in measured:
+        assert line["rewards"]["Game"] > 0.5, "the policy calls its method there, too"
+        assert line["reward"] == pytest.approx(line["rewards"]["Game"] + line["rewards"]["even"])
+    rows = [json.loads(line) for line in (run.folder / "evaluation" / "step-0.jsonl").read_text().splitlines()]
+    assert all(row["prompt"].endswith(f" ({row['columns']['solution']})") for row in rows)
+    lines = [(one.folder / "completions.jsonl").read_text() for one in (bare, run)]
+    assert lines[0] == lines[1], "the training is the one without an evaluation"
+
+
+def test_a_run_with_an_environment_is_gone_on_with_as_the_same(
+    make_run: Callable[..., Path], model: Path, sums: Path, warm: None
+) -> None:
+    saving = {"save_strategy": "steps", "save_steps": 1, "max_steps": 3}
+    plan = tool_plan(model, sums, environment_class=pinned("Game", TOLD), arguments=saving)
+    whole, cut = (make_run(plan, name, {"mine.py": TOLD}) for name in ("whole", "cut"))
+    assert train(whole)[0] == 0
+    assert train(cut)[0] == 0
+    for later in (2, 3):
+        shutil.rmtree(cut / "checkpoints" / f"checkpoint-{later}")
+    code, output = train(cut, "--resume")
+    assert code == 0, output
+    for name in ("completions.jsonl", "final/model.safetensors"):
+        assert (whole / name).read_bytes() == (cut / name).read_bytes()
+
+
+def _failing(body: str, method: str = "add") -> str:
+    """The game with other lines at the begin of a method; what it imports is there."""
+    source = "import subprocess\nimport time\n" + TOLD
+    begin = {"add": "        self.calls.append", "reset": "        self.calls = []"}[method]
+    assert begin in source
+    return source.replace(begin, f"        {body}\n{begin}")
+
+
+NEVER = """while True:
+            try:
+                time.sleep(60)
+            except Exception:
+                pass"""
+UNTOLD = """class Odd:
+            def __str__(self):
+                raise ValueError("no words for it")
+        return Odd()"""
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        pytest.param("raise KeyError('board')", "tool add failed: 'board'", id="raises"),
+        pytest.param(NEVER, "tool add failed: add took longer than 0.3 seconds and was ended", id="hangs"),
+        pytest.param(UNTOLD, "tool add failed: no words for it", id="cannot-be-told"),
+        pytest.param("raise SystemExit(4)", "tool add failed: tool add raised SystemExit: 4", id="leaves"),
+    ],
+)
+def test_a_method_that_fails_is_told_and_counted(
+    body: str, said: str, trained: Callable[..., Trained], model: Path, sums: Path
+) -> None:
+    source = _failing(body)
+    environment = pinned("Game", source, timeout=0.3)
+    plan = tool_plan(model, sums, environment_class=environment, arguments={"max_steps": 1})
+    run = trained(plan, user={"mine.py": source})
+    assert run.exit_code == 0, run.output
+    assert said in run.output
+    step = events(run.folder, "step")[0]
+    assert step["tools/add/failures"] == step["tools/add/calls"] > 8
+
+
+def test_what_a_method_returns_is_told_in_bounds(trained: Callable[..., Trained], model: Path, sums: Path) -> None:
+    source = _failing("return {'board': 'x' * 10_000_000}")
+    plan = tool_plan(model, sums, environment_class=pinned("Game", source), arguments={"max_steps": 1})
+    run = trained(plan, user={"mine.py": source})
+    assert run.exit_code == 0, run.output
+    assert events(run.folder, "step")[0]["tools/add/failures"] == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        pytest.param(
+            "assert row['solution'] != '3', 'no such board'",
+            "environment Game.reset raised AssertionError: no such board",
+            id="raises",
+        ),
+        pytest.param(
+            "if row['solution'] == '3': time.sleep(60)",
+            "Game.reset took longer than 0.3 seconds and was ended",
+            id="hangs",
+        ),
+    ],
+)
+def test_a_reset_that_fails_ends_the_run_with_its_row(
+    body: str, said: str, trained: Callable[..., Trained], model: Path, sums: Path
+) -> None:
+    source = _failing(body, "reset")
+    rows = [json.loads(line) for line in sums.read_text().splitlines()]
+    assert any(str(row["answer"]) == "3" for row in rows)
+    run = trained(
+        tool_plan(model, sums, environment_class=pinned("Game", source, timeout=0.3), arguments={"max_steps": 40}),
+        user={"mine.py": source},
+    )
+    assert run.exit_code == 1, run.output
+    assert said in run.output
+    assert "mine.py:" in run.output
+    asked = next(row["question"] for row in rows if str(row["answer"]) == "3")
+    assert "the prompt of its row is '" in run.output
+    assert asked
+    assert not (run.folder / "final").exists()
+    assert run.record["status"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param(('"logprobs": None,', ""), "rollout rollout returned no logprobs", id="a-key"),
+        pytest.param(("[1] * len(own) + [0]", "[0]"), "of env_mask for the ", id="a-short-mask"),
+        pytest.param(
+            ("own + told for own in completions", "own for own in completions[1:]"), "list of 15 for", id="few"
+        ),
+        pytest.param(("return {", "raise OSError('no game')\n    return {"), "raised OSError: no game", id="raises"),
+    ],
+)
+def test_a_rollout_that_does_not_fit_its_prompts_ends_the_run(
+    change: tuple[str, str], said: str, trained: Callable[..., Trained], model: Path, sums: Path
+) -> None:
+    assert change[0] in ROLLOUT
+    source = ROLLOUT.replace(*change)
+    run = trained(tool_plan(model, sums, rollout=pinned("rollout", source)), user={"mine.py": source})
+    assert run.exit_code in (1, 3), run.output
+    assert "rollout rollout" in run.output
+    assert said in run.output

@@ -29,8 +29,10 @@ def planned_tools(context: Context) -> tuple[Tool, ...]:
 def planned_environment(context: Context) -> EnvironmentClass | None:
     """The class of the environment, None without one."""
     said = said_code(context, "environment")
-    config = dict(context.mapping("environment.config")) if said is not None else {}
-    return None if said is None else EnvironmentClass(**_pinned(said), config=config)
+    if said is None:
+        return None
+    config, timeout = dict(context.mapping("environment.config")), float(str(context.value("environment.timeout")))
+    return EnvironmentClass(**_pinned(said), config=config, timeout=timeout)
 
 
 def planned_rollout(context: Context) -> Rollout | None:

@@ -9,7 +9,8 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.completions.ends import ends_of
 from grpo_recipes.worker.completions.figures import JudgedRow
 from grpo_recipes.worker.completions.generation import answers, undisturbed
-from grpo_recipes.worker.completions.judging import judge
+from grpo_recipes.worker.completions.held_out_environments import with_environments
+from grpo_recipes.worker.completions.judging import judge, judged_by
 
 
 def evaluate(trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None]) -> list[JudgedRow]:
@@ -24,6 +25,7 @@ def evaluate(trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None]) 
     draws = [(place, sample) for place in share for sample in range(samples)]
     given = [rows[place] for place, _ in draws]
     with undisturbed(trainer):
+        given, environments = with_environments(trainer, given)
         completions, tokens = answers(
             trainer,
             [row["prompt"] for row in given],
@@ -31,10 +33,11 @@ def evaluate(trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None]) 
             ends_of(trainer, plan),
             on_batch,
             draws if samples > 1 or plan.evaluation.generated_by == "vllm" else None,
+            environments,
         )
         on_batch()
-        names = [reward.name for reward in plan.rewards]
-        columns = judge(trainer, given, completions, tokens)
+        columns = judge(trainer, given, completions, tokens, environments)
+        names = judged_by(trainer, plan)
     judged = [
         JudgedRow(
             place,

@@ -99,7 +99,7 @@ def turned(before: list[JudgedRow], after: list[JudgedRow], plan: Plan) -> dict[
 def _columns(judged: list[JudgedRow], plan: Plan) -> dict[Name, list[float | None]]:
     """The value of each row in each figure, in the order of the rows; None where a row has none."""
     assert plan.evaluation is not None
-    how, weights = plan.evaluation, {reward.name: reward.weight for reward in plan.rewards}
+    how, weights = plan.evaluation, _weights(judged, plan)
     rows: dict[int, list[JudgedRow]] = {}
     for one in judged:
         rows.setdefault(one.row, []).append(one)
@@ -116,6 +116,12 @@ def _columns(judged: list[JudgedRow], plan: Plan) -> dict[Name, list[float | Non
             for (samples, passed), is_judged in zip(counts, judged_rows, strict=True)
         ]
     return columns
+
+
+def _weights(judged: list[JudgedRow], plan: Plan) -> dict[str, float]:
+    """The weight of each reward; that of an environment has 1, as TRL gives it."""
+    planned = {reward.name: reward.weight for reward in plan.rewards}
+    return planned | {name: 1.0 for one in judged[:1] for name in one.rewards if name not in planned}
 
 
 def _total(row: JudgedRow, weights: Mapping[str, float]) -> float | None:

@@ -49,6 +49,7 @@ def answers(
     ends: Ends,
     on_batch: Callable[[], None],
     draws: list[tuple[int, int]] | None = None,
+    environments: list[Any] | None = None,
 ) -> tuple[list[Any], list[list[int]]]:
     """One completion for each prompt, and its tokens with the one that ends it.
 
@@ -56,7 +57,8 @@ def answers(
     calls of tools and their replies.
     prompts: all strings or all conversations. Ranks must pass equally many, since weights may be gathered.
     on_batch: called before each batch. draws: row and sample of each prompt, by which alone its completion is drawn;
-    None, for transformers alone, draws all of a process from one generator.
+    None, for transformers alone, draws all of a process from one generator. environments: of each prompt, whose methods
+    the policy can call, None without any.
     """
     completions: list[Any] = []
     tokens: list[list[int]] = []
@@ -69,7 +71,8 @@ def answers(
             turn = partial(_turn, generate, ends, [len(ids) for ids in prompt_ids], of_rows)
             new = turn([RowTokens(row, ids) for row, ids in enumerate(prompt_ids)])
             if tools_of(trainer):
-                messages, new = with_tool_turns(trainer, of_batch, prompt_ids, new, turn)
+                own = None if environments is None else environments[start : start + size]
+                messages, new = with_tool_turns(trainer, of_batch, prompt_ids, new, turn, own)
                 completions += messages
             else:
                 completions += _completions(trainer, of_batch, prompt_ids, new)

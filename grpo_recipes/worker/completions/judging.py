@@ -8,22 +8,36 @@ from typing import Any
 import torch
 from trl.data_utils import apply_chat_template
 
+from grpo_recipes.contract.plan import Plan
+
 # Not passed to reward functions as columns: TRL keeps these to itself.
 OWN_COLUMNS = ("prompt", "completion", "completion_ids")
 
 
+def judged_by(trainer: Any, plan: Plan) -> list[str]:
+    """The names of the trainer's rewards: those of the plan, then that of an environment which has one of its own."""
+    planned = [reward.name for reward in plan.rewards]
+    return [*planned, *list(getattr(trainer, "reward_func_names", ()))[len(planned) :]]
+
+
 def judge(
-    trainer: Any, rows: list[dict[str, Any]], completions: list[Any], tokens: list[list[int]]
+    trainer: Any,
+    rows: list[dict[str, Any]],
+    completions: list[Any],
+    tokens: list[list[int]],
+    environments: list[Any] | None = None,
 ) -> list[list[float | None]]:
     """For each reward of the trainer the values of all completions, None where it gives none.
 
-    tokens: of each completion. What a function logs is dropped, so that it does not end up among training
-    metrics.
+    tokens: of each completion. environments: of each completion, None without any. What a function logs is dropped, so
+    that it does not end up among training metrics.
     Raises ValueError if a function does not return one value for each completion.
     """
     prompts = [row["prompt"] for row in rows]
     columns = {name: [row[name] for row in rows] for name in rows[0] if name not in OWN_COLUMNS}
     given = {**columns, "trainer_state": trainer.state, "log_extra": _ignore, "log_metric": _ignore}
+    if environments is not None:
+        given["environments"] = environments
     found: list[list[float | None]] = []
     for function, processing in zip(trainer.reward_funcs, trainer.reward_processing_classes, strict=True):
         if isinstance(function, torch.nn.Module):

@@ -24,6 +24,7 @@ from grpo_recipes.worker._shared.metrics import append_line, forget_after
 from grpo_recipes.worker.completions.ended import LENGTH, how_ended
 from grpo_recipes.worker.completions.ends import Ends, end_tokens, ends_of, last_turn
 from grpo_recipes.worker.completions.evaluation import prompt_text
+from grpo_recipes.worker.completions.judging import judged_by
 
 GENERATES = "_generate_and_score_completions"
 KEEPS_REWARDS_IN = ("_logs", "_textual_logs")  # the first since trl 0.20
@@ -141,7 +142,8 @@ class KeptCompletions:
         ended, _ = how_ended(last_turn(trained, own), self._ends, self._own_ends) if trained else (LENGTH, False)
         whole = trained or tokens  # without a mask it is one that mask_truncated_completions leaves out
         weights = {reward.name: reward.weight for reward in self._plan.rewards}
-        given = [weights[name] * value for name, value in rewards.items() if value is not None]
+        # The reward of an environment has none of its own, and 1 for TRL.
+        given = [weights.get(name, 1.0) * value for name, value in rewards.items() if value is not None]
         of_prompt = room // _PART_OF_THE_PROMPT
         parts = parted(whole, own if trained else None)
         replies = sum(not is_own for is_own, _ in parts)
@@ -171,11 +173,12 @@ class KeptCompletions:
         kept: dict[str, Any] = next((one for one in held if one), {})
         columns = list(kept.get("rewards", {}).values())
         everywhere = count * self._trainer.accelerator.num_processes
-        if len(columns) != len(self._plan.rewards) or any(len(column) < everywhere for column in columns):
+        names = judged_by(self._trainer, self._plan)
+        if len(columns) != len(names) or any(len(column) < everywhere for column in columns):
             return {}
         return {
-            reward.name: [_known(value) for value in islice(column, len(column) - everywhere, None)][:count]
-            for reward, column in zip(self._plan.rewards, columns, strict=True)
+            name: [_known(value) for value in islice(column, len(column) - everywhere, None)][:count]
+            for name, column in zip(names, columns, strict=True)
         }
 
 

@@ -1,8 +1,8 @@
 """Held-out rows answered with the tools of the training: TRL's own loop of calls and replies, in which the policy goes
 on as the evaluation generates.
 
-Not before trl 1.0, whose loop makes the tokens of all turns anew from the messages, and not with an environment, whose
-objects a training makes for its own rows: there rows are answered in one turn.
+Not before trl 1.0, whose loop makes the tokens of all turns anew from the messages: there rows are answered in one
+turn.
 """
 
 import copy
@@ -13,12 +13,15 @@ from typing import Any
 
 from grpo_recipes.worker._shared.library import parsed_response
 from grpo_recipes.worker.completions.ends import tokenizer_of
+from grpo_recipes.worker.completions.held_out_environments import has_environments, methods_of
 
 # Source: trl 1.0.0 to 1.16.0 grpo_trainer.py (_tool_call_loop).
 LOOP = "_tool_call_loop"
 TAKES_TOKENS = "multimodal_fields"
 GOES_ON = "_generate_single_turn"
 BY_NAME = ("_sync_tool_dicts", "_async_tool_dicts")
+# Which environment each row of a batch has, by its name; a single one has none. Since trl 1.8.
+OF_ROWS = "_batch_environments"
 
 
 class RowTokens(list[int]):
@@ -37,7 +40,9 @@ def tools_of(trainer: Any) -> list[Any]:
     loop = getattr(trainer, LOOP, None)
     if loop is None or TAKES_TOKENS not in inspect.signature(loop).parameters:
         return []
-    if getattr(trainer, "environment_factories", None) or getattr(trainer, "environments", None):
+    if (getattr(trainer, "environment_factories", None) or getattr(trainer, "environments", None)) and (
+        not has_environments(trainer)
+    ):
         return []
     return list(getattr(trainer, "tools", None) or [])
 
@@ -48,16 +53,17 @@ def with_tool_turns(
     prompt_ids: list[list[int]],
     tokens: list[list[int]],
     go_on: Callable[[list[RowTokens]], list[list[int]]],
+    environments: list[Any] | None = None,
 ) -> tuple[list[list[dict[str, Any]]], list[list[int]]]:
     """The messages of each completion, and its tokens with those of the tools' replies, after all turns.
 
     tokens: of each prompt's first turn. go_on: gives the new tokens of rows that a tool replied to, here in the order
-    of their places and perhaps fewer than there are prompts.
+    of their places and perhaps fewer than there are prompts. environments: of each prompt, None without any.
     """
     tools, tokenizer = tools_of(trainer), tokenizer_of(trainer)
     first = [parsed_response(tokenizer, new, old, tools) for old, new in zip(prompt_ids, tokens, strict=True)]
     rows = [RowTokens(row, ids) for row, ids in enumerate(prompt_ids)]
-    with _in_place_of_training(trainer, len(prompts), go_on):
+    with _in_place_of_training(trainer, environments or [None] * len(prompts), go_on):
         _, completions, completion_ids, *_ = getattr(trainer, LOOP)(
             prompts=copy.deepcopy(prompts),  # the loop adds the turns to them
             prompt_ids=rows,
@@ -72,21 +78,36 @@ def with_tool_turns(
 
 @contextmanager
 def _in_place_of_training(
-    trainer: Any, count: int, go_on: Callable[[list[RowTokens]], list[list[int]]]
+    trainer: Any, environments: list[Any], go_on: Callable[[list[RowTokens]], list[list[int]]]
 ) -> Iterator[None]:
-    """Lets the loop generate with go_on and find the tools of so many rows; then the trainer is as before."""
-    names = (GOES_ON, *BY_NAME)
+    """Lets the loop generate with go_on and find the tools of each row; then the trainer is as before.
+
+    environments: of each row, None where it has none.
+    """
+    names = (GOES_ON, *BY_NAME, OF_ROWS)
     before = {name: vars(trainer)[name] for name in names if name in vars(trainer)}
-    asynchronous = {tool.__name__: tool for tool in tools_of(trainer) if inspect.iscoroutinefunction(tool)}
-    others = {tool.__name__: tool for tool in tools_of(trainer) if tool.__name__ not in asynchronous}
+    called = [_of_row(trainer, environment) for environment in environments]
 
     def turn(prompt_ids: list[RowTokens], *_: Any, **__: Any) -> tuple[list[list[int]], None]:
         return go_on(prompt_ids), None
 
-    vars(trainer).update({GOES_ON: turn, BY_NAME[0]: [others] * count, BY_NAME[1]: [asynchronous] * count})
+    asynchronous = [{name: one for name, one in own.items() if inspect.iscoroutinefunction(one)} for own in called]
+    others = [{name: one for name, one in own.items() if not inspect.iscoroutinefunction(one)} for own in called]
+    stand_ins = {GOES_ON: turn, BY_NAME[0]: others, BY_NAME[1]: asynchronous, OF_ROWS: [None] * len(environments)}
+    vars(trainer).update(stand_ins)
     try:
         yield
     finally:
         for name in names:
             vars(trainer).pop(name, None)
         vars(trainer).update(before)
+
+
+def _of_row(trainer: Any, environment: Any) -> dict[str, Any]:
+    """What the policy can call in one row, by name: tools, then methods of the row's environment."""
+    tools = tools_of(trainer)
+    if environment is not None:
+        kind = type(environment)
+        tools = [tool for tool in tools if type(getattr(tool, "__self__", None)) is not kind]
+        tools += methods_of(trainer, environment)
+    return {tool.__name__: tool for tool in tools}

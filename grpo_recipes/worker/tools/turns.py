@@ -1,7 +1,5 @@
 """What completions of several turns are made with, as TRL takes it: tools, an environment, a rollout."""
 
-import functools
-import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,13 +7,12 @@ from typing import Any
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.planned_tools import EnvironmentClass, Rollout
 from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.tools.environments import environment_factory
+from grpo_recipes.worker.tools.rollouts import rollout_function
 from grpo_recipes.worker.tools.tally import Tally
 from grpo_recipes.worker.tools.tool_functions import Tools, load_tools
 from grpo_recipes.worker.user_code.contained import RewardLeft, contained
 from grpo_recipes.worker.user_code.user_modules import checked_sources, user_module
-
-# Methods of an environment that TRL calls itself; the others without an underscore are tools.
-_NO_TOOLS = ("reset", "get_reward")
 
 
 class Turns:
@@ -26,6 +23,12 @@ class Turns:
 
     def __init__(self, arguments: dict[str, Any], tally: Tally, tools: Tools | None) -> None:
         self.arguments, self.tally, self._tools = arguments, tally, tools
+
+    @property
+    def environment(self) -> Callable[[], Any] | None:
+        """What makes an object of the environment, None without one."""
+        made: Callable[[], Any] | None = self.arguments.get("environment_factory")
+        return made
 
     def close(self) -> None:
         """Ends the process of the tools."""
@@ -41,70 +44,19 @@ def load_turns(plan: Plan, user: Path) -> Turns:
     if tools is not None:
         arguments["tools"] = tools.functions
     if plan.environment_class is not None:
-        arguments["environment_factory"] = _factory(plan.environment_class, user, tally)
+        arguments["environment_factory"] = environment_factory(
+            plan.environment_class, _class(plan.environment_class, user), tally
+        )
     if plan.rollout is not None:
-        arguments["rollout_func"] = _rollout(plan.rollout, user)
+        arguments["rollout_func"] = rollout_function(plan.rollout, _loaded(plan.rollout, user, "rollout"))
     return Turns(arguments, tally, tools)
 
 
-def _factory(planned: EnvironmentClass, user: Path, tally: Tally) -> Callable[[], Any]:
+def _class(planned: EnvironmentClass, user: Path) -> type:
     own = _loaded(planned, user, "environment")
     if not isinstance(own, type):
         raise Refused.of(f"environment {planned.name}: {planned.target} is no class")
-    methods = {name: each for name, each in inspect.getmembers(own, inspect.isfunction) if not name.startswith("_")}
-    tools = {name: _counted(each, name, tally) for name, each in methods.items() if name not in _NO_TOOLS}
-    kept = {name: _contained(methods[name], f"{planned.name}.{name}") for name in _NO_TOOLS if name in methods}
-    # The name is that of the reward that an environment may have of its own.
-    made = type(own.__name__, (own,), {**tools, **kept, "__doc__": own.__doc__, "__module__": own.__module__})
-
-    def environment() -> Any:
-        with contained(planned.name, "environment"):
-            return made(**planned.config)
-
-    return environment
-
-
-def _counted(method: Callable[..., Any], name: str, tally: Tally) -> Callable[..., Any]:
-    """A method that the policy calls, in this process: it has the state of its object there."""
-    tally.add(name)
-    if inspect.iscoroutinefunction(method):
-
-        @functools.wraps(method)
-        async def awaited(self: Any, **arguments: Any) -> Any:
-            with tally.counted(name):
-                return await method(self, **arguments)
-
-        return awaited
-
-    @functools.wraps(method)
-    def called(self: Any, **arguments: Any) -> Any:
-        with tally.counted(name), contained(name, "tool"):
-            return method(self, **arguments)
-
-    return called
-
-
-def _contained(method: Callable[..., Any], name: str) -> Callable[..., Any]:
-    if inspect.iscoroutinefunction(method):
-        return method
-
-    @functools.wraps(method)
-    def called(self: Any, *given: Any, **named: Any) -> Any:
-        with contained(name, "environment"):
-            return method(self, *given, **named)
-
-    return called
-
-
-def _rollout(planned: Rollout, user: Path) -> Callable[..., Any]:
-    function = _loaded(planned, user, "rollout")
-
-    @functools.wraps(function)
-    def rollout(prompts: list[Any], trainer: Any) -> Any:
-        with contained(planned.name, "rollout"):
-            return function(prompts, trainer)
-
-    return rollout
+    return own
 
 
 def _loaded(planned: EnvironmentClass | Rollout, user: Path, kind: str) -> Any:

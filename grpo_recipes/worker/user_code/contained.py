@@ -15,7 +15,7 @@ from typing import Any
 
 from grpo_recipes.contract.host.processes import ASKING
 
-RAISED_IN = "raised in reward "
+RAISED_IN = "raised in "
 _OF_THE_RUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _WATCHED = (*ASKING, signal.SIGCHLD)
 _said: set[tuple[str, str]] = set()
@@ -53,7 +53,7 @@ def contained(what: str, kind: str = "reward") -> Iterator[None]:
         raise RewardLeft(f"{kind} {what} raised {type(leaving).__name__}: {leaving}") from leaving
     except Exception as problem:
         _end_fork(own, f"{kind} {what}")
-        problem.add_note(f"{RAISED_IN}{what}" if kind == "reward" else f"raised in {kind} {what}")
+        problem.add_note(f"{RAISED_IN}{kind} {what}")
         raise
     finally:
         _end_fork(own, f"{kind} {what}")
