@@ -14,6 +14,7 @@ LEFT_OUT = {
     "recipes/small_model.py",
     "recipes/quickstart/make_model.py",
     "recipes/calculator/make_model.py",
+    "recipes/guess/make_model.py",
 }
 
 
