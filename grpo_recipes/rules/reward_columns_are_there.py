@@ -2,7 +2,8 @@
 
 A shipped reward reads named columns, e.g. `solution`; so does a function whose parameter has no default. They come from
 `dataset.columns` or from the data set's own columns, which are looked up in local .jsonl and .csv files. A missing one
-is a TypeError at the first reward, after the first generation.
+is a TypeError at the first reward, after the first generation. With an `environment` a function can also read
+`environments`, its objects of the completions.
 """
 
 import os
@@ -16,6 +17,8 @@ from grpo_recipes.rules.reward_source_is_there import CALLED_WITH
 from grpo_recipes.user_files.local_files import columns_of, functions_of, listed, local_path
 
 ID = "RWD002"
+OBJECTS = "environments"
+"""What TRL passes where there is an environment, and not otherwise."""
 # Names of columns that say themselves that the right answer is in them.
 _ANSWERS = ("answer", "final_answer", "gold", "ground_truth", "solution", "target")
 
@@ -38,7 +41,8 @@ def needed_columns(context: Context, index: int, reward: dict[str, object]) -> t
     if shipped is not None:
         return str(reward["name"]), [c for c in shipped.columns if c not in _bound(reward)]
     name = str(reward.get("python") or "").rpartition(":")[2]
-    return name, [p for p in _required(context, index, reward) if p not in CALLED_WITH]
+    passed = {*CALLED_WITH, *((OBJECTS,) if context.value("environment.python") else ())}
+    return name, [p for p in _required(context, index, reward) if p not in passed]
 
 
 def _keywords(context: Context, index: int, reward: dict[str, object]) -> list[str]:

@@ -3,7 +3,9 @@
 The methods of an environment are tools here. TRL's loop of turns has no place where processes wait for each other, and
 ranks leave it after other numbers of turns. With ZeRO-3 and FSDP2 each turn gathers weights from all ranks, a vLLM
 server is asked by all of them together, and so is vLLM over several GPUs: a rank that has another turn waits for ranks
-that are at the rewards already. Source: trl 1.16 grpo_trainer.py (_tool_call_loop), generation/vllm_generation.py
+that are at the rewards already. Tried with two processes on the CPU and vLLM 0.31 as a server: in the first step the
+rank with another turn takes what the other one gathers for prompts, and the run ends with UnpicklingError in
+gather_object. Source: trl 1.16 grpo_trainer.py (_tool_call_loop), generation/vllm_generation.py
 (generate); transformers 5.23 generation/utils.py (synced_gpus).
 """
 

@@ -10,7 +10,12 @@ from pathlib import Path
 
 LICENCES = ("LICENSE", "NOTICE")
 # They made the small models once, and need the checkout.
-LEFT_OUT = {"recipes/quickstart/make_model.py", "recipes/calculator/make_model.py"}
+LEFT_OUT = {
+    "recipes/small_model.py",
+    "recipes/quickstart/make_model.py",
+    "recipes/calculator/make_model.py",
+    "recipes/guess/make_model.py",
+}
 
 
 def main(checkout: Path, wheel: Path) -> None:

@@ -40,7 +40,7 @@ STRICTER = {
     "WLD009": "a warning alone: the run is slow, and no GPU of these makers was ever tried",
     "WLD006": "sbatch takes the last of two equal options: the job would be another than the one that is followed",
     "WLD007": "Slurm gives the signal at once; each start of the job would save and stop, as tests/slurm has it",
-    "TOL007": "ranks that wait for each other raise nothing; read in the sources that the rule names",
+    "TOL007": "needs GPUs or a server; tried by hand: two processes and a server end in UnpicklingError",
     "TOL013": "no library plays them; that the turns of a recipe are called and judged is in tests/preflight/",
     "TOL002": "the file is grpo-run's to load; a missing one ends the training process after all its imports",
 }

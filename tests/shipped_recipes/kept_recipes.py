@@ -22,6 +22,7 @@ STACK = (
 )
 MACHINES = {
     "calculator": "gpus=0",
+    "guess": "gpus=0",
     "quickstart": "gpus=0",
     "quickstart_qlora": "gpus=0",
     "qwen2_5_7b_zero3": "gpus=8xH100-80GB",
@@ -46,7 +47,7 @@ def target(name: str) -> Stack:
 
 def laid_out(recipe: Path, folder: Path) -> str:
     """The recipe's place in a folder that has what stood beside it when it was shipped."""
-    for beside in ("calculator", "quickstart"):
+    for beside in ("calculator", "guess", "quickstart", "qwen3_python_tool"):
         (folder / beside).symlink_to(ROOT / "recipes" / beside)
     for path in shipped():
         shutil.copyfile(path, folder / path.name)

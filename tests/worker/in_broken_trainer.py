@@ -320,6 +320,47 @@ def turns_tokenized_anew() -> None:
     GRPOTrainer._tool_call_loop = loop
 
 
+def replies_that_the_loss_does_not_see() -> None:
+    """As a loss that takes the mask of the policy's own tokens for the attention mask."""
+    own, score = GRPOTrainer._compute_loss, GRPOTrainer._get_per_token_logps_and_entropies
+    masks: list[Any] = []
+
+    def compute(self: Any, model: Any, inputs: dict[str, Any]) -> Any:
+        masks[:] = [inputs["tool_mask"]]
+        return own(self, model, inputs)
+
+    def scored(self: Any, model: Any, ids: Any, mask: Any, kept: int, *given: Any, **named: Any) -> Any:
+        if torch.is_grad_enabled():
+            mask = torch.cat([mask[:, :-kept], mask[:, -kept:] * masks[0]], dim=1)
+        return score(self, model, ids, mask, kept, *given, **named)
+
+    GRPOTrainer._compute_loss, GRPOTrainer._get_per_token_logps_and_entropies = compute, scored
+
+
+def loss_at_another_temperature() -> None:
+    from trl.trainer import grpo_trainer
+
+    original = grpo_trainer.add_fused_lm_head
+
+    def add(model: Any, **named: Any) -> None:
+        original(model, **{**named, "temperature": 1.1})
+
+    grpo_trainer.add_fused_lm_head = add
+
+
+def prompts_of_another_template() -> None:
+    """What is trained does not tell the policy of its tools."""
+
+    def change(trainer: Any, made: dict[str, Any]) -> None:
+        begin, end = (trainer.processing_class.convert_tokens_to_ids(f"<|im_{one}|>") for one in ("start", "end"))
+        for ids, mask in zip(made["prompt_ids"], made["prompt_mask"], strict=True):
+            assert ids[mask.bool()][0] == begin, "the turn of the tools"
+            first = int(mask.argmax())
+            mask[first : first + int((ids[first:] == end).int().argmax()) + 1] = 0
+
+    _masks(change)
+
+
 def little_memory(mebibytes: int = 256) -> None:
     """Whatever this process takes from now on, beside what it has, has to fit into that."""
     status = Path("/proc/self/status").read_text()

@@ -24,6 +24,7 @@ from grpo_recipes.worker.proofs import (
     weights_reach_the_sampler,
     world_is_whole,
 )
+from grpo_recipes.worker.proofs.of_turns import turns_are_trained_as_sampled
 from grpo_recipes.worker.proofs.proof import WIDTH, Proof, block, holds
 from grpo_recipes.worker.proofs.seen import (
     Completions,
@@ -35,6 +36,7 @@ from grpo_recipes.worker.proofs.seen import (
     Sampled,
     completion,
 )
+from grpo_recipes.worker.proofs.turns_seen import TurnedRow, TurnsSeen
 
 EOS, PAD, STOP = 2, 0, 7
 FLOAT = ("float32",)
@@ -270,6 +272,33 @@ MOVED = [
 @pytest.mark.parametrize(("now", "ok", "words"), MOVED)
 def test_moved_weights_reach_the_sampler(now: Sampled, ok: bool | None, words: str) -> None:
     proof = weights_reach_the_sampler.prove(planned(use_vllm=True), "float32", sampled(3e-7), now, 1)
+    assert proof.ok is ok
+    assert words in f"{proof.shown} {told_of(proof)}"
+
+
+ROW = TurnedRow(turns=2, replies=1, own=9, told=3)
+SCORED = [
+    pytest.param([(sampled(1e-7), sampled(3e-7))], "float32", True, "max 6.0e-07 of 200 tokens", id="one policy"),
+    pytest.param([(sampled(9e-3), sampled(9e-3))], "bfloat16", True, "max 1.8e-02", id="bfloat16 rounds"),
+    pytest.param([(sampled(1e-7), Sampled())], "float32", True, "of 100 tokens", id="no reply"),
+    pytest.param([(Sampled(), Sampled())], "float32", True, "not compared: none was seen", id="nothing is trained"),
+    pytest.param([(Sampled(reason="why"),) * 2], "float32", True, "not compared: why", id="not comparable"),
+    pytest.param([(sampled(9e-3), sampled(1e-7))], "float32", False, "in first turns the loss", id="first turns"),
+    pytest.param([(sampled(1e-7), sampled(9e-3))], "float32", False, "in later turns the loss", id="later turns"),
+    pytest.param(
+        [(sampled(1e-7), sampled(1e-7)), (sampled(1e-7), sampled(9e-3))], "float32", False, "later", id="on one process"
+    ),
+    pytest.param([(sampled(1e-7), sampled(float("nan")))], "float32", False, "nan on average", id="no number"),
+]
+
+
+@pytest.mark.parametrize(("scored", "compute", "ok", "words"), SCORED)
+def test_turns_are_scored_as_they_were_sampled(
+    scored: list[tuple[Sampled, Sampled]], compute: str, ok: bool, words: str
+) -> None:
+    precision = Precision(FLOAT, FLOAT, compute, ())
+    everyone = tuple(seen(turns=TurnsSeen((ROW,), 1.0, ()), scored=one, precision=precision) for one in scored)
+    proof = turns_are_trained_as_sampled.prove(planned(), everyone)
     assert proof.ok is ok
     assert words in f"{proof.shown} {told_of(proof)}"
 

@@ -40,7 +40,13 @@ def test_a_training_with_a_tool_holds_its_proofs(with_add: Trained) -> None:
     proofs = with_add.proofs()
     assert all(proof["ok"] for proof in proofs.values()), proofs
     assert proofs["PRF019"]["shown"].endswith("replies of tools outside the loss, without a gradient")
-    assert proofs["PRF020"]["shown"].endswith("turns trained as they were sampled")
+    apart = re.search(
+        r"\d+ turns trained as they were sampled, \|log-prob difference\| max (\S+) of (\d+) tokens",
+        proofs["PRF020"]["shown"],
+    )
+    assert apart is not None, proofs["PRF020"]
+    assert float(apart[1]) < 1e-4
+    assert int(apart[2]) > 40
     assert proofs["PRF021"]["shown"].endswith("calls of tools a completion")
     assert "completions end at eos, nothing after" in proofs["PRF008"]["shown"]
 
@@ -131,6 +137,9 @@ BROKEN = {
     "tool_mask_that_the_loss_does_not_use": ("PRF019", "the loss has a gradient for"),
     "own_turns_left_out": ("PRF019", "tokens that the policy wrote are not in the loss"),
     "turns_tokenized_anew": ("PRF020", "is not made of what was sampled"),
+    "prompts_of_another_template": ("PRF020", "is not made of what was sampled"),
+    "replies_that_the_loss_does_not_see": ("PRF020", "in later turns the loss scores what was sampled otherwise"),
+    "loss_at_another_temperature": ("PRF020", "in first turns the loss scores what was sampled otherwise"),
 }
 
 

@@ -170,6 +170,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             gpu_gib=peak.held / GIB if is_gpu else None,
             sampled=None if self._hand_over is None else self._hand_over.found(),
             turns=None if self._turns is None else self._turns.seen(),
+            scored=() if self._turns is None else self._turns.scored(),
         )
 
     def _prove_movement(self) -> bool:

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -10,8 +10,10 @@ import torch
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import hide_secrets
 from grpo_recipes.worker._shared.planned import calls_tools
+from grpo_recipes.worker.callbacks.scored_turns import ScoredRow, scored_turns
 from grpo_recipes.worker.completions.ends import tokenizer_of
-from grpo_recipes.worker.proofs.turns_seen import SampledTurns, TurnedRow, TurnsSeen, turned_row
+from grpo_recipes.worker.proofs.seen import Sampled
+from grpo_recipes.worker.proofs.turns_seen import Ids, SampledTurns, TurnedRow, TurnsSeen, turned_row
 
 _GENERATES, _SCORES = "_generate_single_turn", "_get_per_token_logps_and_entropies"
 _CALLS = "tools/call_frequency"
@@ -32,6 +34,7 @@ class TurnWitness:
         self._sampled = SampledTurns()
         self._noted: list[dict[str, Any]] = []
         self._gradients: list[Any] = []
+        self._scores: list[list[list[float]]] = []
         self._before: dict[str, tuple[Any, Any]] = {}
         self._stand_before(_GENERATES, self._generating)
         if hasattr(trainer, _SCORES):
@@ -51,6 +54,16 @@ class TurnWitness:
         rows = [row for noted, each in zip(self._noted, gradients, strict=True) for row in self._rows(noted, each)]
         logged = getattr(self._trainer, "_metrics", {}).get("train", {}).get(_CALLS)
         return TurnsSeen(tuple(rows), float(logged[-1]) if logged else None, self._written())
+
+    def scored(self) -> tuple[Sampled, Sampled]:
+        """The log-probabilities of the loss against those of the policy, which has to be the one that sampled."""
+        scores = self._scores if len(self._scores) == len(self._noted) else [None] * len(self._noted)
+        rows = [
+            ScoredRow(prompt, ids, None if each is None else each[place])
+            for noted, each in zip(self._noted, scores, strict=True)
+            for place, prompt, ids, _ in _completions(noted)
+        ]
+        return scored_turns(self._trainer, self._sampled, rows)
 
     def leave(self) -> None:
         """Gives the trainer its methods back."""
@@ -86,6 +99,7 @@ class TurnWitness:
             if torch.is_grad_enabled() and found[0].requires_grad:
                 place = len(self._gradients)
                 self._gradients.append(None)
+                self._scores.append(found[0].detach().float().tolist())
                 found[0].register_hook(functools.partial(self._keep_gradient, place))
             return found
 
@@ -96,14 +110,9 @@ class TurnWitness:
 
     def _rows(self, noted: dict[str, Any], gradient: list[list[bool]] | None) -> list[TurnedRow]:
         rows = []
-        columns = [noted[name] for name in ("prompt_ids", "prompt_mask", "completion_ids", "mask", "completion_mask")]
-        for place, (prompt, prompt_mask, ids, mask, whole) in enumerate(zip(*columns, strict=True)):
-            if not any(whole):
-                continue  # left out by mask_truncated_completions
-            count = sum(whole)
-            asked = tuple(token for token, is_one in zip(prompt, prompt_mask, strict=True) if is_one)
+        for place, prompt, ids, mask in _completions(noted):
             moved = None if gradient is None else gradient[place].__getitem__
-            rows.append(turned_row(self._sampled, asked, tuple(ids[:count]), mask[:count], moved))
+            rows.append(turned_row(self._sampled, prompt, ids, mask, moved))
         return rows
 
     def _written(self) -> tuple[str, ...]:
@@ -114,3 +123,14 @@ class TurnWitness:
                 text = hide_secrets(tokenizer.decode(ids[: sum(mask)], skip_special_tokens=False))
                 texts.append(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
         return tuple(texts)
+
+
+def _completions(noted: dict[str, Any]) -> Iterator[tuple[int, Ids, Ids, list[int]]]:
+    """The place, the tokens and the loss's mask of each completion of a micro-batch, without padding."""
+    columns = [noted[name] for name in ("prompt_ids", "prompt_mask", "completion_ids", "mask", "completion_mask")]
+    for place, (prompt, prompt_mask, ids, mask, whole) in enumerate(zip(*columns, strict=True)):
+        if not any(whole):
+            continue  # left out by mask_truncated_completions
+        count = sum(whole)
+        asked = tuple(token for token, is_one in zip(prompt, prompt_mask, strict=True) if is_one)
+        yield place, asked, tuple(ids[:count]), mask[:count]

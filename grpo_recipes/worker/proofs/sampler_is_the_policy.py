@@ -4,7 +4,8 @@ vLLM is a second copy of the model in another program. It returns the log-probab
 forward pass of the live policy over the same tokens, with the same temperature and truncation, gives the policy's.
 Catches: a server with another model, weights that an earlier run left there, a hand-over of weights that does nothing
 while the trainer starts from others than the base model, another dtype than planned, sampling settings that one side
-ignores. Training goes on without a word then, on completions of a stranger.
+ignores. Training goes on without a word then, on completions of a stranger. Of completions with tools all turns are
+compared, without the replies.
 
 Bounds on the mean |difference|, by the lower precision of both sides. Measured with vllm 0.31.0 on a CPU, models of 0.1
 to 0.4 million parameters, also with temperature, top_k, top_p, min_p and repetition_penalty: float32 0 to 7e-7,

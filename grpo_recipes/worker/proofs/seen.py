@@ -88,7 +88,7 @@ class Completions:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What vLLM says of the tokens it sampled against the policy, on some completions of one generation.
+    """What vLLM, or the loss, says of the tokens that were sampled against the policy, on some completions.
 
     tokens: how many were compared. apart: sum of the |differences| of log-probabilities in nats; most: the largest.
     moved: the same sum for how far the policy went from where it was at the first generation, over moved_tokens
@@ -112,7 +112,7 @@ class FirstStep:
 
     processes: as accelerate says; reached: how many answered in a sum over all. memory_gib: resident peak;
     gpu_gib: peak of the GPU, None without one. losses: of all backward passes. sampled: None without vLLM. turns: None
-    without tools.
+    without tools. scored: the loss against the policy, in first turns and in later ones; () without tools.
     """
 
     rank: int
@@ -131,6 +131,7 @@ class FirstStep:
     gpu_gib: float | None
     sampled: Sampled | None = None
     turns: TurnsSeen | None = None
+    scored: tuple[Sampled, ...] = ()
 
 
 def completion(

@@ -1,5 +1,6 @@
 """Holds what vLLM sampled against the policy that is trained, at the first generation and now and then after it."""
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from grpo_recipes.worker.vllm.log_probs import Sampling, log_probs, sampling_of
 
 ROWS = 4
 TOKENS = 256
+TOKENS_OF_TURNS = 1024
 SAMPLED = "sampling_per_token_logps"
 NO_LOG_PROBS = "this trl keeps no log-probabilities of what vLLM sampled"
 
@@ -100,14 +102,16 @@ class SamplerWitness:
 def some_rows(inputs: Any, min_tokens: int) -> list[SampledCompletion]:
     """The first completions of a micro-batch that are trained, without padding, and no more than their first tokens.
 
-    As many on every process: others fill up where too few are trained. Tokens of tools are in them, not compared.
+    As many on every process: others fill up where too few are trained. With tools those with the most turns are first;
+    tokens of replies are in them, not compared.
     """
     masks = inputs["completion_mask"].tolist()
     ours = (inputs["completion_mask"] * inputs["tool_mask"]).tolist() if "tool_mask" in inputs else masks
-    places = sorted(range(len(masks)), key=lambda place: not any(ours[place]))[:ROWS]
+    longest = TOKENS_OF_TURNS if "tool_mask" in inputs else TOKENS
+    places = sorted(range(len(masks)), key=lambda place: -_turns(ours[place][:longest]))[:ROWS]
     found = []
     for place in places:
-        length = min(sum(masks[place]), TOKENS)
+        length = min(sum(masks[place]), longest)
         prompt = inputs["prompt_ids"][place][inputs["prompt_mask"][place].bool()].tolist()
         completion = inputs["completion_ids"][place][:length].tolist()
         said = inputs[SAMPLED][place][:length].tolist()
@@ -115,6 +119,11 @@ def some_rows(inputs: Any, min_tokens: int) -> list[SampledCompletion]:
         counts = [bool(one) and at >= min_tokens for at, one in enumerate(ours[place][:length])]
         found.append(SampledCompletion(prompt, completion, said, counts))
     return found
+
+
+def _turns(mask: list[int]) -> int:
+    """How often ones begin."""
+    return sum(one > before for before, one in itertools.pairwise([0, *mask]))
 
 
 def engine_dtype(trainer: Any) -> str | None:
