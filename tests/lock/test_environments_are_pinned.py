@@ -45,7 +45,7 @@ SECTIONS: dict[str, tuple[str, str, dict[str, object]]] = {
 
 
 def _project(folder: Path, section: str) -> Path:
-    project = make_project(folder, {section: SECTIONS[section][2], "tokenizer": None})
+    project = make_project(folder, {section: SECTIONS[section][2], "tokenizer": None, "evaluation": None})
     (project / "mine.py").write_text(GAME if section == "environment" else ROLLOUT)
     (project / "numbers_of_mine.py").write_text("ONE = 1\n")
     config = project / "model" / "tokenizer_config.json"
