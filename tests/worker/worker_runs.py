@@ -186,6 +186,7 @@ def plan_of(
         "kept_completions": 4,
         "tools": [],
         "environment_class": None,
+        "scripted_turns": [],
         "rollout": None,
         **sections,
     }
