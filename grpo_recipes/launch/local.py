@@ -33,7 +33,6 @@ from grpo_recipes.launch.progress import NORMAL, Progress, View
 from grpo_recipes.launch.redacted_log import redacted_log
 from grpo_recipes.launch.run_events import RunEvents, record_version
 from grpo_recipes.launch.showing import progress
-from grpo_recipes.render.compiled import copy_compiled
 
 LOG_FILE = "train.log"
 _LAUNCH_ID = "GRPO_RUN_LAUNCH"
@@ -69,7 +68,6 @@ def launch(
     with taken(folder) as lock, _progress(echo, view) as (shown, screen):
         for line in prepare():
             shown.say(line)
-        copy_compiled(Path(folder))
         before = record_version(folder)
         log_start = os.path.getsize(log)
         shown.note(f"training in {folder}; the whole output is in {LOG_FILE} there")
