@@ -14,6 +14,7 @@ from grpo_recipes.contract.findings.finding import mistake, of_record
 from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.contract.run_record import amend_record
 from grpo_recipes.schemas.export import run_schema
+from grpo_recipes.worker._shared import record as records
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import RESERVE_FILE, Record
 from grpo_recipes.worker._shared.same_folder import FolderGone
@@ -259,3 +260,29 @@ def test_why_a_run_ended_is_kept_as_data_until_it_goes_on(tmp_path: Path) -> Non
     ]
     record.start(resumed=True)
     assert (record.read()["message"], record.read()["findings"]) == (None, [])
+
+
+def test_a_note_whose_disk_answers_late_does_not_undo_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = Record(tmp_path, 0)
+    record.start(resumed=False)
+    is_stuck, answers = threading.Event(), threading.Event()
+
+    def late(folder: Path, name: str, content: str, *, check: Callable[[], None]) -> None:
+        def checked() -> None:
+            is_stuck.set()
+            assert answers.wait(30)
+            check()
+
+        write_whole(folder, name, content, check=checked)
+
+    with monkeypatch.context() as slow:
+        slow.setattr(records, "write_whole", late)
+        slow.setattr(records, "_LONGEST_TURN_S", 0.1)
+        record.note(step=5)
+        assert is_stuck.wait(30)
+        slow.setattr(records, "write_whole", write_whole)
+        assert record.end("stopped", 3, "a guard")
+        answers.set()
+        time.sleep(0.3)
+    assert (read(tmp_path)["status"], read(tmp_path)["step"]) == ("stopped", 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]

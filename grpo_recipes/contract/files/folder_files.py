@@ -25,8 +25,6 @@ _LONGEST_WRITING_S = 300.0
 _PART = 4 << 20
 _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-Content = str | bytes | Iterable[bytes]
-Check = Callable[[], None]
 # What systems say of a link, a folder, a pipe or a socket that is opened as something else.
 _OTHER_KIND = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.EOPNOTSUPP, errno.ENODEV)
 
@@ -56,14 +54,17 @@ def read_text(folder: Path, name: str, most: int = LARGEST) -> str:
 
 
 def write_whole(
-    folder: Path, name: str, content: Content, mode: int = 0o644, check: Check | None = None, is_lasting: bool = True
+    folder: Path,
+    name: str,
+    content: str | bytes | Iterable[bytes],
+    mode: int = 0o644,
+    check: Callable[[], None] | None = None,
 ) -> None:
     """Replaces a file by a new one: a reader sees the old content or the new, also after the machine lost its power.
 
     mode: its permissions, less the umask. check: called when the new file is written and not yet in its place; what it
-    raises leaves the old one there. is_lasting: false waits for no disk, and leaves to it what a loss of power does.
-    Raises OSError; nothing is left behind then. Beside it lies, for a moment, .NAME.PID.NUMBER.writing.
-    A link that had the name is replaced like a file; a folder, a pipe or a device is not.
+    raises leaves the old one there. Raises OSError; nothing is left behind then. Beside it lies, for a moment,
+    .NAME.PID.NUMBER.writing. A link that had the name is replaced like a file; a folder, a pipe or a device is not.
     """
     parts = [content.encode()] if isinstance(content, str) else [content] if isinstance(content, bytes) else content
     with _parent(folder, name) as (parent, last):
@@ -73,9 +74,8 @@ def write_whole(
             descriptor = os.open(writing, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE, mode, dir_fd=parent)
             with open(descriptor, "wb") as file:
                 file.writelines(parts)
-                if is_lasting:
-                    file.flush()
-                    os.fsync(file.fileno())
+                file.flush()
+                os.fsync(file.fileno())
             if check is not None:
                 check()
             _refuse_to_replace(parent, last)

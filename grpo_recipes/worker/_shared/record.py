@@ -5,7 +5,7 @@ import errno
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -34,6 +34,10 @@ _LONGEST_TURN_S = 10.0
 _NO_WORD: dict[str, Any] = {"exit_code": None, "message": None, "findings": []}
 
 
+class _IsOver(Exception):
+    """The end of the run was said meanwhile."""
+
+
 class Record:
     """The run.json of a run folder. Rank 0 keeps it; another rank writes only its own failure.
 
@@ -47,7 +51,8 @@ class Record:
         self._path = folder / RECORD_FILE
         self._rank = rank
         self._lock = threading.RLock()
-        self._noted = Later(lambda: self._set({}, is_lasting=False))
+        self._noted = Later(lambda: self._set({}))
+        self._is_over = False
 
     @property
     def is_first(self) -> bool:
@@ -56,6 +61,7 @@ class Record:
 
     def start(self, *, resumed: bool) -> None:
         """Says that the run is running. A resumed run keeps what the record said before, where it can be read."""
+        self._is_over = False
         if self._rank != 0:
             return
         remove_unfinished(self._path.parent, self._path.name)
@@ -98,7 +104,7 @@ class Record:
         Raises KeyError for a key that run.json does not have.
         """
         if self._may_set(values):
-            self._set(values, is_lasting=True)
+            self._set(values)
 
     def note(self, **values: Any) -> None:
         """Sets keys as update() does, within a moment, while the caller goes on: of progress, which comes with steps.
@@ -116,16 +122,24 @@ class Record:
         self.same.check()  # without its folder there is no run.json that could say that the run is running
         return True
 
-    def _set(self, values: dict[str, Any], *, is_lasting: bool) -> None:
+    def _set(self, values: dict[str, Any]) -> None:
         with self._turn():
             noted, content = self._noted.take(), self._on_disk()
             if content.get("status") != "running" or not (noted or values):
                 return
             try:
-                self._write({**content, **noted, **values}, is_lasting=is_lasting)
+                self._write({**content, **noted, **values}, check=self._check_not_over)
+            except _IsOver:
+                return
             except BaseException:
                 self._noted.give_back(noted)
                 raise
+
+    def _check_not_over(self) -> None:
+        """Is asked right before a file takes its place: a disk may answer long after somebody said the end."""
+        self.same.check()
+        if self._is_over:
+            raise _IsOver
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
@@ -153,6 +167,7 @@ class Record:
 
     def reopen(self, **values: Any) -> None:
         """Says that the run goes on after all, and sets keys."""
+        self._is_over = False
         self._write({**self.read(), "status": "running", "ended": None, **_NO_WORD, **values})
 
     def end(
@@ -168,10 +183,10 @@ class Record:
 
         A good end is rank 0's, which still has to save when the others are done; a failure is the first one's.
         last_word: replaces what was said before, by the one who knows why it failed. for_all: any rank may say this,
-        since rank 0 may be gone. Raises nothing: where run.json
-        cannot be written, stderr says so.
+        since rank 0 may be gone. Raises nothing: where run.json cannot be written, stderr says so.
         """
-        with self._turn():
+        with self._turn():  # what is being noted is part of the end, unless its disk does not answer
+            self._is_over = True
             return self._ended(status, exit_code, why, last_word=last_word, for_all=for_all)
 
     def _ended(self, status: str, exit_code: int, why: Mistake | str | None, *, last_word: bool, for_all: bool) -> bool:
@@ -205,10 +220,9 @@ class Record:
             return {}
         return content if isinstance(content, dict) else {}
 
-    def _write(self, content: dict[str, Any], *, is_lasting: bool = True) -> None:
+    def _write(self, content: dict[str, Any], check: Callable[[], None] | None = None) -> None:
         self.same.check()
-        text, check = self._text(content), self.same.check
-        write_whole(self._path.parent, self._path.name, text, check=check, is_lasting=is_lasting)
+        write_whole(self._path.parent, self._path.name, self._text(content), check=check or self.same.check)
 
     def _text(self, content: dict[str, Any]) -> str:
         return record_text(self._path.parent, cast("dict[str, Any]", redact_value(content)))
