@@ -37,7 +37,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _why_not(function: Documented) -> str | None:
-    """Why it cannot be called with two values and answer at once; None where it can."""
+    """The reason why it cannot be called with two values and answer at once; None where it can."""
     if function.is_async:
         return "is asynchronous"
     by_place = [one for one in function.parameters if one.kind in ("positional only", "plain")]

@@ -44,7 +44,7 @@ class SectionValues(dict[str, object]):
     """The values of a section by the keys of a recipe, defaults included; another dict in it is a value."""
 
 
-class _NotPlain(Exception):
+class _LeftToModels(Exception):
     """A value that the models have to look at."""
 
 
@@ -59,24 +59,24 @@ def accepted(values: Mapping[str, object]) -> SectionValues | None:
     """The values of all keys where a recipe's are plainly right, None where the models have to look."""
     try:
         return _section(values, format_table()["forms"][format_table()["sections"][""]])
-    except _NotPlain:
+    except _LeftToModels:
         return None
 
 
 def _section(values: object, form: Form) -> SectionValues:
     """A required key that is null is none that is plainly there, and an extra key of an open section is a value."""
     if type(values) is not dict:
-        raise _NotPlain
+        raise _LeftToModels
     properties, required = form["properties"], form.get("required", ())
     if any(values.get(key) is None for key in required):
-        raise _NotPlain
+        raise _LeftToModels
     found = SectionValues()
     for key, one in properties.items():
         found[key] = _fitting(values[key], one) if key in values else _default(one)
     for key, value in values.items():
         if key not in properties:
             if form["additionalProperties"] is not True or type(key) is not str:
-                raise _NotPlain
+                raise _LeftToModels
             found[key] = value
     return found
 
@@ -97,7 +97,7 @@ def _referred(form: Form) -> Form:
 
 
 def _fitting(value: object, form: Form) -> object:
-    """The value as the models take it. Raises _NotPlain where it does not fit the form."""
+    """The value as the models take it. Raises _LeftToModels where it does not fit the form."""
     if "$ref" in form:
         return _section(value, _referred(form))
     if "anyOf" in form:
@@ -105,7 +105,7 @@ def _fitting(value: object, form: Form) -> object:
     one_of = form["enum"] if "enum" in form else [form["const"]] if "const" in form else None
     if one_of is not None:
         if not any(type(value) is type(one) and value == one for one in one_of):
-            raise _NotPlain
+            raise _LeftToModels
         return value
     return _OF_TYPE[form["type"]](value, form) if "type" in form else value
 
@@ -115,24 +115,24 @@ def _fitting_one(value: object, forms: list[Form]) -> object:
     for form in sorted(forms, key=lambda one: one.get("type") == "number"):
         try:
             return _fitting(value, form)
-        except _NotPlain:
+        except _LeftToModels:
             continue
-    raise _NotPlain
+    raise _LeftToModels
 
 
 def _text(value: object, form: Form) -> object:
     if type(value) is not str or len(value) < form.get("minLength", 0):
-        raise _NotPlain
+        raise _LeftToModels
     if not value.isascii() and ("pattern" in form or any("\ud800" <= letter <= "\udfff" for letter in value)):
-        raise _NotPlain
+        raise _LeftToModels
     if "pattern" in form and ("\n" in value or not re.search(form["pattern"], value)):
-        raise _NotPlain  # $ of Python's patterns stands before a last line break, too
+        raise _LeftToModels  # $ of Python's patterns stands before a last line break, too
     return value
 
 
 def _whole_number(value: object, form: Form) -> object:
     if type(value) is not int:
-        raise _NotPlain
+        raise _LeftToModels
     return _within(value, form)
 
 
@@ -140,28 +140,28 @@ def _number(value: object, form: Form) -> object:
     if type(value) is int and abs(value) < 2**53:
         return _within(float(value), form)
     if type(value) is not float or not math.isfinite(value):
-        raise _NotPlain
+        raise _LeftToModels
     return _within(value, form)
 
 
 def _within(value: float, form: Form) -> float:
     if value < form.get("minimum", value) or value > form.get("maximum", value):
-        raise _NotPlain
+        raise _LeftToModels
     if value <= form.get("exclusiveMinimum", -math.inf) or value >= form.get("exclusiveMaximum", math.inf):
-        raise _NotPlain
+        raise _LeftToModels
     return value
 
 
 def _list(value: object, form: Form) -> object:
     if type(value) is not list or not form.get("minItems", 0) <= len(value) <= form.get("maxItems", len(value)):
-        raise _NotPlain
+        raise _LeftToModels
     items = [_fitting(item, form["items"]) for item in value]
     return [dict(item) if isinstance(item, SectionValues) else item for item in items]
 
 
 def _map(value: object, form: Form) -> object:
     if type(value) is not dict or any(type(key) is not str for key in value):
-        raise _NotPlain
+        raise _LeftToModels
     each = form["additionalProperties"]
     return dict(value) if each is True else {key: _fitting(item, each) for key, item in value.items()}
 
@@ -169,7 +169,7 @@ def _map(value: object, form: Form) -> object:
 def _of(kind: type) -> Callable[[object, Form], object]:
     def exactly(value: object, form: Form) -> object:
         if type(value) is not kind:
-            raise _NotPlain
+            raise _LeftToModels
         return value
 
     return exactly

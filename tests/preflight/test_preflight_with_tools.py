@@ -252,7 +252,7 @@ def _in_environment(
 
     plan = tool_plan(model, sums, **more)
     known = {"path": "/recipes/mine.py", "sha256": sha256_of(source), "imports": {}, "config": {"most": 3}}
-    plan["environment_class"] = {"name": "Game", "target": "mine.py:Game", **known}
+    plan["environment_class"] = {"name": "Game", "target": "mine.py:Game", "timeout": 10.0, **known}
     plan["scripted_turns"] = [{"tool": "count", "arguments": {"by": by}, "answer": None} for by in calls]
     (folder / "worker" / "user").mkdir(parents=True)
     (folder / "worker" / "user" / "mine.py").write_text(source)

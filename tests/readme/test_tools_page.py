@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from shown import pages
@@ -41,10 +42,22 @@ def page() -> str:
 
 @pytest.fixture
 def recipe(page: str, tmp_path: Path) -> Path:
-    written, (function,) = (re.findall(rf"(?ms)^```{kind}\n(.*?)^```$", page) for kind in ("yaml", "python"))
-    (tmp_path / "calculator.py").write_text(function)
-    place = tmp_path / "recipe.yaml"
-    place.write_text(REST + "".join(written))
+    return _written(page, tmp_path, "calculator.py", ("tools:", "preflight:"))
+
+
+@pytest.fixture
+def with_environment(page: str, tmp_path: Path) -> Path:
+    return _written(page, tmp_path, "counter.py", ("environment:",))
+
+
+def _written(page: str, folder: Path, file: str, sections: tuple[str, ...]) -> Path:
+    """A recipe with the sections that the page shows, beside the file that it shows for them."""
+    written, sources = (re.findall(rf"(?ms)^```{kind}\n(.*?)^```$", page) for kind in ("yaml", "python"))
+    (folder / file).write_text(
+        next(source for source in sources if ("class Counter" in source) == (file == "counter.py"))
+    )
+    place = folder / "recipe.yaml"
+    place.write_text(REST + "".join(text for text in written if text.startswith(sections)))
     return place
 
 
@@ -56,6 +69,16 @@ def test_the_shown_tool_is_taken_and_planned(recipe: Path, grpo_run: Callable) -
         r"tools \(what the model can call\)\n  calculate  calculator.py:calculate  5 s a call  \w{12}\n", plan.out
     )
     assert re.search(r"GRPOConfig.max_tool_calling_iterations +3 ", plan.out)
+
+
+def test_the_shown_environment_is_taken_and_planned(with_environment: Path, grpo_run: Callable) -> None:
+    answer = grpo_run("validate", str(with_environment), "--target", STACK)
+    assert (answer.code, "no findings" in answer.out + answer.err) == (0, True), answer
+    names: dict[str, Any] = {}
+    exec(with_environment.with_name("counter.py").read_text(), names)
+    counter = names["Counter"](start=2)
+    assert counter.reset(prompt="") == " The counter shows 2."
+    assert (counter.add(3), counter.add(5), counter.get_reward()) == (5, 10, 1.0)
 
 
 def test_the_shown_tool_computes(recipe: Path) -> None:

@@ -28,6 +28,9 @@ SMALL: dict[str, Any] = {
     "dataset": {"path": "owner/data"},
     "rewards": [{"name": "exact_match"}],
     "tools": [{"python": "tools.py:add"}],
+    "environment": {"python": "game.py:Game"},
+    "rollout": {"python": "mine.py:play"},
+    "preflight": {"turns": [{"tool": "add"}]},
     "training": {"cut": {"processes": 2, "per_device_train_batch_size": 4}},
     "evaluation": {"passes": {"reward": "exact_match"}},
     "lora": {},
@@ -103,7 +106,7 @@ def test_whatever_is_taken_is_what_the_models_take(section: str) -> None:
             if plain is not None:
                 taken += 1
                 assert _typed(plain) == _typed(validated(recipe)), recipe
-    assert taken > len(section_keys()[section])
+    assert taken >= len(section_keys()[section])
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)

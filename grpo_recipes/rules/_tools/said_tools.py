@@ -51,7 +51,7 @@ def said_tools(context: Context) -> Iterator[SaidTool]:
         yield SaidTool(place, file, path, name, float(tool["timeout"]))
 
 
-class Told(NamedTuple):
+class ToldFunction(NamedTuple):
     """A function that the model is told of. section: "tools" or "environment". place and file: where it is named."""
 
     section: str
@@ -60,7 +60,7 @@ class Told(NamedTuple):
     function: Documented
 
 
-def told_functions(context: Context) -> Iterator[Told]:
+def told_functions(context: Context) -> Iterator[ToldFunction]:
     """Tools, then the methods of the environment, that are there and what their source says: none that is decorated."""
     for tool in said_tools(context):
         try:
@@ -68,13 +68,13 @@ def told_functions(context: Context) -> Iterator[Told]:
         except (OSError, SyntaxError, ValueError):
             continue
         if function is not None and not function.is_decorated:
-            yield Told("tools", tool.place, tool.file, function)
+            yield ToldFunction("tools", tool.place, tool.file, function)
     environment = read_environment(context)
     if environment is not None:
         said, found = environment
         for method in called_methods(found).values():
             if not method.function.is_decorated:
-                yield Told("environment", said.place, said.file, method.function)
+                yield ToldFunction("environment", said.place, said.file, method.function)
 
 
 def read_environment(context: Context) -> tuple[SaidCode, DocumentedClass] | None:
