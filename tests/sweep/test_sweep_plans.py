@@ -234,6 +234,7 @@ def test_values_with_spaces_between_them_are_told_as_one_word(words: list[str], 
     assert "belongs to nothing" in answer.err and answer.err.endswith(f"= fix: {fix}\n")
 
 
-def test_a_second_recipe_is_refused(grpo_run: Callable) -> None:
-    answer = grpo_run("sweep", QUICKSTART, "other.yaml")
+@pytest.mark.parametrize("more", [[], ["--vary", "learning_rate=1e-3,1e-4"]])
+def test_a_second_recipe_is_refused(more: list[str], grpo_run: Callable) -> None:
+    answer = grpo_run("sweep", QUICKSTART, "other.yaml", *more)
     assert (answer.code, answer.err) == (2, "error: sweep takes one recipe, and there is more: other.yaml\n")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from datetime import UTC, datetime
 
 import click
@@ -127,11 +128,11 @@ def sweep(
 
 def _too_many_words(varied: tuple[str, ...], words: list[str]) -> Refusal:
     """What is said of words that belong to no option, mostly values that were written with spaces between them."""
-    if not varied:
+    if not varied or any(word.endswith((".yaml", ".yml", ".json")) or os.path.exists(word) for word in words):
         return Refusal.of(f"sweep takes one recipe, and there is more: {' '.join(words)}")
     values = ",".join([varied[0].removesuffix(","), *(word.strip(",") for word in words)])
     return Refusal.of(
         f"{' '.join(words)} belongs to nothing",
         because="the values of a key are one word, with commas",
-        fix=f"--vary {values}" if len(varied) == 1 else "--vary KEY=FIRST,SECOND for each key",
+        fix=f"--vary {shlex.quote(values)}" if len(varied) == 1 else "--vary KEY=FIRST,SECOND for each key",
     )
