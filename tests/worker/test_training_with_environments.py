@@ -258,6 +258,33 @@ def test_a_reset_that_fails_ends_the_run_with_its_row(
     assert run.record["status"] == "failed"
 
 
+@pytest.mark.parametrize("kind", ["def", "async def"])
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        pytest.param("raise TimeoutError('no judge')", "Game.get_reward raised TimeoutError: no judge", id="raises"),
+        pytest.param("raise SystemExit(4)", "Game.get_reward raised SystemExit: 4", id="leaves"),
+        pytest.param("WAIT(60)", "Game.get_reward took longer than 0.3 seconds and was ended", id="hangs"),
+    ],
+)
+def test_a_reward_of_an_environment_that_fails_ends_the_run_with_its_row(
+    kind: str, body: str, said: str, trained: Callable[..., Trained], model: Path, sums: Path
+) -> None:
+    wait = {"def": "time.sleep", "async def": "await asyncio.sleep"}[kind]
+    begin = "    def get_reward(self) -> float:\n"
+    assert begin in TOLD
+    changed = f"    {kind} get_reward(self) -> float:\n        {body.replace('WAIT', wait)}\n"
+    source = "import asyncio\nimport time\n" + TOLD.replace(begin, changed)
+    run = trained(
+        tool_plan(model, sums, environment_class=pinned("Game", source, timeout=0.3)), user={"mine.py": source}
+    )
+    assert run.exit_code == 1, run.output
+    told = json.dumps(run.record)
+    assert said in told
+    assert re.search(r"mine\.py:\d+: (raise|time|await) ?", told)
+    assert "the prompt of its row is '" in told
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
