@@ -17,17 +17,30 @@ VALUES = {"training.max_steps": 2, "training.save_steps": 0, "evaluation.max_row
 TOOL = RECIPES / "calculator" / "calculator.py"
 
 
-def _allowed() -> list[str]:
-    return ["--allow-code", hashlib.sha256(TOOL.read_bytes()).hexdigest()]
+GAME = RECIPES / "guess" / "game.py"
+
+
+def _allowed(file: Path = TOOL) -> list[str]:
+    return ["--allow-code", hashlib.sha256(file.read_bytes()).hexdigest()]
+
+
+def _trained(python: Path, recipe: Path, folder: Path, *allowed: str) -> Path:
+    options = [word for key, value in VALUES.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+    done = command(python, recipe, "--out", folder, *options, *allowed)
+    assert done.code == 0, done.out + done.err
+    return folder
 
 
 @pytest.fixture(scope="module")
 def run(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs") / "calculator"
-    options = [word for key, value in VALUES.items() for word in ("--set", f"{key}={json.dumps(value)}")]
-    done = command(warm_python, RECIPES / "calculator.yaml", "--out", folder, *options, *_allowed())
-    assert done.code == 0, done.out + done.err
-    return folder
+    return _trained(
+        warm_python, RECIPES / "calculator.yaml", tmp_path_factory.mktemp("runs") / "calculator", *_allowed()
+    )
+
+
+@pytest.fixture(scope="module")
+def games(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _trained(warm_python, RECIPES / "guess.yaml", tmp_path_factory.mktemp("runs") / "guess", *_allowed(GAME))
 
 
 @pytest.fixture
@@ -83,3 +96,27 @@ def test_tools_are_called_where_they_were_allowed(run: Path, generate: Callable[
     assert changed.out == ""
     assert "calculator.py" in changed.err
     assert os.listdir(tmp_path / "run")
+
+
+def test_rows_are_played_as_the_evaluations_were(games: Path, generate: Callable[..., Answer]) -> None:
+    done = generate(games, "--rows", 24, "--greedy", "--base", "--json", *_allowed(GAME))
+    assert done.code == 0, done.out + done.err
+    answer = done.json()
+    assert answer["without"] == []
+    for who, step in (("base", 0), ("trained", 2)):
+        lines = (games / "evaluation" / f"step-{step}.jsonl").read_text().splitlines()
+        recorded = [json.loads(line) for line in lines]
+        for key in ("completion", "rewards"):
+            assert [row[who][key] for row in answer["rows"]] == [row[key] for row in recorded], (who, key)
+    replies = [turn["reply"] for row in answer["rows"] for turn in row["base"]["turns"] if "reply" in turn]
+    assert {"higher", "right"} <= set(replies)
+    assert 0 < answer["means"]["base"]["score"] < 1
+
+
+def test_a_prompt_has_no_game(games: Path, generate: Callable[..., Answer]) -> None:
+    done = generate(games, "23-37")
+    assert done.code == 0, done.out + done.err
+    assert "answered without environment Game, in one turn each" in done.out
+    refused = generate(games, "--rows", 1)
+    assert refused.code == 2
+    assert "game.py" in refused.err

@@ -19,8 +19,9 @@ from grpo_recipes.worker.user_code.outcome import place_of
 from grpo_recipes.worker.user_code.reward_faults import OF_THE_ROW, short_text
 
 Method = Callable[..., Any]
+OWN_REWARD = "get_reward"
 # What TRL calls itself; the other methods without an underscore are tools.
-NO_TOOLS = ("reset", "get_reward")
+NO_TOOLS = ("reset", OWN_REWARD)
 # Where an object has the prompt of its row, for what is said of a failure.
 _PROMPT = "_grpo_run_prompt"
 
