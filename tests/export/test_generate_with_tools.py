@@ -24,8 +24,9 @@ def _allowed(file: Path = TOOL) -> list[str]:
     return ["--allow-code", hashlib.sha256(file.read_bytes()).hexdigest()]
 
 
-def _trained(python: Path, recipe: Path, folder: Path, *allowed: str) -> Path:
-    options = [word for key, value in VALUES.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+def _trained(python: Path, recipe: Path, folder: Path, *allowed: str, **more: object) -> Path:
+    values = {key: value for key, value in VALUES.items() if key.partition(".")[0] not in more} | more
+    options = [word for key, value in values.items() for word in ("--set", f"{key}={json.dumps(value)}")]
     done = command(python, recipe, "--out", folder, *options, *allowed)
     assert done.code == 0, done.out + done.err
     return folder
@@ -120,3 +121,57 @@ def test_a_prompt_has_no_game(games: Path, generate: Callable[..., Answer]) -> N
     refused = generate(games, "--rows", 1)
     assert refused.code == 2
     assert "game.py" in refused.err
+
+
+def test_an_environment_rewards_its_rows(warm_python: Path, generate: Callable[..., Answer], tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    reset = "    def reset(self, number: str, **row: Any) -> None:"
+    told = """    async def get_reward(self) -> float:
+        return float(self.guesses)
+
+"""
+    source = GAME.read_text().replace(reset, told + reset.replace("None", "str"))
+    source = source.replace("int(number), 0, False\n\n", "int(number), 0, False\n        return ''\n\n")
+    assert source.count("get_reward") == source.count("return ''") == 1
+    own.write_text(source)
+    environment = {"python": f"{own}:Game", "config": {"most": 4}}
+    allowed = [*_allowed(GAME), *_allowed(own)]
+    run = _trained(warm_python, RECIPES / "guess.yaml", tmp_path / "run", *allowed, environment=environment)
+    done = generate(run, "--rows", 24, "--greedy", "--json", *allowed)
+    assert done.code == 0, done.out + done.err
+    lines = (run / "evaluation" / "step-2.jsonl").read_text().splitlines()
+    recorded = [json.loads(line) for line in lines]
+    rows = [row["trained"] for row in done.json()["rows"]]
+    assert [row["rewards"] for row in rows] == [row["rewards"] for row in recorded]
+    assert all(row["reward"] == row["rewards"]["score"] + row["rewards"]["Game"] for row in rows)
+    assert {row["rewards"]["Game"] for row in rows} & {1.0, 2.0, 3.0, 4.0}
+
+
+ROLLOUT = """
+def play(prompts, trainer):
+    ids = trainer.processing_class(prompts)["input_ids"] if isinstance(prompts[0], str) else (
+        trainer.processing_class.apply_chat_template(prompts, add_generation_prompt=True, return_dict=True)["input_ids"]
+    )
+    completions, _ = trainer._generate_single_turn(ids, None, {}, trainer.num_generations)
+    return {"prompt_ids": ids, "completion_ids": completions, "logprobs": None}
+"""
+
+
+def test_a_rollout_is_said_not_to_have_played(
+    warm_python: Path, generate: Callable[..., Answer], tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(ROLLOUT)
+    run = _trained(
+        warm_python,
+        RECIPES / "quickstart.yaml",
+        tmp_path / "run",
+        *_allowed(mine),
+        rollout={"python": f"{mine}:play"},
+        evaluation=None,
+    )
+    for words in (["17+25="], ["--rows", 2]):
+        text = generate(run, *words)
+        assert text.code == 0, text.out + text.err
+        assert "answered without rollout play, in one turn each" in text.out
+        assert generate(run, *words, "--json").json()["without"] == ["rollout play"]
