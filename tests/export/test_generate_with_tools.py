@@ -17,17 +17,31 @@ VALUES = {"training.max_steps": 2, "training.save_steps": 0, "evaluation.max_row
 TOOL = RECIPES / "calculator" / "calculator.py"
 
 
-def _allowed() -> list[str]:
-    return ["--allow-code", hashlib.sha256(TOOL.read_bytes()).hexdigest()]
+GAME = RECIPES / "guess" / "game.py"
+
+
+def _allowed(file: Path = TOOL) -> list[str]:
+    return ["--allow-code", hashlib.sha256(file.read_bytes()).hexdigest()]
+
+
+def _trained(python: Path, recipe: Path, folder: Path, *allowed: str, **more: object) -> Path:
+    values = {key: value for key, value in VALUES.items() if key.partition(".")[0] not in more} | more
+    options = [word for key, value in values.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+    done = command(python, recipe, "--out", folder, *options, *allowed)
+    assert done.code == 0, done.out + done.err
+    return folder
 
 
 @pytest.fixture(scope="module")
 def run(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs") / "calculator"
-    options = [word for key, value in VALUES.items() for word in ("--set", f"{key}={json.dumps(value)}")]
-    done = command(warm_python, RECIPES / "calculator.yaml", "--out", folder, *options, *_allowed())
-    assert done.code == 0, done.out + done.err
-    return folder
+    return _trained(
+        warm_python, RECIPES / "calculator.yaml", tmp_path_factory.mktemp("runs") / "calculator", *_allowed()
+    )
+
+
+@pytest.fixture(scope="module")
+def games(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _trained(warm_python, RECIPES / "guess.yaml", tmp_path_factory.mktemp("runs") / "guess", *_allowed(GAME))
 
 
 @pytest.fixture
@@ -83,3 +97,81 @@ def test_tools_are_called_where_they_were_allowed(run: Path, generate: Callable[
     assert changed.out == ""
     assert "calculator.py" in changed.err
     assert os.listdir(tmp_path / "run")
+
+
+def test_rows_are_played_as_the_evaluations_were(games: Path, generate: Callable[..., Answer]) -> None:
+    done = generate(games, "--rows", 24, "--greedy", "--base", "--json", *_allowed(GAME))
+    assert done.code == 0, done.out + done.err
+    answer = done.json()
+    assert answer["without"] == []
+    for who, step in (("base", 0), ("trained", 2)):
+        lines = (games / "evaluation" / f"step-{step}.jsonl").read_text().splitlines()
+        recorded = [json.loads(line) for line in lines]
+        for key in ("completion", "rewards"):
+            assert [row[who][key] for row in answer["rows"]] == [row[key] for row in recorded], (who, key)
+    replies = [turn["reply"] for row in answer["rows"] for turn in row["base"]["turns"] if "reply" in turn]
+    assert {"higher", "right"} <= set(replies)
+    assert 0 < answer["means"]["base"]["score"] < 1
+
+
+def test_a_prompt_has_no_game(games: Path, generate: Callable[..., Answer]) -> None:
+    done = generate(games, "23-37")
+    assert done.code == 0, done.out + done.err
+    assert "answered without environment Game, in one turn each" in done.out
+    refused = generate(games, "--rows", 1)
+    assert refused.code == 2
+    assert "game.py" in refused.err
+
+
+def test_an_environment_rewards_its_rows(warm_python: Path, generate: Callable[..., Answer], tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    reset = "    def reset(self, number: str, **row: Any) -> None:"
+    told = """    async def get_reward(self) -> float:
+        return float(self.guesses)
+
+"""
+    source = GAME.read_text().replace(reset, told + reset.replace("None", "str"))
+    source = source.replace("int(number), 0, False\n\n", "int(number), 0, False\n        return ''\n\n")
+    assert source.count("get_reward") == source.count("return ''") == 1
+    own.write_text(source)
+    environment = {"python": f"{own}:Game", "config": {"most": 4}}
+    allowed = [*_allowed(GAME), *_allowed(own)]
+    run = _trained(warm_python, RECIPES / "guess.yaml", tmp_path / "run", *allowed, environment=environment)
+    done = generate(run, "--rows", 24, "--greedy", "--json", *allowed)
+    assert done.code == 0, done.out + done.err
+    lines = (run / "evaluation" / "step-2.jsonl").read_text().splitlines()
+    recorded = [json.loads(line) for line in lines]
+    rows = [row["trained"] for row in done.json()["rows"]]
+    assert [row["rewards"] for row in rows] == [row["rewards"] for row in recorded]
+    assert all(row["reward"] == row["rewards"]["score"] + row["rewards"]["Game"] for row in rows)
+    assert {row["rewards"]["Game"] for row in rows} & {1.0, 2.0, 3.0, 4.0}
+
+
+ROLLOUT = """
+def play(prompts, trainer):
+    ids = trainer.processing_class(prompts)["input_ids"] if isinstance(prompts[0], str) else (
+        trainer.processing_class.apply_chat_template(prompts, add_generation_prompt=True, return_dict=True)["input_ids"]
+    )
+    completions, _ = trainer._generate_single_turn(ids, None, {}, trainer.num_generations)
+    return {"prompt_ids": ids, "completion_ids": completions, "logprobs": None}
+"""
+
+
+def test_a_rollout_is_said_not_to_have_played(
+    warm_python: Path, generate: Callable[..., Answer], tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(ROLLOUT)
+    run = _trained(
+        warm_python,
+        RECIPES / "quickstart.yaml",
+        tmp_path / "run",
+        *_allowed(mine),
+        rollout={"python": f"{mine}:play"},
+        evaluation=None,
+    )
+    for words in (["17+25="], ["--rows", 2]):
+        text = generate(run, *words)
+        assert text.code == 0, text.out + text.err
+        assert "answered without rollout play, in one turn each" in text.out
+        assert generate(run, *words, "--json").json()["without"] == ["rollout play"]

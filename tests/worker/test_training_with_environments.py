@@ -156,6 +156,42 @@ def test_held_out_rows_have_environments_of_their_own(
     assert _rows(bare.folder) == _rows(run.folder), "the training is the one without an evaluation"
 
 
+# Each object says of its row which objects there are beside it.
+COUNTED = """
+import gc
+import weakref
+
+ALIVE = weakref.WeakSet()
+
+
+""" + TOLD.strip().replace(
+    "        self.calls = []\n", "        self.calls = []\n        ALIVE.add(self)\n        gc.collect()\n"
+).replace(
+    "    def get_reward(self) -> float:\n", "    def get_reward(self) -> float:\n        print(f'alive {len(ALIVE)}')\n"
+)
+
+
+def test_objects_of_held_out_rows_are_made_a_batch_at_a_time(
+    trained: Callable[..., Trained], model: Path, sums: Path, held_out: Callable[..., Changes]
+) -> None:
+    assert COUNTED.count("ALIVE") == 3
+    many = held_out(samples=2, greedy=False, batch_size=4)
+    plan = tool_plan(
+        model, sums, environment_class=pinned("Game", COUNTED), evaluation=many, arguments={"max_steps": 1}
+    )
+    run = trained(plan, user={"mine.py": COUNTED})
+    assert run.exit_code == 0, run.output
+    alive = [int(found) for found in re.findall(r"alive (\d+)", run.output)]
+    # 22 completions in 5 batches of 4 and one of 2, before and after a step of 16 completions.
+    before, step, after = alive[:22], alive[22:38], alive[38:]
+    assert len(after) == 22
+    assert max(before) <= 4 + 1, "the trainer has one object to look at"
+    assert max(after) <= 4 + max(step)
+    rows = [json.loads(line) for line in (run.folder / "evaluation" / "step-0.jsonl").read_text().splitlines()]
+    assert [(row["row"], row["sample"]) for row in rows] == [(row, sample) for row in range(11) for sample in (0, 1)]
+    assert all(row["prompt"].endswith(f"={row['columns']['solution']}=") for row in rows)
+
+
 def test_a_run_with_an_environment_is_gone_on_with_as_the_same(
     make_run: Callable[..., Path], model: Path, sums: Path, warm: None
 ) -> None:
@@ -256,6 +292,33 @@ def test_a_reset_that_fails_ends_the_run_with_its_row(
     assert "the prompt of its row is '" in told
     assert not (run.folder / "final").exists()
     assert run.record["status"] == "failed"
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        pytest.param("raise TimeoutError('no judge')", "Game.get_reward raised TimeoutError: no judge", id="raises"),
+        pytest.param("raise SystemExit(4)", "Game.get_reward raised SystemExit: 4", id="leaves"),
+        pytest.param("WAIT(60)", "Game.get_reward took longer than 0.3 seconds and was ended", id="hangs"),
+    ],
+)
+def test_a_reward_of_an_environment_that_fails_ends_the_run_with_its_row(
+    kind: str, body: str, said: str, trained: Callable[..., Trained], model: Path, sums: Path
+) -> None:
+    wait = {"def": "time.sleep", "async def": "await asyncio.sleep"}[kind]
+    begin = "    def get_reward(self) -> float:\n"
+    assert begin in TOLD
+    changed = f"    {kind} get_reward(self) -> float:\n        {body.replace('WAIT', wait)}\n"
+    source = "import asyncio\nimport time\n" + TOLD.replace(begin, changed)
+    run = trained(
+        tool_plan(model, sums, environment_class=pinned("Game", source, timeout=0.3)), user={"mine.py": source}
+    )
+    assert run.exit_code == 1, run.output
+    told = json.dumps(run.record)
+    assert said in told
+    assert re.search(r"mine\.py:\d+: (raise|time|await) ?", told)
+    assert "the prompt of its row is '" in told
 
 
 @pytest.mark.parametrize(

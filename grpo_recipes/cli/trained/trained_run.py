@@ -21,8 +21,8 @@ def trained_run(
 ) -> tuple[Plan, str]:
     """The plan and the absolute folder of a run that has trained its model.
 
-    allowed: by --allow-code; code of the model is asked for as a run does, that of rewards and tools where they are
-    called.
+    allowed: by --allow-code; code of the model is asked for as a run does, that of rewards, tools and an
+    environment where they are called.
     Raises Refusal where there is no such run, its plan was changed, or code is not allowed.
     """
     _refuse_what_is_beside(place)
@@ -36,7 +36,9 @@ def trained_run(
         click.echo(redact(line), err=True)
     if not os.path.isdir(os.path.join(lock.folder, FINAL)):
         raise _untrained(place, lock)
-    called = replace(lock.plan, environment_class=None, rollout=None)  # nothing calls them after the training
+    called = replace(lock.plan, rollout=None)  # nothing calls it after the training
+    if not (with_tools and with_rewards):
+        called = replace(called, environment_class=None)  # which has a row of its own
     called = called if with_tools else replace(called, tools=())
     ask_trust(called if with_rewards else replace(called, rewards=()), allowed)
     return lock.plan, lock.folder

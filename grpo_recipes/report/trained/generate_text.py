@@ -11,7 +11,8 @@ def generate_text(shown: Mapping[str, Any]) -> str:
     who = [one for one in _WHO if one in shown["rows"][0]]
     blocks = [_row(row, who, has_number=shown["data"] is not None) for row in shown["rows"]]
     if shown["without"]:
-        blocks.append(f"answered without {', '.join(shown['without'])}, in one turn each")
+        turns = "" if any("turns" in row[who[0]] for row in shown["rows"]) else ", in one turn each"
+        blocks.append(f"answered without {', '.join(shown['without'])}{turns}")
     if shown["means"]:
         kind = "most likely tokens" if shown["greedy"] else "sampled"
         data = "held-out rows" if shown["data"] == "evaluation" else "rows of the training data, none is held out"

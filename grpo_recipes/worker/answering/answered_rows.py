@@ -11,9 +11,8 @@ from grpo_recipes.worker.answering.policy import Policy, as_trained, processing_
 from grpo_recipes.worker.answering.trained import FINAL, check_parts, is_adapter, load_base, load_trained
 from grpo_recipes.worker.completions.ended import how_ended
 from grpo_recipes.worker.completions.ends import end_tokens, ends_of, tokenizer_of
-from grpo_recipes.worker.completions.evaluation import answer_text, prompt_text
-from grpo_recipes.worker.completions.generation import answers, undisturbed
-from grpo_recipes.worker.completions.judging import judge
+from grpo_recipes.worker.completions.evaluation import answer_text, answered_and_judged, prompt_text
+from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.data.dataset import prepared_rows
 from grpo_recipes.worker.user_code.reward_faults import refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
@@ -29,7 +28,7 @@ def answered_rows(
     Raises Refused where data or rewards are not those of the plan.
     """
     check_parts(plan, folder)
-    with called_tools(plan, folder / "worker" / "user") as tools:
+    with called_tools(plan, folder / "worker" / "user", of_rows=prompt is None) as tools:
         return _answered(plan, folder, scratch, tools, prompt=prompt, rows=rows, greedy=greedy, base=base)
 
 
@@ -53,9 +52,12 @@ def _answered(
     else:
         given, rewards = [{"prompt": _shaped(prompt, data, processing)}], []
     weights = {reward.name: reward.weight for reward in plan.rewards} if prompt is None else {}
+    if tools.own_reward is not None:
+        weights[tools.own_reward] = 1.0
     model = load_trained(plan, folder, packed=True)
     policy = Policy(plan, model, processing, rewards)
-    spoken = {"trained": _spoken(plan, policy, tools, data, given, weights, greedy=greedy)}
+    asked, trained = _spoken(plan, policy, tools, data, given, weights, greedy=greedy)
+    spoken = {"trained": trained}
     if base:
         beside: Any = contextlib.nullcontext()
         if is_adapter(plan):
@@ -64,11 +66,11 @@ def _answered(
             del model, policy
             policy = Policy(plan, load_base(plan, folder, packed=True), processing, rewards)
         with beside:
-            spoken["base"] = _spoken(plan, policy, tools, data, given, weights, greedy=greedy)
+            _, spoken["base"] = _spoken(plan, policy, tools, data, given, weights, greedy=greedy)
     return {
         "data": None if prompt is not None else where,
         "greedy": greedy,
-        "without": [] if plan.environment_class is None else [f"environment {plan.environment_class.name}"],
+        "without": _without(plan, of_rows=prompt is None),
         "rows": [
             {
                 "row": place,
@@ -76,10 +78,16 @@ def _answered(
                 "columns": {name: str(row[name]) for name in data.columns if name in row},
                 **{who: said[place] for who, said in spoken.items()},
             }
-            for place, row in enumerate(given)
+            for place, row in enumerate(asked)
         ],
         "means": {who: _means(said, weights) for who, said in spoken.items()} if weights else {},
     }
+
+
+def _without(plan: Plan, *, of_rows: bool) -> list[str]:
+    """What made completions of the training, and not these."""
+    found = [] if plan.environment_class is None or of_rows else [f"environment {plan.environment_class.name}"]
+    return found if plan.rollout is None else [*found, f"rollout {plan.rollout.name}"]
 
 
 def _shaped(prompt: str, data: Data, processing: Any) -> Any:
@@ -102,15 +110,14 @@ def _spoken(
     weights: dict[str, float],
     *,
     greedy: bool,
-) -> list[dict[str, Any]]:
-    """What a model answers to each row, in how many turns, how that ended, and its rewards."""
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The rows as they were asked, and what a model answers to each: its turns, how that ended, and its rewards."""
     tools.given_to(policy)
     ends, own = ends_of(policy, plan), frozenset(end_tokens(policy))
     with undisturbed(policy):
-        completions, tokens = answers(
-            policy, [row["prompt"] for row in given], as_trained(plan, data, greedy=greedy), ends, lambda: None
+        asked, completions, tokens, columns = answered_and_judged(
+            policy, given, as_trained(plan, data, greedy=greedy), ends, lambda: None
         )
-        columns = judge(policy, given, completions, tokens) if weights else []
     found = []
     for place, (completion, ids) in enumerate(zip(completions, tokens, strict=True)):
         rewards = {name: values[place] for name, values in zip(weights, columns, strict=True)}
@@ -126,7 +133,7 @@ def _spoken(
                 "reward": math.fsum(weights[name] * value for name, value in told.items()) if told else None,
             }
         )
-    return found
+    return asked, found
 
 
 def _turn(message: dict[str, Any]) -> dict[str, Any]:

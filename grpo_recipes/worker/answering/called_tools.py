@@ -1,10 +1,11 @@
-"""The tools of a run, called by its trained model as in the training: TRL's own loop, with a policy for a trainer."""
+"""What completions of a run are made with, for its trained model: TRL's own loop, with a policy for a trainer."""
 
 import asyncio
 import inspect
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import MethodType
 from typing import Any
@@ -16,23 +17,41 @@ from trl import chat_template_utils as templates
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.answering.policy import Policy
 from grpo_recipes.worker.completions.ends import tokenizer_of
+from grpo_recipes.worker.completions.held_out_environments import answer_held_out_rows_with
 from grpo_recipes.worker.completions.tool_turns import LOOP
-from grpo_recipes.worker.tools.tally import Tally
-from grpo_recipes.worker.tools.tool_functions import load_tools
+from grpo_recipes.worker.tools.environments import NO_TOOLS, OWN_REWARD
+from grpo_recipes.worker.tools.turns import Turns, load_turns
 
 _SUFFIX = "_get_tool_suffix_ids"
 _MOST = "max_tool_calling_iterations"
 
 
 class CalledTools:
-    """The loaded tools. functions: in the order of the plan, none without any."""
+    """What a policy can call. functions: tools in the order of the plan, then methods of an environment.
 
-    def __init__(self, plan: Plan, functions: list[Any], tally: Tally) -> None:
-        self._plan, self._tally = plan, tally
-        self.functions = functions
+    own_reward: the name of the environment's, None without one.
+    """
+
+    def __init__(self, plan: Plan, turns: Turns) -> None:
+        self._plan, self._tally, self._environment = plan, turns.tally, turns.environment
+        self.functions: list[Any] = list(turns.arguments.get("tools", ()))
+        self.own_reward, self._reward = None, None
+        if self._environment is None:
+            return
+        looked_at = self._environment()
+        methods = dict(inspect.getmembers(type(looked_at), inspect.isfunction))
+        told = [name for name in methods if not name.startswith("_") and name not in NO_TOOLS]
+        self.functions += [getattr(looked_at, name) for name in told]
+        if OWN_REWARD in methods:
+            self.own_reward, self._reward = type(looked_at).__name__, _reward_of(methods[OWN_REWARD])
 
     def given_to(self, policy: Policy) -> None:
         """Lets a policy call them. Each has the same random numbers for its calls."""
+        answer_held_out_rows_with(policy, self._environment)
+        if self._reward is not None:
+            planned = len(self._plan.rewards)
+            policy.reward_funcs = [*policy.reward_funcs[:planned], self._reward]
+            policy.reward_processing_classes = [*policy.reward_processing_classes[:planned], None]
         if not self.functions:
             return
         arguments, tokenizer = self._plan.arguments.GRPOConfig, tokenizer_of(policy)
@@ -63,17 +82,28 @@ class CalledTools:
 
 
 @contextmanager
-def called_tools(plan: Plan, user: Path) -> Iterator[CalledTools]:
-    """Loads the tools of a plan, and ends their process. user: the folder of their files. Raises Refused."""
-    tally = Tally()
-    if not plan.tools:
-        yield CalledTools(plan, [], tally)
-        return
-    tools = load_tools(plan.tools, user, tally)
+def called_tools(plan: Plan, user: Path, *, of_rows: bool) -> Iterator[CalledTools]:
+    """Loads the tools and the environment of a plan, and ends their process. Raises Refused.
+
+    user: the folder of their files. of_rows: whether rows are answered; an environment is reset with nothing less.
+    """
+    turns = load_turns(replace(plan, rollout=None, environment_class=plan.environment_class if of_rows else None), user)
     try:
-        yield CalledTools(plan, tools.functions, tally)
+        yield CalledTools(plan, turns)
     finally:
-        tools.close()
+        turns.close()
+
+
+def _reward_of(method: Callable[..., Any]) -> Callable[..., Any]:
+    """What an environment's own reward gives to completions. Source: trl 1.16.0 grpo_trainer.py (__init__)."""
+
+    async def awaited(environments: list[Any], **_: Any) -> list[Any]:
+        return [await one.get_reward() for one in environments]
+
+    def called(environments: list[Any], **_: Any) -> list[Any]:
+        return [one.get_reward() for one in environments]
+
+    return awaited if inspect.iscoroutinefunction(method) else called
 
 
 def _loop() -> asyncio.AbstractEventLoop:

@@ -5,11 +5,11 @@ from typing import Any
 
 from accelerate.utils import gather_object
 
-from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.completions.ends import ends_of
+from grpo_recipes.contract.plan import Evaluation, Plan
+from grpo_recipes.worker.completions.ends import Ends, ends_of
 from grpo_recipes.worker.completions.figures import JudgedRow
 from grpo_recipes.worker.completions.generation import answers, undisturbed
-from grpo_recipes.worker.completions.held_out_environments import with_environments
+from grpo_recipes.worker.completions.held_out_environments import Row, has_environments, with_environments
 from grpo_recipes.worker.completions.judging import judge, judged_by
 
 
@@ -25,18 +25,10 @@ def evaluate(trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None]) 
     draws = [(place, sample) for place in share for sample in range(samples)]
     given = [rows[place] for place, _ in draws]
     with undisturbed(trainer):
-        given, environments = with_environments(trainer, given)
-        completions, tokens = answers(
-            trainer,
-            [row["prompt"] for row in given],
-            plan.evaluation,
-            ends_of(trainer, plan),
-            on_batch,
-            draws if samples > 1 or plan.evaluation.generated_by == "vllm" else None,
-            environments,
+        by_row = draws if samples > 1 or plan.evaluation.generated_by == "vllm" else None
+        given, completions, _, columns = answered_and_judged(
+            trainer, given, plan.evaluation, ends_of(trainer, plan), on_batch, by_row
         )
-        on_batch()
-        columns = judge(trainer, given, completions, tokens, environments)
         names = judged_by(trainer, plan)
     judged = [
         JudgedRow(
@@ -52,6 +44,37 @@ def evaluate(trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None]) 
     if trainer.accelerator.num_processes > 1:
         judged = gather_object(judged)
     return [one for _, one in sorted({(one.row, one.sample): one for one in judged}.items())]
+
+
+def answered_and_judged(
+    trainer: Any,
+    rows: list[Row],
+    how: Evaluation,
+    ends: Ends,
+    on_batch: Callable[[], None],
+    draws: list[tuple[int, int]] | None = None,
+) -> tuple[list[Row], list[Any], list[list[int]], list[list[float | None]]]:
+    """Rows as they were asked, the completion of each and its tokens, and for each reward the values of all.
+
+    draws: as answers() takes them. Rows with an environment are answered and judged a batch after another, so that the
+    objects of one batch are all that there are; ranks with equally many rows have equally many batches.
+    """
+    size = how.batch_size if has_environments(trainer) else len(rows)
+    asked: list[Row] = []
+    completions: list[Any] = []
+    tokens: list[list[int]] = []
+    columns: list[list[float | None]] = [[] for _ in trainer.reward_funcs]
+    for start in range(0, len(rows), size):
+        given, environments = with_environments(trainer, rows[start : start + size])
+        own = None if draws is None else draws[start : start + size]
+        said, ids = answers(trainer, [row["prompt"] for row in given], how, ends, on_batch, own, environments)
+        on_batch()
+        for column, values in zip(columns, judge(trainer, given, said, ids, environments), strict=True):
+            column += values
+        asked += given
+        completions += said
+        tokens += ids
+    return asked, completions, tokens, columns
 
 
 def prompt_text(prompt: Any) -> str:

@@ -3,9 +3,10 @@
 import asyncio
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from grpo_recipes.contract.planned_tools import EnvironmentClass
@@ -13,13 +14,16 @@ from grpo_recipes.worker.tools.limits import within
 from grpo_recipes.worker.tools.tally import Tally
 from grpo_recipes.worker.tools.tool_messages import error_text, told
 from grpo_recipes.worker.tools.tool_process import ToolFailed
-from grpo_recipes.worker.user_code.contained import RewardLeft, contained
+from grpo_recipes.worker.user_code.contained import RAISED_IN, RewardLeft, contained
 from grpo_recipes.worker.user_code.outcome import place_of
 from grpo_recipes.worker.user_code.reward_faults import OF_THE_ROW, short_text
 
 Method = Callable[..., Any]
+OWN_REWARD = "get_reward"
 # What TRL calls itself; the other methods without an underscore are tools.
-NO_TOOLS = ("reset", "get_reward")
+NO_TOOLS = ("reset", OWN_REWARD)
+# Where an object has the prompt of its row, for what is said of a failure.
+_PROMPT = "_grpo_run_prompt"
 
 
 def environment_factory(planned: EnvironmentClass, own: type, tally: Tally, user: Path) -> Callable[[], Any]:
@@ -51,7 +55,8 @@ def _called(method: Method, name: str, planned: EnvironmentClass, tally: Tally, 
                 try:
                     return told(await asyncio.wait_for(method(self, **arguments), planned.timeout))
                 except TimeoutError:
-                    raise ToolFailed(f"{name} took longer than {planned.timeout:g} seconds and was ended") from None
+                    text = f"{name} took longer than {planned.timeout:g} seconds and was ended"
+                    raise ToolFailed(text, by="time") from None
 
         return awaited
 
@@ -77,19 +82,61 @@ def _explained(user: Path) -> Iterator[None]:
 
 def _kept(method: Method, planned: EnvironmentClass) -> Method:
     """A method that TRL calls itself; what it raises ends the run."""
-    if inspect.iscoroutinefunction(method):
-        return method
     name = f"{planned.name}.{method.__name__}"
+    if inspect.iscoroutinefunction(method):
+
+        @functools.wraps(method)
+        async def awaited(self: Any, *given: Any, **row: Any) -> Any:
+            with _noted(self, row):
+                return await _in_time(method(self, *given, **row), name, planned.timeout)
+
+        return awaited
 
     @functools.wraps(method)
     def called(self: Any, *given: Any, **row: Any) -> Any:
-        with contained(name, "environment"):
-            try:
-                with within(planned.timeout, name):
-                    return method(self, *given, **row)
-            except Exception as problem:
-                if "prompt" in row:
-                    problem.add_note(f"{OF_THE_ROW}{short_text(row['prompt'])}")
-                raise
+        with contained(name, "environment"), _noted(self, row), within(planned.timeout, name):
+            return method(self, *given, **row)
 
     return called
+
+
+@contextmanager
+def _noted(environment: Any, row: dict[str, Any]) -> Iterator[None]:
+    """Around a call that TRL makes: what it raises has the prompt of the row that the object was reset with."""
+    if "prompt" in row:
+        object.__setattr__(environment, _PROMPT, row["prompt"])
+    try:
+        yield
+    except BaseException as problem:
+        cause = problem.__cause__ if isinstance(problem, RewardLeft) and problem.__cause__ is not None else problem
+        if hasattr(environment, _PROMPT):
+            cause.add_note(f"{OF_THE_ROW}{short_text(getattr(environment, _PROMPT))}")
+        raise
+
+
+async def _in_time(call: Coroutine[Any, Any, Any], name: str, timeout: float) -> Any:
+    """What an asynchronous call returns. Raises what it raises with its name, and ToolFailed when it takes longer."""
+    stopped_at: list[TracebackType | None] = []
+
+    async def answered() -> tuple[Any, BaseException | None]:
+        try:
+            return await call, None
+        except asyncio.CancelledError as ended:
+            stopped_at.append(ended.__traceback__)
+            raise
+        except BaseException as problem:  # SystemExit would end the loop that it runs in
+            return None, problem
+
+    try:
+        found, problem = await asyncio.wait_for(answered(), timeout)
+    except TimeoutError:
+        late = ToolFailed(f"{name} took longer than {timeout:g} seconds and was ended", by="time")
+        late.add_note(f"{RAISED_IN}environment {name}")
+        raise late.with_traceback(stopped_at[0] if stopped_at else None) from None
+    if problem is None:
+        return found
+    # A TimeoutError comes out of the loop's thread as another one, without what was noted of it.
+    if isinstance(problem, TimeoutError) or not isinstance(problem, Exception):
+        raise RewardLeft(f"environment {name} raised {type(problem).__name__}: {problem}") from problem
+    problem.add_note(f"{RAISED_IN}environment {name}")
+    raise problem
