@@ -245,19 +245,34 @@ class Game:
 
 
 def _in_environment(
-    model: Path, folder: Path, sums: Path, source: str, calls: tuple[int, ...], *, time_limit: float = 20.0, **more: Any
+    model: Path,
+    folder: Path,
+    sums: Path,
+    source: str,
+    calls: tuple[int, ...],
+    *,
+    time_limit: float = 20.0,
+    rows: int = 40,
+    timeout: float = 10.0,
+    **more: Any,
 ) -> dict[str, Any]:
     """What the worker answers to a plan with an environment, whose one tool is called."""
     from tool_runs import sha256_of, tool_plan
 
     plan = tool_plan(model, sums, **more)
-    known = {"path": "/recipes/mine.py", "sha256": sha256_of(source), "imports": {}, "config": {"most": 3}}
+    known = {
+        "path": "/recipes/mine.py",
+        "sha256": sha256_of(source),
+        "imports": {},
+        "config": {"most": 3},
+        "timeout": timeout,
+    }
     plan["environment_class"] = {"name": "Game", "target": "mine.py:Game", **known}
     plan["scripted_turns"] = [{"tool": "count", "arguments": {"by": by}, "answer": None} for by in calls]
     (folder / "worker" / "user").mkdir(parents=True)
     (folder / "worker" / "user" / "mine.py").write_text(source)
     (folder / "plan.json").write_text(json.dumps(plan))
-    options = {"rows": 40, "time_limit": time_limit, "memory_limit": None, "seed": 1, "max_steps": 2, "epochs": 1.0}
+    options = {"rows": rows, "time_limit": time_limit, "memory_limit": None, "seed": 1, "max_steps": 2, "epochs": 1.0}
     (folder / "preflight.json").write_text(json.dumps({**options, "num_iterations": 1, "shuffled": True}))
     words = [sys.executable, "-P", str(ROOT / "grpo_recipes" / "worker" / "part.py"), "preflight.start", str(folder)]
     done = subprocess.run(
@@ -293,6 +308,24 @@ def test_an_environment_is_reset_for_each_row_and_played(
     assert any(re.fullmatch(r"Game, reset for 40 rows, \S+ ms each", text) for _, text in answer["shown"]["lines"])
     assert played["rewards"]["Game"] == 0.5
     assert "even" in played["rewards"]
+
+
+def test_prompts_are_counted_with_what_the_environment_adds(
+    model: Path, tmp_path: Path, sums: Path, of_the_worker: None
+) -> None:
+    """The model takes 256 tokens, and every other row has a board of 200."""
+    source = GAME.replace('return f" ({self.most})"', 'return "9" * 200 if int(solution) % 4 else "9"')
+    found = {}
+    for rows in (40, 4):
+        answer = _in_environment(model, tmp_path / str(rows), sums, source, (1,), rows=rows)
+        assert re.match(r"\d\d to 2\d\d tokens, ", dict(answer["shown"]["lines"])["prompts"])
+        (message,) = (fault["message"] for fault in answer["faults"] if fault["id"] == "PFL006")
+        assert message.endswith(
+            " of 40 prompts and their completions are longer than the model's context of 256 tokens"
+        )
+        found[rows] = int(message.split()[0])
+    assert found[40] == 21, "20 boards, and the row whose reset fails"
+    assert 36 <= found[4] < 40, "rows that were not tried may have the board"
 
 
 def test_a_method_that_hangs_is_ended_and_named(model: Path, tmp_path: Path, sums: Path, of_the_worker: None) -> None:
