@@ -51,7 +51,8 @@ def _called(method: Method, name: str, planned: EnvironmentClass, tally: Tally, 
                 try:
                     return told(await asyncio.wait_for(method(self, **arguments), planned.timeout))
                 except TimeoutError:
-                    raise ToolFailed(f"{name} took longer than {planned.timeout:g} seconds and was ended") from None
+                    text = f"{name} took longer than {planned.timeout:g} seconds and was ended"
+                    raise ToolFailed(text, by="time") from None
 
         return awaited
 

@@ -40,7 +40,7 @@ def within(seconds: float, what: str) -> Iterator[None]:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
     except _TookTooLong as ended:
-        failed = ToolFailed(f"{what} took longer than {seconds:g} seconds and was ended")
+        failed = ToolFailed(f"{what} took longer than {seconds:g} seconds and was ended", by="time")
         raise failed.with_traceback(ended.__traceback__) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
