@@ -217,6 +217,21 @@ def test_a_file_that_raises_is_an_error(preflight: Preflight, recipe: Callable[.
     assert "PFL020" in found, "the reward is in the same file"
 
 
+def test_a_rollout_is_said_not_to_be_tried(preflight: Preflight, recipe: Callable[..., str], tmp_path: Path) -> None:
+    name = recipe(more="rollout: {python: 'mine.py:play'}\n")
+    (tmp_path / name).write_text((tmp_path / name).read_text().replace("tools: []\n", ""))
+    source = "\n\ndef play(prompts, trainer):\n    raise OSError('was called')\n"
+    (tmp_path / "mine.py").write_text(MINE + source)
+    answer = preflight(name, "--json", "--rows", "2")
+    assert answer.code == 0, answer.out + answer.err
+    (found,) = (finding for finding in answer.findings if finding["rule"] == "PFL035")
+    assert (found["key"], found["severity"]) == ("rollout", "not-checked")
+    assert found["message"] == "rollout play makes the completions, and was not tried"
+    assert "--smoke" in found["fix"]
+    assert preflight(name, "--rows", "2", "--strict").code == 2
+    assert "PFL035" not in preflight(recipe("add"), "--rows", "2").out
+
+
 GAME = '''
 class Game:
     """Counts."""
