@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "run": "Train a recipe (the default command).",
     "validate": "Check recipes; no torch, no GPU.",
-    "preflight": "Try data, tokenizer and rewards; no model, no GPU.",
+    "preflight": "Try data, tokenizer, rewards and tools; no model, no GPU.",
     "plan": "Show every value of a run with its origin.",
     "fit": "Estimate the GPU memory that a recipe needs.",
     "explain": "Explain a rule or a key.",
@@ -100,7 +100,7 @@ def grpo_run() -> None:
     \b
     grpo-run init                   writes a small recipe, recipe.yaml
     grpo-run validate recipe.yaml   checks it in a second
-    grpo-run preflight recipe.yaml  tries its data and rewards
+    grpo-run preflight recipe.yaml  tries its data, rewards and tools
     grpo-run recipe.yaml --smoke    trains two steps
     grpo-run recipe.yaml            trains
     """

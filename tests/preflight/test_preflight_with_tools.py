@@ -217,6 +217,21 @@ def test_a_file_that_raises_is_an_error(preflight: Preflight, recipe: Callable[.
     assert "PFL020" in found, "the reward is in the same file"
 
 
+def test_a_rollout_is_said_not_to_be_tried(preflight: Preflight, recipe: Callable[..., str], tmp_path: Path) -> None:
+    name = recipe(more="rollout: {python: 'mine.py:play'}\n")
+    (tmp_path / name).write_text((tmp_path / name).read_text().replace("tools: []\n", ""))
+    source = "\n\ndef play(prompts, trainer):\n    raise OSError('was called')\n"
+    (tmp_path / "mine.py").write_text(MINE + source)
+    answer = preflight(name, "--json", "--rows", "2")
+    assert answer.code == 0, answer.out + answer.err
+    (found,) = (finding for finding in answer.findings if finding["rule"] == "PFL035")
+    assert (found["key"], found["severity"]) == ("rollout", "not-checked")
+    assert found["message"] == "rollout play makes the completions, and was not tried"
+    assert "--smoke" in found["fix"]
+    assert preflight(name, "--rows", "2", "--strict").code == 2
+    assert "PFL035" not in preflight(recipe("add"), "--rows", "2").out
+
+
 GAME = '''
 class Game:
     """Counts."""
@@ -245,19 +260,34 @@ class Game:
 
 
 def _in_environment(
-    model: Path, folder: Path, sums: Path, source: str, calls: tuple[int, ...], *, time_limit: float = 20.0, **more: Any
+    model: Path,
+    folder: Path,
+    sums: Path,
+    source: str,
+    calls: tuple[int, ...],
+    *,
+    time_limit: float = 20.0,
+    rows: int = 40,
+    timeout: float = 10.0,
+    **more: Any,
 ) -> dict[str, Any]:
     """What the worker answers to a plan with an environment, whose one tool is called."""
     from tool_runs import sha256_of, tool_plan
 
     plan = tool_plan(model, sums, **more)
-    known = {"path": "/recipes/mine.py", "sha256": sha256_of(source), "imports": {}, "config": {"most": 3}}
-    plan["environment_class"] = {"name": "Game", "target": "mine.py:Game", "timeout": 10.0, **known}
+    known = {
+        "path": "/recipes/mine.py",
+        "sha256": sha256_of(source),
+        "imports": {},
+        "config": {"most": 3},
+        "timeout": timeout,
+    }
+    plan["environment_class"] = {"name": "Game", "target": "mine.py:Game", **known}
     plan["scripted_turns"] = [{"tool": "count", "arguments": {"by": by}, "answer": None} for by in calls]
     (folder / "worker" / "user").mkdir(parents=True)
     (folder / "worker" / "user" / "mine.py").write_text(source)
     (folder / "plan.json").write_text(json.dumps(plan))
-    options = {"rows": 40, "time_limit": time_limit, "memory_limit": None, "seed": 1, "max_steps": 2, "epochs": 1.0}
+    options = {"rows": rows, "time_limit": time_limit, "memory_limit": None, "seed": 1, "max_steps": 2, "epochs": 1.0}
     (folder / "preflight.json").write_text(json.dumps({**options, "num_iterations": 1, "shuffled": True}))
     words = [sys.executable, "-P", str(ROOT / "grpo_recipes" / "worker" / "part.py"), "preflight.start", str(folder)]
     done = subprocess.run(
@@ -295,24 +325,66 @@ def test_an_environment_is_reset_for_each_row_and_played(
     assert "even" in played["rewards"]
 
 
+def test_prompts_are_counted_with_what_the_environment_adds(
+    model: Path, tmp_path: Path, sums: Path, of_the_worker: None
+) -> None:
+    """The model takes 256 tokens, and every other row has a board of 200."""
+    source = GAME.replace('return f" ({self.most})"', 'return "9" * 200 if int(solution) % 4 else "9"')
+    found = {}
+    for rows in (40, 4):
+        answer = _in_environment(model, tmp_path / str(rows), sums, source, (1,), rows=rows)
+        assert re.match(r"\d\d to 2\d\d tokens, ", dict(answer["shown"]["lines"])["prompts"])
+        (message,) = (fault["message"] for fault in answer["faults"] if fault["id"] == "PFL006")
+        assert message.endswith(
+            " of 40 prompts and their completions are longer than the model's context of 256 tokens"
+        )
+        found[rows] = int(message.split()[0])
+    assert found[40] == 21, "20 boards, and the row whose reset fails"
+    assert 36 <= found[4] < 40, "rows that were not tried may have the board"
+
+
+SLEEPS = GAME.replace("self.calls += by", "__import__('time').sleep(by)")
+
+
 def test_a_method_that_hangs_is_ended_and_named(model: Path, tmp_path: Path, sums: Path, of_the_worker: None) -> None:
-    """It runs in the process that trains: nothing would end it there."""
+    """As in a training, where the model is told."""
     from worker_runs import planned_reward
 
-    source = GAME.replace("self.calls += by", "__import__('time').sleep(by)") + (
-        "\n\ndef reads(environments, **kwargs):\n    return [each.calls for each in environments]\n"
-    )
+    source = SLEEPS + "\n\ndef reads(environments, **kwargs):\n    return [each.calls for each in environments]\n"
     known = {"kind": "python", "name": "reads", "path": "/recipes/mine.py", "imports": {}}
     digest = hashlib.sha256(source.encode()).hexdigest()
     reward = planned_reward("mine.py:reads", **known, sha256=digest)
-    answer = _in_environment(model, tmp_path, sums, source, (0, 1000), time_limit=4.0, rewards=[reward])
+    answer = _in_environment(model, tmp_path, sums, source, (0, 1000), timeout=1.0, rewards=[reward])
     found = {fault["id"]: fault for fault in answer["faults"]}
     assert (found["PFL031"]["severity"], found["PFL031"]["message"]) == (
-        "error",
-        "tool count did not return within 4 s",
+        "warning",
+        "tool count took longer than 1 seconds and was ended",
     )
-    line = next(number for number, text in enumerate(source.splitlines(), 1) if "sleep" in text)
-    assert found["PFL031"]["because"][:2] == [f"mine.py:{line} in count", "it was called as count(by=1000)"]
+    number, line = next((number, text) for number, text in enumerate(source.splitlines(), 1) if "sleep" in text)
+    assert found["PFL031"]["because"] == [f"mine.py:{number}: {line.strip()}", "it was called as count(by=1000)"]
+    assert "PFL030" not in found
     assert [call["failed"] for call in answer["shown"]["played"]["calls"]] == [False, True]
     assert found["PFL020"]["severity"] == "not-checked"
     assert found["PFL020"]["message"] == "reward reads asks for environments, and was not tried"
+
+
+def test_a_method_that_nothing_ends_is_ended_from_outside(
+    model: Path, tmp_path: Path, sums: Path, of_the_worker: None
+) -> None:
+    """As a library that lets no signal through; a training would hang there."""
+    deaf = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})\n" + SLEEPS
+    answer = _in_environment(model, tmp_path, sums, deaf, (1000,), timeout=1.0, time_limit=2.0)
+    found = {fault["id"]: fault for fault in answer["faults"]}
+    assert (found["PFL031"]["severity"], found["PFL031"]["message"]) == (
+        "error",
+        "tool count did not return within 6 s",
+    )
+    assert "it runs in the process that trains" in found["PFL031"]["because"]
+
+
+def test_a_method_may_take_as_long_as_in_a_training(
+    model: Path, tmp_path: Path, sums: Path, of_the_worker: None
+) -> None:
+    answer = _in_environment(model, tmp_path, sums, SLEEPS, (4,), timeout=8.0, time_limit=0.5)
+    assert "PFL031" not in {fault["id"] for fault in answer["faults"]}
+    assert [call["failed"] for call in answer["shown"]["played"]["calls"]] == [False]

@@ -1,4 +1,4 @@
-"""`grpo-run preflight`: data, tokenizer and rewards, tried on this machine before the model is loaded."""
+"""`grpo-run preflight`: data, tokenizer, rewards and tools, tried on this machine before the model is loaded."""
 
 import os
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ SAID_BY_RULES = {"PFL008": ("DAT003", "RWD004"), "PFL011": ("TOK003",)}
     show_default=True,
     metavar="SECONDS",
     type=click.FloatRange(0.1, 86_400),
-    help="Longest time of one call of a reward.",
+    help="Longest time of one call of a reward or a tool; a tool's own timeout and 5 s, where that is longer.",
 )
 @click.option(
     "--memory-limit",
@@ -62,10 +62,11 @@ def preflight(
     allowed: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Try data, tokenizer and rewards of a recipe; no model, no GPU.
+    """Try data, tokenizer, rewards and tools of a recipe; no model, no GPU.
 
     Reads all rows, shows prompts as the model gets them, and calls each reward on right answers, empty completions and
-    garbage, in a process of its own. Exit 0 without errors, 2 with. It is about this machine, so there is no --target.
+    garbage, and tools and environments as preflight.turns say, in processes of their own. Exit 0 without errors, 2
+    with. It is about this machine, so there is no --target.
 
     \b
     grpo-run preflight recipe.yaml

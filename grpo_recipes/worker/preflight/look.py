@@ -68,21 +68,31 @@ def _look_at_prompts(seen: Seen, data: Rows) -> None:
         if seen.tools is not None:
             seen.template = training_template(seen.tokenizer)
         prompts = [data.prompts[row] for row in seen.sample]
-        seen.texts = [rendered_text(seen, _observed(seen, place, prompt)) for place, prompt in enumerate(prompts)]
+        added = _added(seen)
+        seen.texts = [
+            rendered_text(seen, _behind(prompt, added.get(place, "")))
+            for place, prompt in zip(seen.sample, prompts, strict=True)
+        ]
         started = time.monotonic()
+        longest = max(added.values(), key=lambda text: len(seen.tokenizer(text)["input_ids"]), default="")
         for place in spread(len(data.prompts), MOST_COUNTED, seen.options.seed):
             if time.monotonic() - started > COUNTING_S:
                 break
             if data.prompts[place]:
-                seen.lengths.append(len(tokens_of(seen, data.prompts[place])))
+                seen.lengths.append(len(tokens_of(seen, _behind(data.prompts[place], added.get(place, longest)))))
                 seen.measured.append(place)
     except Exception as problem:
         seen.template_problem = f"{type(problem).__name__}: {problem}"
 
 
-def _observed(seen: Seen, place: int, prompt: Any) -> Any:
-    """A prompt of the sample with what the environment says of its row behind the last message."""
-    added = next((one.added for one in seen.tools.resets if one.row == place), "") if seen.tools is not None else ""
+def _added(seen: Seen) -> dict[int, str]:
+    """What the environment says of the rows that it was reset for, by their places in data.prompts."""
+    resets = () if seen.tools is None else seen.tools.resets
+    return {seen.sample[one.row]: one.added for one in resets if not one.error and not one.by}
+
+
+def _behind(prompt: Any, added: str) -> Any:
+    """A prompt with what an environment says of its row behind the last message, as TRL adds it."""
     if not added or not is_conversational(prompt):
         return prompt
     return [*prompt[:-1], {**prompt[-1], "content": content_of(prompt[-1]) + added}]

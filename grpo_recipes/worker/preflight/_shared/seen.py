@@ -43,7 +43,8 @@ class Seen:
     """What was seen; None where it could not be, for which faults has the reason.
 
     sample: places in data.prompts that are looked at closely. texts: of the sample as the model gets them.
-    lengths: tokens of the prompts in `measured`, which are places too. context: tokens that the model can take.
+    lengths: tokens of the prompts in `measured`, which are places too, with what the environment adds to them: to those
+    that it was not reset for the longest that it added to one. context: tokens that the model can take.
     template_problem: why a prompt could not be rendered, "" if all could. known_before: tokens before any was added;
     was_known: by each added token the id that it had already. gold: how right completions were made, "" without any;
     reference: the column that they were made from; trial_texts: of each kind of completion by row of the sample.

@@ -76,7 +76,7 @@ class ToolsSeen:
     tools: as the model is told of them, in their order. scripted: the recipe says the turns. answer: the last words,
     None where the right answer of a row stands there. problem: why nothing could be played, with its line; "" else.
     get_reward: what the environment gave for the completion, None where it has no reward of its own; reward_problem:
-    what kept it from that.
+    what kept it from that. time_limit: seconds after which the process of all of this is ended in a call.
     """
 
     tools: tuple[Described, ...] = ()
@@ -87,6 +87,7 @@ class ToolsSeen:
     problem: str = ""
     place: str = ""
     get_reward: float | None = None
+    time_limit: float = 0.0
     reward_problem: str = ""
 
     @property

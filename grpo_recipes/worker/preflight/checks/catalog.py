@@ -27,6 +27,7 @@ from grpo_recipes.worker.preflight.checks import (
     rewards_repeat_themselves,
     rewards_return,
     rewards_teach,
+    rollout_is_not_tried,
     stop_tokens_exist,
     stops_can_be_written,
     tools_answer,
@@ -66,6 +67,7 @@ CHECKS: tuple[Callable[[Seen], Iterator[Finding]], ...] = (
     tools_leave_the_process_alive.check,
     tools_say_something.check,
     played_turns_fit.check,
+    rollout_is_not_tried.check,
 )
 
 

@@ -1,7 +1,8 @@
 """Prompts fit into the model beside their completions, and none is cut.
 
 What: tokens of prompts, counted with the chat template and the tools that it tells of, against the context of the model
-(config.json, or else the tokenizer's limit) less max_completion_length, and against generation.max_prompt_length.
+(config.json, or else the tokenizer's limit) less max_completion_length, and against generation.max_prompt_length. What
+an environment's reset adds is counted too: rows that were not tried are counted with the longest that it added to one.
 Why: beyond its context a model with rotary positions goes on with ever worse text, one with learned positions fails
 with an index error, and vLLM refuses the prompt. A prompt that is cut loses its beginning, what tells the model of its
 tools and the system prompt first.

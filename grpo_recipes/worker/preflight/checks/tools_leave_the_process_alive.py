@@ -1,10 +1,12 @@
 """No call of a tool takes longer than it may, ends its process, or takes all memory.
 
-What: a call that takes longer than tools[].timeout, one that ends its process by os._exit, a crash or more than the
-memory of tools. Methods of an environment have no limit in a training; here it is --time-limit.
-Why: a tool's process is ended and another one started at each such call, which all GPUs wait for, and the model is told
-an error. A method of an environment ends the training itself, or lets it hang.
-Fix: a timeout around what may take long (requests, code of the model), within tools[].timeout.
+What: a call that takes longer than tools[].timeout, a method of an environment that takes longer than
+environment.timeout, one that ends its process by os._exit, a crash or more than the memory of tools. What does not come
+back from a library is ended 5 s after its timeout, or after --time-limit where that is longer.
+Why: such a call is ended, and the model is told an error; all GPUs wait for it, and for another process where a tool
+lost its own. A method of an environment runs in the process that trains: where it crashes or is stuck in a library, the
+training ends or hangs.
+Fix: a timeout around what may take long (requests, code of the model), within tools[].timeout or environment.timeout.
 Example: tool search took longer than 10 seconds and was ended
 """
 
@@ -13,7 +15,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.worker.preflight._shared.fault import cut, fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
-from grpo_recipes.worker.preflight._shared.tools_seen import ToolCall, by_tool, call_text, place_in_recipe
+from grpo_recipes.worker.preflight._shared.tools_seen import ToolCall, ToolsSeen, by_tool, call_text, place_in_recipe
 
 ID = "PFL031"
 
@@ -28,7 +30,7 @@ def check(seen: Seen) -> Iterator[Finding]:
             yield fault(
                 ID,
                 "error" if first.by == "killed" else "warning",
-                f"tool {_words(seen, first)}",
+                f"tool {_words(seen.tools, first)}",
                 place_in_recipe(seen.plan, tool),
                 because=(
                     *((first.place,) if first.place else ()),
@@ -39,11 +41,11 @@ def check(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def _words(seen: Seen, call: ToolCall) -> str:
+def _words(tools: ToolsSeen, call: ToolCall) -> str:
     if call.by != "killed":
         text = cut(str(call.answer), 200)
         return text if text.startswith(call.tool) else f"{call.tool}: {text}"
     return {
-        "time": f"{call.tool} did not return within {seen.options.time_limit:g} s",
+        "time": f"{call.tool} did not return within {tools.time_limit:g} s",
         "memory": f"{call.tool} took more memory than there is",
     }.get(call.end, f"{call.tool} ended its process with {call.end}")

@@ -26,7 +26,7 @@ from grpo_recipes.worker.tools.tool_messages import bounded, error_text, told
 from grpo_recipes.worker.tools.tool_process import ToolFailed
 from grpo_recipes.worker.tools.turns import Turns, load_turns
 from grpo_recipes.worker.user_code.contained import contained
-from grpo_recipes.worker.user_code.outcome import raised
+from grpo_recipes.worker.user_code.outcome import place_of, raised
 
 Function = Callable[..., Any]
 
@@ -35,8 +35,8 @@ Function = Callable[..., Any]
 class PlayRequest:
     """plan: as a run has it. rows: of the sample, as `reset` is called with them.
 
-    most_turns: calls of a completion that are answered, None for all. time_limit: seconds for what has no limit of its
-    own, and for all resets together.
+    most_turns: calls of a completion that are answered, None for all. time_limit: seconds after which this process is
+    ended in one step, and for all resets together.
     """
 
     plan: Plan
@@ -166,7 +166,7 @@ class Player:
 def _failed(problem: BaseException, step: str, user: str) -> dict[str, Any]:
     """What is said of an exception; of one in a call what the model is told of it."""
     if isinstance(problem, ToolFailed):
-        return {"error": str(problem), "place": problem.place, "by": problem.by or "raised"}
+        return {"error": str(problem), "place": problem.place or place_of(problem, user), "by": problem.by or "raised"}
     if isinstance(problem, Refused):
         finding = problem.findings[0]
         return {"error": finding.message, "place": next(iter(finding.because), ""), "by": "raised"}

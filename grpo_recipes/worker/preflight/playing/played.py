@@ -8,7 +8,8 @@ from grpo_recipes.worker.preflight._shared.seen import Rows, Seen
 from grpo_recipes.worker.preflight._shared.tools_seen import Described, Reset, ToolCall, ToolsSeen
 from grpo_recipes.worker.preflight.playing.play import PlayRequest
 
-# Beyond the limit of a call its tool's process is ended, and another one is loaded by the next call.
+# Beyond the limit of a call its tool's process is ended, and another one is loaded by the next call; a method is ended
+# where it is. What comes back from neither is ended from outside.
 LATER_S = 5.0
 MOST_REPLIES = "max_tool_calling_iterations"
 
@@ -21,20 +22,22 @@ def has_tools(seen: Seen) -> bool:
 def played(seen: Seen, data: Rows, folder: Path) -> ToolsSeen:
     """What the tools answer. data: whose sample an environment is reset for."""
     plan, most = seen.plan, seen.plan.arguments.GRPOConfig.get(MOST_REPLIES)
-    limits = [tool.timeout + LATER_S for tool in plan.tools]
+    environment = plan.environment_class
+    timeouts = [*(tool.timeout for tool in plan.tools), *([environment.timeout] if environment is not None else [])]
+    limit = max([seen.options.time_limit, *(timeout + LATER_S for timeout in timeouts)])
     request = PlayRequest(
         plan,
         str(folder / "worker" / "user"),
         [data.rows[place] for place in seen.sample],
         most if isinstance(most, int) else None,
-        max([seen.options.time_limit, *limits]),
+        limit,
     )
     paths = [folder / f"tools.{kind}" for kind in ("request", "events", "trace")]
     told = hosted("preflight.playing.play", request, paths, request.user, request.time_limit, None)
-    return _seen(seen, told)
+    return _seen(seen, told, limit)
 
 
-def _seen(seen: Seen, told: Told) -> ToolsSeen:
+def _seen(seen: Seen, told: Told, limit: float) -> ToolsSeen:
     steps = [event for event in told.events if event["event"] == "called"]
     last = told.events[-1] if told.events else {"event": "calling", "step": "load"}
     if last["event"] == "calling":
@@ -52,6 +55,7 @@ def _seen(seen: Seen, told: Told) -> ToolsSeen:
         calls=tuple(_call(step) for step in steps if step["step"] == "call"),
         resets=tuple(_reset(step) for step in steps if step["step"] == "reset"),
         scripted=bool(seen.plan.scripted_turns),
+        time_limit=limit,
         answer=answers[0] if answers else None,
         problem=str(loading.get("error", "")),
         place=str(loading.get("place", "")),

@@ -1,0 +1,27 @@
+"""What preflight does not look at: a rollout.
+
+What: a rollout is not called; it gets the trainer and its model, and preflight loads no model.
+Why: said, so that its silence is not taken for a pass.
+Fix: --smoke runs it for two steps.
+Example: rollout play makes the completions, and was not tried
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.seen import Seen
+
+ID = "PFL035"
+
+
+def check(seen: Seen) -> Iterator[Finding]:
+    if seen.plan.rollout is not None:
+        yield fault(
+            ID,
+            "not-checked",
+            f"rollout {seen.plan.rollout.name} makes the completions, and was not tried",
+            ("rollout",),
+            because=("it is called with the trainer and its model, and preflight loads no model",),
+            fix="grpo-run RECIPE --smoke trains two steps with it",
+        )
