@@ -67,6 +67,7 @@ ROOMS = {
         "worker.checkpoints",
         "worker.guards",
         "worker.proofs",
+        "worker.ends",
         "worker.completions",
         "worker.data",
         "worker.machines",

@@ -26,12 +26,12 @@ from grpo_recipes.worker.callbacks.step_times import StepTimes
 from grpo_recipes.worker.callbacks.trained import Trained
 from grpo_recipes.worker.checkpoints.checkpoint import save_final, save_whole_checkpoints
 from grpo_recipes.worker.checkpoints.model_card import hand_over
-from grpo_recipes.worker.completions.ended import EndedShares
 from grpo_recipes.worker.completions.held_out_environments import answer_held_out_rows_with
 from grpo_recipes.worker.completions.kept_completions import keep_completions
 from grpo_recipes.worker.completions.redacted_completions import redact_completions
 from grpo_recipes.worker.data.chat_template import refuse_endless_template
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
+from grpo_recipes.worker.ends.ended import EndedShares
 from grpo_recipes.worker.memory.counters import counter_of
 from grpo_recipes.worker.memory.out_of_memory import out_of_memory
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks

@@ -61,7 +61,7 @@ def _stopped_by_vllm(tokenizer: Any, prompt: list[int], ids: list[int], stop: st
 
 @pytest.mark.parametrize("family", ["byte-level", "metaspace", "llama"])
 def test_vllm_never_stops_before_the_token_that_completes_a_stop(family: str) -> None:
-    from grpo_recipes.worker.completions.ends import Ends
+    from grpo_recipes.worker.ends.ends import Ends
 
     tokenizer, draws = _tokenizer(family), random.Random(0)
     later = found = 0

@@ -76,7 +76,7 @@ def test_without_the_shim_the_proof_finds_what_follows_a_stop(stopping: Callable
 def test_a_stop_ends_with_the_token_that_completes_it(tiny_model: Path) -> None:
     from transformers import AutoTokenizer
 
-    from grpo_recipes.worker.completions.ends import Ends
+    from grpo_recipes.worker.ends.ends import Ends
 
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)
     ids = tokenizer("1+2=3abc=")["input_ids"]
@@ -98,7 +98,7 @@ def test_a_stop_has_the_space_before_the_first_word() -> None:
     from tokenizers import Tokenizer, decoders, models
     from transformers import PreTrainedTokenizerFast
 
-    from grpo_recipes.worker.completions.ends import Ends
+    from grpo_recipes.worker.ends.ends import Ends
 
     words = ["</s>", "▁so", "▁it", "▁is"]
     tokens = Tokenizer(models.BPE(vocab={word: place for place, word in enumerate(words)}, merges=[]))
@@ -114,7 +114,7 @@ def test_a_stop_has_the_space_before_the_first_word() -> None:
 def test_added_tokens_that_hold_a_stop_are_known_by_id(tiny_model: Path) -> None:
     from transformers import AutoTokenizer
 
-    from grpo_recipes.worker.completions.ends import Ends
+    from grpo_recipes.worker.ends.ends import Ends
 
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)
     first = len(tokenizer)
@@ -129,7 +129,7 @@ def test_the_tokens_that_trl_compares_are_plain_numbers_elsewhere(tiny_model: Pa
     import torch
     from transformers import AutoTokenizer
 
-    from grpo_recipes.worker.completions.ends import Ends
+    from grpo_recipes.worker.ends.ends import Ends
     from grpo_recipes.worker.shims.completion_ends import EndToken, LastToken
 
     ends = Ends((2, 9), ("3a",), AutoTokenizer.from_pretrained(tiny_model))

@@ -89,7 +89,7 @@ def _by_decoding(tokenizer: Any, ids: list[int], stops: tuple[str, ...]) -> int 
 
 @pytest.mark.parametrize("family", [*FAMILIES, *OTHERS])
 def test_a_text_is_seen_where_decoding_everything_sees_it(family: str) -> None:
-    from grpo_recipes.worker.completions.ends import Ends
+    from grpo_recipes.worker.ends.ends import Ends
 
     tokenizer, draws, count = _draws(family, 0)
     found = 0
@@ -112,7 +112,7 @@ def test_generation_ends_with_the_token_that_completes_a_text(family: str) -> No
     """Rows of one generation, token by token; a prompt that has the text, or begins it, ends nothing."""
     import torch
 
-    from grpo_recipes.worker.completions.ends import Ends, StopTexts
+    from grpo_recipes.worker.ends.ends import Ends, StopTexts
 
     tokenizer, draws, count = _draws(family, 1)
     prompt, rows, ended = 3, 12, 0
@@ -133,7 +133,7 @@ def test_generation_ends_with_the_token_that_completes_a_text(family: str) -> No
 def test_several_tokens_at_once_are_all_looked_at() -> None:
     import torch
 
-    from grpo_recipes.worker.completions.ends import Ends, StopTexts
+    from grpo_recipes.worker.ends.ends import Ends, StopTexts
 
     tokenizer = _tokenizer("byte-level")
     s, top, x = (tokenizer.convert_tokens_to_ids(word) for word in ("s", "top", "x"))
@@ -147,7 +147,7 @@ def test_a_text_behind_a_long_run_of_bytes_is_seen() -> None:
     """Bytes of fallback are text together or not at all, so a part of a run may say nothing."""
     import torch
 
-    from grpo_recipes.worker.completions.ends import Ends, StopTexts
+    from grpo_recipes.worker.ends.ends import Ends, StopTexts
 
     tokenizer = _tokenizer("llama")
     first, second, x = (tokenizer.convert_tokens_to_ids(word) for word in ("<0xC3>", "<0xA9>", "x"))
@@ -161,7 +161,7 @@ def test_a_text_behind_a_long_run_of_bytes_is_seen() -> None:
 
 
 def test_only_tokens_with_a_part_of_the_text_are_looked_at() -> None:
-    from grpo_recipes.worker.completions.ends import Ends
+    from grpo_recipes.worker.ends.ends import Ends
 
     tokenizer = _tokenizer("byte-level")
     known = Ends((0,), ("x stop",), tokenizer).completing
@@ -171,7 +171,7 @@ def test_only_tokens_with_a_part_of_the_text_are_looked_at() -> None:
 
 
 def test_tokens_that_are_added_later_are_known() -> None:
-    from grpo_recipes.worker.completions.ends import Ends
+    from grpo_recipes.worker.ends.ends import Ends
 
     tokenizer = _tokenizer("byte-level")
     assert Ends((0,), ("stop",), tokenizer).first([len(tokenizer)]) is None
@@ -185,8 +185,8 @@ def test_tokens_that_are_added_later_are_known() -> None:
 def test_shares_are_those_of_each_row(family: str, texts: int, has_tools: bool) -> None:
     import torch
 
-    from grpo_recipes.worker.completions.ended import WAYS, counted, how_ended
-    from grpo_recipes.worker.completions.ends import Ends, last_turn
+    from grpo_recipes.worker.ends.ended import WAYS, counted, how_ended
+    from grpo_recipes.worker.ends.ends import Ends, last_turn
 
     tokenizer, draws, count = _draws(family, 2)
     seen = dict.fromkeys((*WAYS, "more"), 0)

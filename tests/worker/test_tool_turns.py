@@ -46,8 +46,8 @@ def trainer(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def sampled(trainer: Any, batch_size: int, draws: list[tuple[int, int]] | None) -> tuple[list[Any], list[list[int]]]:
     """What the held-out prompts are answered."""
     from grpo_recipes.contract.plan import Evaluation
-    from grpo_recipes.worker.completions.ends import Ends
     from grpo_recipes.worker.completions.generation import answers, undisturbed
+    from grpo_recipes.worker.ends.ends import Ends
 
     how = Evaluation(None, True, 0, False, batch_size, SAMPLING, None)  # type: ignore[arg-type]
     ends = Ends((trainer.processing_class.eos_token_id,), (), trainer.processing_class)

@@ -9,11 +9,11 @@ from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.worker.answering.called_tools import CalledTools, called_tools
 from grpo_recipes.worker.answering.policy import Policy, as_trained, processing_of
 from grpo_recipes.worker.answering.trained import FINAL, check_parts, is_adapter, load_base, load_trained
-from grpo_recipes.worker.completions.ended import how_ended
-from grpo_recipes.worker.completions.ends import end_tokens, ends_of, tokenizer_of
 from grpo_recipes.worker.completions.evaluation import answer_text, answered_and_judged, prompt_text
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.data.dataset import prepared_rows
+from grpo_recipes.worker.ends.ended import how_ended
+from grpo_recipes.worker.ends.ends import end_tokens, ends_of, tokenizer_of
 from grpo_recipes.worker.user_code.reward_faults import refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 

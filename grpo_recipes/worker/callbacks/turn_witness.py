@@ -11,7 +11,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import hide_secrets
 from grpo_recipes.worker._shared.planned import calls_tools
 from grpo_recipes.worker.callbacks.scored_turns import ScoredRow, scored_turns
-from grpo_recipes.worker.completions.ends import tokenizer_of
+from grpo_recipes.worker.ends.ends import tokenizer_of
 from grpo_recipes.worker.proofs.seen import Sampled
 from grpo_recipes.worker.proofs.turns_seen import Ids, SampledTurns, TurnedRow, TurnsSeen, turned_row
 

@@ -6,11 +6,11 @@ from typing import Any
 from accelerate.utils import gather_object
 
 from grpo_recipes.contract.plan import Evaluation, Plan
-from grpo_recipes.worker.completions.ends import Ends, ends_of
 from grpo_recipes.worker.completions.figures import JudgedRow
 from grpo_recipes.worker.completions.generation import answers, undisturbed
 from grpo_recipes.worker.completions.held_out_environments import Row, has_environments, with_environments
 from grpo_recipes.worker.completions.judging import judge, judged_by
+from grpo_recipes.worker.ends.ends import Ends, ends_of
 
 
 def evaluate(trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None]) -> list[JudgedRow]:

@@ -15,11 +15,11 @@ from grpo_recipes.worker._shared.library import (
     model_for_generation,
     parsed_response,
 )
-from grpo_recipes.worker.completions.ends import Ends, tokenizer_of
 from grpo_recipes.worker.completions.random_state import kept_random_state
 from grpo_recipes.worker.completions.row_draws import drawn_with, numbers_of
 from grpo_recipes.worker.completions.tool_turns import RowTokens, tools_of, with_tool_turns
 from grpo_recipes.worker.completions.vllm_answers import AT_ONCE, continued_by_vllm, given_the_policy, seed_of_answer
+from grpo_recipes.worker.ends.ends import Ends, tokenizer_of
 
 Draws = list[tuple[int, int, int]]
 """Row and sample of each prompt, and how many tokens its completion has already."""

@@ -21,10 +21,10 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import hide_secrets
 from grpo_recipes.worker._shared.library import micro_batches_per_generation
 from grpo_recipes.worker._shared.metrics import append_line, forget_after
-from grpo_recipes.worker.completions.ended import LENGTH, how_ended
-from grpo_recipes.worker.completions.ends import Ends, end_tokens, ends_of, last_turn
 from grpo_recipes.worker.completions.evaluation import prompt_text
 from grpo_recipes.worker.completions.judging import judged_by
+from grpo_recipes.worker.ends.ended import LENGTH, how_ended
+from grpo_recipes.worker.ends.ends import Ends, end_tokens, ends_of, last_turn
 
 GENERATES = "_generate_and_score_completions"
 KEEPS_REWARDS_IN = ("_logs", "_textual_logs")  # the first since trl 0.20

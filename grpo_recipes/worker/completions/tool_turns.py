@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from grpo_recipes.worker._shared.library import parsed_response
-from grpo_recipes.worker.completions.ends import tokenizer_of
 from grpo_recipes.worker.completions.held_out_environments import has_environments, methods_of
+from grpo_recipes.worker.ends.ends import tokenizer_of
 
 # Source: trl 1.0.0 to 1.16.0 grpo_trainer.py (_tool_call_loop).
 LOOP = "_tool_call_loop"

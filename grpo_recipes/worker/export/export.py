@@ -16,7 +16,7 @@ from grpo_recipes.worker.adapters.merging import merged, rounded
 from grpo_recipes.worker.answering.policy import Policy, processing_of
 from grpo_recipes.worker.answering.trained import FINAL, check_parts, is_packed, load_base, load_plain, load_trained
 from grpo_recipes.worker.checkpoints.manifest import write_model_manifest
-from grpo_recipes.worker.completions.ends import Ends, ends_of
+from grpo_recipes.worker.ends.ends import Ends, ends_of
 from grpo_recipes.worker.export.card import write_card
 from grpo_recipes.worker.export.gguf import (
     Gguf,

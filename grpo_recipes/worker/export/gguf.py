@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from grpo_recipes.contract.host.processes import die_with_parent
 from grpo_recipes.worker._shared.refused import Refused
-from grpo_recipes.worker.completions.ends import Ends
+from grpo_recipes.worker.ends.ends import Ends
 from grpo_recipes.worker.export.proof import ExportProof
 
 TYPES: Mapping[str, str] = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}

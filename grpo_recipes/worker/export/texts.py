@@ -8,9 +8,9 @@ from grpo_recipes.contract.files.folder_files import names, read_bytes
 from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.contract.run_record import read_record
 from grpo_recipes.worker.answering.policy import Policy, as_trained
-from grpo_recipes.worker.completions.ends import ends_of, tokenizer_of
 from grpo_recipes.worker.completions.generation import answers, tokens_of_prompts, undisturbed
 from grpo_recipes.worker.data.dataset import prepared_rows
+from grpo_recipes.worker.ends.ends import ends_of, tokenizer_of
 from grpo_recipes.worker.export.log_probs import ProofText
 
 MOST_ROWS, MOST_TOKENS = 64, 1024

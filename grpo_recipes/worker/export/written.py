@@ -11,7 +11,7 @@ from transformers.utils import GENERATION_CONFIG_NAME
 from grpo_recipes.contract.files.folder_files import is_file, names, open_to_read
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.answering.trained import FINAL
-from grpo_recipes.worker.completions.ends import Ends
+from grpo_recipes.worker.ends.ends import Ends
 
 SHARD = "5GB"
 ADAPTER_CONFIG = "adapter_config.json"

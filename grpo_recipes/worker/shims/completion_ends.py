@@ -17,7 +17,7 @@ import torch
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.library import stop_vllm_at
-from grpo_recipes.worker.completions.ends import Ends, ends_of, tokenizer_of
+from grpo_recipes.worker.ends.ends import Ends, ends_of, tokenizer_of
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:

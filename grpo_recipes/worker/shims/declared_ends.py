@@ -10,7 +10,7 @@ Remove when: trl below 1.14.2 is gone.
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.completions.ends import ends_of
+from grpo_recipes.worker.ends.ends import ends_of
 from grpo_recipes.worker.shims.completion_ends import end_completions
 
 

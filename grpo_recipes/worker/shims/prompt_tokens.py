@@ -11,7 +11,7 @@ from typing import Any
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.refused import Refused
-from grpo_recipes.worker.completions.ends import tokenizer_of
+from grpo_recipes.worker.ends.ends import tokenizer_of
 
 
 def on_trainer(trainer: Any, value: object, plan: Plan) -> str:

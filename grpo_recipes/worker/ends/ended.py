@@ -16,7 +16,7 @@ from transformers import TrainerCallback
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import watch_inputs
-from grpo_recipes.worker.completions.ends import Ends, end_tokens, ends_of
+from grpo_recipes.worker.ends.ends import Ends, end_tokens, ends_of
 
 STOP, EOS, LENGTH = "stop", "eos", "length"
 AFTER = "completions/with_tokens_after_end"

@@ -10,7 +10,7 @@ import torch
 from transformers import StoppingCriteria, StoppingCriteriaList
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.completions.token_bytes import Completing, completing
+from grpo_recipes.worker.ends.token_bytes import Completing, completing
 
 # A window that begins inside a character of several bytes still has a whole stop text.
 MARGIN_TOKENS = 4
