@@ -60,7 +60,7 @@ $(VENV)/dev.stamp: $(VENV)/train.stamp
 quickstart: $(VENV)/train.stamp
 	$(BIN)/grpo-run recipes/quickstart.yaml
 
-# What starts no process and imports no torch: the half of a minute to run after each change.
+# What starts no process and imports no torch: the two minutes of a processor to run after each change.
 test-unit: setup
 	$(BIN)/python -m pytest --ignore=tests/stacks --ignore=tests/hostile -m "$(UNIT)" $(PYTEST_ARGS)
 
