@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._tools.said_tools import said_tools
+from grpo_recipes.rules._tools.said_tools import called_methods, read_environment, said_tools
 
 ID = "TOL013"
 TURNS = "preflight.turns"
@@ -22,9 +22,11 @@ def check(context: Context) -> Iterator[Finding]:
     turns = context.value(TURNS)
     if not isinstance(turns, list) or not turns:
         return
-    known = [tool.name for tool in said_tools(context)]
-    has_methods = context.has_section(ENVIRONMENT)  # its file says which
-    if not known and not has_methods:
+    known, environment = [tool.name for tool in said_tools(context)], read_environment(context)
+    known += [] if environment is None else called_methods(environment[1])
+    # A class that cannot be read, or has a base of another file, may have more methods than are seen here.
+    is_open = context.has_section(ENVIRONMENT) if environment is None else environment[1].is_open
+    if not known and not is_open:
         yield context.finding(
             ID,
             "turns are scripted, and the recipe has no tools",
@@ -35,12 +37,12 @@ def check(context: Context) -> Iterator[Finding]:
         )
         return
     for place, turn in enumerate(turns):
-        yield from _turn(context, place, turn, known, has_methods=has_methods)
+        yield from _turn(context, place, turn, known, is_open=is_open)
     yield from _behind_the_end(context, turns)
 
 
 def _turn(
-    context: Context, place: int, turn: dict[str, object], known: list[str], *, has_methods: bool
+    context: Context, place: int, turn: dict[str, object], known: list[str], *, is_open: bool
 ) -> Iterator[Finding]:
     tool, path = turn["tool"], ("preflight", "turns", place)
     if (tool is None) == (turn["answer"] is None):
@@ -59,7 +61,7 @@ def _turn(
             because="an answer takes none",
             fix="remove them",
         )
-    elif tool is not None and tool not in known and not has_methods:
+    elif tool is not None and tool not in known and not is_open:
         close = nearest_words(str(tool), known, cutoff=0.5)
         yield _of_turn(
             context,
