@@ -34,7 +34,7 @@ def check(context: Context) -> Iterator[Finding]:
             "held-out rows cannot be answered by a rollout",
             "evaluation",
             because=["the policy would answer them itself in one turn, which is not what is trained"],
-            fix="remove evaluation",
-            patch=[Patch(("evaluation",), remove=True)],
+            fix="evaluation: null",
+            patch=[Patch(("evaluation",), None)],
             mark=context.source.mark(("evaluation",)),
         )
