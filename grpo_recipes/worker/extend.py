@@ -6,6 +6,7 @@ python -P worker/part.py extend FOLDER
 from collections.abc import Sequence
 from pathlib import Path
 
+from grpo_recipes.worker._shared.imports import kept_imports
 from grpo_recipes.worker._shared.planned import own_model_folder, read_plan, trust_remote_code
 from grpo_recipes.worker._shared.quiet import quiet_libraries
 
@@ -14,10 +15,11 @@ def main(arguments: Sequence[str]) -> None:
     """Writes it into a run folder, if it is not there yet."""
     folder = Path(arguments[0])
     plan = read_plan(folder)
-    quiet_libraries()
-    from grpo_recipes.worker.shims.catalog import apply_before_trainer
-    from grpo_recipes.worker.trainer.own_model import write_own_model
-    from grpo_recipes.worker.user_code.planned_code import run_only_planned_code
+    with kept_imports():
+        quiet_libraries()
+        from grpo_recipes.worker.shims.catalog import apply_before_trainer
+        from grpo_recipes.worker.trainer.own_model import write_own_model
+        from grpo_recipes.worker.user_code.planned_code import run_only_planned_code
 
     if trust_remote_code(plan):
         run_only_planned_code(plan)

@@ -15,6 +15,7 @@ from grpo_recipes.contract.host.surroundings import settle
 from grpo_recipes.contract.integrity.checkpoints import lost_checkpoint
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import hide_secrets
+from grpo_recipes.worker._shared.imports import kept_imports
 from grpo_recipes.worker._shared.planned import read_plan, refuse_changed_plan
 from grpo_recipes.worker._shared.quiet import quiet_libraries
 from grpo_recipes.worker._shared.record import Record
@@ -98,8 +99,9 @@ def _trained(folder: Path, record: Record, request: Interruption, looked_on: Loo
     wait_for_server(plan, folder)
 
     phases.goes_on_with("importing the libraries")
-    quiet_libraries()
-    from grpo_recipes.worker.training import run_training
+    with kept_imports():
+        quiet_libraries()
+        from grpo_recipes.worker.training import run_training
 
     interrupted = run_training(plan, folder, record, request, looked_on, checkpoint, phases)
     if interrupted:

@@ -13,6 +13,7 @@ from grpo_recipes.contract.files.part_files import read_request, write_answer
 from grpo_recipes.contract.findings.finding import as_record
 from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.contract.read_plan import from_json
+from grpo_recipes.worker._shared.imports import kept_imports
 from grpo_recipes.worker._shared.quiet import quiet_libraries
 from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.tools.tool_functions import check_tool_files
@@ -23,7 +24,6 @@ from grpo_recipes.worker.user_code.reward_functions import check_reward_files
 def main(arguments: Sequence[str]) -> int:
     """Generates, and writes the answer; 0 whatever came of it, which the answer says."""
     here = Path(arguments[0])
-    quiet_libraries()
     write_answer(here, "generate", _answer(read_request(here), here))
     return 0
 
@@ -35,7 +35,9 @@ def _answer(request: dict[str, Any], here: Path) -> dict[str, Any]:
         check_reward_files(plan.rewards, user)
         check_tool_files(plan, user)
 
-        from grpo_recipes.worker.answering.answered_rows import answered_rows
+        with kept_imports():
+            quiet_libraries()
+            from grpo_recipes.worker.answering.answered_rows import answered_rows
 
         shown = answered_rows(
             plan,

@@ -12,6 +12,7 @@ from grpo_recipes.contract.files.folder_files import read_text
 from grpo_recipes.contract.files.part_files import read_request, write_answer
 from grpo_recipes.contract.findings.finding import Finding, as_record
 from grpo_recipes.contract.read_plan import from_json
+from grpo_recipes.worker._shared.imports import kept_imports
 from grpo_recipes.worker._shared.quiet import quiet_libraries
 from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.survival.folder_faults import why_unwritten
@@ -23,16 +24,17 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str]) -> int:
     """Exports, and writes the answer; 0 whatever came of it, which the answer says."""
     here = Path(arguments[0])
-    quiet_libraries()
     write_answer(here, "export", _answer(read_request(here), here))
     return 0
 
 
 def _answer(request: dict[str, Any], here: Path) -> dict[str, Any]:
-    from grpo_recipes.worker.export.export import ExportAsked, exported
-    from grpo_recipes.worker.export.gguf import NotConverted
-    from grpo_recipes.worker.export.place import NoFolderThere
-    from grpo_recipes.worker.export.push import pushed
+    with kept_imports():
+        quiet_libraries()
+        from grpo_recipes.worker.export.export import ExportAsked, exported
+        from grpo_recipes.worker.export.gguf import NotConverted
+        from grpo_recipes.worker.export.place import NoFolderThere
+        from grpo_recipes.worker.export.push import pushed
 
     folder, place = Path(request["run"]), Path(request["place"])
     plan = from_json(read_text(folder, "plan.json"))

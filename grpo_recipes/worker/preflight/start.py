@@ -5,6 +5,7 @@ from pathlib import Path
 
 from grpo_recipes.contract.files.part_files import write_answer
 from grpo_recipes.contract.findings.finding import as_record
+from grpo_recipes.worker._shared.imports import kept_imports
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker._shared.quiet import quiet_libraries
 from grpo_recipes.worker.preflight._shared.options import read_options
@@ -19,11 +20,11 @@ def main(arguments: Sequence[str]) -> int:
     options = read_options(folder, plan.batch)
     check_reward_files(plan.rewards, folder / "worker" / "user")
     check_tool_files(plan, folder / "worker" / "user")
-    quiet_libraries()
-
-    from grpo_recipes.worker.preflight.checks.catalog import faults_of
-    from grpo_recipes.worker.preflight.look import look
-    from grpo_recipes.worker.preflight.shown import shown
+    with kept_imports():
+        quiet_libraries()
+        from grpo_recipes.worker.preflight.checks.catalog import faults_of
+        from grpo_recipes.worker.preflight.look import look
+        from grpo_recipes.worker.preflight.shown import shown
 
     seen = look(plan, folder, options)
     answer = {"faults": [as_record(fault) for fault in faults_of(seen)], "shown": shown(seen)}
