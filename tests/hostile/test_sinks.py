@@ -218,6 +218,12 @@ def test_tables_of_completions_are_redacted(name: str, monkeypatch: pytest.Monke
     assert kept["completion"].maxlen == 4
 
 
+def test_tables_that_nothing_shows_cost_nothing() -> None:
+    trainer = SimpleNamespace(log=print, log_completions=False, _logs={"prompt": deque(["a"])})
+    redact_completions(trainer)
+    assert trainer.log is print
+
+
 TELLING = f"""
 import base64, json, os, sys, urllib.parse
 SECRET = os.environ["MY_PASSWORD"]

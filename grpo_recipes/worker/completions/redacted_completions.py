@@ -12,8 +12,12 @@ TEXTS = ("prompt", "completion")
 
 
 def redact_completions(trainer: Any) -> None:
-    """From now on the trainer's tables are redacted: prompts, completions, and what rewards add with `log_extra`."""
-    trainer.log = _redacting(trainer, trainer.log)
+    """From now on the trainer's tables are redacted: prompts, completions, and what rewards add with `log_extra`.
+
+    Those of a trainer that shows none, which is what its log_completions says, stay as they are.
+    """
+    if getattr(trainer, "log_completions", True):
+        trainer.log = _redacting(trainer, trainer.log)
 
 
 def _redacting(trainer: Any, log: Callable[..., Any]) -> Callable[..., Any]:
