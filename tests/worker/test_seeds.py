@@ -17,6 +17,26 @@ def test_each_step_of_each_rank_has_a_seed_of_its_own() -> None:
     assert seed_of_step(42, 0, 0) == 742273224, "format 1 of the recipe promises these numbers"
 
 
+def test_each_step_begins_with_the_generators_as_transformers_seeds_them() -> None:
+    import random
+    from types import SimpleNamespace
+
+    import numpy
+    import torch
+    from transformers import set_seed
+
+    from grpo_recipes.worker.trainer.seeds import SeedEachStep, seed_of_step
+
+    def drawn() -> list[float]:
+        return [random.random(), float(numpy.random.rand()), *torch.rand(3).tolist(), *torch.randn(3).tolist()]
+
+    set_seed(seed_of_step(42, 3, 1))
+    expected = drawn()
+    set_seed(0)
+    SeedEachStep(42, 1).on_step_begin(None, SimpleNamespace(global_step=3), None)
+    assert drawn() == expected
+
+
 def initial_weights(model: Path, drawn_before: int) -> dict[str, Any]:
     """The adapter of a new PeftModel, after so many draws."""
     import torch
