@@ -3,6 +3,8 @@
 import json
 import mmap
 import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -102,6 +104,13 @@ def test_a_counter_begins_anew_and_costs_little() -> None:
     for _ in range(1000):
         counter.take()
     assert (time.process_time() - started) / 1000 < 5e-4
+
+
+def test_a_larger_program_before_this_one_is_not_counted() -> None:
+    counts = "from grpo_recipes.worker.memory.counters import counter_of; print(counter_of('cpu').take().held)"
+    begins = f"import os, sys; held = b'x' * (1 << 31); os.execv(sys.executable, [sys.executable, '-c', {counts!r}])"
+    done = subprocess.run([sys.executable, "-c", begins], capture_output=True, text=True, check=True)
+    assert 50 * MIB < int(done.stdout) < 1500 * MIB
 
 
 def test_where_the_mark_cannot_be_reset_the_end_of_a_phase_counts_unless_the_mark_rose() -> None:
