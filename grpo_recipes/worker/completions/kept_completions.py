@@ -11,14 +11,14 @@ import os
 import random
 import time
 from collections.abc import Sequence
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from grpo_recipes.contract.files.folder_files import open_to_append
 from grpo_recipes.contract.metrics import COMPLETIONS_FILE
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.secrets.redact import hide_secrets
+from grpo_recipes.contract.secrets.redact import redact_value
 from grpo_recipes.worker._shared.library import micro_batches_per_generation
 from grpo_recipes.worker._shared.metrics import append_line, forget_after
 from grpo_recipes.worker.completions.evaluation import prompt_text
@@ -97,7 +97,7 @@ class KeptCompletions:
             "event": "completions",
             "step": step,
             "time": round(time.time(), 3),
-            "rows": self._rows(places, prompts, found, room),
+            "rows": fit_to_keep(self._rows(places, prompts, found), room),
         }
         self._last_step = step
         try:
@@ -106,25 +106,26 @@ class KeptCompletions:
             problem.filename = str(self._path)
             raise
 
-    def _rows(self, places: list[int], prompts: Any, found: Any, room: int) -> list[dict[str, Any]]:
+    def _rows(self, places: list[int], prompts: Any, found: Any) -> list[dict[str, Any]]:
         if self._ends is None:
             self._ends = ends_of(self._trainer, self._plan)
             self._own_ends = frozenset(end_tokens(self._trainer))
         ids, masks = found["completion_ids"][places].tolist(), found["completion_mask"][places].tolist()
         advantages = found["advantages"][places].tolist()
         turns = found["tool_mask"][places].tolist() if "tool_mask" in found else [None] * len(places)
-        rewards = self._rewards(len(prompts))
+        rewards = self._rewards(len(prompts), places)
         return [
             self._row(
                 prompt_text(prompts[place]["prompt"]),
                 tokens,
                 mask,
                 own,
-                {name: values[place] for name, values in rewards.items()},
+                {name: values[row] for name, values in rewards.items()},
                 None if isinstance(advantage, list) else _known(advantage),
-                room,
             )
-            for place, tokens, mask, own, advantage in zip(places, ids, masks, turns, advantages, strict=True)
+            for row, (place, tokens, mask, own, advantage) in enumerate(
+                zip(places, ids, masks, turns, advantages, strict=True)
+            )
         ]
 
     def _row(
@@ -135,7 +136,6 @@ class KeptCompletions:
         own: list[int] | None,
         rewards: dict[str, float | None],
         advantage: float | None,
-        room: int,
     ) -> dict[str, Any]:
         assert self._ends is not None
         trained = tokens[: sum(mask)]
@@ -144,12 +144,11 @@ class KeptCompletions:
         weights = {reward.name: reward.weight for reward in self._plan.rewards}
         # The reward of an environment has none of its own, and 1 for TRL.
         given = [weights.get(name, 1.0) * value for name, value in rewards.items() if value is not None]
-        of_prompt = room // _PART_OF_THE_PROMPT
         parts = parted(whole, own if trained else None)
         replies = sum(not is_own for is_own, _ in parts)
         return {
-            "prompt": shortened(hide_secrets(prompt), of_prompt),
-            "completion": shortened(hide_secrets(self._text(parts)), room - of_prompt),
+            "prompt": prompt,
+            "completion": self._text(parts),
             **({"replies": replies} if replies else {}),
             "rewards": rewards,
             "reward": math.fsum(given) if given else None,
@@ -167,8 +166,11 @@ class KeptCompletions:
             return str(texts[0][1])
         return "\n".join(text if is_own else f"{REPLY}{text.strip()}" for is_own, text in texts)
 
-    def _rewards(self, count: int) -> dict[str, list[float | None]]:
-        """Of each reward the values of this process's completions: TRL keeps those of all, the first one's first."""
+    def _rewards(self, count: int, places: list[int]) -> dict[str, list[float | None]]:
+        """Of each reward the values at these places of this process's `count` completions.
+
+        The last ones that TRL keeps are those of all processes, the first one's first.
+        """
         held = (getattr(self._trainer, name, None) for name in KEEPS_REWARDS_IN)
         kept: dict[str, Any] = next((one for one in held if one), {})
         columns = list(kept.get("rewards", {}).values())
@@ -177,9 +179,19 @@ class KeptCompletions:
         if len(columns) != len(names) or any(len(column) < everywhere for column in columns):
             return {}
         return {
-            name: [_known(value) for value in islice(column, len(column) - everywhere, None)][:count]
+            name: [_known(column[len(column) - everywhere + place]) for place in places]
             for name, column in zip(names, columns, strict=True)
         }
+
+
+def fit_to_keep(rows: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:
+    """The rows, prompt and completion without secrets and at most `room` bytes of both."""
+    texts = iter(cast("list[str]", redact_value([row[name] for row in rows for name in ("prompt", "completion")])))
+    of_prompt = room // _PART_OF_THE_PROMPT
+    return [
+        row | {"prompt": shortened(next(texts), of_prompt), "completion": shortened(next(texts), room - of_prompt)}
+        for row in rows
+    ]
 
 
 def parted(ids: list[int], own: Sequence[int] | None) -> list[tuple[bool, list[int]]]:
