@@ -212,8 +212,7 @@ The floor is a process that imports yaml and click and builds one Pydantic model
 
 {chr(10).join((*head, *rows))}
 
-Programs like it are not in the table: of them TRL alone is installed with the tests, and others cannot be had without
-a network. `benchmarks/validate_time.py` has the time of TRL's command; see `docs/measured.md`.
+What TRL's command and soup-cli take for the same is in `peers.md`, by processor time.
 """
 
 
