@@ -1,0 +1,120 @@
+"""Measures which share of a training is grpo-run's own: `python benchmarks/step_share.py [--size short] [--check]`.
+
+py-spy, which is installed for this into a folder of its own, looks at a training from outside, each 5 ms by the clock,
+through the steps alone. A look counts as grpo-run's own where its code is nearer to what is executed or waited for than
+that of the training stack or of a reward; what it calls there counts too. Two processes that train the same differ by a
+tenth in time, so that comparing whole processes, as step_cost.py does, does not show a hundredth; a share of one does.
+
+--size   short  the quickstart, 150 steps of a fifth of a second
+         long   512 completions of 1,024 tokens with two stop texts, one step of six minutes
+--top    prints so many of the functions of grpo-run that the looks were at
+--check  ends with 1 where the share is above 1 %
+"""
+
+import argparse
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from step_cost import SETTINGS, planned, recipe_of
+
+PY_SPY = "py-spy==0.4.3"
+RATE = 200
+STEPS = {"short": 150, "long": 1}
+MOST = 0.01
+OWN = "grpo_recipes/"
+STACK = re.compile(
+    r"/(trl|peft|accelerate|grpo_recipes/rewards)/|/transformers/(trainer|generation|models|trainer_callback)\b"
+    r"|/torch/(nn/modules|autograd|optim)/"
+)
+STEPPING = re.compile(r"_run_epoch \(\S*/transformers/trainer\.py")
+
+
+class Share(NamedTuple):
+    """looks: at the steps; own: those at grpo-run's code; functions: how many of them were in which function."""
+
+    looks: int
+    own: int
+    functions: Counter[str]
+
+    @property
+    def of_all(self) -> float:
+        return self.own / self.looks
+
+    @property
+    def uncertainty(self) -> float:
+        """Half of the 95 % interval of the share, as if the looks did not depend on each other."""
+        return 1.96 * math.sqrt(self.of_all * (1 - self.of_all) / self.looks)
+
+
+def own_frame(frames: Sequence[str]) -> str | None:
+    """The function of grpo-run that a look is at; None where the training stack is nearer to what is executed."""
+    for frame in reversed(frames):
+        if STACK.search(frame):
+            return None
+        if OWN in frame:
+            return re.sub(r":\d+\)$", ")", frame.replace(frame[frame.index("(") + 1 : frame.rindex(OWN)], ""))
+    return None
+
+
+def share(lines: Iterable[str]) -> Share:
+    """What py-spy's raw lines, `thread;frame;frame count`, say of the steps."""
+    looks, functions = 0, Counter[str]()
+    for line in lines:
+        stack, _, count = line.rpartition(" ")
+        frames = stack.split(";")
+        if any(STEPPING.search(frame) for frame in frames):
+            looks += int(count)
+            if (own := own_frame(frames)) is not None:
+                functions[own] += int(count)
+    return Share(looks, functions.total(), functions)
+
+
+def looked_at(work: Path, size: str, steps: int) -> Path:
+    """Trains, and returns the file of what py-spy saw. Ends the benchmark where it cannot."""
+    tool = work / "tool"
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(tool), PY_SPY], check=True)
+    run, seen, python = work / "run", work / "seen", work / "python"
+    settings = [*SETTINGS[size], f"training.max_steps={steps}", "training.save_steps=0", "evaluation=null"]
+    planned(recipe_of(size, work), run, settings)
+    looking = f"{tool / 'bin' / 'py-spy'} record -f raw -o {seen} -r {RATE} -d unlimited --full-filenames --idle"
+    python.write_text(f'#!/bin/sh\nexec {looking} -- {sys.executable} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    environment = os.environ | {"PYTHON": str(python), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        ["bash", str(run / "launch.sh")], env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0 or not seen.exists():
+        sys.exit(f"the training ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return seen
+
+
+def main() -> int:
+    """Measures and prints; with --check, 1 when the bound does not hold, else 0."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=tuple(STEPS), default="short")
+    parser.add_argument("--steps", type=int, help="instead of those of the size")
+    parser.add_argument("--top", type=int, default=12)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        seen = looked_at(Path(folder), options.size, options.steps or STEPS[options.size])
+        found = share(seen.read_text(encoding="utf-8").splitlines())
+    for name, count in found.functions.most_common(options.top):
+        print(f"{count / found.looks:7.2%}  {name}")
+    print(
+        f"grpo-run's own: {found.of_all:.2%} of the steps by the clock, within {found.uncertainty:.2%} "
+        f"({found.own} of {found.looks} looks)"
+    )
+    return int(options.check and found.of_all > MOST)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
