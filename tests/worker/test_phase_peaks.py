@@ -106,11 +106,25 @@ def test_a_counter_begins_anew_and_costs_little() -> None:
     assert (time.process_time() - started) / 1000 < 5e-4
 
 
-def test_a_larger_program_before_this_one_is_not_counted() -> None:
-    counts = "from grpo_recipes.worker.memory.counters import counter_of; print(counter_of('cpu').take().held)"
-    begins = f"import os, sys; held = b'x' * (1 << 31); os.execv(sys.executable, [sys.executable, '-c', {counts!r}])"
+TAKES = """
+import mmap
+from grpo_recipes.worker.memory.counters import ResidentMemory, counter_of
+held = [mmap.mmap(-1, {mebibytes} << 20)]
+held[0].write(b"x" * len(held[0]))
+counter = counter_of("cpu")
+assert isinstance(counter, ResidentMemory), counter.name
+held.clear()
+counter.take()
+print(counter.take().held)
+"""
+
+
+@pytest.mark.parametrize("mebibytes", [1, 600], ids=["larger than this one", "smaller than this one at first"])
+def test_the_program_that_a_process_began_as_is_not_counted(mebibytes: int) -> None:
+    takes = TAKES.format(mebibytes=mebibytes)
+    begins = f"import os, sys; held = b'x' * (800 << 20); os.execv(sys.executable, [sys.executable, '-c', {takes!r}])"
     done = subprocess.run([sys.executable, "-c", begins], capture_output=True, text=True, check=True)
-    assert 50 * MIB < int(done.stdout) < 1500 * MIB
+    assert 50 * MIB < int(done.stdout) < 600 * MIB
 
 
 def test_where_the_mark_cannot_be_reset_the_end_of_a_phase_counts_unless_the_mark_rose() -> None:

@@ -58,18 +58,20 @@ class ResidentMemory:
     """Resident memory, the interpreter and the libraries with it, by the kernel's own high-water mark.
 
     What getrusage(2) says of this process begins anew too, and is asked for, since the account of the process takes
-    forty times as long; not where it tells of the program that this one began as, which was larger. Source:
-    proc_pid_clear_refs(5), 5 written; Linux 4.0.
+    forty times as long; but where it says no more than at the beginning, that may be of the program that this one began
+    as. Source: proc_pid_clear_refs(5), 5 written; Linux 4.0.
     """
 
     name = "VmHWM"
 
     def __init__(self) -> None:
-        self._most = resident_most if resident_most() <= _high_water() else _high_water
+        self._before = resident_most()
 
     def take(self) -> Peak:
         """Costs some microseconds."""
-        held = self._most()
+        held = resident_most()
+        if held <= self._before:
+            held = _high_water()
         _write(_CLEAR_REFS, _RESET_PEAK)
         return Peak(held)
 
@@ -93,7 +95,10 @@ class ResidentAtEnds:
 
 
 def resident_most() -> int:
-    """The most bytes that were resident since the process began, or since ResidentMemory was last taken."""
+    """The most bytes that were resident since the process began, or since ResidentMemory was last taken.
+
+    Never less than what the program had that this one began as.
+    """
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
