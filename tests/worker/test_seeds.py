@@ -17,7 +17,8 @@ def test_each_step_of_each_rank_has_a_seed_of_its_own() -> None:
     assert seed_of_step(42, 0, 0) == 742273224, "format 1 of the recipe promises these numbers"
 
 
-def test_each_step_begins_with_the_generators_as_transformers_seeds_them() -> None:
+@pytest.mark.parametrize("is_alone", [True, False], ids=["the CPU alone", "beside other devices"])
+def test_each_step_begins_with_the_generators_as_transformers_seeds_them(is_alone: bool) -> None:
     import random
     from types import SimpleNamespace
 
@@ -33,7 +34,9 @@ def test_each_step_begins_with_the_generators_as_transformers_seeds_them() -> No
     set_seed(seed_of_step(42, 3, 1))
     expected = drawn()
     set_seed(0)
-    SeedEachStep(42, 1).on_step_begin(None, SimpleNamespace(global_step=3), None)
+    callback = SeedEachStep(42, 1)
+    callback._is_alone = is_alone
+    callback.on_step_begin(None, SimpleNamespace(global_step=3), None)
     assert drawn() == expected
 
 

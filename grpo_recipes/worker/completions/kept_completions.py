@@ -185,7 +185,7 @@ class KeptCompletions:
 
 
 def fit_to_keep(rows: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:
-    """The rows, prompt and completion without secrets and at most `room` bytes of both."""
+    """The rows without secrets, and at most `room` bytes of prompt and completion beside what says that some lack."""
     texts = iter(cast("list[str]", redact_value([row[name] for row in rows for name in ("prompt", "completion")])))
     of_prompt = room // _PART_OF_THE_PROMPT
     return [
