@@ -1,7 +1,7 @@
 """Measures what a check costs in programs like this one: `python benchmarks/peers.py [--rounds 7] [--write]`.
 
 Each reads a recipe for GRPO in its own format, once a right one and once one with a mistyped key, which all of them
-refuse and name. soup-cli is installed into an environment made for it, alone, as its users have it before they train;
+refuse. soup-cli is installed into an environment made for it, alone, as its users have it before they train;
 `trl` is the command of the installed TRL, which has no check: a right file would train. Whole processes take turns,
 with their children; medians of the rounds after one that warms the caches. --write: peers.md.
 """
@@ -91,9 +91,9 @@ def main() -> None:
         rows.append(f"| {program} | {recipe} | {cpu_s:.2f} | {wall_s:.2f} | {memory_mb:.0f} | {ratio:.2f} |")
     text = f"""# What a check costs in programs like it
 
-By `python benchmarks/peers.py --write`: python {platform.python_version()}, medians of {options.rounds} rounds in turn.
-Each reads a recipe of its own format; `trl grpo` has no check, so a right file is not in its row. What each finds in a
-recipe is another matter: `docs/` says what `validate` looks at.
+By `python benchmarks/peers.py --write`: python {platform.python_version()}, medians of {options.rounds} rounds in turn,
+the most memory of any. Each reads a recipe of its own format; `trl grpo` has no check, so no right file is in its row.
+What each finds in a recipe is another matter: `docs/` says what `validate` looks at.
 
 {HEAD}
 {chr(10).join(rows)}

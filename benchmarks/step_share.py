@@ -2,7 +2,8 @@
 
 py-spy, which is installed for this into a folder of its own, looks at a training from outside, each 5 ms by the clock,
 through the steps alone. A look counts as grpo-run's own where its code is nearer to what is executed or waited for than
-that of the training stack or of a reward; what it calls there counts too. Two processes that train the same differ by a
+that of the training stack or of a reward; what it calls elsewhere counts too. So this is the least that it takes: work
+that it asks of the model or of the other processes is the stack's here. Two processes that train the same differ by a
 tenth in time, so that comparing whole processes, as step_cost.py does, does not show a hundredth; a share of one does.
 
 --size   short  the quickstart, 150 steps of a fifth of a second
@@ -12,6 +13,7 @@ tenth in time, so that comparing whole processes, as step_cost.py does, does not
 """
 
 import argparse
+import json
 import math
 import os
 import re
@@ -29,10 +31,10 @@ PY_SPY = "py-spy==0.4.3"
 RATE = 200
 STEPS = {"short": 150, "long": 1}
 MOST = 0.01
-OWN = "grpo_recipes/"
+OWN = "/worker/grpo_recipes/"  # of the run folder
 STACK = re.compile(
-    r"/(trl|peft|accelerate|grpo_recipes/rewards)/|/transformers/(trainer|generation|models|trainer_callback)\b"
-    r"|/torch/(nn/modules|autograd|optim)/"
+    r"/site-packages/(trl|peft|accelerate|transformers/(trainer|generation|models|trainer_callback)\b|torch/(nn/modules"
+    r"|autograd|optim)/)|/worker/grpo_recipes/rewards/"
 )
 STEPPING = re.compile(r"_run_epoch \(\S*/transformers/trainer\.py")
 
@@ -65,7 +67,7 @@ def own_frame(frames: Sequence[str]) -> str | None:
 
 
 def share(lines: Iterable[str]) -> Share:
-    """What py-spy's raw lines, `thread;frame;frame count`, say of the steps."""
+    """What py-spy's raw lines, `frame;frame count`, say of the steps. Ends the benchmark where none was at a step."""
     looks, functions = 0, Counter[str]()
     for line in lines:
         stack, _, count = line.rpartition(" ")
@@ -74,6 +76,8 @@ def share(lines: Iterable[str]) -> Share:
             looks += int(count)
             if (own := own_frame(frames)) is not None:
                 functions[own] += int(count)
+    if looks == 0:
+        sys.exit("no look was at a step: nothing was measured")
     return Share(looks, functions.total(), functions)
 
 
@@ -91,8 +95,9 @@ def looked_at(work: Path, size: str, steps: int) -> Path:
     done = subprocess.run(
         ["bash", str(run / "launch.sh")], env=environment, capture_output=True, text=True, check=False
     )
-    if done.returncode != 0 or not seen.exists():
-        sys.exit(f"the training ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    record = json.loads((run / "run.json").read_text(encoding="utf-8"))  # py-spy ends with 0 whatever the program did
+    if (record["status"], record["step"]) != ("completed", steps) or not seen.exists():
+        sys.exit(f"the training ended as {record['status']!r} at step {record['step']}:\n{done.stdout}{done.stderr}")
     return seen
 
 
