@@ -1,11 +1,13 @@
 """The end of a process whose training has ended: threads and processes that a reward left do not keep it."""
 
+import _thread
 import atexit
 import multiprocessing
 import os
 import sys
 import threading
 import time
+from contextlib import suppress
 
 # What libraries still upload in a thread of theirs gets so long.
 PATIENCE_S = 10.0
@@ -34,7 +36,9 @@ def leave_soon(code: int, patience_s: float = PATIENCE_S) -> None:
                     os._exit(code)
             time.sleep(_MULTIPROCESSING_S)
 
-    threading.Thread(target=watch, name="leaving", daemon=True).start()
+    # threading.Thread waits until its thread says that it runs. One that finds no memory for that never says it.
+    with suppress(RuntimeError, MemoryError):
+        _thread.start_new_thread(watch, ())
 
 
 def _waits_for(main: int | None) -> str | None:
