@@ -58,7 +58,7 @@ class ResidentMemory:
     """Resident memory, the interpreter and the libraries with it, by the kernel's own high-water mark.
 
     What getrusage(2) says of this process begins anew too, and is asked for, since the account of the process takes
-    forty times as long; but where it says no more than at the beginning, that may be of the program that this one began
+    nine times as long; but where it says no more than at the beginning, that may be of the program that this one began
     as. Source: proc_pid_clear_refs(5), 5 written; Linux 4.0.
     """
 
