@@ -88,11 +88,10 @@ def test_an_error_names_the_reward() -> None:
     assert raised.value.__notes__ == ["raised in reward mine"]
 
 
-def apart(program: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
+def apart(program: str, seconds: float = 60, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """A program of its own."""
-    return subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False
-    )
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False)
 
 
 FORKS = {
@@ -142,6 +141,36 @@ def test_the_output_of_a_process_is_given_back(closing: str) -> None:
     )
     assert "seen" in done.stdout and "seen" in done.stderr
     assert "reward mine closed or replaced the output of its process" in done.stdout
+
+
+WRITING = """
+import os, sys, time
+from grpo_recipes.worker._shared.later import Later, come_to_rest
+from grpo_recipes.worker.user_code.contained import contained
+def write():
+    time.sleep(0.2)
+    with open(os.path.join(sys.argv[1], "relative")) as asked, open(sys.argv[1] + "/written", "w") as file:
+        time.sleep(0.5)
+        file.write(asked.read())
+later = Later(write)
+later.add({})
+with contained("mine"):
+    os.close(1)
+    time.sleep(0.4)
+later.add({})
+come_to_rest()
+later.add({})
+print("seen")
+"""
+
+
+def test_what_a_thread_writes_meanwhile_gets_no_number_of_a_stream(tmp_path: Path) -> None:
+    """Its file would be the standard output, which is put right while it is still being written."""
+    (tmp_path / "relative").write_text("whole")
+    done = apart(WRITING, 60, str(tmp_path))
+    said = "reward mine closed or replaced the output of its process; that was undone\nseen\n"
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", said)
+    assert (tmp_path / "written").read_text() == "whole"
 
 
 LEAVING = """

@@ -15,6 +15,7 @@ from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.contract.run_record import amend_record
 from grpo_recipes.schemas.export import run_schema
 from grpo_recipes.worker._shared import record as records
+from grpo_recipes.worker._shared.later import Later, come_to_rest
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import RESERVE_FILE, Record
 from grpo_recipes.worker._shared.same_folder import FolderGone
@@ -189,6 +190,24 @@ def test_a_note_never_comes_after_what_was_said_later(tmp_path: Path) -> None:
             19,
             {"steps": attempt},
         )
+
+
+def test_a_disk_that_does_not_answer_holds_up_nobody_for_long() -> None:
+    answers = threading.Event()
+
+    def write() -> None:
+        answers.wait()
+
+    later = Later(write)
+    later.add({})
+    began = time.monotonic()
+    come_to_rest(0.3)
+    assert 0.3 <= time.monotonic() - began < 5
+    answers.set()
+    come_to_rest()
+    began = time.monotonic()
+    come_to_rest()
+    assert time.monotonic() - began < 5
 
 
 def test_a_failure_of_another_rank_is_not_undone_by_a_note(tmp_path: Path) -> None:

@@ -1,8 +1,24 @@
 """What may wait a moment and need not be on the disk at once: written by a thread of its own."""
 
 import threading
+import time
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
+
+# A disk that does not answer holds up nobody for longer than that.
+_LONGEST_REST_S = 10.0
+_all: "weakref.WeakSet[Later]" = weakref.WeakSet()
+
+
+def come_to_rest(longest_s: float = _LONGEST_REST_S) -> None:
+    """Waits until nothing is being written or due in this process, or for so long in seconds.
+
+    Before code that changes what all threads share, as the working folder or the numbers of open files.
+    """
+    give_up = time.monotonic() + longest_s
+    for each in tuple(_all):
+        each.come_to_rest(give_up - time.monotonic())
 
 
 class Later:
@@ -16,8 +32,11 @@ class Later:
         self._lock = threading.Lock()
         self._values: dict[str, Any] = {}
         self._is_due = threading.Event()
+        self._is_at_rest = threading.Event()
+        self._is_at_rest.set()
         self._thread: threading.Thread | None = None
         self._problem: Exception | None = None
+        _all.add(self)
 
     def add(self, values: Mapping[str, Any]) -> None:
         """Keeps values, each in place of an older one of its name. Raises what the last writing did, once."""
@@ -27,7 +46,8 @@ class Later:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._go_on, name="record", daemon=True)
                 self._thread.start()
-        self._is_due.set()
+            self._is_at_rest.clear()
+            self._is_due.set()
         if problem is not None:
             raise problem
 
@@ -47,6 +67,11 @@ class Later:
         with self._lock:
             self._values = {**values, **self._values}
 
+    def come_to_rest(self, longest_s: float) -> None:
+        """Waits for the thread, where there is one: a fork has none."""
+        if not self._is_at_rest.is_set() and self._thread is not None and self._thread.is_alive():
+            self._is_at_rest.wait(longest_s)
+
     def _go_on(self) -> None:
         while self._is_due.wait():
             self._is_due.clear()
@@ -54,3 +79,6 @@ class Later:
                 self._write()
             except Exception as problem:
                 self._problem = problem
+            with self._lock:
+                if not self._is_due.is_set():
+                    self._is_at_rest.set()
