@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 _MOST_LAYERS = 1000
+_LARGEST_SIZE = 1 << 32
 _FAMILIES = ("qwen2", "qwen3", "llama", "mistral", "qwen3_moe", "gemma3_text", "phi3", "olmo2")
 _NOT_COVERED = ("resid_pdrop", "use_bidirectional_attention", "final_logit_softcapping")
 _GEMMA_WINDOW, _GEMMA_PATTERN = 4096, 6
@@ -211,4 +212,4 @@ def _experts(config: Mapping[str, object]) -> Experts | None:
 
 
 def _positive(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LARGEST_SIZE else None
