@@ -190,7 +190,7 @@ def test_shares_are_those_of_each_row(family: str, texts: int, has_tools: bool) 
 
     tokenizer, draws, count = _draws(family, 2)
     seen = dict.fromkeys((*WAYS, "more"), 0)
-    for length in (1, 2, LENGTH, LENGTH, 300):
+    for length in (0, 1, 2, LENGTH, LENGTH, 300):
         ends, own_ends = Ends((0, 7), tuple(draws.sample(STOPS, texts)), tokenizer), frozenset({0})
         common = [token for token in range(count) if token not in ends.tokens]
         weights = [*[0.02] * 2, *[1 / len(common)] * len(common)]
@@ -207,5 +207,5 @@ def test_shares_are_those_of_each_row(family: str, texts: int, has_tools: bool) 
             seen[what] += 1
             seen["more"] += has_more
         turns_of_all = None if own is None else torch.tensor(own)
-        assert counted(torch.tensor(ids), torch.tensor(mask), turns_of_all, ends, own_ends) == right
+        assert counted(torch.tensor(ids, dtype=torch.int64), torch.tensor(mask), turns_of_all, ends, own_ends) == right
     assert min(seen.values()) > 0

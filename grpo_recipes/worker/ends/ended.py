@@ -8,7 +8,7 @@ A completion that mask_truncated_completions leaves out has no tokens and counts
 replies of tools the last turn counts, of which the reply alone is the end where no more fits.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -43,13 +43,19 @@ class EndedShares(TrainerCallback):  # type: ignore[misc]
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """All processes call it. TRL logs the mean over the steps of a line."""
-        counts = torch.tensor(self._counts, dtype=torch.float32, device=self._trainer.accelerator.device)
-        *found, total = self._trainer.accelerator.reduce(counts, reduction="sum").tolist()
+        *found, total = self._of_all_processes()
         self._counts = [0] * len(self._counts)
         kept = self._trainer._metrics
         for name, count in zip(NAMES, found, strict=True):
             if total:
                 kept.get("train", kept)[name].append(count / total)  # older releases keep one list for all
+
+    def _of_all_processes(self) -> list[float]:
+        accelerator = self._trainer.accelerator
+        if accelerator.num_processes == 1:
+            return [float(count) for count in self._counts]
+        counts = torch.tensor(self._counts, dtype=torch.float32, device=accelerator.device)
+        return list(accelerator.reduce(counts, reduction="sum").tolist())
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Leaves the trainer as it was."""
@@ -70,20 +76,32 @@ def counted(ids: Any, mask: Any, own: Any, ends: Ends, own_ends: frozenset[int])
 
     ids, mask: (B, C); own: (B, C), ones for tokens of the policy, or None. As how_ended() says of each one.
     """
+    if ids.shape[1] == 0:
+        return [0, 0, len(ids), 0, len(ids)]
     places = torch.arange(ids.shape[1], device=ids.device)
     count = mask.sum(dim=1, keepdim=True)
-    first = torch.zeros_like(count) if own is None else _begin_of_last_turn(own, count, places)
-    inside, is_last = (places >= first) & (places < count), (places == count - 1) & (count > first)
-    is_end, is_own_end = (
-        torch.isin(ids, torch.tensor(sorted(some), dtype=ids.dtype, device=ids.device))
-        for some in (ends.tokens, own_ends)
-    )
-    has_text, has_earlier_text = _with_texts(ids, first, count, inside & (places >= count - 1 - LOOKED_AT), ends)
-    by_eos = (is_own_end & is_last).any(dim=1)
-    by_stop = ~by_eos & ((has_text & ~has_earlier_text) | (is_end & is_last).any(dim=1))
-    has_more = has_earlier_text | (is_end & inside & ~is_last).any(dim=1)
-    sums: list[int] = torch.stack([by_stop, by_eos, ~by_stop & ~by_eos, has_more]).sum(dim=1).tolist()
-    return [*sums, len(ids)]
+    first = None if own is None else _begin_of_last_turn(own, count, places)
+    last = count - 1
+    is_before = places < last if first is None else (places >= first) & (places < last)
+    has_last = (count if first is None else count - first) > 0
+    end = ids.gather(1, last.clamp(min=0))
+    by_eos, by_stop = _is_one_of(end, own_ends) & has_last, _is_one_of(end, ends.tokens) & has_last
+    has_more = (_is_one_of(ids, ends.tokens) & is_before).any(dim=1, keepdim=True)
+    if ends.texts:
+        has_text, has_earlier_text = _with_texts(ids, torch.zeros_like(count) if first is None else first, count, ends)
+        by_stop |= has_text & ~has_earlier_text
+        has_more |= has_earlier_text
+    by_stop &= ~by_eos
+    stops, own_stops, more = torch.cat([by_stop, by_eos, has_more], dim=1).sum(dim=0).tolist()
+    return [stops, own_stops, len(ids) - stops - own_stops, more, len(ids)]
+
+
+def _is_one_of(ids: Any, tokens: Iterable[int]) -> Any:
+    """Where a tensor has one of some few tokens, one after the other: torch.isin() would ask for a tensor of them."""
+    found = torch.zeros_like(ids, dtype=torch.bool)
+    for token in tokens:
+        found |= ids == token
+    return found
 
 
 def _begin_of_last_turn(own: Any, count: Any, places: Any) -> Any:
@@ -92,19 +110,21 @@ def _begin_of_last_turn(own: Any, count: Any, places: Any) -> Any:
     return ((places + 1) * replies).amax(dim=1, keepdim=True)
 
 
-def _with_texts(ids: Any, first: Any, count: Any, looked_at: Any, ends: Ends) -> tuple[Any, Any]:
-    """Two (B,) bool: as _text_ends(). Only rows with a token that can complete a stop text are looked at themselves."""
-    found = torch.zeros(2, len(ids), dtype=torch.bool, device=ids.device)
-    if not ends.texts:
-        return found[0], found[1]
-    can_have = torch.ones_like(found[0]) if ends.completing is None else (ends.that_complete(ids) & looked_at).any(1)
-    rows = can_have.nonzero().flatten()
+def _with_texts(ids: Any, first: Any, count: Any, ends: Ends) -> tuple[Any, Any]:
+    """Two (B, 1) bool: as _text_ends(). Only rows with a token that can complete a text are looked at themselves."""
+    found = torch.zeros(2, len(ids), 1, dtype=torch.bool, device=ids.device)
+    if ends.completing is None:
+        rows = torch.arange(len(ids), device=ids.device)
+    else:
+        places = torch.arange(ids.shape[1], device=ids.device)
+        looked_at = (places >= first) & (places < count) & (places >= count - 1 - LOOKED_AT)
+        rows = (ends.that_complete(ids) & looked_at).any(dim=1).nonzero().flatten()
     if len(rows):
         last = torch.arange(-LOOKED_AT - 1, 0, device=ids.device)
         tails = ids[rows].gather(1, (count[rows] + last).clamp(min=0)).tolist()
         lengths = (count - first)[rows, 0].clamp(max=LOOKED_AT + 1).tolist()
         told = [_text_ends(tail[len(tail) - length :], ends) for tail, length in zip(tails, lengths, strict=True)]
-        found[:, rows] = torch.tensor(told, dtype=torch.bool, device=ids.device).T
+        found[:, rows, 0] = torch.tensor(told, dtype=torch.bool, device=ids.device).T
     return found[0], found[1]
 
 

@@ -14,6 +14,7 @@ What to do: look for lists in the reward module that only grow, and for tensors 
 """
 
 import itertools
+import mmap
 import os
 from collections.abc import Callable
 
@@ -36,13 +37,16 @@ InUse = tuple[float, float]
 
 def in_use() -> InUse:
     """What this process uses now; 0.0 for what cannot be known."""
-    gpu = torch.cuda.memory_allocated() / 1024**3 if torch.cuda.is_available() else 0.0
+    gpu = torch.cuda.memory_allocated() / 1024**3 if torch.cuda.is_initialized() else 0.0
     try:
-        with open("/proc/self/statm", "rb", buffering=0) as file:
-            pages = int(file.read().split()[1])
+        statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            pages = int(os.read(statm, 256).split()[1])
+        finally:
+            os.close(statm)
     except (OSError, ValueError, IndexError):
         return 0.0, gpu
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1024**3, gpu
+    return pages * mmap.PAGESIZE / 1024**3, gpu
 
 
 class MemoryGrowth:
