@@ -28,7 +28,8 @@ class KnownSecrets(NamedTuple):
 
 def known_secrets() -> KnownSecrets:
     """The secrets of the environment as it is now."""
-    return _forms(frozenset(value for name, value in os.environ.items() if _is_secret(name) and _says_it(value)))
+    values = (os.environ.get(name, "") for name in os.environ if _is_secret(name))  # few are read of all
+    return _forms(frozenset(value for value in values if _says_it(value)))
 
 
 @cache

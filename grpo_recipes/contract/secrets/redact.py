@@ -11,6 +11,7 @@ HIDDEN = "<redacted>"
 _HIDDEN = HIDDEN.encode()
 _SHORT = 256
 """Bytes of a text whose secrets are remembered."""
+_FIGURES = (float, int)
 
 
 def secret_spans(text: bytes) -> list[Span]:
@@ -106,7 +107,10 @@ def _walk(value: object, known: KnownSecrets) -> object:
     if isinstance(value, bytes):
         return cut_out(value, _spans(value, known))
     if isinstance(value, dict):
-        return {_walk(key, known): _of_key(key, item, known) for key, item in value.items()}
+        return {
+            _walk(key, known): item if type(item) in _FIGURES else _of_key(key, item, known)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
         return [_walk(item, known) for item in value]
     return value
