@@ -3,8 +3,9 @@
 py-spy, which is installed for this into a folder of its own, looks at a training from outside, each 5 ms by the clock,
 through the steps alone. A look counts as grpo-run's own where its code is nearer to what is executed or waited for than
 that of the training stack or of a reward; what it calls elsewhere counts too. So this is the least that it takes: work
-that it asks of the model or of the other processes is the stack's here. Two processes that train the same differ by a
-tenth in time, so that comparing whole processes, as step_cost.py does, does not show a hundredth; a share of one does.
+that it asks of the model or of the other processes is the stack's here, and so is what a call of the stack frees. Two
+processes that train the same differ by a tenth in time, so that comparing whole processes, as step_cost.py does, does
+not show a hundredth; a share of one does.
 
 --size   short  the quickstart, 150 steps of a fifth of a second
          long   512 completions of 1,024 tokens with two stop texts, one step of six minutes
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ PY_SPY = "py-spy==0.4.3"
 RATE = 200
 STEPS = {"short": 150, "long": 1}
 MOST = 0.01
+NEARLY_ALL = 0.9
 OWN = "/worker/grpo_recipes/"  # of the run folder
 STACK = re.compile(
     r"/site-packages/(trl|peft|accelerate|transformers/(trainer|generation|models|trainer_callback)\b|torch/(nn/modules"
@@ -56,8 +58,25 @@ class Share(NamedTuple):
         return 1.96 * math.sqrt(self.of_all * (1 - self.of_all) / self.looks)
 
 
-def own_frame(frames: Sequence[str]) -> str | None:
+def callers(looks: Iterable[tuple[Sequence[str], int]]) -> set[str]:
+    """The frames, a line each, of grpo-run that call the training stack and do next to nothing else.
+
+    A look at one of them with nothing below is at the end of that call: Python frees what a function held when its
+    frame is gone already, and py-spy then sees the caller.
+    """
+    all_looks, at_stack = Counter[str](), Counter[str]()
+    for frames, count in looks:
+        for frame, below in zip(frames, (*frames[1:], ""), strict=True):
+            if OWN in frame and not STACK.search(frame):
+                all_looks[frame] += count
+                at_stack[frame] += count if STACK.search(below) else 0
+    return {frame for frame, count in at_stack.items() if count > NEARLY_ALL * all_looks[frame]}
+
+
+def own_frame(frames: Sequence[str], callers: Collection[str] = ()) -> str | None:
     """The function of grpo-run that a look is at; None where the training stack is nearer to what is executed."""
+    if frames[-1] in callers:
+        return None
     for frame in reversed(frames):
         if STACK.search(frame):
             return None
@@ -68,17 +87,15 @@ def own_frame(frames: Sequence[str]) -> str | None:
 
 def share(lines: Iterable[str]) -> Share:
     """What py-spy's raw lines, `frame;frame count`, say of the steps. Ends the benchmark where none was at a step."""
-    looks, functions = 0, Counter[str]()
-    for line in lines:
-        stack, _, count = line.rpartition(" ")
-        frames = stack.split(";")
-        if any(STEPPING.search(frame) for frame in frames):
-            looks += int(count)
-            if (own := own_frame(frames)) is not None:
-                functions[own] += int(count)
-    if looks == 0:
+    parted = ((stack.split(";"), int(count)) for stack, _, count in (line.rpartition(" ") for line in lines))
+    looks = [(frames, count) for frames, count in parted if any(STEPPING.search(frame) for frame in frames)]
+    if not looks:
         sys.exit("no look was at a step: nothing was measured")
-    return Share(looks, functions.total(), functions)
+    functions, known = Counter[str](), callers(looks)
+    for frames, count in looks:
+        if (own := own_frame(frames, known)) is not None:
+            functions[own] += count
+    return Share(sum(count for _, count in looks), functions.total(), functions)
 
 
 def looked_at(work: Path, size: str, steps: int) -> Path:
