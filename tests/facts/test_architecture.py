@@ -14,6 +14,7 @@ QWEN3_30B_A3B = read_model_config("Qwen/Qwen3-30B-A3B") or {}
         pytest.param({"model_type": "gemma2"}, id="another family"),
         pytest.param({"model_type": None}, id="no family"),
         pytest.param({"hidden_size": "large"}, id="a size that is no number"),
+        pytest.param({"hidden_size": 10**4000}, id="a size that no float can hold"),
         pytest.param({"tie_word_embeddings": "yes"}, id="tied or not"),
         pytest.param({"model_type": "qwen3_moe"}, id="no experts"),
         pytest.param({"model_type": "gemma3_text", "use_bidirectional_attention": True}, id="attention both ways"),
