@@ -64,7 +64,9 @@ quickstart: $(VENV)/train.stamp
 test-unit: setup
 	$(BIN)/python -m pytest --ignore=tests/stacks --ignore=tests/hostile -m "$(UNIT)" $(PYTEST_ARGS)
 
-test: test-fast test-stack
+# Both halves run, whatever the first one says.
+test: setup
+	$(MAKE) --keep-going test-fast test-stack
 
 test-fast: setup
 	$(BIN)/python -m pytest --ignore=tests/stacks -m "$(FAST)" $(PYTEST_ARGS)

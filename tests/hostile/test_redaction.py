@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.work import growth
 
 from grpo_recipes.contract.secrets import known_secrets as known
 from grpo_recipes.contract.secrets import secret_shapes
@@ -332,23 +333,15 @@ PIECES = (
 # fmt: on
 
 
-def seconds(text: str) -> float:
-    """CPU seconds, the least of three."""
-    taken = []
-    for _ in range(3):
-        start = time.process_time()
-        hide_secrets(text)
-        taken.append(time.process_time() - start)
-    return min(taken)
+TIMES = 32
+# Between the 32 of linear time and the 1,024 of quadratic time, with the same distance to both.
+MOST = TIMES**1.5
 
 
-def assert_linear(piece: str, size: int) -> None:
-    """Four times the text takes about four times as long; sixteen times, at each of three tries, is what is feared."""
-    for _ in range(3):
-        short, long = (seconds((piece * (length // len(piece) + 1))[:length]) for length in (size, 4 * size))
-        if long < 9 * max(short, 0.01):
-            return
-    raise AssertionError(f"{piece[:60]!r}: {short} s, four times the text {long} s")
+def hiding_grows(piece: str, size: int, rounds: int = 3) -> float:
+    """How many times longer 32 times the text takes."""
+    text = piece * (TIMES * size // len(piece) + 1)
+    return growth(lambda length: hide_secrets(text[:length]), size, TIMES, rounds)
 
 
 @pytest.mark.parametrize("piece", PIECES, ids=ascii)
@@ -356,7 +349,7 @@ def test_time_grows_with_the_length_alone(piece: str, monkeypatch: pytest.Monkey
     monkeypatch.setenv("MY_PASSWORD", PASSWORD)
     monkeypatch.setenv("MY_TOKEN", "a.a.a.a.a.a.a.a.a.b")
     monkeypatch.setenv("SHORT_PASSWORD", "p@ss1")
-    assert_linear(piece, 50_000)
+    assert hiding_grows(piece, 10_000) < MOST
 
 
 @pytest.mark.hostile
@@ -365,7 +358,7 @@ def test_time_grows_with_the_length_alone_for_any_alphabet(seed: int) -> None:
     choice = random.Random(seed)
     for _ in range(10):
         alphabet = choice.choices(PIECES, k=choice.randint(1, 5))
-        assert_linear("".join(choice.choices(alphabet, k=choice.randint(2, 400))), 100_000)
+        assert hiding_grows("".join(choice.choices(alphabet, k=choice.randint(2, 400))), 20_000) < MOST
 
 
 @pytest.mark.hostile
@@ -376,12 +369,11 @@ def test_ten_megabytes_take_seconds(piece: str, monkeypatch: pytest.MonkeyPatch)
     text = (piece * (10_000_000 // len(piece) + 1))[:10_000_000]
     start = time.process_time()
     hide_secrets(text)
-    assert time.process_time() - start < 15.0
+    assert time.process_time() - start < 60
 
 
 def test_a_quadratic_pattern_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     quadratic = (((b".",), rb"([a-z][a-z0-9+.-]*://[^@]*)@"),)
     monkeypatch.setattr(secret_shapes, "_PASSWORDS", quadratic)
     assert re.compile(quadratic[0][1])
-    with pytest.raises(AssertionError):
-        assert_linear("a.", 10_000)
+    assert hiding_grows("a.", 1_000, rounds=5) > MOST

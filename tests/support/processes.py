@@ -49,7 +49,7 @@ def leaving_nothing(mark: str, within_s: float) -> Iterator[str]:
     assert left == []
 
 
-def wait_until(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
+def wait_until(condition: Callable[[], object], timeout_s: float = 120.0) -> None:
     """Returns as soon as the condition holds; fails where it does not in time."""
     end = time.monotonic() + timeout_s
     while not condition():

@@ -193,7 +193,7 @@ def test_a_call_that_hangs_in_c_is_ended_and_the_next_one_is_answered(load: Call
     began = time.monotonic()
     with pytest.raises(ToolFailed, match=r"^backtracks took longer than 1 seconds and was ended$"):
         tools["backtracks"]()
-    assert 1 <= time.monotonic() - began < 3
+    assert 1 <= time.monotonic() - began < 60  # a call that is not ended takes years
     assert tools["add"](a=1) == "3"
     assert tally.counts()["backtracks"].seconds >= 1
 

@@ -1,9 +1,8 @@
 """Where values stand: line, column and end column, from the key to the value's end."""
 
-import time
-
 import pytest
 import yaml
+from support.work import calls
 
 from grpo_recipes.contract.findings.finding import Path
 from grpo_recipes.yaml import nodes
@@ -111,11 +110,8 @@ def test_line_text_cannot_steer_a_terminal() -> None:
     assert document.marks[("a",)].line_text == "a: 'x\ufffdy'"
 
 
-def test_recipe_of_60_lines_is_read_in_5_milliseconds() -> None:
+def test_reading_a_recipe_of_60_lines_makes_few_calls() -> None:
     text = "".join(f"section{n}:\n  number: {n}e-5\n  text: word\n  list: [a, b]\n" for n in range(15))
-    times = []
-    for _ in range(10):
-        start = time.process_time()
-        load_text(text, "r.yaml")
-        times.append(time.process_time() - start)
-    assert min(times) < 0.005 or nodes.LOADER is yaml.SafeLoader
+    load_text(text, "r.yaml")
+    made = calls(lambda: load_text(text, "r.yaml"))
+    assert made < 9_000 or nodes.LOADER is yaml.SafeLoader, made

@@ -267,4 +267,4 @@ def test_other_json_is_refused_in_linear_time(text: str) -> None:
     began = time.process_time()
     with pytest.raises(ValueError):
         parsed(text.encode())
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 60

@@ -1,0 +1,38 @@
+"""How much work something is, measured so that a busy machine does not change the answer."""
+
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+
+def calls(action: Callable[[], object]) -> int:
+    """Calls of Python and C functions that `action` makes: the same number each time, however busy the machine is."""
+    count = 0
+
+    def profile(_frame: FrameType, event: str, _argument: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        action()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def growth(action: Callable[[int], object], size: int, times: int, rounds: int = 5) -> float:
+    """How many times longer `action(times * size)` takes than `action(size)`, in CPU seconds.
+
+    Each time is the least of `rounds`, and the rounds alternate, so a burst of load changes neither.
+    """
+    short, long = [], []
+    for _ in range(rounds):
+        for spent, length in ((short, size), (long, times * size)):
+            start = time.process_time()
+            action(length)
+            spent.append(time.process_time() - start)
+    return min(long) / max(min(short), 1e-6)

@@ -1,0 +1,105 @@
+"""A test that compares times fails by chance on a busy machine, so each file that reads a clock gives its reason.
+
+What can be counted is counted instead: `support.work.calls`. How time grows is asked of `support.work.growth`.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+CLOCKS = {"monotonic", "perf_counter", "process_time", "thread_time", "time"}
+CLOCKS |= {f"{name}_ns" for name in CLOCKS}
+
+WAITS = "waits for a process or a file, and gives up after a minute or more, which only a hang reaches"
+BOUNDED = "allows at least 20 times the CPU seconds it takes; without the defence it takes minutes or never ends"
+ENDED = "a call is ended at a limit of wall time; the upper bound is a tenth of what the call takes without it"
+FIGURE = "writes or prints what was used, or puts a time into made data; compares nothing"
+
+REASONS = {
+    "cli/test_bad_input.py": BOUNDED,
+    "cli/test_bash_completion.py": WAITS,
+    "cli/test_run.py": WAITS,
+    "cli/test_watch.py": FIGURE,
+    "contract/files/test_folder_files.py": BOUNDED,
+    "contract/secrets/test_secret_names.py": BOUNDED,
+    "distributed/distributed_runs.py": FIGURE,
+    "export/test_refused_exports.py": WAITS,
+    "facts/test_template.py": BOUNDED,
+    "fuzz/test_robustness.py": BOUNDED,
+    "hostile/harms.py": WAITS,
+    "hostile/strange_places.py": WAITS,
+    "hostile/test_patterns.py": BOUNDED,
+    "hostile/test_redaction.py": BOUNDED,
+    "hostile/test_rewards_misbehave.py": "what a reward leaves running sleeps for 300 s; the run ends within 90",
+    "hostile/test_run_folder_files.py": BOUNDED,
+    "hostile/test_strange_checkpoints.py": WAITS,
+    "launch/test_samples.py": BOUNDED,
+    "launch/test_strangers_at_the_port.py": "waits; and one silent caller alone would take more than 45 s",
+    "preflight/test_preflight.py": WAITS,
+    "report/test_report_follows.py": WAITS,
+    "rules/test_batch_geometry.py": BOUNDED,
+    "shipped_recipes/test_code_tests.py": ENDED,
+    "shipped_recipes/test_python_tool.py": ENDED,
+    "slurm/slurm_runs.py": WAITS,
+    "slurm/stub_jobs.py": WAITS,
+    "slurm/test_sweep_jobs.py": WAITS,
+    "slurm/throw_away_cluster.py": WAITS,
+    "stacks/in_stack.py": WAITS,
+    "stacks/test_failures_are_answered.py": FIGURE,
+    "support/chromium.py": WAITS,
+    "support/processes.py": WAITS,
+    "support/work.py": "takes the least of several rounds, for ratios that differ by the square root of 32 either way",
+    "survival/killed_runs.py": WAITS,
+    "survival/signalled_runs.py": WAITS,
+    "survival/test_bit_flips.py": WAITS,
+    "survival/test_lost_link.py": WAITS,
+    "survival/two_machines.py": WAITS,
+    "sweep/stand_in_trainer.py": WAITS,
+    "sweep/swept_runs.py": WAITS,
+    "trust/test_recipe_environment.py": BOUNDED,
+    "trust/test_secrets_are_redacted.py": BOUNDED,
+    "with_vllm/test_server_faults.py": WAITS,
+    "with_vllm/test_server_on_another_machine.py": WAITS,
+    "with_vllm/vllm_servers.py": WAITS,
+    "worker/test_environment_limits.py": ENDED,
+    "worker/test_onlooker.py": WAITS,
+    "worker/test_phase_peaks.py": "asks for memory, not for time",
+    "worker/test_run_files.py": "waits; and a writer that never answers holds nobody up for more than a minute",
+    "worker/test_step_times.py": "compares times of one run with each other: parts are less than the whole",
+    "worker/test_templates.py": BOUNDED,
+    "worker/test_tool_process.py": ENDED,
+    "yaml/test_yaml_files.py": BOUNDED,
+    "yaml/test_yaml_refusals.py": BOUNDED,
+}
+
+
+def reads_a_clock(source: str) -> bool:
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Attribute(value=ast.Name("time"), attr=name) if name in CLOCKS:
+                return True
+            case ast.Attribute(value=ast.Name("resource"), attr="getrusage"):
+                return True
+            case ast.ImportFrom(module="time"):
+                return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import time\ntime.sleep(1)", False),
+        ("import time\nstart = time.monotonic()", True),
+        ("from time import time", True),
+        ("resource.getrusage(0)", True),
+    ],
+)
+def test_a_clock_is_recognized(source: str, expected: bool) -> None:
+    assert reads_a_clock(source) is expected
+
+
+def test_each_file_that_reads_a_clock_gives_its_reason() -> None:
+    files = {str(path.relative_to(TESTS)) for path in TESTS.rglob("*.py") if reads_a_clock(path.read_text())}
+    assert files == set(REASONS)
