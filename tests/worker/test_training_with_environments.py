@@ -92,6 +92,12 @@ def test_an_environment_has_a_reward_of_its_own(game: Trained) -> None:
     assert step["reward"] == pytest.approx(step["rewards/Game/mean"] + step["rewards/even/mean"])
 
 
+def test_kept_prompts_have_the_text_that_the_environment_adds(game: Trained, sums: Path) -> None:
+    questions = {json.loads(line)["question"] for line in sums.read_text().splitlines()}
+    prompts = {row["prompt"] for rows in _rows(game.folder) for row in rows}
+    assert prompts and prompts <= {f"{question}+" for question in questions}
+
+
 def test_a_rollout_makes_the_completions(trained: Callable[..., Trained], model: Path, sums: Path) -> None:
     plan = tool_plan(model, sums, rollout=pinned("rollout", ROLLOUT))
     run = trained(plan, user={"mine.py": ROLLOUT})

@@ -79,7 +79,10 @@ def answered_and_judged(
 
 def prompt_text(prompt: Any) -> str:
     """A prompt or completion as a reader wants to see it: the text, or that of the last message."""
-    return prompt if isinstance(prompt, str) else str(prompt[-1].get("content") or "")
+    content = prompt if isinstance(prompt, str) else prompt[-1].get("content") or ""
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return str(content)
 
 
 def answer_text(completion: Any) -> str:

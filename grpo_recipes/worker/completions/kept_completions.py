@@ -27,7 +27,7 @@ from grpo_recipes.worker.ends.ended import LENGTH, how_ended
 from grpo_recipes.worker.ends.ends import Ends, end_tokens, ends_of, last_turn
 
 GENERATES = "_generate_and_score_completions"
-KEEPS_REWARDS_IN = ("_logs", "_textual_logs")  # the first since trl 0.20
+KEEPS_LOGS_IN = ("_logs", "_textual_logs")  # the first since trl 0.20
 MOST_BYTES = 32 << 20
 """Of the texts of a run; a file of twice as much takes no more."""
 MOST_STEPS = 1000
@@ -41,8 +41,9 @@ def keep_completions(trainer: Any, plan: Plan, folder: Path, *, resume_step: int
     """Lets the trainer write completions from now on; nothing on another process than the first.
 
     Each line is {"event": "completions", "step", "time", "rows"}, the step the first that trains on them. A row has
-    prompt and completion, as text and without secrets, "rewards" by name (None where a function gave none, {} where
-    the release of TRL does not tell), "reward", their weighted sum, "advantage", "tokens" and "ended": stop, eos or
+    prompt (with the text that an environment added to it) and completion, as text and without secrets, "rewards" by
+    name (None where a function gave none, {} where the release of TRL does not tell), "reward", their weighted sum,
+    "advantage", "tokens" and "ended": stop, eos or
     length; where tools were called "replies", how many the policy was told: they stand in the completion's text, each
     on lines of its own behind REPLY. resume_step: as for MetricsLog; rows of later steps are removed.
     """
@@ -113,18 +114,19 @@ class KeptCompletions:
         ids, masks = found["completion_ids"][places].tolist(), found["completion_mask"][places].tolist()
         advantages = found["advantages"][places].tolist()
         turns = found["tool_mask"][places].tolist() if "tool_mask" in found else [None] * len(places)
-        rewards = self._rewards(len(prompts), places)
+        logs = self._logs()
+        rewards = self._rewards(logs, len(prompts), places)
         return [
             self._row(
-                prompt_text(prompts[place]["prompt"]),
+                prompt,
                 tokens,
                 mask,
                 own,
                 {name: values[row] for name, values in rewards.items()},
                 None if isinstance(advantage, list) else _known(advantage),
             )
-            for row, (place, tokens, mask, own, advantage) in enumerate(
-                zip(places, ids, masks, turns, advantages, strict=True)
+            for row, (prompt, tokens, mask, own, advantage) in enumerate(
+                zip(self._prompts(logs, prompts, places), ids, masks, turns, advantages, strict=True)
             )
         ]
 
@@ -166,14 +168,22 @@ class KeptCompletions:
             return str(texts[0][1])
         return "\n".join(text if is_own else f"{REPLY}{text.strip()}" for is_own, text in texts)
 
-    def _rewards(self, count: int, places: list[int]) -> dict[str, list[float | None]]:
-        """Of each reward the values at these places of this process's `count` completions.
+    def _logs(self) -> dict[str, Any]:
+        """What TRL logs of completions: the last values are those of all processes, the first one's first."""
+        logs = (getattr(self._trainer, name, None) for name in KEEPS_LOGS_IN)
+        return next((log for log in logs if log), {})
 
-        The last ones that TRL keeps are those of all processes, the first one's first.
-        """
-        held = (getattr(self._trainer, name, None) for name in KEEPS_REWARDS_IN)
-        kept: dict[str, Any] = next((one for one in held if one), {})
-        columns = list(kept.get("rewards", {}).values())
+    def _prompts(self, logs: dict[str, Any], rows: Any, places: list[int]) -> list[str]:
+        """The prompts that the model saw: TRL appends the text that an environment's reset() returns."""
+        everywhere = len(rows) * self._trainer.accelerator.num_processes
+        logged = list(logs.get("prompt", ())) if self._plan.environment_class is not None else []
+        if len(logged) < everywhere:
+            return [prompt_text(rows[place]["prompt"]) for place in places]
+        return [prompt_text(logged[len(logged) - everywhere + place]) for place in places]
+
+    def _rewards(self, logs: dict[str, Any], count: int, places: list[int]) -> dict[str, list[float | None]]:
+        """Of each reward the values at these places of this process's `count` completions."""
+        columns = list(logs.get("rewards", {}).values())
         everywhere = count * self._trainer.accelerator.num_processes
         names = judged_by(self._trainer, self._plan)
         if len(columns) != len(names) or any(len(column) < everywhere for column in columns):
