@@ -192,6 +192,8 @@ WRITTEN: dict[str, Callable[[str], str]] = {
     "JSON with umlauts": lambda value: json.dumps(value, ensure_ascii=False),
     "JSON in JSON": lambda value: json.dumps(json.dumps(value)),
     "repr": repr,
+    "ascii": ascii,
+    "ascii in JSON": lambda value: json.dumps(ascii(value)),
     "repr in JSON": lambda value: json.dumps(repr(value)),
     "repr of bytes": lambda value: repr(value.encode()),
     "an address": lambda value: urllib.parse.quote(value, safe=""),
@@ -209,6 +211,7 @@ WRITTEN: dict[str, Callable[[str], str]] = {
     "lines of Windows": lambda value: value.replace("\n", "\r\n"),
 }
 VALUES = {"a password": PASSWORD, "a private key": KEY, "two lines": "first-half-of-it\nsecond-half-of-it"}
+VALUES["umlauts"] = "pässwörter-\xe9t\xe9-秘密"
 
 
 @pytest.mark.parametrize("write", WRITTEN.values(), ids=WRITTEN)
@@ -225,6 +228,11 @@ def test_a_known_value_is_hidden_in_each_form(
     # Around it only quotes, the words put beside it, and in base64 the letters that it shares with its neighbours.
     assert len(hidden.replace("<redacted>", "")) <= 16 + len("-----BEGIN PRIVATE KEY-----" * 2) * ("KEY" in text), shown
     assert not any(text[at : at + 12] in shown for at in range(12, len(text) - 24) if "-----" not in text[at : at + 12])
+
+
+def test_a_known_value_is_hidden_in_bytes_of_another_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_PASSWORD", "pässwörter")
+    assert redact_value(b"before " + "pässwörter".encode("latin-1")) == b"before <redacted>"
 
 
 @pytest.mark.parametrize(

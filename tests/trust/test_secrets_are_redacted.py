@@ -64,7 +64,13 @@ def test_a_long_log_takes_no_time() -> None:
     assert time.process_time() - start < 2.0
 
 
-@pytest.mark.parametrize("character", ["\x1b", "\x07", "\r", "\x00", "\x9b", "\u202e", "\u2066", "\x7f"])
+def test_a_joined_emoji_stays() -> None:
+    assert redact("👩\u200d🔬") == "👩\u200d🔬"
+
+
+@pytest.mark.parametrize(
+    "character", ["\x1b", "\x07", "\r", "\x00", "\x9b", "\u202e", "\u2066", "\x7f", "\u200b", "\U000e0041"]
+)
 def test_nothing_that_steers_a_terminal_reaches_it(character: str) -> None:
     assert redact(f"one{character}[31mtwo\n\tthree ü 💥") == "one\ufffd[31mtwo\n\tthree ü 💥"
 

@@ -103,7 +103,8 @@ def _written(value: str) -> Iterator[bytes]:
     """How a text is found in others: as it is, in JSON or a repr, in these once more, in an address, in base64."""
     from urllib.parse import quote, quote_plus
 
-    once = {value, _json(value), _json(value, ascii_only=False), _repr(value), repr(_bytes(value))[2:-1]}
+    once = {value, _json(value), _json(value, ascii_only=False), _repr(value), ascii(value)[1:-1]}
+    once.add(repr(_bytes(value))[2:-1])
     twice = {form for one in once if "\\" in one for form in (_json(one), _repr(one))}
     lines = {value.replace("\n", "\r\n")} if "\n" in value else set()
     coded = _bytes(value)
@@ -111,7 +112,9 @@ def _written(value: str) -> Iterator[bytes]:
     low = {re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), one) for one in quoted}
     for text in once | twice | lines | quoted | low | {_html(value), value.replace("'", "'\"'\"'")}:
         yield _bytes(text)
-    yield from _base64(_bytes(value))
+    yield from _base64(coded)
+    if not value.isascii() and max(value) <= "\xff":
+        yield value.encode("latin-1")  # as programs print it whose locale is not UTF-8
 
 
 def _base64(value: bytes) -> Iterator[bytes]:

@@ -72,8 +72,9 @@ def _redact(text: str, known: KnownSecrets) -> str:
 
 @cache
 def _steering() -> re.Pattern[str]:
-    """Control characters but for tab and line feed, and those that turn the direction of writing."""
-    return re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+    """Control characters but for tab and line feed, those that turn the direction of writing, and invisible ones."""
+    invisible = "\u200b\u2060-\u2064\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+    return re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069{invisible}]")
 
 
 def redact(text: str) -> str:

@@ -57,28 +57,25 @@ _WORDS = frozenset(
         "BEARER",
         "COOKIE",
         "COOKIES",
+        "CSRF",
         "DSN",
         "JWT",
         "KEY",
         "KEYS",
         "OTP",
         "PASSCODE",
+        "SESSID",
+        "SESSIONID",
         "TOKEN",
         "TOKENS",
         "TOTP",
         "WEBHOOK",
         "WEBHOOKS",
+        "XSRF",
     ]
 )
-# The last word of a name of several: SMTP_PASS, MYSQL_PWD, GITHUB_PAT; a shell's PWD is none.
-_LAST_WORD = frozenset(
-    (
-        "PASS",
-        "PAT",
-        "PWD",
-        "SAS",
-    )
-)
+# The last word of a name of several: SMTP_PASS, MYSQL_PWD, GITHUB_PAT, STRIPE_SK; a shell's PWD is not a secret.
+_LAST_WORD = frozenset(("HOOK", "PASS", "PAT", "PW", "PWD", "REFRESH", "SAS", "SK"))
 _DATABASES = (
     "AMQP BROKER CACHE CELERY DATABASE DB JDBC MONGO MONGODB MYSQL PG POSTGRES POSTGRESQL RABBITMQ REDIS SQLALCHEMY "
     "RESULT_BACKEND"
