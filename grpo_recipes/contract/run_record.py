@@ -11,13 +11,15 @@ from grpo_recipes.contract.integrity.run_folder import record_text
 
 RECORD_FORMAT = 1
 RECORD_FILE = "run.json"
+STATUSES = frozenset({"planned", "running", "completed", "failed", "stopped", "interrupted"})
+UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
     """The content of run.json; None is unknown.
 
-    status: running, completed, failed, stopped or interrupted. started, ended: ISO 8601.
+    status: running, completed, failed, stopped or interrupted; unknown for any other text. started, ended: ISO 8601.
     message: why it ended, for a person; findings: the same as data, where it was no signal.
     checks: what was compared before the first step, each with the id of its proof, name, plan, live and ok.
     proofs: what was seen in the first step, each with id, name, ok (None: not seen yet) and shown, a text.
@@ -88,12 +90,16 @@ KEYS = frozenset(RunRecord.__dataclass_fields__)
 def read_record(folder: str) -> RunRecord | None:
     """The record of a run folder, or None when there is none that can be read.
 
-    Unknown keys and values of another kind are left out.
+    Unknown keys and values of another kind are left out, and a status that nobody writes is unknown: it is printed in
+    many places, and a line break in it would begin a line of its own there.
     """
     content = _read_keys(folder)
     if content is None:
         return None
-    return RunRecord(**{key: value for key, value in content.items() if _is_of_its_kind(key, value)})  # type: ignore[arg-type]
+    known = {key: value for key, value in content.items() if _is_of_its_kind(key, value)}
+    if known.get("status", "running") not in STATUSES:
+        known["status"] = UNKNOWN
+    return RunRecord(**known)  # type: ignore[arg-type]
 
 
 def write_record(folder: str, record: RunRecord) -> None:

@@ -19,6 +19,7 @@ from grpo_recipes.user_files.template import TemplateProblem, template_variables
 
 ID = "TOK003"
 KEY = "generation.chat_template_kwargs"
+_LARGEST_TEMPLATE = 1 << 20  # jinja2 needs two CPU seconds for as much
 PASSED = ("add_generation_prompt", "chat_template", "conversation", "return_dict", "tokenize", "tools")
 CONTRADICT = ("continue_final_message", "return_assistant_tokens_mask")
 # Read by apply_chat_template itself.
@@ -94,10 +95,12 @@ def _variables(context: Context) -> frozenset[str] | None:
     if isinstance(file, str):
         directory = context.source.directory(("tokenizer", "chat_template_path"))
         try:
-            text = read_text(os.path.join(directory, file), 1 << 20)
+            text = read_text(os.path.join(directory, file), _LARGEST_TEMPLATE)
         except (OSError, ValueError):
             return None
+    if not text or len(text) > _LARGEST_TEMPLATE:
+        return None
     try:
-        return template_variables(text) if text else None
+        return template_variables(text)
     except TemplateProblem:
         return None

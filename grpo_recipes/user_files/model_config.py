@@ -90,7 +90,17 @@ def _read(file_path: Path) -> dict[str, object] | None:
         value = json.loads(content)
     except (OSError, ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    return _with_names_alone(value) if isinstance(value, dict) else None
+
+
+def _with_names_alone(config: dict[str, object]) -> dict[str, object]:
+    """The config without a model_type that is no text, and without architectures that are no list of texts."""
+    architectures = config.get("architectures")
+    if not isinstance(config.get("model_type"), str):
+        config.pop("model_type", None)
+    if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
+        config.pop("architectures", None)
+    return config
 
 
 def parameter_count(config: Mapping[str, object]) -> int | None:
