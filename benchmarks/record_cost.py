@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from grpo_recipes.contract.integrity.run_folder import write_integrity
+from grpo_recipes.contract.integrity.run_folder import new_run_id, write_integrity
 from grpo_recipes.worker._shared.record import Record
 
 FIGURES = {f"completions/figure_{number}": number / 7 for number in range(30)}
@@ -39,7 +39,7 @@ def main() -> None:
         folder = Path(work)
         (folder / "plan.json").write_text("{}\n")
         (folder / "worker").mkdir()
-        write_integrity(folder)
+        write_integrity(folder, new_run_id())
         record = Record(folder, 0)
         record.start(resumed=False)
         print("| call | ms by the clock | CPU ms |\n|---|---|---|")

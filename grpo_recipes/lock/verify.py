@@ -18,12 +18,12 @@ from grpo_recipes.contract.integrity.manifest import (
     stated_of_model,
 )
 from grpo_recipes.contract.integrity.run_folder import (
-    INTEGRITY_FILE,
     RECORD_FILE,
     is_lost,
     opened_record,
     read_integrity,
 )
+from grpo_recipes.contract.integrity.run_id import INTEGRITY_FILE
 from grpo_recipes.contract.integrity.seal import Damaged
 
 MODELS = ("final", "extended_model", "merged_model")

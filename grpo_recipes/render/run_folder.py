@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from grpo_recipes.contract.files.travels import TRAVELS
 from grpo_recipes.contract.host.engines import ENGINES
-from grpo_recipes.contract.integrity.run_folder import write_integrity
+from grpo_recipes.contract.integrity.run_folder import new_run_id, write_integrity
 from grpo_recipes.contract.plan import Plan, to_json
 from grpo_recipes.errors import Refusal
 from grpo_recipes.render.accelerate import accelerate_yaml
@@ -45,7 +45,7 @@ def write_run_folder(plan: Plan, folder: str, recipe_text: str, scripts: Mapping
         building.mkdir()
         _write_files(plan, building, recipe_text, scripts)
         copy_worker(plan, building / "worker")
-        write_integrity(building)
+        write_integrity(building, new_run_id())
         _put_in_place(building, target)
     except OSError as problem:
         number = _number(problem)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from grpo_recipes.contract.files.folder_files import remove
 from grpo_recipes.contract.host.engines import ENGINES
-from grpo_recipes.contract.integrity.run_folder import INTEGRITY_FILE, write_integrity
+from grpo_recipes.contract.integrity.run_folder import known_run_id, write_integrity
+from grpo_recipes.contract.integrity.run_id import INTEGRITY_FILE
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.errors import Refusal
 from grpo_recipes.render.run_folder import NO_SCRIPTS, copy_worker, written_texts
@@ -45,6 +46,7 @@ def write_again(
     Raises Refusal where the folder cannot be written, or a file of the user's is not the planned one.
     """
     place = Path(folder)
+    own_id = known_run_id(place)
     writing = _Writing(place, place / f".writing-{uuid.uuid4().hex[:12]}", _free_name(place))
     try:
         _remove_unfinished(place)
@@ -60,7 +62,7 @@ def write_again(
         _put_worker(writing)
         for name in texts:  # launch.sh among them, without which it would be no run folder
             _put(writing, name, is_told=name != "plan.json" or bool(told))
-        write_integrity(place)
+        write_integrity(place, own_id)
     except OSError as problem:
         raise Refusal.of(
             f"{folder}: what it starts cannot be written again",

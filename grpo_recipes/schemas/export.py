@@ -114,8 +114,9 @@ def plan_schema() -> dict[str, Any]:
 
 
 def run_schema() -> dict[str, Any]:
-    """The schema of run.json; `seal` is the digest of the rest."""
+    """The schema of run.json; `run_id` is the id of its run folder, `seal` the digest of the rest."""
     schema = TypeAdapter(RunRecord).json_schema(mode="serialization")
+    schema["properties"]["run_id"] = {"type": "string"}
     schema["properties"]["seal"] = {"type": "object"}
     return {"$schema": DIALECT, **schema, "additionalProperties": False}
 

@@ -17,6 +17,7 @@ import pytest
 from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints
 from grpo_recipes.contract.integrity.manifest import MANIFEST
 from grpo_recipes.contract.integrity.pickled import strange_pickles, unsafe_names
+from grpo_recipes.contract.integrity.run_folder import write_integrity
 from grpo_recipes.contract.integrity.seal import sealed
 from grpo_recipes.contract.integrity.user_key import Key, user_key
 from grpo_recipes.worker._shared.planned import read_plan
@@ -149,7 +150,12 @@ def told_anew(checkpoint: Path, key: Key | None = None, **changes: object) -> No
 
 
 def older(checkpoint: Path) -> None:
-    """A manifest of format 1, which anybody can write."""
+    """A manifest of format 1 in a run folder without an id, which anybody can write."""
+    write_integrity(checkpoint.parents[1], None)
+    made_older(checkpoint)
+
+
+def made_older(checkpoint: Path) -> None:
     told_anew(checkpoint, STRANGER)
     content = json.loads((checkpoint / MANIFEST).read_text())
     del content["seal"]
@@ -184,6 +190,7 @@ REFUSED_FORMS: dict[str, Callable[[Path], None]] = {
     "of an older grpo-run, with your seal": lambda checkpoint: (checkpoint / MANIFEST).write_text(
         (checkpoint / MANIFEST).read_text().replace('"checkpoint": 2', '"checkpoint": 1')
     ),
+    "of an older grpo-run, in a run that is none of its": made_older,
     "without a seal": lambda checkpoint: (checkpoint / MANIFEST).write_text(
         json.dumps(
             {key: value for key, value in json.loads((checkpoint / MANIFEST).read_text()).items() if key != "seal"}

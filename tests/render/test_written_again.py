@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from render_cases import CASES
 
+from grpo_recipes.contract.integrity.run_folder import record_text
+from grpo_recipes.contract.integrity.run_id import run_id
 from grpo_recipes.contract.plan import Plan, Reward
 from grpo_recipes.errors import Refusal
 from grpo_recipes.render import written_again
@@ -180,6 +182,7 @@ class Killed(BaseException):
 def test_one_that_is_killed_in_between_is_gone_on_with(
     count: int, folder: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (folder / "run.json").write_text(record_text(folder, {"status": "interrupted"}))  # which has the id of the run
     before = tree(folder)
     for name in (
         "launch.sh",
@@ -231,3 +234,12 @@ def test_a_folder_that_cannot_be_written_is_refused_in_words(
         written(plan, folder)
     assert "cannot be written again\n  = because: Read-only file system\n  = fix: " in str(refused.value)
     assert (folder / "launch.sh").read_text() == "mine"
+
+
+def test_the_run_keeps_its_id(plan: Plan, folder: Path) -> None:
+    own = run_id(folder)
+    assert own is not None
+    (folder / "launch.sh").write_text("another\n")
+    written(plan, folder)
+    assert run_id(folder) == own
+    assert run_id(Path(write_run_folder(plan, f"{folder}-2", "recipe: 1\n"))) != own

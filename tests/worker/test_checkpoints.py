@@ -10,6 +10,7 @@ from worker_runs import Changes, planned_data
 
 from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints
 from grpo_recipes.contract.integrity.manifest import MANIFEST, UNFINISHED
+from grpo_recipes.contract.integrity.run_folder import write_integrity
 from grpo_recipes.contract.integrity.seal import sealed
 from grpo_recipes.trust.allowed import allow
 from grpo_recipes.worker._shared.planned import read_plan
@@ -34,7 +35,7 @@ def checkpoint(checkpoints: Path, step: int, *, world: int = 1, values: Changes 
     (folder / "global_step").mkdir(parents=True)
     (folder / "model.safetensors").write_bytes(b"weights")
     (folder / "global_step" / "states.pt").write_bytes(b"moments")
-    write_manifest(folder, step, world, values or {})
+    write_manifest(folder, step, world, values or {}, folder.parents[1])
     return folder
 
 
@@ -251,7 +252,8 @@ def test_another_stack_is_told(run: Callable[..., Path]) -> None:
 
 
 def of_an_older_grpo_run(folder: Path) -> None:
-    """A manifest of format 1: sizes alone, and no seal."""
+    """A manifest of format 1, sizes alone and no seal, in a run folder that has no id."""
+    write_integrity(folder.parents[1], None)
     content = json.loads((folder / MANIFEST).read_text())
     del content["seal"]
     sizes = {name: found["bytes"] for name, found in content["files"].items()}
@@ -264,7 +266,7 @@ def test_a_checkpoint_of_an_older_grpo_run_is_gone_on_with_and_told(
     folder = run()
     old = checkpoint(folder / "checkpoints", 6, values=json.loads(json.dumps(experiment(folder))))
     (old / "global_step" / "states.pt").unlink()
-    write_manifest(old, 6, 1, experiment(folder))
+    write_manifest(old, 6, 1, experiment(folder), folder)
     of_an_older_grpo_run(old)
     assert checkpoint_to_resume(folder, read_plan(folder)) == (
         old,

@@ -10,6 +10,7 @@ from typing import Any
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import read_text, status
 from grpo_recipes.contract.integrity.digests import Digest, digest_of, most_threads, sizes_in
+from grpo_recipes.contract.integrity.run_id import refuse_another_run, run_id, with_run_id
 from grpo_recipes.contract.integrity.seal import NOBODY, Damaged, opened, sealed
 
 MANIFEST = "grpo_run.json"
@@ -50,9 +51,18 @@ class FileFault:
     kind: str
     because: str
 
+    @property
+    def words(self) -> str:
+        """What happened to it, in short."""
+        happened = {"missing": "is missing", "one too many": "was added"}.get(self.kind, "was changed")
+        return f"{self.name} {happened}"
 
-def checkpoint_text(manifest: Manifest) -> str:
-    """The text of a checkpoint's manifest, sealed."""
+    def __str__(self) -> str:
+        return f"{self.words}: it {self.because}"
+
+
+def checkpoint_text(manifest: Manifest, run: Path) -> str:
+    """The text of a checkpoint's manifest, sealed. run: the run folder."""
     content = {
         "checkpoint": manifest.format,
         "step": manifest.step,
@@ -61,12 +71,13 @@ def checkpoint_text(manifest: Manifest) -> str:
         "experiment": manifest.experiment,
         "stack": manifest.stack,
     }
-    return sealed(_CHECKPOINT, content)
+    return sealed(_CHECKPOINT, with_run_id(run, content))
 
 
-def model_text(files: Mapping[str, Digest]) -> str:
-    """The text of the manifest of a trained or extended model, sealed."""
-    return sealed(_MODEL, {_MODEL: MODEL_FORMAT, "files": as_json(files)})
+def model_text(files: Mapping[str, Digest], run: Path | None) -> str:
+    """The text of the manifest of a trained or extended model, sealed. run: the run folder, None outside of one."""
+    content = {_MODEL: MODEL_FORMAT, "files": as_json(files)}
+    return sealed(_MODEL, content if run is None else with_run_id(run, content))
 
 
 def as_json(files: Mapping[str, Digest]) -> dict[str, Any]:
@@ -82,13 +93,13 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def stated(folder: Path) -> Manifest:
-    """What a checkpoint's manifest says; of its files nothing is looked at. Raises NotWhole."""
+    """What the manifest of a checkpoint in a run folder says; of its files nothing is looked at. Raises NotWhole."""
     if (folder / UNFINISHED).exists():
         raise NotWhole(f"{UNFINISHED} lies in it: it was not written to its end")
     try:
         text = read_text(folder, MANIFEST)
         content = parsed(text.encode())
-        found = _checkpoint(text, content if isinstance(content, dict) else {})
+        found = _checkpoint(text, content if isinstance(content, dict) else {}, folder.parent.parent)
     except FileNotFoundError:
         raise NotWhole(f"no {MANIFEST} in it: it was not written to its end, or not by this grpo-run") from None
     except Damaged as problem:
@@ -101,9 +112,13 @@ def stated(folder: Path) -> Manifest:
 
 
 def stated_of_model(folder: Path) -> tuple[dict[str, Digest], str]:
-    """The files that a model's manifest names, and its signer. Raises NotWhole, FileNotFoundError without one."""
+    """The files that the manifest of a model in a run folder names, and its signer.
+
+    Raises NotWhole, FileNotFoundError without one.
+    """
     try:
         found = opened(_MODEL, read_text(folder, MANIFEST))
+        refuse_another_run(folder.parent, found.content)
         if found.content[_MODEL] != MODEL_FORMAT:
             raise NotWhole(f"its {MANIFEST} has a format that this grpo-run does not read")
         return as_digests(found.content["files"]), found.signer
@@ -115,16 +130,25 @@ def stated_of_model(folder: Path) -> tuple[dict[str, Digest], str]:
         raise NotWhole(f"its {MANIFEST} cannot be read ({type(problem).__name__})") from problem
 
 
-def faults(folder: Path, files: Mapping[str, Digest], *, contents: bool = False) -> list[FileFault]:
-    """What of a folder is not as its manifest says: names and sizes, with contents the digests too."""
+def faults(
+    folder: Path, files: Mapping[str, Digest], *, contents: bool = False, most_bytes: int | None = None
+) -> list[FileFault]:
+    """What of a folder is not as its manifest says: names and sizes, with contents the digests too.
+
+    most_bytes: of a larger file the size alone, None for none.
+    """
     try:
         there = sizes_in(folder)
     except OSError as problem:
         return [FileFault(".", "changed", f"cannot be read: {problem.strerror or problem}")]
     more = set(there) - set(files) - {MANIFEST}
     found = {name: FileFault(name, "one too many", "was not written with it") for name in more}
+
+    def is_read(written: Digest) -> bool:
+        return contents and (most_bytes is None or written.size <= most_bytes)
+
     with ThreadPoolExecutor(most_threads(len(files))) as pool:
-        judged = pool.map(lambda name: _fault(folder, name, files[name], there, contents=contents), files)
+        judged = pool.map(lambda name: _fault(folder, name, files[name], there, is_read(files[name])), files)
         found |= {fault.name: fault for fault in judged if fault is not None}
     return sorted(found.values(), key=lambda fault: fault.name)
 
@@ -136,13 +160,13 @@ def fault_of(folder: Path, name: str, written: Digest) -> FileFault | None:
     except OSError as problem:
         return FileFault(name, "changed", f"cannot be read: {problem.strerror or problem}")
     sizes = {} if found is None else {name: found.st_size if stat.S_ISREG(found.st_mode) else None}
-    return _fault(folder, name, written, sizes, contents=True)
+    return _fault(folder, name, written, sizes, is_read=True)
 
 
 def _fault(
-    folder: Path, name: str, written: Digest, there: Mapping[str, int | None], *, contents: bool
+    folder: Path, name: str, written: Digest, there: Mapping[str, int | None], is_read: bool
 ) -> FileFault | None:
-    """there: sizes of what lies in the folder, None for what is no regular file."""
+    """there: sizes of what lies in the folder, None for what is no regular file. is_read: its digest is compared."""
     if name not in there:
         return FileFault(name, "missing", "is missing")
     size = there[name]
@@ -150,7 +174,7 @@ def _fault(
         return FileFault(name, "changed", "is no regular file")
     if size != written.size:
         return FileFault(name, "changed", f"has {size} bytes, {written.size} were written")
-    if not contents or written.sha256 is None:
+    if not is_read or written.sha256 is None:
         return None
     try:
         found = str(digest_of(folder, name).sha256)
@@ -184,12 +208,15 @@ def as_digests(content: Any) -> dict[str, Digest]:
     return found
 
 
-def _checkpoint(text: str, content: dict[str, Any]) -> Manifest:
+def _checkpoint(text: str, content: dict[str, Any], run: Path) -> Manifest:
     version = content["checkpoint"]
     if version == WITHOUT_DIGESTS:
+        if run_id(run) is not None:
+            raise NotWhole(f"its {MANIFEST} carries no content hashes, and its run writes them")
         signer = NOBODY
     elif version == MANIFEST_FORMAT:
         sealed_content = opened(_CHECKPOINT, text)
+        refuse_another_run(run, sealed_content.content)
         content, signer = sealed_content.content, sealed_content.signer
     else:
         raise NotWhole(f"its {MANIFEST} has format {version}, this grpo-run reads {MANIFEST_FORMAT}")

@@ -1,7 +1,9 @@
 """integrity.json of a run folder: the digests of all that was written before the run began."""
 
+import contextlib
 import json
-from collections.abc import Mapping
+import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,15 @@ from grpo_recipes.contract.files.folder_files import read_text, write_whole
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.digests import Digest, digests_of, sizes_in
 from grpo_recipes.contract.integrity.manifest import as_digests, as_json, fault_of
+from grpo_recipes.contract.integrity.run_id import (
+    INTEGRITY_FILE,
+    RUN_ID,
+    refuse_another_run,
+    run_id,
+    with_run_id,
+)
 from grpo_recipes.contract.integrity.seal import Damaged, Opened, Unsealed, opened, sealed
 
-INTEGRITY_FILE = "integrity.json"
 INTEGRITY_FORMAT = 1
 PLAN_FILE, RECORD_FILE = "plan.json", "run.json"
 _SCRIPTS = tuple(name for kind in ENGINES.values() for name in kind.scripts)
@@ -30,22 +38,48 @@ class Written:
     signer: str
 
 
-def write_integrity(folder: Path) -> None:
-    """Writes the digests of what a run folder has before its run begins, as it is now. Raises OSError."""
+def write_integrity(folder: Path, own_id: str | None) -> None:
+    """Writes the digests of what a run folder has before its run begins, as it is now. Raises OSError.
+
+    own_id: new_run_id() for a new run, that of the folder where it is written again; None where it never had one.
+    """
     names = [name for name in PLANNED if (folder / name).exists()]
     names += [f"worker/{name}" for name in sizes_in(folder, "worker") if "__pycache__" not in name.split("/")]
     files = digests_of(folder, names)
-    text = sealed(_PURPOSE, {"integrity": INTEGRITY_FORMAT, "files": as_json(files)})
+    own = {} if own_id is None else {RUN_ID: own_id}
+    text = sealed(_PURPOSE, {"integrity": INTEGRITY_FORMAT, **own, "files": as_json(files)})
     write_whole(folder, INTEGRITY_FILE, text)
 
 
-def read_integrity(folder: Path) -> Written | None:
-    """What integrity.json says, None where there is none. Raises Damaged."""
+def new_run_id() -> str:
+    """The id of a run that nobody else has."""
+    return uuid.uuid4().hex
+
+
+def known_run_id(folder: Path) -> str | None:
+    """The id of a run whose integrity.json is written again, also where a process was killed that was doing so.
+
+    None for a run that an older grpo-run began, whose record and manifests have none.
+    """
+    if (folder / INTEGRITY_FILE).exists():
+        return run_id(folder)
+    if not any((folder / part).exists() for part in (RECORD_FILE, "checkpoints", "final")):
+        return new_run_id()
+    with contextlib.suppress(Damaged, FileNotFoundError):
+        known = opened_record(folder).content.get(RUN_ID)
+        return known if isinstance(known, str) else None
+    return None
+
+
+def read_integrity(folder: Path, of: Sequence[str] | None = None) -> Written | None:
+    """What integrity.json says, None where there is none. of: of these files alone. Raises Damaged."""
     try:
         found = opened(_PURPOSE, read_text(folder, INTEGRITY_FILE))
         if found.content["integrity"] != INTEGRITY_FORMAT:
             raise Damaged("it has a format that this grpo-run does not read")
-        return Written(as_digests(found.content["files"]), found.signer)
+        files = found.content["files"]
+        names = files if of is None else [name for name in of if name in files]
+        return Written(as_digests({name: files[name] for name in names}), found.signer)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as problem:
@@ -53,15 +87,23 @@ def read_integrity(folder: Path) -> Written | None:
 
 
 def is_lost(folder: Path) -> bool:
-    """Whether a run folder had an integrity.json and has none; one that an older grpo-run wrote never had any."""
-    has_digests = any((folder / part).is_dir() for part in _THIS_PARTS)
-    return has_digests and not (folder / INTEGRITY_FILE).exists()
+    """Whether a run folder had an integrity.json and has none; one that an older grpo-run wrote never had any.
+
+    A run.json has a seal only where there was one.
+    """
+    if (folder / INTEGRITY_FILE).exists():
+        return False
+    if any((folder / part).is_dir() for part in _THIS_PARTS):
+        return True
+    with contextlib.suppress(Damaged, FileNotFoundError):
+        return bool(opened_record(folder).content)
+    return False
 
 
 def plan_fault(folder: Path) -> str | None:
     """Why plan.json is not the one that was written, None where it is or nobody can tell."""
     try:
-        written = read_integrity(folder)
+        written = read_integrity(folder, [PLAN_FILE])
     except Damaged as problem:
         return f"{INTEGRITY_FILE} beside it, which has its sha256, was changed: {problem}"
     if written is None:
@@ -75,34 +117,33 @@ def plan_fault(folder: Path) -> str | None:
 def record_text(folder: Path, content: Mapping[str, Any]) -> str:
     """The text of run.json, sealed where the run folder has digests."""
     if (folder / INTEGRITY_FILE).exists():
-        return sealed(_RECORD, content)
+        return sealed(_RECORD, with_run_id(folder, content))
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 def record_fault(folder: Path) -> str | None:
     """Why run.json is not as grpo-run wrote it, None where it is, where there is none or nobody can tell.
 
-    One without a seal is of an older grpo-run, whose folder was gone on with.
+    One without a seal is of an older grpo-run, whose folder was gone on with, unless the folder has an id.
     """
     try:
         if (folder / INTEGRITY_FILE).exists():
-            record_signer(folder)
-    except (FileNotFoundError, Unsealed):
+            opened_record(folder)
+    except FileNotFoundError:
         return None
+    except Unsealed as problem:
+        return None if run_id(folder) is None else str(problem)
     except Damaged as problem:
         return str(problem)
     return None
 
 
-def record_signer(folder: Path) -> str:
-    """Who wrote run.json, as seal.Opened has it. Raises Damaged, FileNotFoundError without one."""
-    return opened_record(folder).signer
-
-
 def opened_record(folder: Path) -> Opened:
     """What run.json says, and who wrote it. Raises Damaged, FileNotFoundError without one."""
     try:
-        return opened(_RECORD, read_text(folder, RECORD_FILE))
+        found = opened(_RECORD, read_text(folder, RECORD_FILE))
+        refuse_another_run(folder, found.content)
+        return found
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as problem:

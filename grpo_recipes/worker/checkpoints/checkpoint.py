@@ -50,7 +50,8 @@ def save_whole_checkpoints(
         digests = _digests_of_all_ranks(trainer, writing / name)
         if trainer.is_world_process_zero():
             world_size = trainer.accelerator.num_processes
-            write_manifest(writing / name, trainer.state.global_step, world_size, experiment, digests)
+            step = trainer.state.global_step
+            write_manifest(writing / name, step, world_size, experiment, checkpoints.parent, digests)
             put_in_place(writing / name, checkpoints / name)
             _remove(writing)
             remove_old(checkpoints, trainer.args.save_total_limit, kept_step())
@@ -94,7 +95,7 @@ def save_final(trainer: Any, place: Path, hand_over: Callable[[Path], None], che
         if checkpoint is not None:
             take_model(checkpoint, writing)
         hand_over(writing)
-        write_model_manifest(writing)
+        write_model_manifest(writing, place.parent)
         put_in_place(writing, place)
     trainer.accelerator.wait_for_everyone()
 

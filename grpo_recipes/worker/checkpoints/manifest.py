@@ -19,19 +19,24 @@ def write_manifest(
     step: int,
     world_size: int,
     experiment: dict[str, Any],
+    run: Path,
     known: dict[str, Digest] | None = None,
 ) -> None:
     """Writes the manifest of all that lies in a checkpoint, with everything in it safe on the disk. Raises OSError.
 
-    known: digests of files that other processes have read; those that are missing or of another size are read here.
+    run: the run folder. known: digests of files that other processes have read; those that are missing or of another
+    size are read here.
     """
     files = _digests(folder, known or {})
-    _write(folder, checkpoint_text(Manifest(step, world_size, files, experiment, installed())))
+    _write(folder, checkpoint_text(Manifest(step, world_size, files, experiment, installed()), run))
 
 
-def write_model_manifest(folder: Path) -> None:
-    """Writes the manifest of a trained or extended model, with everything in it safe on the disk. Raises OSError."""
-    _write(folder, model_text(_digests(folder, {})))
+def write_model_manifest(folder: Path, run: Path | None) -> None:
+    """Writes the manifest of a trained or extended model, with everything in it safe on the disk. Raises OSError.
+
+    run: the run folder that it belongs to, None for one that is handed over.
+    """
+    _write(folder, model_text(_digests(folder, {}), run))
 
 
 def own_digests(folder: Path, rank: int, world_size: int) -> dict[str, Digest]:

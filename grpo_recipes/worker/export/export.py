@@ -104,7 +104,7 @@ def exported(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path) -> Exp
             gguf = Gguf(made, _proof_of_gguf(plan, writing, made, trained, moved, dtype))
             notes.append(words_of_ends(made, end, trained.ends))
         write_card(plan, folder, writing, asked.what, proof, notes)
-        write_model_manifest(writing)
+        write_model_manifest(writing, None)
         for file in writing.iterdir():
             shutil.copymode(writing / "README.md", file)  # safetensors lets nobody else read its files
         files = {file.name: file.stat().st_size for file in sorted(writing.iterdir())}

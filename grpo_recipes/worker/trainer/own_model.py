@@ -41,7 +41,7 @@ def write_own_model(plan: Plan, place: Path) -> None:
     remove_tree(writing.parent, writing.name)
     model.save_pretrained(writing)
     tokenizer.save_pretrained(writing)
-    write_model_manifest(writing)
+    write_model_manifest(writing, place.parent)
     with contextlib.suppress(NotADirectoryError):
         remove_tree(place.parent, place.name)
     put_in_place(writing, place)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from grpo_recipes.contract.integrity.manifest import MANIFEST
-from grpo_recipes.contract.integrity.run_folder import record_text, write_integrity
+from grpo_recipes.contract.integrity.run_folder import new_run_id, record_text, write_integrity
 from grpo_recipes.worker.checkpoints.manifest import write_manifest, write_model_manifest
 
 STATE = {
@@ -40,7 +40,7 @@ def checkpoint(run_folder: Path, step: int = 4, more: dict[str, bytes] | None = 
     for name, content in {**COMMON, **state, **(more or {})}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-    write_manifest(folder, step, 1, {})
+    write_manifest(folder, step, 1, {}, run_folder)
     return folder
 
 
@@ -48,12 +48,12 @@ def run_folder(place: Path, *, deepspeed: bool = False) -> Path:
     """What was planned, two checkpoints, a trained and an extended model, run.json, and what has no digest."""
     folder = place / "run"
     for name in ("recipe.yaml", "plan.json", "accelerate.yaml", "deepspeed.json", "launch.sh"):
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(f"{{{json.dumps(name)}: 1}}\n")
     for name in ("train.py", "grpo_recipes/contract/integrity/seal.py", "user/rewards.py"):
         (folder / "worker" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "worker" / name).write_text(f"# {name}\n")
-    write_integrity(folder)
+    write_integrity(folder, new_run_id())
     for step in (2, 4):
         more = {name.replace("4/", f"{step}/"): content for name, content in OF_DEEPSPEED.items()}
         checkpoint(folder, step, {**more, "latest": f"global_step{step}".encode()} if deepspeed else None)
@@ -61,7 +61,7 @@ def run_folder(place: Path, *, deepspeed: bool = False) -> Path:
         (folder / model).mkdir()
         (folder / model / "model.safetensors").write_bytes(b"trained")
         (folder / model / "config.json").write_text("{}")
-        write_model_manifest(folder / model)
+        write_model_manifest(folder / model, folder)
     (folder / "run.json").write_text(record_text(folder, {"run": 1, "status": "interrupted", "words": "größer"}))
     (folder / "metrics.jsonl").write_text("{}\n")
     (folder / "train.log").write_text("a line\n")

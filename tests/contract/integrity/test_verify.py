@@ -13,6 +13,7 @@ from made_folders import as_an_older_one_wrote_it, older_manifest, run_folder
 
 from grpo_recipes.contract.integrity.manifest import MANIFEST
 from grpo_recipes.contract.integrity.run_folder import record_text, write_integrity
+from grpo_recipes.contract.integrity.run_id import run_id
 from grpo_recipes.contract.integrity.seal import sealed
 from grpo_recipes.contract.integrity.user_key import Key
 from grpo_recipes.lock.verify import verified
@@ -270,9 +271,8 @@ def test_a_manifest_made_older_does_not_hide_that_it_is(tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
     (folder / LAST / "model.safetensors").write_bytes(b"another")
     older_manifest(folder / LAST)
-    found = verified(folder)
-    assert LAST in found.not_verified
-    assert found.signers[LAST] == "nobody"
+    because = "its grpo_run.json carries no content hashes, and its run writes them"
+    assert [(fault.name, fault.because) for fault in verified(folder).faults] == [(LAST, because)]
 
 
 def test_names_of_strangers_do_not_steer_the_terminal(tmp_path: Path, grpo_run: Callable[..., Answer]) -> None:
@@ -302,9 +302,9 @@ def test_nothing_is_noticed_where_digests_are_written_anew(tmp_path: Path) -> No
     for name in ("plan.json", f"{LAST}/model.safetensors", "final/model.safetensors"):
         flipped(name)(folder)
     assert len(verified(folder).faults) == 3
-    write_integrity(folder)
-    write_manifest(folder / LAST, 4, 1, {})
-    write_model_manifest(folder / "final")
+    write_integrity(folder, run_id(folder))
+    write_manifest(folder / LAST, 4, 1, {}, folder)
+    write_model_manifest(folder / "final", folder)
     assert verified(folder).faults == []
 
 
