@@ -3,8 +3,10 @@
 import dataclasses
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeVar
 
+from grpo_recipes.contract.integrity.used_run import HOW_TO_MEND, used_run
 from grpo_recipes.contract.plan import CODE_OF, Data, Model, Plan, Reward
 from grpo_recipes.contract.planned_ancestor import Ancestor, weights_sha256
 from grpo_recipes.errors import Refusal
@@ -67,7 +69,7 @@ def _whole(plan: Plan, is_pinned: bool) -> Plan:
         data=_data(plan.data, is_pinned),
         evaluation=None if evaluation is None else replace(evaluation, data=_data(evaluation.data, is_pinned)),
         rewards=tuple(_folder(reward, reward.kind == "model") for reward in plan.rewards),
-        ancestor=None if plan.ancestor is None else _ancestor(plan.ancestor),
+        ancestor=None if plan.ancestor is None else _ancestor(plan.ancestor, plan.model),
     )
 
 
@@ -94,12 +96,22 @@ def _model(model: Model, is_pinned: bool) -> Model:
     return model if content is None else replace(model, sha256=content.sha256, files=content.files)
 
 
-def _ancestor(ancestor: Ancestor) -> Ancestor:
+def _ancestor(ancestor: Ancestor, model: Model) -> Ancestor:
+    if ancestor.run is not None:
+        _refuse_damaged(ancestor, ancestor.run, model)
     if ancestor.source == "hub" or ancestor.files:
         return ancestor
     content = folder_content(ancestor.path)
     assert content is not None  # without a limit all of it is read
     return replace(ancestor, files=content.files, weights_sha256=weights_sha256(content.files))
+
+
+def _refuse_damaged(ancestor: Ancestor, run: str, model: Model) -> None:
+    """Raises Refusal where the run that is started from is not as it was written; its weights are read whole."""
+    own, name = os.path.split(model.path)
+    fault = used_run(Path(run), os.path.relpath(ancestor.path, run), own_model=name if own == run else None).fault
+    if fault is not None:
+        raise Refusal.of(f"{ancestor.named}: {fault.words}", because=f"it {fault.because}", fix=HOW_TO_MEND)
 
 
 def _data(data: Data, is_pinned: bool) -> Data:

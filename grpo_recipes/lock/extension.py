@@ -13,6 +13,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.planned_ancestor import Ancestor, lineage, weights_sha256
 from grpo_recipes.errors import Refusal
 from grpo_recipes.lock.read_lock import PLAN_FILE, Lock
+from grpo_recipes.lock.unchanged import refuse_damaged
 
 LENGTHS = ("training.max_steps", "training.num_train_epochs")
 # Schedules whose learning rate at a step does not depend on how many steps follow.
@@ -22,7 +23,8 @@ _STEADY = ("constant", "constant_with_warmup", "inverse_sqrt")
 def last_checkpoint(lock: Lock, words: str) -> JudgedCheckpoint:
     """The checkpoint from which a run is made longer. words: KEY=VALUE, how long it is to be.
 
-    Raises Refusal for words that say another key, a run that did not end, and one that left no whole checkpoint.
+    Raises Refusal for words that say another key, a run that did not end, one that left no checkpoint, and one whose
+    plan, record or last checkpoint is not as the run wrote it.
     """
     key = words.partition("=")[0]
     if key not in LENGTHS:
@@ -31,6 +33,8 @@ def last_checkpoint(lock: Lock, words: str) -> JudgedCheckpoint:
             because=f"it takes {' or '.join(f'{length}=NUMBER' for length in LENGTHS)}",
             fix="a recipe with model.from_run starts from the run and changes anything else",
         )
+    newest = next(judged_checkpoints(Path(lock.folder, "checkpoints")), None)
+    refuse_damaged(lock, None if newest is None else f"checkpoints/{newest.folder.name}")
     status = None if lock.record is None else lock.record.status
     if status != "completed":
         raise Refusal.of(
@@ -43,14 +47,11 @@ def last_checkpoint(lock: Lock, words: str) -> JudgedCheckpoint:
             f"{lock.folder} was trained with save_only_model, so its optimizer and its schedule are lost",
             fix=f"model: {{from_run: {lock.folder}}} starts a new run from its weights",
         )
-    skipped = []
-    for judged in judged_checkpoints(Path(lock.folder, "checkpoints")):
-        if judged.manifest is not None:
-            return judged
-        skipped.append(f"{judged.folder.name}: {judged.reason}")
+    if newest is not None and newest.manifest is not None:
+        return newest
     raise Refusal.of(
         f"{lock.folder} has no whole checkpoint, so its optimizer and its schedule are lost",
-        because=skipped or ["it was trained with save_steps: 0, or its checkpoints were removed"],
+        because=(newest and newest.reason) or "it was trained with save_steps: 0, or its checkpoints were removed",
         fix=f"model: {{from_run: {lock.folder}}} starts a new run from its weights",
     )
 

@@ -5,6 +5,11 @@ folder, or a hub id that the local cache has. TRL takes none of them: it loads w
 no model on the hub, or ends for lack of a config.json. The model of an adapter has to be where the run or the adapter
 says, or where `model_name_or_path` does. The starts `pissa`, `olora`, `corda` and `loftq` move a part of each weight
 into the adapter: the model that it was trained on is in no file, so that nothing can start from it.
+
+Plan, record, tokenizer, chat template, adapter_config.json and weights of a run are compared with the content hashes
+that the run wrote. A file that is damaged, edited, missing or of another run is an error; `validate` reads files of up
+to 16 MiB, and of larger ones the size, and what starts a run reads all of them. A run of an older grpo-run that wrote
+no hashes is a warning.
 """
 
 from collections.abc import Iterator
@@ -53,6 +58,9 @@ def _of(context: Context, found: StartingPoint) -> Iterator[Finding]:
         yield _finding(context, NoStart(f"the model that {found.name} was trained on is in no file", because, fix))
     elif not is_given and (why := why_no_model(found)) is not None:
         yield _finding(context, why)
+    elif found.is_old:
+        message = f"{found.name} carries no content hashes, so damage of it is not noticed"
+        yield context.finding(ID, message, KEY, because=["an older grpo-run wrote it"], severity="warning")
 
 
 def _written(context: Context) -> dict[str, object]:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from grpo_recipes.contract.files.bounded_json import parsed
@@ -19,6 +20,7 @@ from grpo_recipes.yaml.compose import Source, once_for_a_source
 KEY = ("model", "from_run")
 PLAN_FILE, RECORD_FILE = "plan.json", "run.json"
 _LARGEST_BYTES = 32 * 1024**2
+_INTEGRITY_FILE = "integrity.json"
 _PLAN_FORMAT = 1
 # Of an adapter_config.json: what says whose adapter it is, and not what it is.
 _OF_THE_FILE = (
@@ -45,7 +47,8 @@ class StartingPoint(NamedTuple):
 
     place: what is named, an absolute folder or a hub id. weights: the folder that was trained, or the hub id; folder:
     where its files are here. commit: of the hub. run: the run folder, None for an adapter of another program, whose
-    plan is {}. adapter: its adapter_config.json, None where the whole model was trained.
+    plan is {}. adapter: its adapter_config.json, None where the whole model was trained. is_old: of an older grpo-run,
+    without content hashes.
     """
 
     place: str
@@ -57,6 +60,7 @@ class StartingPoint(NamedTuple):
     plan_sha256: str | None
     step: int | None
     adapter: Mapping[str, Any] | None
+    is_old: bool = False
 
     @property
     def name(self) -> str:
@@ -176,13 +180,13 @@ def read_ancestor(named: str, directory: str) -> StartingPoint | NoStart:
         here = os.path.relpath(os.path.abspath(named), directory)
         fix = f"from_run: {here}" if os.path.isdir(named) else None
         return NoStart(f"there is no folder {named}", because, fix)
-    if os.path.isfile(os.path.join(path, PLAN_FILE)):
+    if _is_run(path):
         return _of_a_run(named, path, path, os.path.join(path, "final"))
     parent, name = os.path.split(path)
-    if name == "final" and os.path.isfile(os.path.join(parent, PLAN_FILE)):
+    if name == "final" and _is_run(parent):
         return _of_a_run(named, path, parent, path)
     above, folder = os.path.split(parent)
-    if folder == "checkpoints" and os.path.isfile(os.path.join(above, PLAN_FILE)):
+    if folder == "checkpoints" and _is_run(above):
         return _of_a_run(named, path, above, path)
     adapter = read_adapter(path)
     if adapter is not None:
@@ -191,6 +195,11 @@ def read_ancestor(named: str, directory: str) -> StartingPoint | NoStart:
     is_model = os.path.isfile(os.path.join(path, "config.json"))
     fix = f"model_name_or_path: {named}" if is_model else None
     return NoStart(f"{named} is neither a run nor an adapter", because, fix)
+
+
+def _is_run(folder: str) -> bool:
+    """Whether a folder is a run's, which may have lost its plan."""
+    return any(os.path.isfile(os.path.join(folder, name)) for name in (PLAN_FILE, _INTEGRITY_FILE))
 
 
 def _of_the_hub(named: str, directory: str) -> StartingPoint | NoStart:
@@ -212,11 +221,18 @@ def _of_a_run(named: str, place: str, run: str, weights: str) -> StartingPoint |
     text = _text(os.path.join(run, PLAN_FILE))
     plan = _parsed(text)
     if text is None or plan.get("plan") != _PLAN_FORMAT:
-        return NoStart(f"{named}: its {PLAN_FILE} cannot be read", (f"{run} is no run folder of this format",))
+        because = (f"{run} is no run folder of this format",)
+        return NoStart(f"{named}: its {PLAN_FILE} cannot be read", because, "bring it back from a copy")
     record = _parsed(_text(os.path.join(run, RECORD_FILE)))
     if not os.path.isdir(weights):
         return _untrained(named, run, plan, record)
     adapter = read_adapter(weights)
+    from grpo_recipes.contract.integrity.used_run import HOW_TO_MEND, used_run  # recipes of a model do without
+
+    own = None if adapter is None else own_model(plan)
+    used = used_run(Path(run), os.path.relpath(weights, run), own_model=own, contents=False)
+    if used.fault is not None:
+        return NoStart(f"{named}: {used.fault.words}", (f"it {used.fault.because}",), HOW_TO_MEND)
     if adapter is None and not os.path.isfile(os.path.join(weights, "config.json")):
         return NoStart(f"{named} has no trained weights", (f"{weights} holds neither a model nor an adapter",))
     step = record.get("final_step", record.get("step"))
@@ -224,7 +240,7 @@ def _of_a_run(named: str, place: str, run: str, weights: str) -> StartingPoint |
         step = int(number) if (number := os.path.basename(weights).rpartition("-")[2]).isdecimal() else None
     digest = hashlib.sha256(text.encode()).hexdigest()
     known = step if isinstance(step, int) else None
-    return StartingPoint(place, weights, weights, None, run, plan, digest, known, adapter)
+    return StartingPoint(place, weights, weights, None, run, plan, digest, known, adapter, used.is_old)
 
 
 def _untrained(named: str, run: str, plan: Mapping[str, Any], record: Mapping[str, Any]) -> NoStart:

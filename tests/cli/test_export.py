@@ -60,7 +60,6 @@ def test_a_run_that_trained_nothing_has_nothing_to_hand_over(grpo_run: Callable,
     assert answer.code == 2
     assert "has no trained model" in answer.err
     assert "it was planned, and not started" in answer.err
-    (tmp_path / "run" / "final").mkdir()
     taken = grpo_run("export", run, "-o", run)
     assert taken.code == 2
     assert "is there already" in taken.err

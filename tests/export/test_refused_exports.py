@@ -79,8 +79,8 @@ def test_a_trained_model_that_was_changed_is_not_exported(
     content[-1] ^= 1
     weights.write_bytes(content)
     done = export(run, "-o", tmp_path / "exported")
-    assert done.code == 3
-    assert "the trained model is not as it was written" in done.err
+    assert done.code == 2
+    assert "final/adapter_model.safetensors was changed" in done.err
     assert done.out == ""
     assert not (tmp_path / "exported").exists()
 

@@ -10,6 +10,7 @@ import pytest
 from stage_runs import FIRST, Command, Run
 
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, held
+from grpo_recipes.contract.integrity.run_folder import record_text
 
 pytestmark = pytest.mark.stack
 
@@ -93,8 +94,8 @@ def test_what_cannot_be_made_longer_is_told_why(first: Run, command: Command, pl
 
     (spaced := place / "a run").mkdir()
     shutil.copytree(first.folder, spaced, dirs_exist_ok=True)
-    record = (spaced / "run.json").read_text()
-    (spaced / "run.json").write_text(record.replace('"completed"', '"interrupted"'))
+    record = json.loads((spaced / "run.json").read_text())
+    (spaced / "run.json").write_text(record_text(spaced, {**record, "status": "interrupted"}))
     assert f"= fix: grpo-run '{spaced}' --resume" in refused("a run", "--extend", "training.max_steps=4")
     with held(spaced, LAUNCHING):
         assert "it is being trained now" in refused("a run", "--extend", "training.max_steps=4")
@@ -103,6 +104,7 @@ def test_what_cannot_be_made_longer_is_told_why(first: Run, command: Command, pl
     shutil.rmtree(place / "bare/checkpoints")
     assert "has no whole checkpoint" in refused("bare", "--extend", "training.max_steps=4")
     (place / "bare/run.json").unlink()
+    shutil.rmtree(place / "bare/final")
     assert "only a finished run is made longer" in refused("bare", "--extend", "training.max_steps=4")
 
 

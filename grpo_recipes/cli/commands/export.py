@@ -70,10 +70,10 @@ def export(
     if gguf and what == "adapter":
         raise Refusal.of("--gguf is for the whole model", fix="leave out --adapter")
     converter = _converter(converter) if gguf else None
+    place = _place(out)
     plan, folder = trained_run(run, allowed, with_rewards=False)
     if what == "adapter" and plan.arguments.LoraConfig is None:
         raise Refusal.of(f"{run} has no adapter", because="it trained the model itself", fix="leave out --adapter")
-    place = _place(out)
     request: dict[str, object] = {
         "run": folder,
         "what": what,

@@ -11,7 +11,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
 from grpo_recipes.lock.read_lock import PLAN_FILE, Lock, read_lock
-from grpo_recipes.lock.unchanged import refuse_changed
+from grpo_recipes.lock.unchanged import refuse_damaged
 
 FINAL = "final"
 
@@ -32,16 +32,23 @@ def trained_run(
             f"{place} is no run folder", because="there is no launch.sh in it", fix="name the folder of a run"
         )
     refuse_strange_entries(lock.folder)
-    for line in refuse_changed(lock):
-        click.echo(redact(line), err=True)
     if not os.path.isdir(os.path.join(lock.folder, FINAL)):
         raise _untrained(place, lock)
+    for line in refuse_damaged(lock, FINAL, own_model=_own_model(lock.plan)):
+        click.echo(redact(line), err=True)
     called = replace(lock.plan, rollout=None)  # nothing calls it after the training
     if not (with_tools and with_rewards):
         called = replace(called, environment_class=None)  # which has a row of its own
     called = called if with_tools else replace(called, tools=())
     ask_trust(called if with_rewards else replace(called, rewards=()), allowed)
     return lock.plan, lock.folder
+
+
+def _own_model(plan: Plan) -> str | None:
+    """The folder of a run with the model beside which its adapter was trained, None where that is the planned one."""
+    if plan.arguments.LoraConfig is None or not plan.trains_a_copy:
+        return None
+    return "extended_model" if plan.tokenizer.add_tokens else "merged_model"
 
 
 def _refuse_what_is_beside(place: str) -> None:

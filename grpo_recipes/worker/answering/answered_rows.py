@@ -8,7 +8,7 @@ from typing import Any
 from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.worker.answering.called_tools import CalledTools, called_tools
 from grpo_recipes.worker.answering.policy import Policy, as_trained, processing_of
-from grpo_recipes.worker.answering.trained import FINAL, check_parts, is_adapter, load_base, load_trained
+from grpo_recipes.worker.answering.trained import FINAL, is_adapter, load_base, load_trained, make_own_model
 from grpo_recipes.worker.completions.evaluation import answer_text, answered_and_judged, prompt_text
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.data.dataset import prepared_rows
@@ -27,7 +27,7 @@ def answered_rows(
     or of the training data where nothing is held out. base: the untrained model answers too, with the same draws.
     Raises Refused where data or rewards are not those of the plan.
     """
-    check_parts(plan, folder)
+    make_own_model(plan, folder)
     with called_tools(plan, folder / "worker" / "user", of_rows=prompt is None) as tools:
         return _answered(plan, folder, scratch, tools, prompt=prompt, rows=rows, greedy=greedy, base=base)
 

@@ -8,7 +8,6 @@ import transformers
 from peft import PeftModel
 from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig
 
-from grpo_recipes.contract.integrity.manifest import NotWhole, faults, refuse, stated_of_model
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.planned import model_path, model_revision, own_model_folder, trust_remote_code
 from grpo_recipes.worker._shared.refused import Refused
@@ -18,14 +17,18 @@ FINAL = "final"
 _DTYPES = ("dtype", "torch_dtype")
 
 
-def check_parts(plan: Plan, folder: Path) -> None:
-    """Raises Refused where a run folder does not have its trained model as it was written.
+def make_own_model(plan: Plan, folder: Path) -> None:
+    """Makes the model of a run folder, beside which an adapter was trained, where it is gone.
 
-    The model of the run folder, beside which an adapter was trained, is made anew where it is gone.
+    The same model, adapter and seed give the same. Raises Refused where it is there and this user did not write it so.
     """
-    _refuse_damaged(folder / FINAL)
-    if plan.trains_a_copy and is_adapter(plan):
-        _with_own_model(plan, folder)
+    if not (plan.trains_a_copy and is_adapter(plan)):
+        return
+    place = own_model_folder(plan, folder)
+    if not place.is_dir():
+        write_own_model(plan, place)
+    elif (because := why_not_own(place)) is not None:
+        raise Refused.of(f"{place} is not as it was written", because=because, fix="remove it; it is made anew")
 
 
 def is_adapter(plan: Plan) -> bool:
@@ -81,27 +84,3 @@ def _loaded(place: str, plan: Plan, **keywords: Any) -> Any:
     keywords = {name: value for name, value in keywords.items() if value is not None}
     model = kind.from_pretrained(place, **keywords, **trusted)
     return (model if "device_map" in keywords else model.to(device_of(plan))).eval()
-
-
-def _with_own_model(plan: Plan, folder: Path) -> None:
-    """Makes the model that the run started from where it is gone; the same model, adapter and seed give the same."""
-    place = own_model_folder(plan, folder)
-    if not place.is_dir():
-        write_own_model(plan, place)
-    elif (because := why_not_own(place)) is not None:
-        raise Refused.of(f"{place} is not as it was written", because=because, fix="remove it; it is made anew")
-
-
-def _refuse_damaged(final: Path) -> None:
-    """Raises Refused where the trained model is not as the run wrote it."""
-    try:
-        listed, _ = stated_of_model(final)
-        refuse(faults(final, listed, contents=True))
-    except FileNotFoundError:
-        return  # of a grpo-run that wrote no manifest
-    except NotWhole as problem:
-        raise Refused.of(
-            f"{final}: the trained model is not as it was written",
-            because=str(problem),
-            fix="bring it back from a copy, or train again",
-        ) from problem

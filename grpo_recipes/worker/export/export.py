@@ -14,7 +14,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.adapters.merging import merged, rounded
 from grpo_recipes.worker.answering.policy import Policy, processing_of
-from grpo_recipes.worker.answering.trained import FINAL, check_parts, is_packed, load_base, load_plain, load_trained
+from grpo_recipes.worker.answering.trained import FINAL, is_packed, load_base, load_plain, load_trained, make_own_model
 from grpo_recipes.worker.checkpoints.manifest import write_model_manifest
 from grpo_recipes.worker.ends.ends import Ends, ends_of
 from grpo_recipes.worker.export.card import write_card
@@ -76,7 +76,7 @@ def exported(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path) -> Exp
     """
     if asked.converter is not None:
         check_reader()
-    check_parts(plan, folder)
+    make_own_model(plan, folder)
     trained = _trained(plan, folder, scratch)
     gc.collect()
     dtype = trained.dtype if asked.dtype is None or asked.what == "adapter" else getattr(torch, asked.dtype)
