@@ -1,6 +1,7 @@
 """What every command that starts processes does: it asks for trust, launches, and says what came of it."""
 
 import gc
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -154,13 +155,18 @@ def launched(
 def conclude(plan: Plan, folder: str, code: int, *, as_json: bool) -> int:
     """Says on stdout how a run ended, and returns its exit code."""
     from grpo_recipes.contract.files.folder_files import read_text
+    from grpo_recipes.contract.integrity.used_run import changed_files
     from grpo_recipes.contract.run_record import read_record
     from grpo_recipes.launch.summary import summary
 
-    record = read_record(folder)
+    record, changed = read_record(folder), [str(fault) for fault in changed_files(Path(folder))]
     if record is not None:
         text = read_text(Path(folder), "run.json") if as_json else summary(record, folder)
+        if as_json and changed:
+            text = json.dumps({**json.loads(text), "changed": changed}, indent=2, ensure_ascii=False) + "\n"
         click.echo(redact(text), nl=False)
+    for line in changed:
+        click.echo(redact(line), err=True)
     if plan.smoke:
         click.echo(redact(_verdict(code, None if record is None else record.proofs)), err=as_json)
     if (problem := left_out("stdout")) is not None:  # the exit is that of the run

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack
@@ -15,13 +16,17 @@ from grpo_recipes.resolve.resolve import plan_of
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side. plan: None for a recipe that is refused, whose findings say why. measured: of a run folder alone."""
+    """One side. plan: None for a recipe that is refused, whose findings say why. measured: of a run folder alone.
+
+    changed: which files of a run folder are not as grpo-run wrote them, each with the reason.
+    """
 
     name: str
     file: str
     plan: Plan | None
     findings: tuple[Finding, ...] = ()
     measured: Measured | None = None
+    changed: tuple[str, ...] = ()
 
 
 def sides_of(
@@ -67,8 +72,10 @@ def _planned(recipe: str, target: str | None, overrides: Sequence[str], accepted
 
 
 def _written(place: str) -> Side:
-    from grpo_recipes.lock.read_lock import read_lock  # recipes do without
+    from grpo_recipes.contract.integrity.used_run import changed_files  # recipes do without
+    from grpo_recipes.lock.read_lock import read_lock
 
     lock = read_lock(place)
     ran = lock.record if os.path.isdir(place) else None
-    return Side(place, lock.path, lock.plan, measured=None if ran is None else measured(ran))
+    changed = tuple(map(str, changed_files(Path(lock.folder)))) if lock.is_run_folder else ()
+    return Side(place, lock.path, lock.plan, measured=None if ran is None else measured(ran), changed=changed)

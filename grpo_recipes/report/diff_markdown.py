@@ -7,18 +7,19 @@ from grpo_recipes.compare.differences import Differences
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import findings_text
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.report.diff_text import PARTS, Both, Names, cells_of, verdict
+from grpo_recipes.report.diff_text import PARTS, UNCHANGED, Both, Changed, Names, cells_of, verdict
 from grpo_recipes.report.lineage_text import lineage_lines
 from grpo_recipes.report.measured import measured_rows
 
 Row = tuple[str, str, str, str]
 
 
-def diff_markdown(names: Names, found: Differences, measured: Both = (None, None)) -> str:
+def diff_markdown(names: Names, found: Differences, measured: Both = (None, None), changed: Changed = UNCHANGED) -> str:
     """The differences as Markdown, without a final newline. names: what stands on each side."""
     lines = [f"### {verdict(found).capitalize()}", "", *_names(names)]
-    for side, runs in (("a", found.lineage.a), ("b", found.lineage.b)):
-        lines += ["", *(f"- {side} {_code(line)}" for line in lineage_lines(runs))] if runs else []
+    for side, runs, marks in (("a", found.lineage.a, changed[0]), ("b", found.lineage.b, changed[1])):
+        rows = [*lineage_lines(runs), *marks]
+        lines += ["", *(f"- {side} {_code(line)}" for line in rows)] if rows else []
     if found.experiment:
         lines += ["", "| | a | b |", "|---|---|---|"]
     for group, differing in groupby(found.experiment, key=lambda row: row.group):

@@ -21,12 +21,18 @@ PARTS = (("machine", "machine"), ("passed", "passed otherwise"), ("bookkeeping",
 
 Names = tuple[str, str]
 Both = tuple[Measured | None, Measured | None]
+Changed = tuple[Sequence[str], Sequence[str]]
+UNCHANGED: Changed = ((), ())
 
 
-def diff_text(names: Names, found: Differences, measured: Both = (None, None)) -> str:
-    """The differences for a person, without a final newline. names: what stands on each side."""
-    lines = [f"a  {names[0]}", *(f"     {line}" for line in lineage_lines(found.lineage.a))]
-    lines += [f"b  {names[1]}", *(f"     {line}" for line in lineage_lines(found.lineage.b)), "", verdict(found)]
+def diff_text(names: Names, found: Differences, measured: Both = (None, None), changed: Changed = UNCHANGED) -> str:
+    """The differences for a person, without a final newline. names: what stands on each side.
+
+    changed: files of each side that are not as they were written.
+    """
+    lines = [f"a  {names[0]}", *(f"     {line}" for line in (*lineage_lines(found.lineage.a), *changed[0]))]
+    lines += [f"b  {names[1]}", *(f"     {line}" for line in (*lineage_lines(found.lineage.b), *changed[1]))]
+    lines += ["", verdict(found)]
     for group, differing in groupby(found.experiment, key=lambda row: row.group):
         lines += [f"  {group}", *(f"  {line}" for line in _table(cells_of(tuple(differing))))]
     for part, title in PARTS:
@@ -76,11 +82,12 @@ def _cut(text: str, start: int) -> str:
     return shown if len(shown) <= WIDEST else shown[: WIDEST - 3] + "..."
 
 
-def diff_json(names: Names, found: Differences, measured: Both = (None, None)) -> str:
+def diff_json(names: Names, found: Differences, measured: Both = (None, None), changed: Changed = UNCHANGED) -> str:
     """The differences of two sides in the form of schemas/diff.schema.json."""
     value: dict[str, object] = {"a": names[0], "b": names[1], "same_experiment": not found.experiment}
     sides = {side: one for side, one in zip("ab", measured, strict=True) if one is not None}
-    return _document({**value, **dataclasses.asdict(found), "measured": sides})
+    marks = {side: list(lines) for side, lines in zip("ab", changed, strict=True) if lines}
+    return _document({**value, **dataclasses.asdict(found), "measured": sides, "changed": marks})
 
 
 def refused_json(sides: Sequence[tuple[str, Sequence[Finding]]]) -> str:

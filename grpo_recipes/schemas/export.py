@@ -187,6 +187,8 @@ def diff_schema() -> dict[str, Any]:
     forebear = TypeAdapter(Forebear).json_schema(mode="serialization")
     runs = {"type": "array", "items": forebear}
     parts["measured"] = measured
+    lines = {"type": "array", "items": text}
+    parts["changed"] = {"type": "object", "additionalProperties": False, "properties": {"a": lines, "b": lines}}
     parts["lineage"] = {"type": "object", "required": ["a", "b"], "properties": {"a": runs, "b": runs}}
     document = {
         "diff_format": {"const": 1},

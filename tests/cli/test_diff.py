@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
+from grpo_recipes.contract.integrity.run_folder import record_text
 from grpo_recipes.facts.experiment_groups import GROUPS
 
 ROOT = Path(__file__).parents[2]
@@ -131,7 +132,7 @@ def run_folder(tmp_path: Path, grpo_run: Callable) -> str:
     assert grpo_run(recipe, "--dry-run", "--out", folder, "--target", NEWEST).code == 0
     before, after = ({"reward": reward, "count": 9} for reward in (0.25, 0.75))
     record = {"status": "completed", "step": 10, "max_steps": 10, "evaluation": {"before": before, "after": after}}
-    (tmp_path / "run/run.json").write_text(json.dumps(record))
+    (tmp_path / "run/run.json").write_text(record_text(tmp_path / "run", record))
     return folder
 
 

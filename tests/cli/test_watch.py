@@ -16,6 +16,7 @@ from small_recipe import STACK
 from support.processes import MARK, leaving_nothing, wait_until
 
 from grpo_recipes.cli.watched import following
+from grpo_recipes.contract.integrity.run_folder import record_text
 from grpo_recipes.launch.plain_lines import PlainProgress
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +51,7 @@ def folder(tmp_path: Path, grpo_run: Callable) -> Path:
 
 def write_record(folder: Path, **keys: object) -> None:
     content = {"run": 1, "started": "2026-01-01T00:00:00+00:00", "step": 2, "max_steps": 2, **keys}
-    (folder / "run.json").write_text(json.dumps(content))
+    (folder / "run.json").write_text(record_text(folder, content))
 
 
 def write_lock(folder: Path, host: str) -> None:

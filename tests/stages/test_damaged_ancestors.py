@@ -254,3 +254,44 @@ def test_large_weights_are_read_by_what_starts_the_run(
             assert not_refused(using[f"{command} {FINAL}"](), weights, tmp_path / "out") is None, command
     for _ in each_damage(runs, [weights], edited):
         assert not_refused(using[f"validate {FINAL}"](), weights, tmp_path / "out") is None
+
+
+def page_of(grpo_run: GrpoRun, runs: Runs, tmp_path: Path) -> str:
+    page = tmp_path / "page.html"
+    page.unlink(missing_ok=True)
+    answer = grpo_run("report", str(runs.used), "-o", str(page))
+    return page.read_text() if answer.code == 0 else str(answer.out + answer.err)
+
+
+@pytest.mark.parametrize("damage", [edited, of_another_run, deleted], ids=lambda damage: damage.__name__)
+def test_what_shows_a_run_marks_a_plan_or_record_that_was_changed(
+    damage: Callable[[Runs, str], bytes | None], runs: Runs, grpo_run: GrpoRun, tmp_path: Path
+) -> None:
+    def told(*arguments: str) -> str:
+        answer = grpo_run(*arguments)
+        return str(answer.out + answer.err)
+
+    used, other = str(runs.used), str(runs.other)
+    shown: dict[str, Callable[[], str]] = {
+        "runs": lambda: told("runs", str(tmp_path)),
+        "runs --json": lambda: told("runs", str(tmp_path), "--json"),
+        "report": lambda: page_of(grpo_run, runs, tmp_path),
+        "watch": lambda: told("watch", used),
+        "watch --json": lambda: told("watch", used, "--json"),
+        "diff": lambda: told("diff", other, used),
+        "diff --json": lambda: told("diff", other, used, "--json"),
+        "diff --format markdown": lambda: told("diff", other, used, "--format", "markdown"),
+    }
+    marks = {name: [f"{name} was changed", f"{name} is missing"] for name in OF_THE_RUN}
+    marks["plan.json"] += ["plan.json: No such file"]
+    marks["integrity.json"] += ["says integrity.json beside it"]
+    before = {command: show() for command, show in shown.items()}
+    assert [command for command, text in before.items() if any(m in text for ms in marks.values() for m in ms)] == []
+    wrong = {
+        f"{command}: {name}": text[:300]
+        for name in each_damage(runs, list(OF_THE_RUN), damage)
+        for command, show in shown.items()
+        if not any(mark in (text := show()) for mark in marks[name])
+        and not (name == "run.json" and "watch" in command and damage is deleted)
+    }
+    assert wrong == {}

@@ -65,13 +65,13 @@ def diff(
         if not any(map(is_written, recipes)):
             raise
         raise Refusal.of("a plan cannot be compared", because=str(error)) from None
-    names, measured = (a.name, b.name), (a.measured, b.measured)
+    names, measured, changed = (a.name, b.name), (a.measured, b.measured), (a.changed, b.changed)
     if form == "markdown":
         from grpo_recipes.report.diff_markdown import diff_markdown
 
-        click.echo(redact(diff_markdown(names, between, measured)))
+        click.echo(redact(diff_markdown(names, between, measured, changed)))
     else:
-        click.echo(redact((diff_json if form == "json" else diff_text)(names, between, measured)))
+        click.echo(redact((diff_json if form == "json" else diff_text)(names, between, measured, changed)))
     return EXIT_DIFFERENT if between.experiment else EXIT_DONE
 
 

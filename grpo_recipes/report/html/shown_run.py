@@ -54,7 +54,8 @@ def headline(run: FollowedRun) -> str:
     if listed.step is None:
         return listed.status
     of = f" of {listed.max_steps}" if listed.max_steps is not None else ""
-    return f"{listed.status} at step {listed.step}{of}"
+    changed = ", says a file that was changed" if listed.changed else ""
+    return f"{listed.status} at step {listed.step}{of}{changed}"
 
 
 def _level(run: FollowedRun, found: Sequence[Trouble]) -> str:

@@ -33,8 +33,17 @@ def troubles(run: FollowedRun) -> list[Trouble]:
     of_guards = [one for one in _of_guards(run) if one.page not in said]
     said |= {one.page for one in of_guards}
     signs = [one for one in _signs(run) if one.page not in said]
-    found = [*ended, *_of_status(run, ended), *of_guards, *signs, *_of_server(run), *_of_plan(run)]
+    found = [*_of_changes(run), *ended, *_of_status(run, ended), *of_guards, *signs, *_of_server(run), *_of_plan(run)]
     return sorted(found, key=lambda one: _RANK.index(one.level))[:MOST]
+
+
+def _of_changes(run: FollowedRun) -> list[Trouble]:
+    """What is shown and was not written so by grpo-run."""
+    if not run.listed.changed or run.listed.status.startswith("damaged"):
+        return []
+    because = tuple(run.plain(line) for line in run.listed.changed)
+    fix = "grpo-run RUNDIR --verify names all that changed; bring it back from a copy"
+    return [Trouble(BAD, "plan or record of the run were changed after they were written", because, fix)]
 
 
 def _of_findings(run: FollowedRun) -> list[Trouble]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import is_file, open_to_read, read_bytes, status
 from grpo_recipes.contract.files.folder_lock import TRAINING, holder
+from grpo_recipes.contract.integrity.used_run import changed_files
 from grpo_recipes.contract.metrics import METRICS_FILE, number
 from grpo_recipes.contract.plan import PLAN_FORMAT
 from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, read_record
@@ -29,7 +30,8 @@ class ListedRun(NamedTuple):
 
     status: as in run.json, or one of STATUSES that no run.json has: killed, it says running and the process is gone;
     planned, never started; half written; or "damaged plan" and "damaged record", which `because` explains.
-    because: the ids of the findings that ended it, or why a file of it cannot be read.
+    because: the ids of the findings that ended it, or why a file of it cannot be read. changed: which of its plan and
+    its record are not as grpo-run wrote them, each with the reason.
     reward: mean of the last steps, as many as reward_steps. before, after: mean held-out reward.
     seconds: of training, else from its start to its last word. at: when it started or was planned, seconds since 1970.
     values: of its plan, by the keys that a user writes: those of the experiment, then those of the machine.
@@ -48,6 +50,7 @@ class ListedRun(NamedTuple):
     seconds: float | None
     at: float
     values: Mapping[str, object]
+    changed: tuple[str, ...] = ()
 
 
 def one_run(folder: Path) -> ListedRun | None:
@@ -80,6 +83,7 @@ def one_run(folder: Path) -> ListedRun | None:
         seconds=_seconds(known, started, last),
         at=written if started is None else started,
         values=values,
+        changed=tuple(map(str, changed_files(folder))),
     )
 
 

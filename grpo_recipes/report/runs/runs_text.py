@@ -64,7 +64,12 @@ def runs_table(runs: Sequence[ListedRun], keys: Sequence[str], width: int | None
 def runs_json(found: Runs, runs: Sequence[ListedRun], keys: Sequence[str]) -> str:
     """The runs as data; of their plans the values in which they differ."""
     rows = [
-        {**run._asdict(), "because": list(run.because), "values": {key: run.values.get(key) for key in keys}}
+        {
+            **run._asdict(),
+            "because": list(run.because),
+            "values": {key: run.values.get(key) for key in keys},
+            "changed": list(run.changed),
+        }
         for run in runs
     ]
     content = {"folder": found.folder, "differing": list(keys), "runs": rows, "others": dict(found.others)}
@@ -84,10 +89,9 @@ def others_text(others: Mapping[str, str]) -> str:
 
 
 def damage_text(runs: Sequence[ListedRun]) -> str:
-    """Why runs are called damaged, a line each."""
-    return "".join(
-        f"{_plain(run.name)}: {_plain('; '.join(run.because))}\n" for run in runs if run.status.startswith("damaged")
-    )
+    """Why runs are called damaged or changed, a line each."""
+    because = [(run, run.because if run.status.startswith("damaged") else run.changed) for run in runs]
+    return "".join(f"{_plain(run.name)}: {_plain('; '.join(lines))}\n" for run, lines in because if lines)
 
 
 def _headings(keys: Sequence[str]) -> dict[str, str]:
@@ -98,7 +102,8 @@ def _headings(keys: Sequence[str]) -> dict[str, str]:
 
 def _status(run: ListedRun) -> str:
     because = f" ({', '.join(run.because[:2])})" if run.because and not run.status.startswith("damaged") else ""
-    return _shortened(_plain(f"{run.status}{because}"), 40)
+    changed = ", changed" if run.changed and not run.status.startswith("damaged") else ""
+    return _shortened(_plain(f"{run.status}{because}{changed}"), 40)
 
 
 def _step(run: ListedRun) -> str:
