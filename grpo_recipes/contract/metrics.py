@@ -9,6 +9,10 @@ from grpo_recipes.contract.files.folder_files import open_to_read
 METRICS_FILE = "metrics.jsonl"
 COMPLETIONS_FILE = "completions.jsonl"
 """Read as metrics.jsonl; see worker/completions/kept_completions.py."""
+GROUPS_WITHOUT_VARIANCE = "groups_without_variance"
+"""Share of the groups of a step whose completions are all worth the same, as the worker counts it."""
+TRL_WITHOUT_VARIANCE = "frac_reward_zero_std"
+"""The same by TRL, which takes float32's rounding for variance."""
 LARGEST = 1 << 30
 _PART = 16 << 20
 _PARTS_AT_ONCE = 16
@@ -64,6 +68,12 @@ def number(event: Mapping[str, object], key: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if abs(value) < float("inf") else None
+
+
+def without_variance(event: Mapping[str, object]) -> float | None:
+    """The share of groups without variance; TRL's own in a run of an older worker, which had no other."""
+    own = number(event, GROUPS_WITHOUT_VARIANCE)
+    return number(event, TRL_WITHOUT_VARIANCE) if own is None else own
 
 
 def evaluation_text(event: Mapping[str, object]) -> str:

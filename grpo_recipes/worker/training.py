@@ -10,6 +10,7 @@ from accelerate.utils import gather_object
 
 from grpo_recipes.contract.integrity.checkpoints import step_of
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.equal_rewards import count_equal_groups
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.planned import own_model_folder, trust_remote_code
 from grpo_recipes.worker._shared.record import Record
@@ -198,6 +199,7 @@ def _prepared(plan: Plan, folder: Path, record: Record, phases: StartPhases, tur
     if ignored and trainer.is_world_process_zero():
         print(f"not used of the model's generation_config.json  {', '.join(ignored)}", flush=True)
     record.update(generation_config_ignored=ignored, shims=apply_on_trainer(trainer, plan))
+    count_equal_groups(trainer)
     watch_tools(trainer, turns.tally)
     answer_held_out_rows_with(trainer, turns.environment)
     return trainer, held_out

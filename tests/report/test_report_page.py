@@ -49,6 +49,12 @@ def test_a_run_that_went_well_has_nothing_wrong(tmp_path: Path, paged: Callable[
 CONSTANT = {"frac_reward_zero_std": 1.0, "reward": 0.0, "reward_std": 0.0}
 WRONG = [
     pytest.param({}, CONSTANT, ["constant reward", "the reward was 0", "grpo-run preflight", "GRD001"], id="constant"),
+    pytest.param(
+        {},
+        {"groups_without_variance": 1.0, "frac_reward_zero_std": 0.0},
+        ["constant reward", "GRD001"],
+        id="constant, which TRL does not see",
+    ),
     pytest.param({}, {"completions/clipped_ratio": 1.0}, ["100 %", "max_completion_length", "GRD003"], id="truncated"),
     pytest.param({}, {"loss": None, "grad_norm": None}, ["NaN", "loss at 40 steps", "GRD004"], id="nan"),
     pytest.param(

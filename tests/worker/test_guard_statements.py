@@ -35,9 +35,7 @@ def alarms(guard: Guard, figures: list[Figures], every: int = 1) -> list[tuple[i
     """The steps at which a guard speaks. every: optimizer steps between two lines."""
     found = []
     for place, given in enumerate(figures, start=1):
-        share = given.get("share")
-        varied = None if share is None else share < 1
-        alarm = guard.look(Line(place * every, every, given, share, varied))
+        alarm = guard.look(Line(place * every, every, given, given.get("share")))
         found += [] if alarm is None else [(place * every, alarm)]
     return found
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from grpo_recipes.contract.metrics import number
+from grpo_recipes.contract.metrics import GROUPS_WITHOUT_VARIANCE, TRL_WITHOUT_VARIANCE, number
 from grpo_recipes.report.html.followed_run import FollowedRun
 from grpo_recipes.report.html.series import StepSeries
 from grpo_recipes.report.html.words import NO_FOLDER, figure, joined, percent, shown_text
@@ -43,7 +43,7 @@ KINDS = (
     ChartKind(
         "no-variance",
         "Groups without variance",
-        (Curve("frac_reward_zero_std", "share of groups"),),
+        (Curve(GROUPS_WITHOUT_VARIANCE, "share of groups"),),
         "Groups of which all completions have the same reward teach nothing.",
         is_share=True,
         spread=True,
@@ -120,7 +120,8 @@ _OF_SEVERAL = {
 _OF_KINDS = frozenset(
     name for kind in KINDS for line in kind.lines for name in (line.name, line.low, line.high) if name
 )
-_SAID_ELSEWHERE = ("reward", "reward_std", "epoch", "num_tokens", "completions/min_length", "completions/max_length")
+_LENGTHS = ("completions/min_length", "completions/max_length")
+_SAID_ELSEWHERE = ("reward", "reward_std", TRL_WITHOUT_VARIANCE, "epoch", "num_tokens", *_LENGTHS)
 
 
 def charts(runs: Sequence[FollowedRun], names: Sequence[str]) -> list[dict[str, object]]:

@@ -6,7 +6,15 @@ from pathlib import Path
 
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import read_bytes, status
-from grpo_recipes.contract.metrics import COMPLETIONS_FILE, METRICS_FILE, Event, number, read_new
+from grpo_recipes.contract.metrics import (
+    COMPLETIONS_FILE,
+    GROUPS_WITHOUT_VARIANCE,
+    METRICS_FILE,
+    Event,
+    number,
+    read_new,
+    without_variance,
+)
 from grpo_recipes.contract.older_plan import as_now
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import plan_of
@@ -107,7 +115,9 @@ class FollowedRun:
         if step is None or step < 0 or step > 1e12:
             return
         if kind == "step":
-            self.series.add(int(step), event)
+            share = without_variance(event)
+            own = {} if share is None else {GROUPS_WITHOUT_VARIANCE: share}
+            self.series.add(int(step), {**event, **own})
         elif kind == "evaluation":
             self.evaluation_seconds += number(event, "seconds") or 0.0
             self.evaluations[int(step)] = event

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from grpo_recipes.contract.event_words import clock
-from grpo_recipes.contract.metrics import number
+from grpo_recipes.contract.metrics import GROUPS_WITHOUT_VARIANCE, number
 from grpo_recipes.report.html import recorded
 from grpo_recipes.report.html.followed_run import FollowedRun
 from grpo_recipes.report.html.held_out import held_out
@@ -100,7 +100,7 @@ def _tiles(run: FollowedRun) -> list[dict[str, str]]:
         tiles.append(_tile("Held-out reward", " → ".join(ends), note))
     for name, label in (
         ("completions/clipped_ratio", "Truncated"),
-        ("frac_reward_zero_std", "Groups without variance"),
+        (GROUPS_WITHOUT_VARIANCE, "Groups without variance"),
     ):
         if run.series.has(name):
             _, last, steps = figures[name].ends()

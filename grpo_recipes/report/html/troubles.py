@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from grpo_recipes.contract.metrics import figures_of, number
+from grpo_recipes.contract.metrics import GROUPS_WITHOUT_VARIANCE, figures_of, number
 from grpo_recipes.report.html.followed_run import FollowedRun
 from grpo_recipes.report.html.series import StepSeries
 from grpo_recipes.report.html.words import figure, percent
@@ -122,7 +122,7 @@ def _signs(run: FollowedRun) -> list[Trouble]:
 
 
 def _constant(series: StepSeries) -> Trouble | None:
-    share, reward = series.figures.get("frac_reward_zero_std"), series.figures.get("reward")
+    share, reward = series.figures.get(GROUPS_WITHOUT_VARIANCE), series.figures.get("reward")
     if share is None or share.count == 0 or share.least < 1:
         return None
     is_one = reward is not None and reward.count > 0 and reward.least == reward.most

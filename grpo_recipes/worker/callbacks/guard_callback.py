@@ -79,7 +79,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         self._spoken = {
             one["name"]: Spoken(**one) for one in self._record.guards() if one["first_step"] <= state.global_step
         }
-        lines = Lines(args, [reward.name for reward in self._plan.rewards])
+        lines = Lines([reward.name for reward in self._plan.rewards])
         for logs in state.log_history:
             line = lines.line(logs, logs.get("step", 0))
             if line is not None:

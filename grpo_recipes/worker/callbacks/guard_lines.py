@@ -6,21 +6,16 @@ from typing import Any
 
 from trl import GRPOTrainer
 
+from grpo_recipes.contract.metrics import without_variance
 from grpo_recipes.worker._shared.library import newest_names
 from grpo_recipes.worker.guards.alarm import Line
-
-SMALLEST_STD = 1e-6
 
 
 class Lines:
     """Makes lines, each of which knows how many steps it covers. Begins after `step`."""
 
-    def __init__(self, arguments: Any, rewards: list[str], step: int = 0) -> None:
+    def __init__(self, rewards: list[str], step: int = 0) -> None:
         self._rewards, self._step = rewards, step
-        # With these the deviations are those of the whole batch, which say nothing of a group.
-        of_batch = getattr(arguments, "scale_rewards", "group") == "batch"
-        summed = getattr(arguments, "multi_objective_aggregation", "sum_then_normalize") == "sum_then_normalize"
-        self._knows_groups = summed and not of_batch
 
     def line(self, logs: Mapping[str, Any], step: int) -> Line | None:
         """The line of one log; None for what is logged when the training ends, and for a step that was logged."""
@@ -28,16 +23,10 @@ class Lines:
             return None
         steps, self._step = step - self._step, step
         figures = {name: float(value) for name, value in newest_names(dict(logs), self._rewards).items() if _is(value)}
-        share = figures.get("frac_reward_zero_std") if self._knows_groups else None
-        return Line(step, steps, figures, share, self._varied(figures, share))
-
-    def _varied(self, figures: Mapping[str, float], share: float | None) -> bool | None:
-        if share is not None:
-            return share < 1
-        # Releases without that share log the mean of the deviations of the groups.
-        if not self._knows_groups or "reward_std" not in figures or "frac_reward_zero_std" in figures:
-            return None
-        return figures["reward_std"] > SMALLEST_STD * max(1.0, abs(figures.get("reward", 0.0)))
+        share = without_variance(figures)
+        if share is None and figures.get("reward_std"):
+            share = 0.0  # of a run of an older worker on trl before 0.18, which logged nothing else: it may have varied
+        return Line(step, steps, figures, share)
 
 
 def _is(value: Any) -> bool:

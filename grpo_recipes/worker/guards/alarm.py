@@ -15,15 +15,19 @@ class Line:
     """What the trainer logged after an optimizer step.
 
     step: the last optimizer step that it covers; steps: how many it covers. figures: finite numbers by the newest
-    release's names. zero_variance: share of groups of which all completions had the same reward; None where the
-    release does not say, or nothing was generated. varied: whether some group had different rewards, None likewise.
+    release's names. zero_variance: share of groups of which all completions were worth the same; None where nothing
+    was generated.
     """
 
     step: int
     steps: int
     figures: Mapping[str, float]
     zero_variance: float | None = None
-    varied: bool | None = None
+
+    @property
+    def varied(self) -> bool | None:
+        """Whether some group had different rewards, None where nothing was generated."""
+        return None if self.zero_variance is None else self.zero_variance < 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ completion truncated. The loss says nothing of it: around 0 is normal for GRPO.
 Threshold: guards.no_movement_steps, 20 optimizer steps with varying rewards, after which the bits of all trained
 tensors are the same as before on every process. Steps without variance are not counted, since they have no gradient;
 nor are steps at the end of a schedule that has come down to 0. Signal: the tensors themselves, one sum over them in
-20 steps; frac_reward_zero_std below 1, before trl 0.18 reward_std above 0. Not seen with scale_rewards: batch.
+20 steps; groups_without_variance below 1.
 
 Action: stop. The model is the one of 20 steps ago; every further step costs and changes nothing.
 What to do: see training.learning_rate and its schedule; weights in float32, or a larger rate, for full training in

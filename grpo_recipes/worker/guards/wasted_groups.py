@@ -5,8 +5,7 @@ what success looks like too: the prompts that the model always answers rightly h
 
 Threshold: guards.wasted_groups_share, 0.9, mean of 20 optimizer steps. Lower values are common in healthy runs: in
 the shipped quickstart 0.4 to 0.9 of the groups of a step have no variance while the reward rises from 0.77 to 0.96.
-Advice to act at 0.5 would speak there. Signal: frac_reward_zero_std, which TRL logs from 0.18 on; not seen before
-that, and not with scale_rewards: batch, where it is about the whole batch.
+Advice to act at 0.5 would speak there. Signal: groups_without_variance, as for GRD001.
 
 Action: note, since a run that has learned its task ends so.
 What to do: with a high reward, end the run or take harder prompts; with a low one, easier prompts, a higher

@@ -9,8 +9,9 @@ Threshold: guards.zero_variance_groups groups from the first step on, 256, and 1
 groups, since a task with one right completion in 100 leaves a group of 8 without variance 92 times in 100: 256 such
 groups in a row come once in 10^9 runs; with one in 1000 they still come once in 8 runs, and then nothing was learned
 in 2048 completions. A run in which any group has varied is never stopped: once a task is learned, all rewards are
-equal because all are right. Signal: frac_reward_zero_std, which is 1; releases that do not log it (before 0.18) log
-reward_std as the mean over the groups, which is 0. With scale_rewards: batch neither says anything about groups.
+equal because all are right. Signal: groups_without_variance, which is 1: the weighted sums of a group are compared
+with a tolerance of float32's rounding, on every release and with every scaling of rewards. TRL's own figure,
+frac_reward_zero_std, takes that rounding for variance, as with weights 1.0 and 0.2.
 
 Action: stop. The weights have not moved, nothing is lost.
 What to do: grpo-run preflight shows the rewards of gold, empty and garbage completions. Then easier prompts, more

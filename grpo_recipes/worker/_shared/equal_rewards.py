@@ -1,0 +1,132 @@
+"""Which groups of a generation have no variance: one answer for the figure, the shim and the proof.
+
+TRL adds up the weighted rewards in float32 and calls a deviation below 1e-8 zero. Eight times 1.0 + 0.2 deviate by
+1.27e-7 there, since their mean is rounded; so a reward that never varies counts as one that does.
+Source: grpo_trainer.py of trl 0.14.0 to 1.16.0.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from trl.trainer import grpo_trainer
+
+from grpo_recipes.contract.metrics import GROUPS_WITHOUT_VARIANCE
+
+# float32 rounds a reward and a weight by 2**-24 of their size each: two sums of equal ones differ by four times that.
+ROUNDING = 2.0**-22
+# Gets two bool tensors and what TRL trains on: the groups of all processes, and this process's completions (B,).
+Listener = Callable[[Any, Any, dict[str, Any]], None]
+_GENERATES, _PREPARES, _WATCHED = "_generate_and_score_completions", "_prepare_inputs", "_watched_groups"
+
+
+def equal_groups(
+    rewards: Any, weights: Any, size: int, *, normalized: bool = False, drops_unscored: bool = True
+) -> Any:
+    """(groups,) bool, on the CPU: whether all completions of a group are worth the same.
+
+    rewards: (B, K) by function, NaN where one gave None. weights: (K,). size: of a group. normalized: each function's
+    rewards are normalized before they are added up. drops_unscored: a completion without any reward is in no group;
+    else it is worth 0. Where one function alone varies, any difference counts; where several do, what rounding explains
+    does not.
+    """
+    given = rewards.detach().cpu().double().view(-1, size, rewards.shape[1])
+    weights = weights.detach().cpu().double().expand(len(given), 1, -1)
+    missing = given.isnan()
+    is_in = ~missing.all(dim=2, keepdim=True) if drops_unscored else torch.ones_like(missing[..., :1])
+    largest = given.masked_fill(missing, 0).abs().amax(dim=1, keepdim=True)
+    if normalized:
+        given = given - given.nanmean(dim=1, keepdim=True)
+        others = ((~missing).sum(dim=1, keepdim=True) - 1).clamp(min=1)
+        weights = weights / ((given.masked_fill(missing, 0).square().sum(dim=1, keepdim=True) / others).sqrt() + 1e-4)
+    given = given.masked_fill(missing, 0)
+    varies = (_spread(given, is_in) > 0) & (weights != 0)
+    rounded = ROUNDING * (weights.abs() * largest * varies).sum(dim=2)
+    allowed = rounded * (varies.sum(dim=2) > 1)
+    return (_spread((weights * given).sum(dim=2, keepdim=True), is_in)[..., 0] <= allowed)[:, 0]
+
+
+def _spread(values: Any, is_in: Any) -> Any:
+    """(groups, 1, K): the largest value of each group less the smallest."""
+    largest = values.masked_fill(~is_in, -torch.inf).amax(dim=1, keepdim=True)
+    return largest - values.masked_fill(~is_in, torch.inf).amin(dim=1, keepdim=True)
+
+
+def watch_groups(trainer: Any, listener: Listener) -> Callable[[], None]:
+    """Calls `listener` after each generation for the training, before its loss; gives what makes it stop.
+
+    Listeners come in the order in which they were added. Not on trl 0.14, which trains inside of the same method.
+    """
+    watched = getattr(trainer, _WATCHED, None) or _Watched(trainer)
+    watched.listeners.append(listener)
+    return lambda: watched.listeners.remove(listener)
+
+
+class _Watched:
+    """Stands before the method that generates, and keeps the rewards that TRL gathers there from all processes."""
+
+    def __init__(self, trainer: Any) -> None:
+        self.listeners: list[Listener] = []
+        self._trainer = trainer
+        name = _GENERATES if hasattr(trainer, _GENERATES) else _PREPARES
+        self._generate = getattr(trainer, name)
+        functools.update_wrapper(self, self._generate)
+        setattr(trainer, name, self)
+        setattr(trainer, _WATCHED, self)
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        kept: list[Any] = []
+        gather = grpo_trainer.gather  # called once, for the rewards
+
+        def gathered(rewards: Any) -> Any:
+            kept.append(gather(rewards))
+            return kept[-1]
+
+        grpo_trainer.gather = gathered
+        try:
+            found = self._generate(*given, **named)
+        finally:
+            grpo_trainer.gather = gather
+        if kept and self._trainer.model.training:
+            equal, count = _equal_groups_of(self._trainer, kept[-1]), len(found["advantages"])
+            start = self._trainer.accelerator.process_index * count
+            own = equal.repeat_interleave(self._trainer.num_generations)[start : start + count]
+            for listener in tuple(self.listeners):
+                listener(equal, own, found)
+        return found
+
+
+def count_equal_groups(trainer: Any) -> None:
+    """Lets the trainer log the share of groups without variance of each generation of the training."""
+
+    def note(equal: Any) -> None:
+        kept = trainer._metrics
+        # Older releases keep one list for training and evaluation.
+        kept.get("train", kept)[GROUPS_WITHOUT_VARIANCE].append(equal.double().mean().item())
+
+    if hasattr(grpo_trainer, "gather"):
+        watch_groups(trainer, lambda equal, *_: note(equal))
+        return
+    accelerator, gather = trainer.accelerator, trainer.accelerator.gather_for_metrics
+
+    def gathered(values: Any, *given: Any, **named: Any) -> Any:
+        if trainer.model.training and values.ndim == 2:  # the rewards; all else that trl 0.14 gathers has no columns
+            note(_equal_groups_of(trainer, accelerator.gather(values)))
+        return gather(values, *given, **named)
+
+    accelerator.gather_for_metrics = gathered
+
+
+def _equal_groups_of(trainer: Any, rewards: Any) -> Any:
+    weights = getattr(trainer, "reward_weights", None)
+    # Newer releases leave out a completion that no function scored, and have a variable for that.
+    score = inspect.unwrap(getattr(grpo_trainer.GRPOTrainer, _GENERATES, grpo_trainer.GRPOTrainer.compute_loss))
+    return equal_groups(
+        rewards,
+        torch.ones(rewards.shape[1]) if weights is None else weights,
+        trainer.num_generations,
+        normalized=getattr(trainer, "multi_objective_aggregation", None) == "normalize_then_sum",
+        drops_unscored="unscorable_mask" in score.__code__.co_varnames,
+    )
