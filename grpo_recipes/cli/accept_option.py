@@ -1,4 +1,7 @@
-"""`--accept RULE`: an error of a rule counts as a warning, for a stack that was patched and lacks the defect."""
+"""`--accept RULE`: an error of a rule counts as a warning, for a stack that was patched and lacks the defect.
+
+A shim whose defect changes no experiment is left out instead: SHM024.
+"""
 
 from collections.abc import Sequence
 
@@ -25,6 +28,8 @@ NEVER = {
     "STK010": "a package that is not there cannot be patched",
     "TOK001": "without its chat template there is nothing to plan",
 }
+SHIMS = {"SHM024": "shims.equal_rewards"}
+"""Rules that ask for a shim which a run may do without, and the shim."""
 TRUST = "TRU"
 """What the ids of rules begin with that judge what a recipe may do to a machine."""
 
@@ -37,7 +42,11 @@ def accepting(resolution: Resolution, accepted: Sequence[str]) -> Resolution:
             raise Refusal.of(f"--accept {one}: {why}")
     findings = tuple(_accepted(f) if _is_error_of(f, ids) else f for f in resolution.findings)
     used = tuple(one for one in ids if any(_is_error_of(finding, (one,)) for finding in resolution.findings))
-    return resolution._replace(findings=findings, accepted=used)
+    context = resolution.context
+    left_out = [one for one in ids if context is not None and SHIMS.get(one) in context.settings]
+    if context is not None and left_out:
+        context = context._replace(settings=context.settings.without(SHIMS[one] for one in left_out))
+    return resolution._replace(context=context, findings=findings, accepted=(*used, *left_out))
 
 
 def _is_error_of(finding: Finding, ids: Sequence[str]) -> bool:
@@ -62,7 +71,7 @@ def _why_not(one: str) -> str | None:
     if one in NEVER:
         return f"{NEVER[one]}, so it stays an error"
     rule = next((rule for rule in rules() if rule.id == one), None)
-    if rule is not None and rule.check is not None:
+    if rule is not None and (rule.check is not None or one in SHIMS):
         return None
     if rule is not None:
         return "this rule decides a value and makes no errors"

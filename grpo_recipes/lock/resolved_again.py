@@ -20,6 +20,7 @@ from grpo_recipes.yaml.merge import Tree
 from grpo_recipes.yaml.nodes import MAX_VALUES
 from grpo_recipes.yaml.override import apply_override, read_override
 
+EQUAL_REWARDS = "equal_rewards"
 GENERATED_BY, USE_VLLM = "evaluation.generated_by", "evaluation.use_vllm"
 LONGEST_HEAD = 65536
 """Bytes of the comment on top of recipe.yaml, which names the files it was merged from."""
@@ -78,6 +79,7 @@ def same_but_now(lock: Lock, plan: Plan, *, is_changed: bool, accept_drift: bool
     """
     old = lock.plan
     pinned = _answered_as_before(completed(_pinned(plan, lock), is_pinned=True), old)
+    pinned = _trained_as_before(pinned, old)
     known = expected(pinned)
     return replace(
         pinned,
@@ -101,6 +103,17 @@ def _answered_as_before(plan: Plan, old: Plan) -> Plan:
         plan,
         evaluation=replace(plan.evaluation, generated_by=old.evaluation.generated_by),
         settings=tuple(row for row in plan.settings if row.key != GENERATED_BY),
+    )
+
+
+def _trained_as_before(plan: Plan, old: Plan) -> Plan:
+    """The plan without the shim for equal rewards where the old one has none: one run trains one way."""
+    if EQUAL_REWARDS in old.shims:
+        return plan
+    return replace(
+        plan,
+        shims={name: value for name, value in plan.shims.items() if name != EQUAL_REWARDS},
+        settings=tuple(row for row in plan.settings if row.key != f"shims.{EQUAL_REWARDS}"),
     )
 
 

@@ -87,6 +87,7 @@ PROVEN_IN = {
     "SHM020": "tests/stacks/test_vllm_servers.py",
     "SHM021": "tests/stacks/test_vllm_prompts.py",
     "SHM022": "tests/stacks/test_same_experiment.py",
+    "SHM024": "tests/worker/test_equal_rewards.py",
     "SHM011": "tests/worker/test_shims_of_data_and_precision.py",
     "SHM012": "tests/worker/test_shims_of_data_and_precision.py",
     "SHM013": "tests/worker/test_shims_of_data_and_precision.py",

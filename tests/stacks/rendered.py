@@ -1,12 +1,14 @@
 """Recipes resolved and rendered for a stack of the laboratory, as `grpo-run --dry-run --target` does."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from environments import ENVIRONMENTS
 
+from grpo_recipes.cli.accept_option import accepting
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.render.run_folder import write_run_folder
 from grpo_recipes.resolve.resolve import plan_of, resolve
@@ -45,12 +47,12 @@ def _pins(stack: str) -> dict[str, str]:
     return {**behind, **environment.pins}
 
 
-def rendered(recipe: Recipe, stack: str, folder: Path) -> Rendered:
-    """The run folder of a recipe for a stack, written to folder/run, or what refuses it."""
+def rendered(recipe: Recipe, stack: str, folder: Path, accepted: Sequence[str] = ()) -> Rendered:
+    """The run folder of a recipe for a stack, written to folder/run, or what refuses it. accepted: as --accept."""
     folder.mkdir(parents=True)
     file = folder / "recipe.yaml"
     file.write_text(json.dumps(recipe, indent=1))
-    resolution = resolve(str(file), declared(stack))
+    resolution = accepting(resolve(str(file), declared(stack)), accepted)
     errors = tuple(finding for finding in resolution.findings if finding.severity == "error")
     if errors or resolution.context is None:
         return Rendered(None, errors, {})

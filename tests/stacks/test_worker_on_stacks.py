@@ -49,10 +49,10 @@ def made(stack: str, folder: Path, rows: Path, **changes: Any) -> Rendered:
         "learning_rate": 1e-3,
         **changes.pop("training", {}),
     }
-    rewards = changes.pop("rewards", None)
+    rewards, accepted = changes.pop("rewards", None), changes.pop("accepted", ())
     sections = {"grpo": {"num_generations": 2, "beta": 0.0}, "generation": {"max_completion_length": 6}, **changes}
     wanted = recipe(rows, "grpo", "full", training=training, **sections)
-    found = rendered(wanted if rewards is None else wanted | {"rewards": rewards}, stack, folder)
+    found = rendered(wanted if rewards is None else wanted | {"rewards": rewards}, stack, folder, accepted)
     assert found.errors == ()
     return found
 

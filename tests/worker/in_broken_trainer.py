@@ -185,6 +185,23 @@ def rewards_without_variance_at_first() -> None:
     GRPOTrainer._calculate_rewards = rewards
 
 
+def advantages_that_come_back() -> None:
+    from grpo_recipes.worker.shims import equal_rewards
+
+    apply = equal_rewards.on_trainer
+
+    def on_trainer(trainer: Any, value: object, plan: Any) -> str:
+        from grpo_recipes.worker._shared.equal_rewards import watch_groups
+
+        kept: list[Any] = []
+        watch_groups(trainer, lambda _, __, found: kept.append(found["advantages"].clone()))
+        said = apply(trainer, value, plan)
+        watch_groups(trainer, lambda _, __, found: found.update(advantages=kept.pop()))
+        return said
+
+    equal_rewards.on_trainer = on_trainer
+
+
 def weights_in_half_precision() -> None:
     _at_first_loss(lambda trainer: trainer.model.to(torch.bfloat16))
 

@@ -162,6 +162,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             parameter_devices=parameter_devices(trainer),
             forwards=tuple(witness.forwards),
             losses=tuple(float(loss) for loss in witness.losses),
+            noise=witness.noise,
             gradients=tuple(gradients),
             precision=precision(trainer, witness.compute_dtype),
             reference=reference(trainer),

@@ -8,6 +8,7 @@ import torch
 from transformers.pytorch_utils import Conv1D
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.equal_rewards import watch_groups
 from grpo_recipes.worker._shared.library import micro_batches_per_generation
 from grpo_recipes.worker.callbacks.turn_witness import TurnWitness
 from grpo_recipes.worker.ends.ends import ends_of, last_turn
@@ -31,6 +32,7 @@ class Witness:
         self.losses: list[Any] = []
         self.rows: list[Completion] = []
         self.has_tools = False
+        self.noise = 0.0
         self.compute_dtype: str | None = None
         self.ran: set[int] = set()
         self._shape: tuple[int, int, int] | None = None
@@ -38,11 +40,15 @@ class Witness:
         self._owners = owners(trainer.model)
         self._compute_loss = trainer.compute_loss
         trainer.compute_loss = self._watched
+        self._forget_groups = watch_groups(trainer, self._note_noise) if "equal_rewards" in plan.shims else None
 
     def leave(self) -> None:
         """Gives the trainer its own method back."""
         if self._trainer.__dict__.get("compute_loss") == self._watched:
             del self._trainer.compute_loss
+        if self._forget_groups is not None:
+            self._forget_groups()
+            self._forget_groups = None
 
     def due(self) -> set[str]:
         """The trainable tensors whose modules took part in a loss."""
@@ -123,6 +129,11 @@ class Witness:
                 None if log_probs is None else tuple(log_probs.shape),
             )
         )
+
+    def _note_noise(self, _: Any, own: Any, found: dict[str, Any]) -> None:
+        """Behind the shim, so that what it left is seen."""
+        trained = found["advantages"].detach().cpu()[own]
+        self.noise = max(self.noise, float(trained.abs().max()) if trained.numel() else 0.0)
 
     def _note_rows(self, ids: list[list[int]], mask: list[list[int]], own: list[list[int]] | None) -> None:
         ends = ends_of(self._trainer, self._plan)

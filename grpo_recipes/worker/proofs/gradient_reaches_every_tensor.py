@@ -1,5 +1,8 @@
 """The loss is a finite number with a graph, and every trainable tensor that took part in it has a gradient.
 
+No advantage is other than zero in a group whose completions are all worth the same, unless `--accept SHM024` leaves
+them as TRL computes them.
+
 Catches: "element 0 of tensors does not require grad" before it is raised (reentrant checkpointing with a frozen
 embedding and nobody to enable input gradients: TRL 0.14 and 0.15 with LoRA), an adapter that is switched off or
 detached, gradients that are thrown away before the optimizer sees them, and a loss that is NaN from the start,
@@ -34,6 +37,17 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
             planned=PLANNED,
             because="such a loss makes every weight it reaches NaN; a model in too small a dtype is the usual cause",
             fix="model.dtype: float32, or bfloat16 instead of float16, or a smaller learning_rate",
+        )
+    noise = max(one.noise for one in seen)
+    if noise:
+        return fails(
+            ID,
+            NAME,
+            f"advantages up to {noise:.3g} in groups without variance",
+            found=f"an advantage of {noise:.3g} in a group whose completions are all worth the same",
+            planned="none: such a group trains nothing",
+            because="float32 rounds the mean of equal rewards, and the shim equal_rewards did not reach the advantages",
+            fix="what replaces them after TRL made them; or --accept SHM024, to train as TRL does",
         )
     tensors = merged(seen)
     due = [tensor for tensor in tensors if tensor.due or tensor.present]

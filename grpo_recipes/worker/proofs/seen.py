@@ -111,7 +111,8 @@ class FirstStep:
     """The first step of one process.
 
     processes: as accelerate says; reached: how many answered in a sum over all. memory_gib: resident peak;
-    gpu_gib: peak of the GPU, None without one. losses: of all backward passes. sampled: None without vLLM. turns: None
+    gpu_gib: peak of the GPU, None without one. losses: of all backward passes. noise: the largest advantage where the
+    shim leaves none, in groups without variance. sampled: None without vLLM. turns: None
     without tools. scored: the loss against the policy, in first turns and in later ones; () without tools.
     """
 
@@ -132,6 +133,7 @@ class FirstStep:
     sampled: Sampled | None = None
     turns: TurnsSeen | None = None
     scored: tuple[Sampled, ...] = ()
+    noise: float = 0.0
 
 
 def completion(
