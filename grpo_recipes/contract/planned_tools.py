@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 class Tool:
     """One function that the model can call, by its own name.
 
-    is_async: defined with `async def`. timeout: seconds that a call may take.
+    is_async: defined with `async def`; None where its source does not say. timeout: seconds that a call may take.
     """
 
     name: str
@@ -21,7 +21,7 @@ class Tool:
     path: str
     sha256: str
     imports: dict[str, str] = field(default_factory=dict)
-    is_async: bool = False
+    is_async: bool | None = False
     timeout: float = 10.0
 
 

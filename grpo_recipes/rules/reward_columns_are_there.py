@@ -6,6 +6,7 @@ is a TypeError at the first reward, after the first generation. With an `environ
 `environments`, its objects of the completions.
 """
 
+import ast
 import os
 from collections.abc import Iterator
 
@@ -13,8 +14,9 @@ from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.reward_keywords import kept_back, not_passed
 from grpo_recipes.rewards.catalog import shipped_reward
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules.reward_source_is_there import CALLED_WITH
-from grpo_recipes.user_files.local_files import columns_of, functions_of, listed, local_path
+from grpo_recipes.user_files.functions.declared import CALLED_WITH, declared
+from grpo_recipes.user_files.functions.definitions import Definition, definition
+from grpo_recipes.user_files.local_files import columns_of, listed, local_path
 
 ID = "RWD002"
 OBJECTS = "environments"
@@ -62,12 +64,12 @@ def _required(context: Context, index: int, reward: dict[str, object]) -> list[s
     file, _, name = str(reward["python"]).rpartition(":")
     directory = context.source.directory(("rewards", index, "python"))
     try:
-        function = functions_of(os.path.normpath(os.path.join(directory, file))).get(name)
+        found = definition(os.path.normpath(os.path.join(directory, file)), name)
     except (OSError, SyntaxError, ValueError):
         return []
-    if function is None or function.is_decorated:
+    if not isinstance(found, Definition) or isinstance(found.node, ast.ClassDef) or found.decorators:
         return []
-    return [p for p in function.required if p not in _bound(reward)]
+    return [p for p in declared(found.node).required if p not in _bound(reward)]
 
 
 def check(context: Context) -> Iterator[Finding]:

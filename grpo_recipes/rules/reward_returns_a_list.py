@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.user_files.functions.definitions import Definition, definition
 from grpo_recipes.user_files.returned_values import returns_no_list
 
 ID = "RWD005"
@@ -22,7 +23,11 @@ def check(context: Context) -> Iterator[Finding]:
             continue
         place = ("rewards", index, "python")
         file, _, name = str(reward["python"]).rpartition(":")
-        returned = returns_no_list(os.path.join(context.source.directory(place), file), name)
+        try:
+            found = definition(os.path.normpath(os.path.join(context.source.directory(place), file)), name)
+        except (OSError, SyntaxError, ValueError):
+            continue
+        returned = returns_no_list(found.node, found.tree) if isinstance(found, Definition) else None
         if returned is not None:
             yield context.finding(
                 ID,

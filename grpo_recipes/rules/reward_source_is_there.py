@@ -4,21 +4,24 @@ Exactly one of `name` (shipped), `python` (file.py:function) and `model` says wh
 reward function with keywords: prompts, completions, completion_ids, every column of the data set, trainer_state and
 more with each release; a function without **kwargs fails with TypeError at the first reward, after the first
 generation. Python files are read, never run, until a run is allowed to; files beside one that
-it imports are read and allowed with it.
+it imports are read and allowed with it. A name is followed through `a = b` and the files beside; what a call, a
+partial or another package makes is an object that TRL calls as well, and is not checked.
 """
 
+import ast
 import os
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch, Path
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path, Severity
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rewards.catalog import Signature, shipped_reward, shipped_rewards
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.user_files.local_files import Function, functions_of
+from grpo_recipes.user_files.functions.declared import CALLED_WITH, declared
+from grpo_recipes.user_files.functions.definitions import Definition, Unread, definition, module_of
+from grpo_recipes.user_files.local_files import listed
 from grpo_recipes.user_files.reward_imports import imported_beside
 
 ID = "RWD001"
-CALLED_WITH = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -49,9 +52,12 @@ def _at(
     because: list[str],
     fix: str | None = None,
     patch: list[Patch] | None = None,
+    severity: Severity = "error",
 ) -> Finding:
     mark = context.source.mark(path)
-    return context.finding(ID, message, "rewards", because=because, fix=fix, patch=patch or (), mark=mark)
+    return context.finding(
+        ID, message, "rewards", because=because, fix=fix, patch=patch or (), severity=severity, mark=mark
+    )
 
 
 def _shipped(context: Context, path: Path, reward: dict[str, object]) -> Iterator[Finding]:
@@ -104,7 +110,7 @@ def _python(context: Context, path: Path, reward: dict[str, object]) -> Iterator
     place = (*path, "python")
     absolute = os.path.normpath(os.path.join(context.source.directory(place), file))
     try:
-        functions = functions_of(absolute)
+        found = definition(absolute, name)
     except OSError as error:
         yield _at(context, place, f"{file}: {error.strerror or error}", because=[f"looked for {absolute}"])
         return
@@ -113,20 +119,19 @@ def _python(context: Context, path: Path, reward: dict[str, object]) -> Iterator
         text = error.msg if isinstance(error, SyntaxError) else error
         yield _at(context, place, f"{file}{line}: {text}", because=["the file is no Python source"])
         return
-    function = functions.get(name)
-    if function is None:
+    if found is None:
+        functions = module_of(absolute).callables
         close = nearest_words(name, functions, cutoff=0.5)
         yield _at(
             context,
             place,
             f"{file} has no function {name}",
-            because=[f"its functions are {', '.join(functions) or 'none'}"],
+            because=[f"its functions are {listed(functions) or 'none'}"],
             fix=f"python: {file}:{close[0]}" if close else None,
             patch=[Patch(place, f"{file}:{close[0]}")] if close else [],
         )
         return
-    if not function.is_decorated:
-        yield from _signature(context, place, file, function, reward)
+    yield from _definition(context, place, name, found, reward)
     try:
         imported_beside(absolute)
     except (OSError, ValueError) as error:
@@ -136,26 +141,52 @@ def _python(context: Context, path: Path, reward: dict[str, object]) -> Iterator
         yield _at(context, place, text, because=[because], fix=fix)
 
 
-def _signature(
-    context: Context, path: Path, file: str, function: Function, reward: dict[str, object]
+def _definition(
+    context: Context, place: Path, name: str, found: Definition | Unread, reward: dict[str, object]
 ) -> Iterator[Finding]:
-    where = f"{file}:{function.line}"
+    if isinstance(found, Unread):
+        yield _at(
+            context,
+            place,
+            f"not checked: how {name} is called, which its source does not show",
+            because=[found.how],
+            severity="not-checked",
+        )
+    elif isinstance(found.node, ast.ClassDef):
+        if not (found.node.bases or found.node.keywords or found.decorators):
+            yield _at(
+                context,
+                place,
+                f"{name} is a class, and TRL calls a function or an object",
+                because=["a call of the class makes an object, not a list of numbers", f"it is defined at {found.at}"],
+                fix=f"{name.lower()}_reward = {name}() in the file, and its name in the recipe",
+            )
+    elif not found.decorators:
+        yield from _signature(context, place, name, found, reward)
+
+
+def _signature(
+    context: Context, path: Path, name: str, found: Definition, reward: dict[str, object]
+) -> Iterator[Finding]:
+    assert not isinstance(found.node, ast.ClassDef)
+    function = declared(found.node)
     if function.positional_only:
         yield _at(
             context,
             path,
-            f"{function.name} takes {', '.join(function.positional_only)} by position only",
-            because=["TRL calls reward functions with keywords", f"it is declared at {where}"],
+            f"{name} takes {', '.join(function.positional_only)} by position only",
+            because=["TRL calls reward functions with keywords", f"it is declared at {found.at}"],
             fix="remove the / from its parameters",
         )
     if not function.takes_any_keyword:
-        missing = [name for name in CALLED_WITH if name not in function.parameters]
+        missing = [keyword for keyword in CALLED_WITH if keyword not in function.parameters]
+        signature = ", ".join([*function.parameters, "**kwargs"])
         yield _at(
             context,
             path,
-            f"{function.name} has no **kwargs",
-            because=[f"TRL also passes {', '.join(missing)} and every column", f"it is declared at {where}"],
-            fix=f"def {function.name}({', '.join([*function.parameters, '**kwargs'])})",
+            f"{name} has no **kwargs",
+            because=[f"TRL also passes {', '.join(missing)} and every column", f"it is declared at {found.at}"],
+            fix=f"lambda {signature}: ..." if isinstance(found.node, ast.Lambda) else f"def {name}({signature})",
         )
     options = reward.get("options")
     given = set(options) if isinstance(options, dict) else set()
@@ -164,6 +195,6 @@ def _signature(
         yield _at(
             context,
             path,
-            f"{function.name} has no parameter {', '.join(unknown)}",
+            f"{name} has no parameter {', '.join(unknown)}",
             because=[f"its parameters are {', '.join(function.parameters)}"],
         )

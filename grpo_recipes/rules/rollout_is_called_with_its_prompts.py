@@ -20,7 +20,7 @@ KEY = "rollout.python"
 def check(context: Context) -> Iterator[Finding]:
     said = said_code(context, "rollout")
     try:
-        function = None if said is None else documented(said.path).get(said.name)
+        function = None if said is None else documented(said.path, said.name)
     except (OSError, SyntaxError, ValueError):
         return
     if said is None or function is None or function.is_decorated:

@@ -1,17 +1,20 @@
 """A tool is a function of a file that is there; so is a rollout, and an environment is a class of one.
 
 The file is looked for beside the one that names it, and read, never run, until a run is allowed to; files beside it
-that it imports are read and allowed with it. The training processes would end with FileNotFoundError or AttributeError
-after all their imports.
+that it imports are read and allowed with it. A name is followed through `a = b` and these files, and is not checked
+where only running the file would tell what it is. The training processes would end with FileNotFoundError or
+AttributeError after all their imports.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import ast
+from collections.abc import Callable, Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._tools.said_tools import SaidCode, SaidTool, said_code, said_tools
-from grpo_recipes.user_files.functions.classes import classes_of
+from grpo_recipes.user_files.functions.classes import class_of
+from grpo_recipes.user_files.functions.definitions import Definition, Unread, definition, module_of
 from grpo_recipes.user_files.functions.documented import documented
 from grpo_recipes.user_files.reward_imports import imported_beside
 
@@ -23,19 +26,19 @@ WHO = {"tools": "a tool", "environment": "an environment", "rollout": "a rollout
 def check(context: Context) -> Iterator[Finding]:
     for tool in said_tools(context):
         yield from _of_one(context, "tools", tool, "function", documented)
-    for section, kind, read in (("environment", "class", classes_of), ("rollout", "function", documented)):
+    for section, kind, read in (("environment", "class", class_of), ("rollout", "function", documented)):
         said = said_code(context, section)
         if said is not None:
             yield from _of_one(context, section, said, kind, read)
 
 
 def _of_one(
-    context: Context, section: str, said: SaidTool | SaidCode, kind: str, read: Callable[[str], Iterable[str]]
+    context: Context, section: str, said: SaidTool | SaidCode, kind: str, read: Callable[[str, str], object]
 ) -> Iterator[Finding]:
-    """read: gives the names that the file has of the kind."""
+    """read: gives what the source says of a name of the file that is of the kind."""
     mark, key = context.source.mark(said.place), section if section == "tools" else f"{section}.python"
     try:
-        names = list(read(said.path))
+        found = definition(said.path, said.name)
     except OSError as error:
         because = [f"looked for {said.path}"]
         yield context.finding(ID, f"{said.file}: {error.strerror or error}", key, because=because, mark=mark)
@@ -46,7 +49,8 @@ def _of_one(
         because = ["the file is no Python source"]
         yield context.finding(ID, f"{said.file}{line}: {text}", key, because=because, mark=mark)
         return
-    if said.name not in names:
+    if found is None or (isinstance(found, Definition) and isinstance(found.node, ast.ClassDef) != (kind == "class")):
+        names = [name for name in module_of(said.path).callables if _may_be(said.path, name, kind)]
         close = nearest_words(said.name, names, cutoff=0.5)
         yield context.finding(
             ID,
@@ -58,6 +62,15 @@ def _of_one(
             mark=mark,
         )
         return
+    if read(said.path, said.name) is None:
+        yield context.finding(
+            ID,
+            f"not checked: what {said.name} is, which its source does not show",
+            key,
+            because=[found.how if isinstance(found, Unread) else f"it is defined at {found.at}"],
+            severity="not-checked",
+            mark=mark,
+        )
     try:
         imported_beside(said.path)
     except (OSError, ValueError) as error:
@@ -70,3 +83,9 @@ def _of_one(
             fix="put what it needs into the file or into one beside it, or install the package and keep it elsewhere",
             mark=mark,
         )
+
+
+def _may_be(path: str, name: str, kind: str) -> bool:
+    """Whether a name is defined as what is looked for; what an import brings is not named."""
+    found = definition(path, name)
+    return isinstance(found, Definition) and isinstance(found.node, ast.ClassDef) == (kind == "class")

@@ -7,8 +7,8 @@ import os
 import re
 import warnings
 from collections.abc import Sequence
+from functools import lru_cache
 from io import TextIOWrapper
-from typing import NamedTuple
 
 from grpo_recipes.contract.files.regular_file import open_regular, read_text
 
@@ -97,34 +97,17 @@ def _first_line(path: str) -> str:
         return file.readline(LARGEST_ROW)
 
 
-class Function(NamedTuple):
-    """A function as its source declares it. required: parameters without a default, less *args and **kwargs.
-
-    is_decorated: what is called may have another signature.
-    """
-
-    name: str
-    line: int
-    parameters: tuple[str, ...]
-    required: tuple[str, ...]
-    takes_any_keyword: bool
-    positional_only: tuple[str, ...] = ()
-    is_decorated: bool = False
-
-
-def functions_of(path: str) -> dict[str, Function]:
-    """The functions at the top level of a Python file, read and never run.
+def source_tree(path: str) -> ast.Module:
+    """The syntax tree of a Python file, read once until the file is another one, and changed by nobody.
 
     Raises OSError, and SyntaxError or ValueError for what is no Python source.
     """
-    tree = source_tree(path)
-    return {
-        node.name: _function(node) for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
+    status = os.stat(path)
+    return _tree(path, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def source_tree(path: str) -> ast.Module:
-    """The syntax tree of a Python file. Raises OSError, and SyntaxError or ValueError for what is no Python source."""
+@lru_cache(maxsize=16)
+def _tree(path: str, *_stamp: int) -> ast.Module:
     source = read_text(path, LARGEST_SOURCE)
     if len(source) > MOST_TOKENS and _has_more_tokens(source, MOST_TOKENS):
         raise ValueError(f"it has more than {MOST_TOKENS:,} words and signs")
@@ -152,24 +135,3 @@ def _has_more_tokens(source: str, most: int) -> bool:
         return any(number >= most for number, _ in enumerate(tokenize.generate_tokens(io.StringIO(source).readline)))
     except (tokenize.TokenError, SyntaxError):
         return False  # which the parser names better
-
-
-def _required(arguments: Sequence[ast.arg], defaults: int) -> list[str]:
-    return [a.arg for a in arguments[: len(arguments) - defaults]]
-
-
-def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Function:
-    arguments = node.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    keyword_required = [
-        a.arg for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None
-    ]
-    return Function(
-        name=node.name,
-        line=node.lineno,
-        parameters=tuple(a.arg for a in [*positional, *arguments.kwonlyargs]),
-        required=(*_required(positional, len(arguments.defaults)), *keyword_required),
-        takes_any_keyword=arguments.kwarg is not None,
-        positional_only=tuple(a.arg for a in arguments.posonlyargs),
-        is_decorated=bool(node.decorator_list),
-    )

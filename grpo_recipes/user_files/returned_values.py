@@ -5,8 +5,6 @@ import builtins
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from grpo_recipes.user_files.local_files import source_tree
-
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _NUMBER, _NUMBERS, _TEXT = "one number", "a number for each", "text"
 _MAKE_NUMBERS = ("float", "int", "len")
@@ -15,19 +13,14 @@ _OF_ONE = ("abs", "round")
 _COMPLETIONS = ("completion", "completions")
 
 
-def returns_no_list(path: str, name: str) -> str | None:
-    """What a function at the top level returns where it can be no list of numbers: "nothing", "one number", "text".
+def returns_no_list(node: ast.AST, tree: ast.Module) -> str | None:
+    """What a function returns where it can be no list of numbers: "nothing", "one number", "text".
 
-    None where it may be one, for what is decorated, and for what cannot be read. Nothing is run.
+    None where it may be one, for what is decorated or no function. tree: of its file.
     """
-    try:
-        tree = source_tree(path)
-    except (OSError, SyntaxError, ValueError):
+    if not isinstance(node, _Function) or node.decorator_list:
         return None
-    for node in tree.body:
-        if isinstance(node, _Function) and node.name == name:
-            return None if node.decorator_list else _returned(node, _builtins(tree))
-    return None
+    return _returned(node, _builtins(tree))
 
 
 def _returned(function: _Function, known: frozenset[str]) -> str | None:

@@ -30,3 +30,26 @@ def test_another_signature_raises_after_the_first_generation(library: Library, s
     answer = library.call("train", arguments={}, rewards=source, rows=ROWS)
     assert (answer.stage, answer.raised) == ("train", "TypeError")
     assert text in answer.text
+
+
+OBJECTS = {
+    "import": "from trl.rewards import think_format_reward as _think\nr = _think",
+    "call": "from trl.rewards import get_repetition_penalty_reward as _make\nr = _make(2)",
+    "partial": "import functools as _f\ndef _s(completions, scale=1.0, **_):\n    return [scale] * len(completions)\n"
+    "r = _f.partial(_s, scale=0.5)",
+    "lambda": "r = lambda completions, **kwargs: [0.5 for _ in completions]",
+    "condition": "if True:\n    def r(completions, **kwargs):\n        return [0.5 for _ in completions]",
+}
+
+
+@pytest.mark.parametrize("source", OBJECTS.values(), ids=OBJECTS)
+def test_trl_trains_with_whatever_can_be_called(library: Library, source: str) -> None:
+    rows = [{**row, "prompt": [{"role": "user", "content": row["prompt"]}]} for row in ROWS]
+    answer = library.call("train", arguments={}, rewards=source, rows=rows)
+    assert answer.raised == "", answer.text
+
+
+def test_a_class_in_the_place_of_its_object_raises(library: Library) -> None:
+    source = "class Judge:\n    def __init__(self, **_): ...\n    def __call__(self, **_): return [0.5]"
+    answer = library.call("train", arguments={}, rewards=source, rows=ROWS)
+    assert (answer.stage, answer.raised) == ("train", "TypeError")

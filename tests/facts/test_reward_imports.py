@@ -45,3 +45,10 @@ def test_what_cannot_travel_is_refused_by_its_name(text: str, said: str, tmp_pat
     (tmp_path / "package" / "__init__.py").write_text("")
     with pytest.raises(ValueError, match=said):
         imported_beside(written(tmp_path, reward=text, broken="def"))
+
+
+def test_a_relative_import_may_fail_where_another_follows(tmp_path: Path) -> None:
+    """In a package the first one runs, and in a run folder the second."""
+    text = "try:\n    from .helper import f\nexcept ImportError:\n    from helper import f\n"
+    path = written(tmp_path, reward=text, helper="def f(**kwargs): ...\n")
+    assert list(imported_beside(path)) == ["helper.py"]

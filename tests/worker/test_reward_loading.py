@@ -63,6 +63,59 @@ def test_an_asynchronous_reward_stays_asynchronous(user: Path, sha256_of_text: C
     assert asyncio.run(loaded(completions=["abc"])) == [0.5]
 
 
+BOUND = """
+import functools
+
+class Judge:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __call__(self, completions, **kwargs):
+        return [self.scale * len(text) for text in completions]
+
+def lengths(completions, scale=1.0, **kwargs):
+    return [scale * len(text) for text in completions]
+
+def doubling(function):
+    @functools.wraps(function)
+    def doubled(**given):
+        return [2 * value for value in function(**given)]
+    return doubled
+
+again = lengths
+made = Judge(0.5)
+part = functools.partial(lengths, scale=3.0)
+short = lambda completions, **kwargs: [float(len(text) < 3) for text in completions]
+if True:
+    def conditional(completions, **kwargs):
+        return lengths(completions)
+wrapped = doubling(lengths)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("again", 4.0), ("made", 2.0), ("part", 12.0), ("short", 0.0), ("conditional", 4.0), ("wrapped", 8.0)],
+)
+def test_whatever_can_be_called_is_a_reward(
+    name: str, value: float, tmp_path: Path, sha256_of_text: Callable[[str], str]
+) -> None:
+    (tmp_path / "bound.py").write_text(BOUND)
+    keys = {"kind": "python", "name": "first", "sha256": sha256_of_text(BOUND)}
+    (loaded,) = load_rewards((reward(f"bound.py:{name}", **keys),), tmp_path)
+    assert not isinstance(loaded, str)
+    assert loaded(completions=["abcd"], prompts=["p"]) == [value]
+
+
+def test_an_object_with_an_asynchronous_call_is_awaited(tmp_path: Path, sha256_of_text: Callable[[str], str]) -> None:
+    source = "class Judge:\n    async def __call__(self, completions, **kwargs):\n        return [0.5]\nj = Judge()\n"
+    (tmp_path / "waiting.py").write_text(source)
+    keys = {"kind": "python", "name": "j", "sha256": sha256_of_text(source)}
+    (loaded,) = load_rewards((reward("waiting.py:j", **keys),), tmp_path)
+    assert asyncio.iscoroutinefunction(loaded)
+    assert asyncio.run(loaded(completions=["a"])) == [0.5]
+
+
 def test_a_reward_model_stays_the_id_it_is(user: Path) -> None:
     assert load_rewards((reward("org/judge", kind="model", name="judge"),), user) == ["org/judge"]
 

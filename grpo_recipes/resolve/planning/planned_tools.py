@@ -15,11 +15,11 @@ def planned_tools(context: Context) -> tuple[Tool, ...]:
     """The tools, in the order of the recipe."""
     found = []
     for said in said_tools(context):
-        function = documented(said.path).get(said.name)
+        function = documented(said.path, said.name)
         found.append(
             Tool(
                 **_pinned(said),
-                is_async=function is not None and function.is_async,
+                is_async=None if function is None else function.is_async,
                 timeout=said.timeout,
             )
         )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Path
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.user_files.functions.classes import DocumentedClass, Method, classes_of
+from grpo_recipes.user_files.functions.classes import DocumentedClass, Method, class_of
 from grpo_recipes.user_files.functions.documented import Documented, documented
 
 OF_TRL = ("reset", "get_reward")
@@ -64,7 +64,7 @@ def told_functions(context: Context) -> Iterator[ToldFunction]:
     """Tools, then the methods of the environment, that are there and what their source says: none that is decorated."""
     for tool in said_tools(context):
         try:
-            function = documented(tool.path).get(tool.name)
+            function = documented(tool.path, tool.name)
         except (OSError, SyntaxError, ValueError):
             continue
         if function is not None and not function.is_decorated:
@@ -81,7 +81,7 @@ def read_environment(context: Context) -> tuple[SaidCode, DocumentedClass] | Non
     """The environment whose class is there, None for any other."""
     said = said_code(context, "environment")
     try:
-        found = None if said is None else classes_of(said.path).get(said.name)
+        found = None if said is None else class_of(said.path, said.name)
     except (OSError, SyntaxError, ValueError):
         return None
     return None if said is None or found is None else (said, found)

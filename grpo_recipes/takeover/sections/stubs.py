@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from grpo_recipes.takeover.basis.situation import Situation, beside_the_recipe
 from grpo_recipes.takeover.basis.write import one_line
-from grpo_recipes.user_files.local_files import functions_of
+from grpo_recipes.user_files.functions.definitions import module_of
 
 FILE = "rewards.py"
 HEAD = '''\
@@ -30,9 +30,9 @@ def own_function(situation: Situation, name: str) -> str | None:
     """`file.py:function` of a reward that lies beside the recipe or here already, None for one that does not."""
     module, _, function = name.rpartition(".")
     own = module.replace(".", os.sep) + ".py" if module else FILE
-    if function in _functions(own):
+    if _has(own, function):
         return f"{beside_the_recipe(own, situation.folder).removeprefix('./')}:{function}"
-    return f"{own}:{function}" if function in _functions(os.path.join(situation.folder, own)) else None
+    return f"{own}:{function}" if _has(os.path.join(situation.folder, own), function) else None
 
 
 def stub_for(situation: Situation, name: str) -> str:
@@ -59,11 +59,11 @@ def _file(situation: Situation) -> str:
     return FILE if is_free else f"{situation.stem}_{FILE}"
 
 
-def _functions(path: str) -> Mapping[str, object]:
+def _has(path: str, name: str) -> bool:
     try:
-        return functions_of(path)
+        return name in module_of(path).bound
     except (OSError, SyntaxError, ValueError):
-        return {}
+        return False
 
 
 def _text(config: str, stubs: Mapping[str, tuple[str, ...]]) -> str:

@@ -1,14 +1,13 @@
 """The classes of a Python file with their methods, read from its source and never run."""
 
 import ast
-import os
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from grpo_recipes.user_files.functions.documented import Documented, documented_function
+from grpo_recipes.user_files.functions.definitions import Definition, definition
+from grpo_recipes.user_files.functions.documented import Documented, documented_function, hints_of
 from grpo_recipes.user_files.functions.type_hints import Hints
-from grpo_recipes.user_files.local_files import source_tree
 
 Bound = Literal["object", "class", "nothing"]
 _EMPTY_BASES = frozenset({"object", "ABC", "Generic", "Protocol"})
@@ -45,19 +44,21 @@ class DocumentedClass(NamedTuple):
         return self.is_open or name in self.methods or name in self.others
 
 
-def classes_of(path: str) -> Mapping[str, DocumentedClass]:
-    """The classes at the top level of a Python file; of several with one name the last.
+def class_of(path: str, name: str) -> DocumentedClass | None:
+    """The class at the top level of a file that a name of a Python file stands for, None for anything else.
 
     Raises OSError, and SyntaxError or ValueError for what is no Python source.
     """
-    status = os.stat(path)
-    return _read(path, status.st_ino, status.st_size, status.st_mtime_ns)
+    found = definition(path, name)
+    if not isinstance(found, Definition) or not isinstance(found.node, ast.ClassDef):
+        return None
+    read = _classes(found.tree).get(found.node.name)
+    return None if read is None or read.line != found.node.lineno else read._replace(name=name)
 
 
-@lru_cache(maxsize=64)
-def _read(path: str, *_stamp: int) -> Mapping[str, DocumentedClass]:
-    tree = source_tree(path)
-    hints, found = Hints(tree), dict[str, DocumentedClass]()
+@lru_cache(maxsize=16)
+def _classes(tree: ast.Module) -> Mapping[str, DocumentedClass]:
+    hints, found = hints_of(tree), dict[str, DocumentedClass]()
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
             found[node.name] = _class(node, found, hints)

@@ -2,13 +2,11 @@
 
 import ast
 import inspect
-import os
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from grpo_recipes.user_files.functions.definitions import Definition, definition
 from grpo_recipes.user_files.functions.type_hints import Hints
-from grpo_recipes.user_files.local_files import source_tree
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 Kind = Literal["positional only", "plain", "*", "**"]
@@ -40,21 +38,21 @@ class Documented(NamedTuple):
     is_decorated: bool
 
 
-def documented(path: str) -> Mapping[str, Documented]:
-    """The functions at the top level of a Python file; of several with one name the last.
+def documented(path: str, name: str) -> Documented | None:
+    """The function that a name of a Python file stands for, None for what is no function or cannot be read.
 
     Raises OSError, and SyntaxError or ValueError for what is no Python source.
     """
-    status = os.stat(path)
-    return _read(path, status.st_ino, status.st_size, status.st_mtime_ns)
+    found = definition(path, name)
+    if not isinstance(found, Definition) or not isinstance(found.node, _Function):
+        return None
+    return documented_function(found.node, hints_of(found.tree))._replace(name=name)
 
 
-@lru_cache(maxsize=64)
-def _read(path: str, *_stamp: int) -> Mapping[str, Documented]:
-    """What several rules ask of a file is read once, until the file is another one."""
-    tree = source_tree(path)
-    hints = Hints(tree)
-    return {node.name: documented_function(node, hints) for node in tree.body if isinstance(node, _Function)}
+@lru_cache(maxsize=16)
+def hints_of(tree: ast.Module) -> Hints:
+    """The names of a file that type hints may use; several rules ask of the same file."""
+    return Hints(tree)
 
 
 def documented_function(node: _Function, hints: Hints) -> Documented:

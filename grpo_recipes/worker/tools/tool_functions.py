@@ -69,7 +69,7 @@ def _function(tool: Tool, name: str, sources: dict[Path, bytes]) -> ToolFunction
     function = getattr(module, name, None)
     if not callable(function):
         raise Refused.of(f"tool {tool.name}: {module.__file__} has no function {name}")
-    if inspect.iscoroutinefunction(function) != tool.is_async:
+    if tool.is_async is not None and inspect.iscoroutinefunction(function) != tool.is_async:
         kinds = ("is not asynchronous", "is asynchronous")
         raise Refused.of(
             f"tool {tool.name}: {name} {kinds[not tool.is_async]}",

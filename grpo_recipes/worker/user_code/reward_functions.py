@@ -70,7 +70,8 @@ def _bound(
         answered.look(reward.name, found)
         return found
 
-    if inspect.iscoroutinefunction(function):
+    # TRL looks at the function alone and would take the coroutine of an object's for its answer.
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
 
         async def asynchronous(**given: Any) -> Any:
             with contained(reward.name):

@@ -1,0 +1,184 @@
+"""What the names of a Python file are bound to, read from its source and never run."""
+
+import ast
+import os
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from grpo_recipes.user_files.local_files import source_tree
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+_Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_Read = FunctionNode | ast.Lambda | ast.ClassDef
+# What is bound to one of these can never be called.
+_NO_CALLABLES = (
+    ast.Import,
+    ast.Constant,
+    ast.JoinedStr,
+    ast.List,
+    ast.Tuple,
+    ast.Dict,
+    ast.Set,
+    ast.ListComp,
+    ast.DictComp,
+    ast.SetComp,
+)
+# With one of these a file may bind names that its source does not say.
+_BINDS_UNSEEN = frozenset({"exec", "globals", "locals", "vars", "__getattr__"})
+_MOST_STEPS = 8
+
+
+class Definition(NamedTuple):
+    """Where a name is defined. path and tree: the file of the definition, which may be imported by the one asked of."""
+
+    path: str
+    tree: ast.Module
+    node: FunctionNode | ast.Lambda | ast.ClassDef
+
+    @property
+    def at(self) -> str:
+        """The file and the line."""
+        return f"{os.path.basename(self.path)}:{self.node.lineno}"
+
+    @property
+    def decorators(self) -> list[ast.expr]:
+        """Those of the function or class; what is called may then be something else."""
+        return [] if isinstance(self.node, ast.Lambda) else self.node.decorator_list
+
+
+class Unread(NamedTuple):
+    """A name that is bound, to what only running the file would tell. how: the statement in a few words."""
+
+    how: str
+
+
+class Module(NamedTuple):
+    """The names of a file. bound: what each is bound to, in order, with whether that depends on a condition.
+
+    is_open: it may bind names that its source does not say, as `from x import *` does.
+    """
+
+    path: str
+    tree: ast.Module
+    bound: Mapping[str, list[tuple[ast.AST, bool]]]
+    is_open: bool
+
+    @property
+    def callables(self) -> list[str]:
+        """The names that can be meant, functions and classes first."""
+        names = [name for name, bound in self.bound.items() if not isinstance(bound[-1][0], _NO_CALLABLES)]
+        return sorted(names, key=lambda name: not isinstance(self.bound[name][-1][0], _Defined))
+
+
+def module_of(path: str) -> Module:
+    """The names of a Python file. Raises OSError, and SyntaxError or ValueError for what is no Python source."""
+    status = os.stat(path)
+    return _module(path, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def definition(path: str, name: str) -> Definition | Unread | None:
+    """What a name of a file is: its definition, behind `a = b` and imports of files beside it; None where the file
+    does not bind it to anything that can be called. Raises as module_of.
+    """
+    module = module_of(path)
+    for _ in range(_MOST_STEPS):
+        bound = module.bound.get(name, [])
+        if not bound:
+            return Unread(f"{os.path.basename(path)} may bind it") if _may_bind(module, name) else None
+        node, depends = bound[-1]
+        if depends and len(bound) > 1:
+            return _unread(module, name, node)
+        if isinstance(node, _Read):
+            return Definition(module.path, module.tree, node)
+        if isinstance(node, _NO_CALLABLES):
+            return None
+        if isinstance(node, ast.Name) and node.id != name and len(module.bound.get(node.id, [])) == 1:
+            name = node.id
+        elif isinstance(node, ast.ImportFrom) and (file := _imported_file(module.path, node)) is not None:
+            original = next((one.name for one in node.names if (one.asname or one.name) == name), name)
+            try:
+                beside = module_of(file)
+            except (OSError, SyntaxError, ValueError):
+                return _unread(module, name, node)
+            if original not in beside.bound:
+                return _unread(module, name, node)
+            module, name = beside, original
+        else:
+            return _unread(module, name, node)
+    return Unread("many names stand for each other")
+
+
+def _unread(module: Module, name: str, node: ast.AST) -> Unread:
+    text = (f"{name} = " if isinstance(node, ast.expr) else "") + " ".join(ast.unparse(node).split())
+    return Unread(f"{os.path.basename(module.path)}:{getattr(node, 'lineno', 1)}: {text[:60]}")
+
+
+def _may_bind(module: Module, name: str) -> bool:
+    """Whether a file may bind a name in a way that is rarely used, which is looked for only where no other does."""
+    return module.is_open or any(
+        (isinstance(node, ast.Global) and name in node.names)
+        or (isinstance(node, ast.NamedExpr) and node.target.id == name)
+        or (isinstance(node, ast.MatchAs | ast.MatchStar) and node.name == name)
+        or (isinstance(node, ast.Name) and node.id in _BINDS_UNSEEN)
+        or (isinstance(node, ast.FunctionDef) and node.name == "__getattr__")
+        for node in ast.walk(module.tree)
+    )
+
+
+def _imported_file(path: str, node: ast.ImportFrom) -> str | None:
+    """The file that an import names, beside the one that has it or, with dots, in its package; None for any other."""
+    folder = os.path.dirname(path)
+    for _ in range(node.level - 1):
+        folder = os.path.dirname(folder)
+    place = os.path.join(folder, *(node.module or "").split("."))
+    if node.level == 0 and "." in (node.module or ""):
+        return None
+    return next((file for file in (f"{place}.py", os.path.join(place, "__init__.py")) if os.path.isfile(file)), None)
+
+
+@lru_cache(maxsize=16)
+def _module(path: str, *_stamp: int) -> Module:
+    tree = source_tree(path)
+    bound: dict[str, list[tuple[ast.AST, bool]]] = {}
+    for name, node, depends in _bindings(tree.body, False):
+        bound.setdefault(name, []).append((node, depends))
+    return Module(path, tree, bound, bound.pop("*", None) is not None)
+
+
+def _bindings(body: list[ast.stmt], depends: bool) -> Iterator[tuple[str, ast.AST, bool]]:
+    """Each name that statements bind, in their order, and what to; "*" for names that an import does not say."""
+    for node in body:
+        if isinstance(node, _Defined):
+            yield node.name, node, depends
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            for alias in node.names:
+                yield alias.asname or (alias.name if isinstance(node, ast.ImportFrom) else _first(alias)), node, depends
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                whole = isinstance(target, ast.Name)
+                yield from ((name, node.value if whole else node, depends) for name in _targets(target))
+        elif isinstance(node, ast.AnnAssign):
+            if node.value is not None:
+                yield from ((name, node.value, depends) for name in _targets(node.target))
+        elif not isinstance(node, ast.Expr):
+            yield from _of_block(node)
+
+
+def _first(alias: ast.alias) -> str:
+    return alias.name.partition(".")[0]
+
+
+def _of_block(node: ast.stmt) -> Iterator[tuple[str, ast.AST, bool]]:
+    """What a statement binds by itself, and what those within it do."""
+    targets = [getattr(node, "target", None), *(item.optional_vars for item in getattr(node, "items", ()))]
+    for target in targets:
+        if target is not None:
+            yield from ((name, node, True) for name in _targets(target))
+    for part in (node, *getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+        for block in ("body", "orelse", "finalbody"):
+            yield from _bindings(getattr(part, block, []), True)
+
+
+def _targets(target: ast.expr) -> Iterator[str]:
+    return (node.id for node in ast.walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
