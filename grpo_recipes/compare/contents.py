@@ -128,6 +128,10 @@ def _in_words(reward: Reward | None) -> str:
 def _rewards(ours: Reward, theirs: Reward) -> tuple[Values, Values]:
     """Both as what they compute; their one name is in the key."""
     mine, others = dataclasses.asdict(ours), dataclasses.asdict(theirs)
+    if ours.package is not None and theirs.package is not None:
+        # What one side's stack does not say is no difference.
+        for name in [one for one in mine["package"] if None in (mine["package"][one], others["package"][one])]:
+            del mine["package"][name], others["package"][name]
     known = _both("sha256", mine, others)
     unsaid = {"name", "path"} if known else {"name", "sha256"}
     if known and ours.kind == theirs.kind == "model":

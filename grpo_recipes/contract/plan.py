@@ -8,7 +8,7 @@ from typing import Literal
 from grpo_recipes.contract.planned_ancestor import Ancestor
 from grpo_recipes.contract.planned_guards import Guards
 from grpo_recipes.contract.planned_memory import PlannedMemory
-from grpo_recipes.contract.planned_tools import EnvironmentClass, Rollout, ScriptedTurn, Tool
+from grpo_recipes.contract.planned_tools import EnvironmentClass, Package, Rollout, ScriptedTurn, Tool
 from grpo_recipes.contract.planned_vllm import Vllm
 
 CODE_OF = "code."
@@ -152,11 +152,12 @@ class Reward:
     kind "python": target is "file.py:function", the file is in worker/user/ of the run folder, sha256 is its digest,
     path its absolute place when the plan was made. imports: files beside it that it imports, by name with their
     digests; they are in worker/user/ too.
+    kind "package": target is "module:name" of an installed package.
     kind "model": target is what TRL takes as a reward-model id; path and sha256 of a folder, as for the policy.
     name: what metrics call it (`rewards/<name>/mean`). kwargs: bound by keyword before TRL calls it.
     """
 
-    kind: Literal["shipped", "python", "model"]
+    kind: Literal["shipped", "python", "package", "model"]
     name: str
     target: str
     weight: float
@@ -164,6 +165,7 @@ class Reward:
     path: str | None = None
     sha256: str | None = None
     imports: dict[str, str] = field(default_factory=dict)
+    package: Package | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
-"""What completions are made with beside the model: tools that it calls, an environment that answers it, a rollout; and
-what a preflight says in its place.
+"""Code of a plan that is not grpo-run's own.
+
+What completions are made with beside the model: tools that it calls, an environment that answers it, a rollout; what a
+preflight says in its place; and the packages that rewards come from.
 
 Their files are pinned as those of a Reward of kind "python" are: target is "file.py:name", the file is in worker/user/
 of the run folder, sha256 is its digest, path its absolute place when the plan was made. imports: files beside it that
@@ -7,6 +9,19 @@ it imports, by name with their digests; they are in worker/user/ too.
 """
 
 from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """The installed package of a reward. name, release: None where the stack of the plan did not say.
+
+    is_factory: whether what the target names is called once, with the kwargs, and gives the reward; None where its
+    source was not there to say, and the worker asks its signature.
+    """
+
+    name: str | None
+    release: str | None
+    is_factory: bool | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,7 +267,7 @@ def _longhand(path: Path, value: object) -> object:
     key, words = SAID_BY_A_WORD.get(dotted(path), ("", frozenset()))
     if value in words:
         return {key: [value] if key == "report_to" else value}
-    reward = {"python" if ".py:" in value else "name": value}
+    reward = {"python" if ":" in value else "name": value}
     if path == ("rewards",):
         return [reward]
     return reward if path[:1] == ("rewards",) and len(path) == 2 else None

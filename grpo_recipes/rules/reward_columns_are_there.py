@@ -16,6 +16,7 @@ from grpo_recipes.rewards.catalog import shipped_reward
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.functions.declared import CALLED_WITH, declared
 from grpo_recipes.user_files.functions.definitions import Definition, definition
+from grpo_recipes.user_files.functions.package_rewards import package_reward
 from grpo_recipes.user_files.local_files import columns_of, listed, local_path
 
 ID = "RWD002"
@@ -61,12 +62,16 @@ def _required(context: Context, index: int, reward: dict[str, object]) -> list[s
     """The parameters that a python function cannot do without and that no option binds."""
     if reward.get("python") is None:
         return []
-    file, _, name = str(reward["python"]).rpartition(":")
-    directory = context.source.directory(("rewards", index, "python"))
-    try:
-        found = definition(os.path.normpath(os.path.join(directory, file)), name)
-    except (OSError, SyntaxError, ValueError):
-        return []
+    of_package = package_reward(context.stack, reward)
+    if of_package is not None:
+        found = None if of_package.is_factory else of_package.found
+    else:
+        file, _, name = str(reward["python"]).rpartition(":")
+        directory = context.source.directory(("rewards", index, "python"))
+        try:
+            found = definition(os.path.normpath(os.path.join(directory, file)), name)
+        except (OSError, SyntaxError, ValueError):
+            return []
     if not isinstance(found, Definition) or isinstance(found.node, ast.ClassDef) or found.decorators:
         return []
     return [p for p in declared(found.node).required if p not in _bound(reward)]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.functions.definitions import Definition, definition
+from grpo_recipes.user_files.functions.installed import names_module
 from grpo_recipes.user_files.returned_values import returns_no_list
 
 ID = "RWD005"
@@ -19,7 +20,7 @@ ID = "RWD005"
 def check(context: Context) -> Iterator[Finding]:
     rewards = context.value("rewards")
     for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
-        if reward.get("python") is None:
+        if reward.get("python") is None or names_module(str(reward["python"])):
             continue
         place = ("rewards", index, "python")
         file, _, name = str(reward["python"]).rpartition(":")

@@ -1,9 +1,9 @@
 """Each reward names one source, and the source exists and can be called as TRL calls it.
 
-Exactly one of `name` (shipped), `python` (file.py:function) and `model` says where a reward comes from. TRL calls a
-reward function with keywords: prompts, completions, completion_ids, every column of the data set, trainer_state and
-more with each release; a function without **kwargs fails with TypeError at the first reward, after the first
-generation. Python files are read, never run, until a run is allowed to; files beside one that
+Exactly one of `name` (shipped), `python` (file.py:function or module:function) and `model` says where a reward comes
+from. TRL calls a reward function with keywords: prompts, completions, completion_ids, every column of the data set,
+trainer_state and more with each release; a function without **kwargs fails with TypeError at the first reward, after
+the first generation. Python files are read, never run, until a run is allowed to; files beside one that
 it imports are read and allowed with it. A name is followed through `a = b` and the files beside; what a call, a
 partial or another package makes is an object that TRL calls as well, and is not checked.
 """
@@ -18,6 +18,8 @@ from grpo_recipes.rewards.catalog import Signature, shipped_reward, shipped_rewa
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.functions.declared import CALLED_WITH, declared
 from grpo_recipes.user_files.functions.definitions import Definition, Unread, definition, module_of
+from grpo_recipes.user_files.functions.installed import names_module
+from grpo_recipes.user_files.functions.package_rewards import is_of_trl
 from grpo_recipes.user_files.local_files import listed
 from grpo_recipes.user_files.reward_imports import imported_beside
 
@@ -40,7 +42,7 @@ def check(context: Context) -> Iterator[Finding]:
             )
         elif sources == ["name"]:
             yield from _shipped(context, path, reward)
-        elif sources == ["python"]:
+        elif sources == ["python"] and not names_module(str(reward["python"])):
             yield from _python(context, path, reward)
 
 
@@ -64,6 +66,17 @@ def _shipped(context: Context, path: Path, reward: dict[str, object]) -> Iterato
     name = str(reward["name"])
     signature = shipped_reward(name)
     if signature is None:
+        if is_of_trl(name):
+            right = f"trl.rewards:{name}"
+            yield _at(
+                context,
+                (*path, "name"),
+                f"no reward {name} is shipped, TRL has it",
+                because=["name is for rewards of grpo-run; python names those of a package"],
+                fix=f"python: {right}",
+                patch=[Patch((*path, "name"), remove=True), Patch((*path, "python"), right)],
+            )
+            return
         catalog = shipped_rewards()
         close = nearest_words(name, catalog, cutoff=0.7)
         yield _at(

@@ -11,6 +11,7 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.variants.merged_recipe import recipe_yaml
 from grpo_recipes.schemas.recipe import Recipe
+from grpo_recipes.user_files.functions.installed import names_module
 from grpo_recipes.user_files.local_files import local_path
 from grpo_recipes.yaml.compose import Source, compose
 from grpo_recipes.yaml.shipped import CATALOGUE, PREFIX, shipped_files
@@ -126,8 +127,9 @@ def _local_files(source: Source, folder: Path) -> set[str]:
         if place is not None:
             found.add(str(Path(place).relative_to(folder)))
     for path, one in _naming_code(source):
-        file = str(one.get("python") or "").rpartition(":")[0] if isinstance(one, dict) else ""
-        if file:
+        python = str(one.get("python") or "") if isinstance(one, dict) else ""
+        file = python.rpartition(":")[0]
+        if file and not names_module(python):
             found.add(os.path.relpath(os.path.join(source.directory((*path, "python")), file), folder.resolve()))
     return found
 

@@ -1,13 +1,15 @@
 """Which code of a plan is not part of the installed packages, and how it is allowed."""
 
 import hashlib
+import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.plan import CODE_OF, Model, Plan
+from grpo_recipes.contract.plan import CODE_OF, Model, Plan, Reward
+from grpo_recipes.contract.planned_tools import Package
 from grpo_recipes.errors import Refusal
 from grpo_recipes.trust.allowed import allow, is_allowed
 from grpo_recipes.trust.environment import is_harmless, names_a_place
@@ -26,6 +28,7 @@ OF_FILES = {
     "rollout": ("rollout", "file imported by a rollout"),
 }
 """What a file of the user's own is called, and one that it imports."""
+KNOWN_MODULES = ("trl.rewards",)
 # What vLLM's server of the run is started with, by facts/data/vllm_server.json.
 SET_BY_GRPO_RUN = (("VLLM_SERVER_DEV_MODE", "1"),)
 
@@ -34,7 +37,8 @@ SET_BY_GRPO_RUN = (("VLLM_SERVER_DEV_MODE", "1"),)
 class CodePart:
     """One piece of foreign code.
 
-    kind: one of OF_FILES, "remote code", "attention kernel" or "environment variable". what: it is, in words.
+    kind: one of OF_FILES, "package reward", "remote code", "attention kernel" or "environment variable". what: it is,
+    in words.
     is_fixed: the digest is that of all that it stands for; what is not fixed may be something else next time, and is
     asked for each time.
     """
@@ -54,6 +58,10 @@ def code_parts(plan: Plan) -> list[CodePart]:
             for name, sha256 in file.imports.items():
                 beside = os.path.join(os.path.dirname(file.path), name)
                 parts.setdefault(sha256, CodePart(OF_FILES[file.kind][1], beside, sha256))
+    for reward in plan.rewards:
+        if (package := reward.package) is not None and not is_known(reward):
+            part = _package_part(reward, package)
+            parts.setdefault(part.sha256, part)
     if brings_remote_code(plan):
         for part in _remote_code(plan):
             parts.setdefault(part.sha256, part)
@@ -66,6 +74,21 @@ def code_parts(plan: Plan) -> list[CodePart]:
     for part in environment_parts(plan):
         parts.setdefault(part.sha256, part)
     return list(parts.values())
+
+
+def is_known(reward: Reward) -> bool:
+    """Whether a reward is one of a package that every training imports, and that is made for this."""
+    module, _, name = reward.target.rpartition(":")
+    is_of_trl = reward.package is not None and reward.package.name == "trl"
+    return is_of_trl and module in KNOWN_MODULES and not name.startswith("_")
+
+
+def _package_part(reward: Reward, package: Package) -> CodePart:
+    """A recipe may name anything that can be called, with any options: these are what is allowed."""
+    options = json.dumps(reward.kwargs, sort_keys=True)
+    of = f"{package.name or 'a package that is not installed here'} {package.release or 'of any release'}"
+    text = f"package {package.name}=={package.release} {reward.target} {options}"
+    return CodePart("package reward", f"{reward.target} of {of} with {options}", _sha256(text), bool(package.release))
 
 
 def environment_parts(plan: Plan) -> list[CodePart]:

@@ -246,6 +246,20 @@ def test_a_dotted_reward_is_a_function_in_a_file(tmp_path: Path) -> None:
     assert (rewards[0], rewards[1]["weight"]) == ({"python": "pkg/mod.py:f", "weight": 0.5}, 2.0)
 
 
+def test_rewards_of_trl_are_named_by_their_module(tmp_path: Path) -> None:
+    names = "reasoning_accuracy_reward, get_soft_overlong_punishment, trl.rewards.accuracy_reward, trl.rewards.no_such"
+    text = "model_name_or_path: owner/model\ndataset_name: owner/data\n"
+    one = taken(tmp_path, f"{text}reward_funcs: [{names}]\n")
+    fates = sorted(line.fate for line in one.rows if line.key == "reward_funcs")
+    assert fates == ["emulated", "mapped", "mapped", "mapped"]
+    lengths = {"max_completion_len": 1280, "soft_punish_cache": 256}
+    assert recipe_of(one)["rewards"][:3] == [
+        {"python": "trl.rewards:reasoning_accuracy_reward", "weight": 1.0},
+        {"python": "trl.rewards:get_soft_overlong_punishment", "options": lengths, "weight": 1.0},
+        {"python": "trl.rewards:accuracy_reward", "weight": 1.0},
+    ]
+
+
 def test_a_mixture_of_two_is_refused(tmp_path: Path) -> None:
     text = "model_name_or_path: owner/model\nreward_funcs: [think_format_reward]\ndatasets: "
     one = taken(tmp_path, text + json.dumps([{"path": "a/b", "name": "main", "split": "part"}]))

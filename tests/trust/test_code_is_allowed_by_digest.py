@@ -20,6 +20,7 @@ from grpo_recipes.contract.plan import (
     Plan,
     Reward,
 )
+from grpo_recipes.contract.planned_tools import Package
 from grpo_recipes.contract.planned_vllm import Vllm, VllmServer
 from grpo_recipes.errors import Refusal
 from grpo_recipes.trust.allowed import allow, allowed_file, is_allowed
@@ -47,6 +48,42 @@ HUB = Model("hub", "some/model", "abc123", commit=COMMIT)
 def test_a_recipe_of_installed_parts_brings_no_code() -> None:
     shipped = Reward("shipped", "exact_match", "exact_match", 1.0)
     assert code_parts(plan_with(shipped, model=HUB, trust_remote_code=False)) == []
+
+
+def of_package(target: str, release: str | None = "1.16.0", package: str = "trl", **options: object) -> Reward:
+    return Reward("package", "r", target, 1.0, options, package=Package(package, release, None))
+
+
+def test_rewards_of_trl_are_known_and_nothing_else_of_a_package_is() -> None:
+    known = [of_package("trl.rewards:think_format_reward"), of_package("trl.rewards:get_x", max_len=3)]
+    assert code_parts(plan_with(*known, model=HUB)) == []
+    others = [
+        of_package("trl.rewards:__getattr__"),
+        of_package("trl.import_utils:version"),
+        of_package("trl.rewards:think_format_reward", package="other"),
+    ]
+    parts = code_parts(plan_with(*others, model=HUB))
+    assert [part.kind for part in parts] == ["package reward"] * 3
+    assert parts[1].what == "trl.import_utils:version of trl 1.16.0 with {}"
+
+
+def test_another_release_or_option_of_a_package_is_asked_for_again() -> None:
+    first = of_package("scores:strict", "1.0", "scores", at=1)
+    allow(part.sha256 for part in code_parts(plan_with(first, model=HUB)))
+    assert not not_allowed(code_parts(plan_with(first, model=HUB)), [])
+    for other in (
+        of_package("scores:strict", "1.1", "scores", at=1),
+        of_package("scores:strict", "1.0", "scores", at=2),
+        of_package("scores:loose", "1.0", "scores", at=1),
+    ):
+        assert not_allowed(code_parts(plan_with(other, model=HUB)), [])
+
+
+def test_a_package_of_no_known_release_is_asked_for_each_time() -> None:
+    (part,) = code_parts(plan_with(of_package("scores:strict", None, "scores"), model=HUB))
+    assert not part.is_fixed
+    assert not_allowed([part], [part.sha256]) == []
+    assert not_allowed([part], []) == [part]
 
 
 def test_each_file_and_the_models_own_code_is_one_part() -> None:

@@ -10,9 +10,13 @@ import pytest
 from worker_runs import planned_reward
 
 from grpo_recipes.contract.plan import Reward
+from grpo_recipes.contract.planned_tools import Package
+from grpo_recipes.stack.stack import Stack
+from grpo_recipes.user_files.functions.installed import installed_module
+from grpo_recipes.user_files.functions.package_rewards import package_reward
 from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.user_code import user_modules
-from grpo_recipes.worker.user_code.reward_functions import load_rewards
+from grpo_recipes.worker.user_code.reward_functions import check_reward_files, load_rewards
 
 USER = """
 from dataclasses import dataclass
@@ -116,6 +120,100 @@ def test_an_object_with_an_asynchronous_call_is_awaited(tmp_path: Path, sha256_o
     assert asyncio.run(loaded(completions=["a"])) == [0.5]
 
 
+PACKAGE = """
+from ._inner import make as _make, Scale
+def plain(completions, scale=1.0, **kwargs):
+    return [scale * len(text) for text in completions]
+def nothing():
+    return 3
+made = _make(2.0)
+make = _make
+"""
+INNER = """
+def make(scale):
+    def reward(completions, **kwargs):
+        return [scale * len(text) for text in completions]
+    return reward
+class Scale:
+    def __init__(self, scale=1.0):
+        self.scale = scale
+    def __call__(self, completions, **kwargs):
+        return [self.scale * len(text) for text in completions]
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An installed package of two files with a release."""
+    name = "scores_of_somebody"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text(PACKAGE)
+    (tmp_path / name / "_inner.py").write_text(INNER)
+    info = tmp_path / f"{name}-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    installed_module.cache_clear()
+    yield name
+    installed_module.cache_clear()
+    for module in [module for module in sys.modules if module.startswith(name)]:
+        del sys.modules[module]
+
+
+@pytest.mark.parametrize("is_read", [True, False], ids=["read", "not read"])
+@pytest.mark.parametrize(
+    ("name", "options", "value"),
+    [
+        ("plain", {"scale": 0.5}, 2.0),
+        ("make", {"scale": 2.0}, 8.0),
+        ("Scale", {"scale": 3.0}, 12.0),
+        ("Scale", {}, 4.0),
+        ("made", {}, 8.0),
+    ],
+)
+def test_a_package_has_rewards_and_makes_rewards(
+    name: str, options: dict[str, Any], value: float, is_read: bool, package: str, tmp_path: Path
+) -> None:
+    """Where the planner could not read the source, the worker comes to the same by the signature."""
+    stack = Stack("3.11", {}, (), None, False, "here")
+    found = package_reward(stack, {"python": f"{package}:{name}"})
+    assert found is not None
+    assert (found.package, found.release, found.is_read) == (package, "1.2", True)
+    planned = Package(package, "1.2", found.is_factory if is_read else None)
+    one = reward(f"{package}:{name}", kind="package", name="r", kwargs=options, package=planned)
+    check_reward_files((one,), tmp_path)
+    (loaded,) = load_rewards((one,), tmp_path)
+    assert not isinstance(loaded, str)
+    assert loaded.__name__ == "r"
+    assert loaded(completions=["abcd"], prompts=["p"], scale=[9.0]) == [value]
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "message"),
+    [
+        ("plain", "1.1", r"scores_of_somebody is 1\.2, planned: 1\.1"),
+        ("absent", "1.2", "has no function absent"),
+        ("nothing", "1.2", "made int, which cannot be called"),
+    ],
+)
+def test_what_a_package_does_not_have_is_refused(
+    name: str, release: str, message: str, package: str, tmp_path: Path
+) -> None:
+    planned = Package(package, release, None)
+    one = reward(f"{package}:{name}", kind="package", name="r", package=planned)
+    with pytest.raises(Refused, match=message):
+        check_reward_files((one,), tmp_path)
+        load_rewards((one,), tmp_path)
+
+
+def test_a_package_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    one = reward("scores_of_nobody:f", kind="package", name="r", package=Package("scores_of_nobody", "1", None))
+    with pytest.raises(Refused, match="scores_of_nobody is not installed, planned: 1"):
+        check_reward_files((one,), tmp_path)
+    with pytest.raises(Refused, match="No module named 'scores_of_nobody'"):
+        load_rewards((one,), tmp_path)
+
+
 def test_a_reward_model_stays_the_id_it_is(user: Path) -> None:
     assert load_rewards((reward("org/judge", kind="model", name="judge"),), user) == ["org/judge"]
 
@@ -125,7 +223,7 @@ REFUSED = [
     pytest.param({"target": "other.py:f"}, "does not exist", id="no file"),
     pytest.param({"sha256": "0" * 64}, "changed since the plan was made", id="digest"),
     pytest.param({"sha256": None}, "changed since the plan was made", id="no digest"),
-    pytest.param({"kind": "shell"}, "none of shipped, python, model", id="kind"),
+    pytest.param({"kind": "shell"}, "none of shipped, python, package, model", id="kind"),
 ]
 
 

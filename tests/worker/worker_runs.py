@@ -89,6 +89,7 @@ def planned_reward(target: str, **changes: Any) -> Changes:
         "path": None,
         "sha256": None,
         "imports": {},
+        "package": None,
         **changes,
     }
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from grpo_recipes.contract.findings.finding import Path
 from grpo_recipes.contract.plan import Data, Model, Reward, Tokenizer
+from grpo_recipes.contract.planned_tools import Package
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.data_card import data_folder_content
 from grpo_recipes.user_files.digests import (
@@ -15,6 +16,7 @@ from grpo_recipes.user_files.digests import (
     folder_content,
     text_sha256,
 )
+from grpo_recipes.user_files.functions.package_rewards import package_reward
 from grpo_recipes.user_files.local_files import data_format, local_path
 from grpo_recipes.user_files.model_config import cached_commit
 from grpo_recipes.user_files.reward_imports import imported_beside
@@ -112,6 +114,10 @@ def _text_or_none(value: object) -> str | None:
 def _reward(context: Context, index: int, name: str, reward: Mapping[str, object]) -> Reward:
     weight, options = float(str(reward["weight"])), reward["options"]
     kwargs = dict(options) if isinstance(options, dict) else {}
+    of_package = package_reward(context.stack, reward)
+    if of_package is not None:
+        package = Package(of_package.package, of_package.release, of_package.is_factory)
+        return Reward("package", name, str(reward["python"]), weight, kwargs, package=package)
     if reward["python"] is not None:
         file, _, function = str(reward["python"]).rpartition(":")
         path = os.path.normpath(os.path.join(context.source.directory(("rewards", index, "python")), file))

@@ -9,6 +9,10 @@ ALWAYS = ("torch", "transformers", "trl", "accelerate", "datasets")
 OPTIONAL = frozenset({"bitsandbytes", "deepspeed", "liger-kernel", "math-verify", "peft", "vllm"})
 """Of a stack, what a recipe can do without."""
 
+WITH_MATH_VERIFY = tuple(
+    f"trl.rewards:{name}" for name in ("accuracy_reward", "reasoning_accuracy_reward", "get_cosine_scaled_reward")
+)
+
 # Beginning of the word for an optimizer -> its package; the longest that fits holds.
 OPTIMIZERS = {
     "adalomo": "lomo-optim",
@@ -47,8 +51,11 @@ def needed(context: Context) -> Iterator[tuple[str, str, str, str]]:
     if str(context.value("distributed.strategy")).startswith("zero"):
         yield "deepspeed", "distributed.strategy", "the ZeRO strategies are DeepSpeed's", "deepspeed"
     rewards = context.value("rewards")
-    if isinstance(rewards, list) and any(reward.get("name") == "accuracy" for reward in rewards):
-        yield "math-verify", "rewards", "the reward accuracy compares with it", "train"
+    for reward in rewards if isinstance(rewards, list) else []:
+        if reward.get("name") == "accuracy" or reward.get("python") in WITH_MATH_VERIFY:
+            name = str(reward.get("name") or reward["python"])
+            yield "math-verify", "rewards", f"the reward {name} compares with it", "train"
+            break
     if context.value("GRPOConfig.use_liger_kernel") is True:
         yield "liger-kernel", "GRPOConfig.use_liger_kernel", "use_liger_kernel takes its kernels from it", ""
 

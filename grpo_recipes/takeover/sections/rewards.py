@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from grpo_recipes.takeover.basis.situation import Situation, beside_the_recipe
 from grpo_recipes.takeover.basis.tables import table_of
-from grpo_recipes.takeover.sections.stubs import own_function, stub_for
+from grpo_recipes.takeover.sections.stubs import is_installed, own_function, stub_for
 
 OPEN_R1_DEFAULT = ("accuracy", "format", "tag_count")
 WITH_FILES = "with -o a stub of it is written beside the recipe"
@@ -83,6 +83,9 @@ def _rewards(situation: Situation, name: str, weight: float) -> list[dict[str, o
     if own is not None:
         given.told(key, "emulated", "rewards", f"{name}: a function in a file, beside the recipe")
         return [{"python": own, "weight": weight}]
+    if is_installed(name):
+        given.told(key, "mapped", "rewards", f"{name}: a function of an installed package")
+        return [{"python": ":".join(name.rsplit(".", 1)), "weight": weight}]
     return [{"python": _stub(situation, name, f"{name}: no shipped reward does this"), "weight": weight}]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from grpo_recipes.takeover.basis.situation import Situation, beside_the_recipe
 from grpo_recipes.takeover.basis.write import one_line
 from grpo_recipes.user_files.functions.definitions import module_of
+from grpo_recipes.user_files.functions.installed import installed_module
 
 FILE = "rewards.py"
 HEAD = '''\
@@ -33,6 +34,13 @@ def own_function(situation: Situation, name: str) -> str | None:
     if _has(own, function):
         return f"{beside_the_recipe(own, situation.folder).removeprefix('./')}:{function}"
     return f"{own}:{function}" if _has(os.path.join(situation.folder, own), function) else None
+
+
+def is_installed(name: str) -> bool:
+    """Whether a dotted name is that of a function of an installed package."""
+    module, _, function = name.rpartition(".")
+    installed = installed_module(module) if module else None
+    return installed is not None and _has(installed.file, function)
 
 
 def stub_for(situation: Situation, name: str) -> str:

@@ -38,3 +38,15 @@ def declared(node: _Node) -> Function:
 
 def _required(arguments: Sequence[ast.arg], defaults: int) -> list[str]:
     return [a.arg for a in arguments[: len(arguments) - defaults]]
+
+
+def makes_a_reward(node: ast.AST) -> bool:
+    """Whether TRL cannot call it itself, so that it is called once, with the options, and gives the reward.
+
+    A class does; so does a function that takes neither prompts nor completions nor any keyword.
+    """
+    if isinstance(node, ast.ClassDef):
+        return True
+    assert isinstance(node, _Node)
+    function = declared(node)
+    return not function.takes_any_keyword and set(function.parameters).isdisjoint(CALLED_WITH[:3])

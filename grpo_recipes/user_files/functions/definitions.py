@@ -127,13 +127,18 @@ def _may_bind(module: Module, name: str) -> bool:
 
 
 def _imported_file(path: str, node: ast.ImportFrom) -> str | None:
-    """The file that an import names, beside the one that has it or, with dots, in its package; None for any other."""
-    folder = os.path.dirname(path)
+    """The file that an import names: of the same package or, from a file in none, beside it; None for any other."""
+    folder, parts = os.path.dirname(path), (node.module or "").split(".")
+    if node.level == 0 and os.path.isfile(os.path.join(folder, "__init__.py")):
+        while os.path.basename(folder) != parts[0]:
+            if (folder := os.path.dirname(folder)) == os.path.dirname(folder):
+                return None
+        parts = parts[1:]
+    elif node.level == 0 and len(parts) > 1:
+        return None
     for _ in range(node.level - 1):
         folder = os.path.dirname(folder)
-    place = os.path.join(folder, *(node.module or "").split("."))
-    if node.level == 0 and "." in (node.module or ""):
-        return None
+    place = os.path.join(folder, *parts).rstrip(os.sep)
     return next((file for file in (f"{place}.py", os.path.join(place, "__init__.py")) if os.path.isfile(file)), None)
 
 

@@ -3,11 +3,14 @@
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from grpo_recipes.contract.plan import Reward
+from grpo_recipes.contract.planned_tools import Package
 from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.user_code.answered import Answered
 from grpo_recipes.worker.user_code.contained import contained
@@ -23,25 +26,75 @@ def check_reward_files(rewards: tuple[Reward, ...], user: Path) -> None:
     for reward in rewards:
         if reward.kind == "python":
             checked_sources(reward, user)
+        elif reward.package is not None and reward.package.name is not None:
+            _check_release(reward.name, reward.package)
+
+
+def _check_release(name: str, package: Package) -> None:
+    """Raises Refused where the package of a reward is another release than the plan has."""
+    try:
+        found = metadata.version(str(package.name))
+    except metadata.PackageNotFoundError:
+        found = None
+    if found is None or package.release not in (None, found):
+        planned = f"{package.name}=={package.release}" if package.release else str(package.name)
+        raise Refused.of(
+            f"reward {name}: {package.name} is {found or 'not installed'}, planned: {package.release or 'any release'}",
+            because="another release may compute another reward",
+            fix=f"pip install {planned}, or plan again",
+        )
 
 
 def load_rewards(rewards: tuple[Reward, ...], user: Path, judge: Judge | None = None) -> list[RewardFunction | str]:
     """The reward functions in the order of the plan; a reward model stays the string that TRL loads it by."""
     answered = Answered([] if any(reward.kind == "model" for reward in rewards) else [each.name for each in rewards])
     return [
-        reward.target if reward.kind == "model" else _bound(reward, _function(reward, user), answered, judge)
+        reward.target if reward.kind == "model" else _bound(*_function(reward, user), answered, judge)
         for reward in rewards
     ]
 
 
-def _function(reward: Reward, user: Path) -> RewardFunction:
+def _function(reward: Reward, user: Path) -> tuple[Reward, RewardFunction]:
+    """A reward and its function; a reward that was made has no keywords to be called with."""
     if reward.kind == "shipped":
-        return _member(importlib.import_module(f"grpo_recipes.rewards.{reward.target}"), reward.target, reward)
+        module = importlib.import_module(f"grpo_recipes.rewards.{reward.target}")
+        return reward, _member(module, reward.target, reward)
     if reward.kind == "python":
         with contained(reward.name):
             module = user_module(checked_sources(reward, user))
-        return _member(module, reward.target.rpartition(":")[2], reward)
-    raise Refused.of(f"reward {reward.name}: kind {reward.kind!r} is none of shipped, python, model")
+        return reward, _member(module, reward.target.rpartition(":")[2], reward)
+    if reward.kind == "package" and reward.package is not None:
+        return _of_package(reward, reward.package)
+    raise Refused.of(f"reward {reward.name}: kind {reward.kind!r} is none of shipped, python, package, model")
+
+
+def _of_package(reward: Reward, package: Package) -> tuple[Reward, RewardFunction]:
+    name, _, member = reward.target.rpartition(":")
+    with contained(reward.name):
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as problem:
+            raise Refused.of(f"reward {reward.name}: {problem}", because=f"{name} is imported for it") from problem
+        found = _member(module, member, reward)
+        is_factory = _makes_a_reward(found) if package.is_factory is None else package.is_factory
+        if not is_factory:
+            return reward, found
+        made = found(**reward.kwargs)
+    if not callable(made):
+        raise Refused.of(
+            f"reward {reward.name}: {reward.target} made {type(made).__name__}, which cannot be called",
+            because="it takes neither completions nor **kwargs, so that it makes the reward",
+        )
+    return replace(reward, kwargs={}), made
+
+
+def _makes_a_reward(function: RewardFunction) -> bool:
+    """As user_files/functions/declared.py tells it of a source, by what is there."""
+    if isinstance(function, type):
+        return True
+    parameters = inspect.signature(function).parameters
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    return not takes_any and parameters.keys().isdisjoint(("prompts", "completions", "completion_ids"))
 
 
 def _member(module: ModuleType, name: str, reward: Reward) -> RewardFunction:

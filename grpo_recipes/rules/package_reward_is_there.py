@@ -1,0 +1,140 @@
+"""A reward of an installed package is there, and takes its options.
+
+`python: trl.rewards:think_format_reward` names a module of a package and a name in it. What takes completions, or any
+keyword, is the reward: TRL calls it, with the options as keywords. Any other function, or a class, makes the reward: it
+is called once, with the options alone. A wrong module or name raises ImportError or AttributeError in the training
+processes, a wrong option TypeError, or it is swallowed by **kwargs. The source of the package is read, never run, until
+a run is allowed to; a package that the machine here does not have in the release of `--target` is not checked.
+"""
+
+import ast
+import os
+import sys
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.user_files.functions.declared import CALLED_WITH, declared
+from grpo_recipes.user_files.functions.definitions import Definition, Unread, definition, module_of
+from grpo_recipes.user_files.functions.installed import installed_module
+from grpo_recipes.user_files.functions.package_rewards import PackageReward, package_reward
+from grpo_recipes.user_files.local_files import listed
+
+ID = "RWD008"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    rewards = context.value("rewards")
+    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
+        named = package_reward(context.stack, reward)
+        if named is not None:
+            options = reward.get("options")
+            yield from _of_one(context, ("rewards", index), named, options if isinstance(options, dict) else {})
+
+
+def _of_one(context: Context, path: Path, named: PackageReward, options: dict[str, object]) -> Iterator[Finding]:
+    place, mark = (*path, "python"), context.source.mark((*path, "python"))
+    if not named.is_read:
+        yield _not_here(context, place, named)
+    elif named.found is None:
+        names = _names(named)
+        close = nearest_words(named.name, names, cutoff=0.5)
+        right = f"{named.module}:{close[0]}" if close else None
+        yield context.finding(
+            ID,
+            f"{named.module} of {named.package} {named.release} has no function {named.name}",
+            "rewards",
+            because=[f"its functions are {listed(names) or 'none'}"],
+            fix=f"python: {right}" if right else None,
+            patch=[Patch(place, right)] if right else (),
+            mark=mark,
+        )
+    elif isinstance(named.found, Unread) or named.is_factory is None:
+        how = named.found.how if isinstance(named.found, Unread) else f"it is decorated at {named.found.at}"
+        message = f"not checked: how {named.name} is called, which its source does not show"
+        yield context.finding(ID, message, "rewards", because=[how], severity="not-checked", mark=mark)
+    elif not isinstance(named.found.node, ast.ClassDef):
+        yield from _of_function(context, path, named, named.found, options)
+
+
+def _not_here(context: Context, place: Path, named: PackageReward) -> Finding:
+    mark, module = context.source.mark(place), named.module
+    if context.stack.declared:
+        return context.finding(
+            ID,
+            f"not checked: whether {module} has {named.name}",
+            "rewards",
+            because=[f"{context.stack.origin} is declared, and its {named.package or module} is not installed here"],
+            severity="not-checked",
+            mark=mark,
+        )
+    file = f"{module.replace('.', '/')}.py"
+    is_file = os.path.isfile(os.path.join(context.source.directory(place), file))
+    is_own = module.partition(".")[0] in sys.stdlib_module_names
+    fix = f"python: {file}:{named.name}" if is_file else f"python: FILE.py:{named.name}, or install what has it"
+    return context.finding(
+        ID,
+        f"no installed package has a module {module}",
+        "rewards",
+        because=[f"{module} is of Python's own library" if is_own else f"{sys.executable} does not find its source"],
+        fix=fix,
+        patch=[Patch(place, f"{file}:{named.name}")] if is_file else (),
+        mark=mark,
+    )
+
+
+def _names(named: PackageReward) -> list[str]:
+    installed = installed_module(named.module)
+    assert installed is not None  # it was read
+    names = [name for name in module_of(installed.file).callables if not name.startswith("_")]
+    return [name for name in names if isinstance(definition(installed.file, name), Definition)]
+
+
+def _of_function(
+    context: Context, path: Path, named: PackageReward, found: Definition, options: dict[str, object]
+) -> Iterator[Finding]:
+    assert isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    function, mark = declared(found.node), context.source.mark(path)
+    where = f"it is defined in {found.at} of {named.package} {named.release}"
+    if not named.is_factory and not function.takes_any_keyword:
+        missing = [keyword for keyword in CALLED_WITH if keyword not in function.parameters]
+        yield context.finding(
+            ID,
+            f"{named.name} has no **kwargs",
+            "rewards",
+            because=[f"TRL also passes {', '.join(missing)} and every column", where],
+            fix=f"a function of a file of your own, which calls {named.name}",
+            mark=mark,
+        )
+    known = [name for name in function.parameters if named.is_factory or name not in CALLED_WITH]
+    given = set(options)
+    for option in [] if _reads_any_keyword(found.node) else [one for one in options if one not in known]:
+        close = nearest_words(option, [name for name in known if name not in given], cutoff=0.5)
+        given.update(close[:1])
+        at = (*path, "options", option)
+        yield context.finding(
+            ID,
+            f"{named.name} has no option {option}",
+            "rewards",
+            because=[f"its options are {', '.join(known) or 'none'}", where],
+            fix=f"{close[0]}: {options[option]}" if close else f"remove {option}",
+            patch=[Patch(at, remove=True), *([Patch((*path, "options", close[0]), options[option])] if close else [])],
+            mark=context.source.mark(at),
+        )
+    if named.is_factory:
+        for option in [one for one in function.required if one not in given]:
+            yield context.finding(
+                ID,
+                f"{named.name} lacks its option {option}",
+                "rewards",
+                because=["it is called once with the options, and makes the reward", where],
+                fix=f"options: {{{option}: ...}}",
+                mark=mark,
+            )
+
+
+def _reads_any_keyword(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
+    """Whether a function looks into its **kwargs."""
+    name = None if node.args.kwarg is None else node.args.kwarg.arg
+    return any(isinstance(one, ast.Name) and one.id == name for one in ast.walk(node))

@@ -1,0 +1,80 @@
+"""Modules of installed packages, found and read without importing them."""
+
+import os
+import sys
+from functools import lru_cache
+from importlib.machinery import ModuleSpec
+from typing import NamedTuple
+
+
+class InstalledModule(NamedTuple):
+    """A module. package and release: the distribution that it comes with. file: its source."""
+
+    package: str
+    release: str
+    file: str
+
+
+def names_module(python: str) -> bool:
+    """Whether `python` of a reward names a module of a package, `trl.rewards:f`, and not a file, `rewards.py:f`."""
+    return not python.rpartition(":")[0].endswith(".py")
+
+
+@lru_cache(maxsize=16)
+def installed_module(module: str) -> InstalledModule | None:
+    """A module by its dotted name, None where no installed package has its source.
+
+    Python's own library is no package, and what merely lies on the path, without a release, is none either.
+    """
+    from importlib import metadata
+
+    top, *below = module.split(".")
+    file = None if top in sys.stdlib_module_names else _file(top, below)
+    if file is None:
+        return None
+    for name in _distributions(top):
+        try:
+            found = metadata.distribution(name)
+        except (metadata.PackageNotFoundError, ValueError):
+            continue
+        if found.version:
+            return InstalledModule(found.metadata["Name"], found.version, file)
+    return None
+
+
+def _distributions(top: str) -> list[str]:
+    """Names of what may have brought a top-level module: the one of its own name, else those that list it."""
+    from importlib import metadata
+
+    try:
+        metadata.distribution(top)
+    except (metadata.PackageNotFoundError, ValueError):
+        return metadata.packages_distributions().get(top, [])  # reads what every package lists: a tenth of a second
+    return [top]
+
+
+def _file(top: str, below: list[str]) -> str | None:
+    spec = _spec(top)
+    if spec is None:
+        return None
+    folders = list(spec.submodule_search_locations or ())
+    if not below:
+        return spec.origin if spec.origin is not None and spec.origin.endswith(".py") else None
+    for folder in folders:
+        place = os.path.join(folder, *below)
+        for file in (os.path.join(place, "__init__.py"), f"{place}.py"):
+            if os.path.isfile(file):
+                return file
+    return None
+
+
+def _spec(top: str) -> ModuleSpec | None:
+    # importlib.util.find_spec would answer for a module of this process that may come from elsewhere.
+    for finder in sys.meta_path:
+        try:
+            spec = finder.find_spec(top, None)
+        except (ImportError, ValueError, AttributeError):
+            continue
+        if spec is not None:
+            return spec
+    return None
