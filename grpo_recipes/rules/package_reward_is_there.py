@@ -11,15 +11,17 @@ import ast
 import os
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.user_files.functions.declared import CALLED_WITH, declared
-from grpo_recipes.user_files.functions.definitions import Definition, Unread, definition, module_of
-from grpo_recipes.user_files.functions.installed import installed_module
-from grpo_recipes.user_files.functions.package_rewards import PackageReward, package_reward
+from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition, module_of
 from grpo_recipes.user_files.local_files import listed
+from grpo_recipes.user_files.reward_names import names_module
+
+if TYPE_CHECKING:
+    from grpo_recipes.user_files.functions.package_rewards import PackageReward
 
 ID = "RWD008"
 
@@ -27,18 +29,21 @@ ID = "RWD008"
 def check(context: Context) -> Iterator[Finding]:
     rewards = context.value("rewards")
     for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
-        named = package_reward(context.stack, reward)
-        if named is not None:
+        python = reward.get("python")
+        if python is not None and names_module(str(python)):
+            from grpo_recipes.user_files.functions.package_rewards import package_reward
+
             options = reward.get("options")
+            named = package_reward(context.stack, str(python))
             yield from _of_one(context, ("rewards", index), named, options if isinstance(options, dict) else {})
 
 
-def _of_one(context: Context, path: Path, named: PackageReward, options: dict[str, object]) -> Iterator[Finding]:
+def _of_one(context: Context, path: Path, named: "PackageReward", options: dict[str, object]) -> Iterator[Finding]:
     place, mark = (*path, "python"), context.source.mark((*path, "python"))
-    if not named.is_read:
+    if named.file is None:
         yield _not_here(context, place, named)
     elif named.found is None:
-        names = _names(named)
+        names = _names(named.file)
         close = nearest_words(named.name, names, cutoff=0.5)
         right = f"{named.module}:{close[0]}" if close else None
         yield context.finding(
@@ -50,15 +55,15 @@ def _of_one(context: Context, path: Path, named: PackageReward, options: dict[st
             patch=[Patch(place, right)] if right else (),
             mark=mark,
         )
-    elif isinstance(named.found, Unread) or named.is_factory is None:
-        how = named.found.how if isinstance(named.found, Unread) else f"it is decorated at {named.found.at}"
+    elif isinstance(named.found, str) or named.is_factory is None:
+        how = named.found if isinstance(named.found, str) else f"it is decorated at {named.found.at}"
         message = f"not checked: how {named.name} is called, which its source does not show"
         yield context.finding(ID, message, "rewards", because=[how], severity="not-checked", mark=mark)
     elif not isinstance(named.found.node, ast.ClassDef):
         yield from _of_function(context, path, named, named.found, options)
 
 
-def _not_here(context: Context, place: Path, named: PackageReward) -> Finding:
+def _not_here(context: Context, place: Path, named: "PackageReward") -> Finding:
     mark, module = context.source.mark(place), named.module
     if context.stack.declared:
         return context.finding(
@@ -84,15 +89,13 @@ def _not_here(context: Context, place: Path, named: PackageReward) -> Finding:
     )
 
 
-def _names(named: PackageReward) -> list[str]:
-    installed = installed_module(named.module)
-    assert installed is not None  # it was read
-    names = [name for name in module_of(installed.file).callables if not name.startswith("_")]
-    return [name for name in names if isinstance(definition(installed.file, name), Definition)]
+def _names(file: str) -> list[str]:
+    names = [name for name in module_of(file).callables if not name.startswith("_")]
+    return [name for name in names if isinstance(definition(file, name), Definition)]
 
 
 def _of_function(
-    context: Context, path: Path, named: PackageReward, found: Definition, options: dict[str, object]
+    context: Context, path: Path, named: "PackageReward", found: Definition, options: dict[str, object]
 ) -> Iterator[Finding]:
     assert isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
     function, mark = declared(found.node), context.source.mark(path)

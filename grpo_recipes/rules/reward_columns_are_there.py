@@ -14,10 +14,9 @@ from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.reward_keywords import kept_back, not_passed
 from grpo_recipes.rewards.catalog import shipped_reward
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.user_files.functions.declared import CALLED_WITH, declared
-from grpo_recipes.user_files.functions.definitions import Definition, definition
-from grpo_recipes.user_files.functions.package_rewards import package_reward
+from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition
 from grpo_recipes.user_files.local_files import columns_of, listed, local_path
+from grpo_recipes.user_files.reward_names import names_module
 
 ID = "RWD002"
 OBJECTS = "environments"
@@ -62,8 +61,10 @@ def _required(context: Context, index: int, reward: dict[str, object]) -> list[s
     """The parameters that a python function cannot do without and that no option binds."""
     if reward.get("python") is None:
         return []
-    of_package = package_reward(context.stack, reward)
-    if of_package is not None:
+    if names_module(str(reward["python"])):
+        from grpo_recipes.user_files.functions.package_rewards import package_reward
+
+        of_package = package_reward(context.stack, str(reward["python"]))
         found = None if of_package.is_factory else of_package.found
     else:
         file, _, name = str(reward["python"]).rpartition(":")

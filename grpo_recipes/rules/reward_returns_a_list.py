@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.functions.definitions import Definition, definition
-from grpo_recipes.user_files.functions.installed import names_module
 from grpo_recipes.user_files.returned_values import returns_no_list
+from grpo_recipes.user_files.reward_names import names_module
 
 ID = "RWD005"
 

@@ -16,12 +16,10 @@ from grpo_recipes.contract.findings.finding import Finding, Patch, Path, Severit
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rewards.catalog import Signature, shipped_reward, shipped_rewards
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.user_files.functions.declared import CALLED_WITH, declared
-from grpo_recipes.user_files.functions.definitions import Definition, Unread, definition, module_of
-from grpo_recipes.user_files.functions.installed import names_module
-from grpo_recipes.user_files.functions.package_rewards import is_of_trl
+from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition, module_of
 from grpo_recipes.user_files.local_files import listed
 from grpo_recipes.user_files.reward_imports import imported_beside
+from grpo_recipes.user_files.reward_names import names_module
 
 ID = "RWD001"
 
@@ -66,6 +64,8 @@ def _shipped(context: Context, path: Path, reward: dict[str, object]) -> Iterato
     name = str(reward["name"])
     signature = shipped_reward(name)
     if signature is None:
+        from grpo_recipes.user_files.functions.package_rewards import is_of_trl
+
         if is_of_trl(name):
             right = f"trl.rewards:{name}"
             yield _at(
@@ -155,14 +155,14 @@ def _python(context: Context, path: Path, reward: dict[str, object]) -> Iterator
 
 
 def _definition(
-    context: Context, place: Path, name: str, found: Definition | Unread, reward: dict[str, object]
+    context: Context, place: Path, name: str, found: Definition | str, reward: dict[str, object]
 ) -> Iterator[Finding]:
-    if isinstance(found, Unread):
+    if isinstance(found, str):
         yield _at(
             context,
             place,
             f"not checked: how {name} is called, which its source does not show",
-            because=[found.how],
+            because=[found],
             severity="not-checked",
         )
     elif isinstance(found.node, ast.ClassDef):

@@ -14,7 +14,7 @@ from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._tools.said_tools import SaidCode, SaidTool, said_code, said_tools
 from grpo_recipes.user_files.functions.classes import class_of
-from grpo_recipes.user_files.functions.definitions import Definition, Unread, definition, module_of
+from grpo_recipes.user_files.functions.definitions import Definition, definition, module_of
 from grpo_recipes.user_files.functions.documented import documented
 from grpo_recipes.user_files.reward_imports import imported_beside
 
@@ -67,7 +67,7 @@ def _of_one(
             ID,
             f"not checked: what {said.name} is, which its source does not show",
             key,
-            because=[found.how if isinstance(found, Unread) else f"it is defined at {found.at}"],
+            because=[found if isinstance(found, str) else f"it is defined at {found.at}"],
             severity="not-checked",
             mark=mark,
         )

@@ -11,8 +11,8 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.variants.merged_recipe import recipe_yaml
 from grpo_recipes.schemas.recipe import Recipe
-from grpo_recipes.user_files.functions.installed import names_module
 from grpo_recipes.user_files.local_files import local_path
+from grpo_recipes.user_files.reward_names import names_module
 from grpo_recipes.yaml.compose import Source, compose
 from grpo_recipes.yaml.shipped import CATALOGUE, PREFIX, shipped_files
 

@@ -1,4 +1,4 @@
-"""What metrics and the evaluation call the rewards of a recipe."""
+"""What metrics and the evaluation call the rewards of a recipe, and what a recipe calls them."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -17,6 +17,11 @@ def reward_names(rewards: Sequence[Mapping[str, object]]) -> list[str]:
             free, number = f"{name}_{number}", number + 1
         names.append(free)
     return names
+
+
+def names_module(python: str) -> bool:
+    """Whether `python` of a reward names a module of a package, `trl.rewards:f`, and not a file, `rewards.py:f`."""
+    return not python.rpartition(":")[0].endswith(".py")
 
 
 def _name(reward: Mapping[str, object]) -> str:

@@ -176,9 +176,8 @@ def test_a_package_has_rewards_and_makes_rewards(
 ) -> None:
     """Where the planner could not read the source, the worker comes to the same by the signature."""
     stack = Stack("3.11", {}, (), None, False, "here")
-    found = package_reward(stack, {"python": f"{package}:{name}"})
-    assert found is not None
-    assert (found.package, found.release, found.is_read) == (package, "1.2", True)
+    found = package_reward(stack, f"{package}:{name}")
+    assert (found.package, found.release) == (package, "1.2")
     planned = Package(package, "1.2", found.is_factory if is_read else None)
     one = reward(f"{package}:{name}", kind="package", name="r", kwargs=options, package=planned)
     check_reward_files((one,), tmp_path)

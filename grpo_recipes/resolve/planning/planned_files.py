@@ -16,11 +16,10 @@ from grpo_recipes.user_files.digests import (
     folder_content,
     text_sha256,
 )
-from grpo_recipes.user_files.functions.package_rewards import package_reward
 from grpo_recipes.user_files.local_files import data_format, local_path
 from grpo_recipes.user_files.model_config import cached_commit
 from grpo_recipes.user_files.reward_imports import imported_beside
-from grpo_recipes.user_files.reward_names import reward_names
+from grpo_recipes.user_files.reward_names import names_module, reward_names
 from grpo_recipes.user_files.tokenizer_files import chat_template_of
 
 
@@ -114,8 +113,10 @@ def _text_or_none(value: object) -> str | None:
 def _reward(context: Context, index: int, name: str, reward: Mapping[str, object]) -> Reward:
     weight, options = float(str(reward["weight"])), reward["options"]
     kwargs = dict(options) if isinstance(options, dict) else {}
-    of_package = package_reward(context.stack, reward)
-    if of_package is not None:
+    if reward["python"] is not None and names_module(str(reward["python"])):
+        from grpo_recipes.user_files.functions.package_rewards import package_reward
+
+        of_package = package_reward(context.stack, str(reward["python"]))
         package = Package(of_package.package, of_package.release, of_package.is_factory)
         return Reward("package", name, str(reward["python"]), weight, kwargs, package=package)
     if reward["python"] is not None:

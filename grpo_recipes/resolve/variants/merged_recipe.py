@@ -7,8 +7,8 @@ from typing import Any
 import yaml
 
 from grpo_recipes.contract.findings.finding import Path
-from grpo_recipes.user_files.functions.installed import names_module
 from grpo_recipes.user_files.local_files import local_path
+from grpo_recipes.user_files.reward_names import names_module
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.page import shown
 

@@ -2,12 +2,14 @@
 
 import ast
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from grpo_recipes.user_files.local_files import source_tree
 
+CALLED_WITH = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
+"""The keywords that TRL passes to a reward beside the columns."""
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 _Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _Read = FunctionNode | ast.Lambda | ast.ClassDef
@@ -47,12 +49,6 @@ class Definition(NamedTuple):
         return [] if isinstance(self.node, ast.Lambda) else self.node.decorator_list
 
 
-class Unread(NamedTuple):
-    """A name that is bound, to what only running the file would tell. how: the statement in a few words."""
-
-    how: str
-
-
 class Module(NamedTuple):
     """The names of a file. bound: what each is bound to, in order, with whether that depends on a condition.
 
@@ -77,15 +73,17 @@ def module_of(path: str) -> Module:
     return _module(path, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def definition(path: str, name: str) -> Definition | Unread | None:
-    """What a name of a file is: its definition, behind `a = b` and imports of files beside it; None where the file
-    does not bind it to anything that can be called. Raises as module_of.
+def definition(path: str, name: str) -> Definition | str | None:
+    """What a name of a file is: its definition, behind `a = b` and imports of files beside it.
+
+    A text for a name that is bound to what only running the file would tell: the statement in a few words. None where
+    the file does not bind it to anything that can be called. Raises as module_of.
     """
     module = module_of(path)
     for _ in range(_MOST_STEPS):
         bound = module.bound.get(name, [])
         if not bound:
-            return Unread(f"{os.path.basename(path)} may bind it") if _may_bind(module, name) else None
+            return f"{os.path.basename(path)} may bind it" if _may_bind(module, name) else None
         node, depends = bound[-1]
         if depends and len(bound) > 1:
             return _unread(module, name, node)
@@ -106,12 +104,12 @@ def definition(path: str, name: str) -> Definition | Unread | None:
             module, name = beside, original
         else:
             return _unread(module, name, node)
-    return Unread("many names stand for each other")
+    return "many names stand for each other"
 
 
-def _unread(module: Module, name: str, node: ast.AST) -> Unread:
+def _unread(module: Module, name: str, node: ast.AST) -> str:
     text = (f"{name} = " if isinstance(node, ast.expr) else "") + " ".join(ast.unparse(node).split())
-    return Unread(f"{os.path.basename(module.path)}:{getattr(node, 'lineno', 1)}: {text[:60]}")
+    return f"{os.path.basename(module.path)}:{getattr(node, 'lineno', 1)}: {text[:60]}"
 
 
 def _may_bind(module: Module, name: str) -> bool:
@@ -187,3 +185,45 @@ def _of_block(node: ast.stmt) -> Iterator[tuple[str, ast.AST, bool]]:
 
 def _targets(target: ast.expr) -> Iterator[str]:
     return (node.id for node in ast.walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+
+
+class Function(NamedTuple):
+    """A function as its source declares it. required: parameters without a default, less *args and **kwargs."""
+
+    line: int
+    parameters: tuple[str, ...]
+    required: tuple[str, ...]
+    takes_any_keyword: bool
+    positional_only: tuple[str, ...] = ()
+
+
+def declared(node: FunctionNode | ast.Lambda) -> Function:
+    """The parameters of a function."""
+    arguments = node.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    keyword_required = [
+        a.arg for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None
+    ]
+    return Function(
+        line=node.lineno,
+        parameters=tuple(a.arg for a in [*positional, *arguments.kwonlyargs]),
+        required=(*_required(positional, len(arguments.defaults)), *keyword_required),
+        takes_any_keyword=arguments.kwarg is not None,
+        positional_only=tuple(a.arg for a in arguments.posonlyargs),
+    )
+
+
+def _required(arguments: Sequence[ast.arg], defaults: int) -> list[str]:
+    return [a.arg for a in arguments[: len(arguments) - defaults]]
+
+
+def makes_a_reward(node: ast.AST) -> bool:
+    """Whether TRL cannot call it itself, so that it is called once, with the options, and gives the reward.
+
+    A class does; so does a function that takes neither prompts nor completions nor any keyword.
+    """
+    if isinstance(node, ast.ClassDef):
+        return True
+    assert isinstance(node, FunctionNode | ast.Lambda)
+    function = declared(node)
+    return not function.takes_any_keyword and set(function.parameters).isdisjoint(CALLED_WITH[:3])

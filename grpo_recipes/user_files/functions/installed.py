@@ -15,11 +15,6 @@ class InstalledModule(NamedTuple):
     file: str
 
 
-def names_module(python: str) -> bool:
-    """Whether `python` of a reward names a module of a package, `trl.rewards:f`, and not a file, `rewards.py:f`."""
-    return not python.rpartition(":")[0].endswith(".py")
-
-
 @lru_cache(maxsize=16)
 def installed_module(module: str) -> InstalledModule | None:
     """A module by its dotted name, None where no installed package has its source.
