@@ -206,6 +206,29 @@ def weights_in_half_precision() -> None:
     _at_first_loss(lambda trainer: trainer.model.to(torch.bfloat16))
 
 
+def weights_in_single_precision() -> None:
+    _at_first_loss(lambda trainer: trainer.model.model.float())
+
+
+def _at_the_start(change: Callable[[Any], None]) -> None:
+    """Changes the trainer when it is built, before all checks."""
+    original = GRPOTrainer.__init__
+
+    def built(self: Any, *given: Any, **named: Any) -> None:
+        original(self, *given, **named)
+        change(self)
+
+    GRPOTrainer.__init__ = built
+
+
+def head_stays_in_half_precision() -> None:
+    _at_the_start(lambda trainer: trainer.model.lm_head.to(torch.bfloat16))
+
+
+def head_in_single_precision() -> None:
+    _at_the_start(lambda trainer: trainer.model.lm_head.float())
+
+
 def adapter_in_half_precision() -> None:
     def change(trainer: Any) -> None:
         for name, parameter in trainer.model.named_parameters():

@@ -49,25 +49,28 @@ def precision(trainer: Any, compute: str | None) -> Precision:
         for module in model.modules()
         if hasattr(getattr(module, "weight", None), "quant_state") and getattr(module, "compute_dtype", None)
     }
-    return Precision(weight_dtypes(model), tuple(sorted(adapter)), compute, tuple(sorted(packed)))
+    return Precision(weight_dtypes(trainer, model), tuple(sorted(adapter)), compute, tuple(sorted(packed)))
 
 
-def weight_dtypes(model: Any, left_out: tuple[str, ...] = NOT_OF_THE_MODEL) -> tuple[str, ...]:
-    """The dtypes of a model's own floating weights, without adapters and packed 4-bit weights.
+def weight_dtypes(trainer: Any, model: Any, left_out: tuple[str, ...] = NOT_OF_THE_MODEL) -> tuple[str, ...]:
+    """The dtypes of the own floating weights of the trainer's policy or reference, without packed 4-bit weights.
 
-    left_out: parts of the names of adapters.
+    left_out: parts of the names of adapters. An output layer that TRL casts to float32 counts only if it has another
+    dtype, as "lm_head bfloat16"; DeepSpeed may give it the dtype of all tensors, and TRL casts it in each forward pass.
+    Source: trl 1.16.0 grpo_trainer.py (_cast_lm_head_to_fp32).
     """
-    return tuple(
-        sorted(
-            {
-                dtype_name(parameter.dtype)
-                for name, parameter in model.named_parameters()
-                if parameter.is_floating_point()
-                and not any(part in name for part in left_out)
-                and not hasattr(parameter, "quant_state")
-            }
-        )
-    )
+    found = {
+        parameter: dtype_name(parameter.dtype)
+        for name, parameter in model.named_parameters()
+        if parameter.is_floating_point()
+        and not any(part in name for part in left_out)
+        and not hasattr(parameter, "quant_state")
+    }
+    if getattr(trainer.args, "cast_lm_head_to_fp32", False):
+        head = {found.pop(parameter, "float32") for parameter in model.lm_head.parameters()}
+        wrong = () if zero_stage(trainer) else sorted(f"lm_head {dtype}" for dtype in head - {"float32"})
+        return (*sorted(set(found.values())), *wrong)
+    return tuple(sorted(set(found.values())))
 
 
 def reference(trainer: Any) -> Reference | None:
@@ -76,7 +79,7 @@ def reference(trainer: Any) -> Reference | None:
     if model is None:
         return None
     kinds = {type(module).__name__ for module in model.modules() if _is_quantized(module)}
-    return Reference(weight_dtypes(model), tuple(sorted(kinds)))
+    return Reference(weight_dtypes(trainer, model), tuple(sorted(kinds)))
 
 
 def _is_quantized(module: Any) -> bool:

@@ -34,7 +34,7 @@ def loaded(plan: Plan, trainer: Any) -> Loaded:
         trained=frozenset(trained),
         expected=frozenset(expected),
         numbers=sum(getattr(parameters[name], "ds_numel", parameters[name].numel()) for name in trained),
-        weights=weight_dtypes(trainer.model, left_out=_OF_ADAPTERS),
+        weights=weight_dtypes(trainer, trainer.model, left_out=_OF_ADAPTERS),
         device=device_name(trainer.accelerator.device),
         parameter_devices=parameter_devices(trainer),
         vllm_dtype=dtype_seen(plan, trainer),
