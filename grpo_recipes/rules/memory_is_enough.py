@@ -6,7 +6,8 @@ terms. A run that needs more than there is ends in an out-of-memory error, often
 long as max_completion_length allows. It is an error where 1.15 of the GPU would not be enough, nor prompts of 64
 tokens: the estimate was never so far off where it was compared. From 0.92 of the GPU on it is a warning. What is
 offered keeps the experiment unless it says otherwise. A model, an option or a release that is not covered is not
-judged, and neither is a model whose config.json is not here, or a run on the CPU.
+judged, and neither is a model whose config.json is not here, or a run on the CPU; a GPU whose name several sizes share
+is judged as the smallest of them.
 """
 
 from collections.abc import Iterator
@@ -32,7 +33,11 @@ SHOWN_TERMS = 4
 
 def check(context: Context) -> Iterator[Finding]:
     memory = gpu_bytes(context)
-    if memory is None or any(share_is_wrong(context)):
+    if memory is None:
+        if context.stack.gpus and context.value("world.device") != "cpu":
+            yield _not_known(context, f"{context.stack.origin} does not say how much memory each GPU has")
+        return
+    if any(share_is_wrong(context)):
         return
     from grpo_recipes.rules._shared.memory_needs import memory_needs  # a recipe for a CPU does not pay for it
 
@@ -41,7 +46,8 @@ def check(context: Context) -> Iterator[Finding]:
         yield _not_known(context, needs)
         return
     if needs.config is None:
-        return  # nothing of the model is here, which `plan` and `fit` say
+        yield _not_known(context, f"the sizes of {context.text(MODEL)} are not known here")
+        return
     found = needs.estimate()
     peak, verdict = found.peak(), found.verdict()
     if peak is None:

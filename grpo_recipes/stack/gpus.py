@@ -5,7 +5,9 @@ import json
 import os
 import re
 import shutil
+from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from grpo_recipes.stack.stack import Gpu
 
@@ -14,7 +16,7 @@ _DRIVER_FOLDER = Path("/proc/driver/nvidia/gpus")
 _TIMEOUT_S = 30.0
 _SLICE = "MIG slice of "
 _MEMORY_SUFFIX = r"-(\d{1,4})GB"
-_SIZE = r"(\d{1,4})G(?:I?B)?"
+_SIZE = r"(\d{1,4})\s*G(?:I?B)?"
 _SLACK = 0.1
 """Makers say 16 GB of what the driver shows as 15 GiB."""
 # Words beside a name that tell neither memory nor capability.
@@ -88,22 +90,36 @@ def named_gpu(name: str) -> Gpu:
 
     "H100-80GB", "a100 40gb", "NVIDIA A100-SXM4-80GB", "nvidia-tesla-t4", "RTX4090" and "A6000" are one entry of the
     table each. Memory beside the name has to be about that of the table, or else is taken as it is; a name that is
-    not in the table has the memory that it says and no capability.
+    not in the table has the memory that it says, also as in "MI300X:192GB", and no capability. A name that several
+    sizes share is the smallest of them.
     """
+    name, _, said = name.partition(":")
     key = re.sub(r"[\s_-]+", "-", name.strip()).upper().removeprefix("NVIDIA-")
     table = _known_gpus()
     base, memory_gib = _base_and_memory(key)
-    exact = next((one for one in (key, f"{base}-{memory_gib:g}GB" if memory_gib else base) if one in table), None)
-    if exact is not None:
+    if size := re.fullmatch(_SIZE, said.strip().upper()):
+        memory_gib = float(size[1])
+    exact = f"{base}-{memory_gib:g}GB" if memory_gib else key if key in table else base
+    if exact in table:
         return Gpu(exact, *table[exact])
     sizes = [one for one in table if re.fullmatch(re.escape(base) + _MEMORY_SUFFIX, one)]
     found = base if base in table else sizes[0] if len(sizes) == 1 else None
     if found is None:
         return Gpu(key, memory_gib, None)
     known_gib, capability = table[found]
-    if memory_gib is None or (known_gib is not None and abs(memory_gib - known_gib) <= _SLACK * known_gib):
+    if memory_gib is None or abs(memory_gib - known_gib) <= _SLACK * known_gib:
         return Gpu(found, known_gib, capability)
     return Gpu(f"{base}-{memory_gib:g}GB", memory_gib, capability)
+
+
+def sizes_in_gb(name: str) -> tuple[int, ...]:
+    """The sizes that GPUs of this name are sold in, the smallest first; () where the name says which it is."""
+    return tuple(_table().get(name, {}).get("sizes", ()))
+
+
+def nearest_gpu(name: str) -> str | None:
+    """The name of the table that is nearly this one."""
+    return next(iter(get_close_matches(name, _table(), n=1, cutoff=0.75)), None)
 
 
 def _base_and_memory(key: str) -> tuple[str, float | None]:
@@ -139,6 +155,13 @@ def _ask(nvidia_smi: str) -> dict[str, Gpu] | None:
 
 
 @functools.cache
-def _known_gpus() -> dict[str, tuple[float | None, tuple[int, int]]]:
-    table = json.loads(Path(__file__).with_name("known_gpus.json").read_text(encoding="utf-8"))
-    return {name: (gpu["memory_gib"], (gpu["capability"][0], gpu["capability"][1])) for name, gpu in table.items()}
+def _known_gpus() -> dict[str, tuple[float, tuple[int, int]]]:
+    return {name: (gpu["memory_gib"], (gpu["capability"][0], gpu["capability"][1])) for name, gpu in _table().items()}
+
+
+@functools.cache
+def _table() -> dict[str, dict[str, Any]]:
+    table: dict[str, dict[str, Any]] = json.loads(
+        Path(__file__).with_name("known_gpus.json").read_text(encoding="utf-8")
+    )
+    return table

@@ -4,7 +4,7 @@ MEANINGS: dict[str, str] = {
     "STK001": "A --target cannot be read: it is name==version items separated by commas, or a doctor file.",
     "STK002": "A --target names a package that grpo-run does not know.",
     "STK003": "A --target gives a version that is no version.",
-    "STK005": "A --target gives GPUs in no known form: gpus=8xH100-80GB, gpus=0.",
+    "STK005": "A --target gives GPUs in no known form: gpus=8xH100-80GB, gpus=1xMI300X:192GB, gpus=0.",
     "STK004": "The file of a --target cannot be read, or is not what `grpo-run doctor --json` prints.",
     "STK012": "A package of the stack declares a window that the stack's other package is outside of: pip refuses the"
     " two together (an error), or would if the extra had been asked for (a warning).",

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from packaging.version import InvalidVersion, Version
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.stack.gpus import named_gpu
+from grpo_recipes.stack.gpus import named_gpu, nearest_gpu
 from grpo_recipes.stack.installed import normalized
 from grpo_recipes.stack.stack import MOST_GPUS, OPTIONAL_PACKAGES, PACKAGES, Gpu, Stack, from_json_value
 from grpo_recipes.stack.tested import WORD, tested
@@ -33,8 +33,9 @@ _EXAMPLE = "--target trl==1.16.0,transformers==5.23.0,gpus=8xH100-80GB"
 # What has a version and is no package.
 _EXAMPLES = {"python": "python==3.11", "driver": "driver==580.65.06"}
 _ITEM = r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*==?\s*([^=<>!~\s][^=<>!~]*)"
+_ANY = Gpu("unknown", None, None)
 # A name that begins with a count is none: 2x8xH100-80GB are two machines.
-_GPUS = r"(?i)(?!\d+\s*[x*]$)(?!\d+\s*[x*]\s*\d+\s*[x*])(?:(\d+)\s*[x*]\s*)?([A-Za-z0-9][\w. -]*)"
+_GPUS = r"(?i)(?!\d+\s*[x*]$)(?!\d+\s*[x*]\s*\d+\s*[x*])(?:(\d+)\s*[x*]\s*)?([A-Za-z0-9][\w. -]*(?::\s*\d{1,4}\s*GI?B)?)"
 
 
 @dataclass(slots=True)
@@ -110,6 +111,12 @@ def _take(draft: _Draft, name: str, value: str) -> None:
             because = f"gpus are those of one machine, of which a recipe says the number as launch.num_nodes: {_FORM}"
             message = f"'{_shown(value)}' does not say which GPUs"
             draft.findings.append(_finding("STK005", message, because, "gpus=8xH100-80GB"))
+        elif unknown := next((gpu.name for gpu in draft.gpus if gpu.memory_gib is None and gpu != _ANY), None):
+            near = nearest_gpu(unknown)
+            because = "how much memory it has decides what fits, and no table here has this name"
+            size = f"{unknown}:48GB, with its own memory"
+            fix = f"gpus=1x{near}, or gpus=1x{size}" if near else f"gpus=1x{size}"
+            draft.findings.append(_finding("STK005", f"{_shown(unknown)} is not a known GPU", because, fix))
     elif name in _FLAGS:
         said = {"yes": True, "true": True, "no": False, "false": False}.get(value.lower())
         if said is None:
@@ -145,7 +152,7 @@ def _gpus(value: str) -> tuple[Gpu, ...] | None:
         return ()
     if value.isdecimal():
         count = int(value) if len(value) <= _LONGEST_COUNT else MOST_GPUS + 1
-        return (Gpu("unknown", None, None),) * count if count <= MOST_GPUS else None
+        return (_ANY,) * count if count <= MOST_GPUS else None
     gpus: list[Gpu] = []
     for part in value.split("+"):
         match = re.fullmatch(_GPUS, part.strip())

@@ -42,6 +42,8 @@ def test_a_target_says_only_what_it_names() -> None:
         pytest.param("gpus==2 x h100-80gb", (H100,) * 2, id="with-spaces"),
         pytest.param("gpus=H200", (Gpu("H200", 140.4, (9, 0)),), id="one-by-name"),
         pytest.param("gpus=1xH100-80GB+1xT4", (H100, Gpu("T4", 15.0, (7, 5))), id="two-kinds"),
+        pytest.param("gpus=1xMI300X:192GB", (Gpu("MI300X", 192.0, None),), id="size-behind-a-colon"),
+        pytest.param("gpus=A100 : 80 GiB", (Gpu("A100-80GB", 80.0, (8, 0)),), id="size-with-spaces"),
         pytest.param("gpus=4xX9-96GB", (Gpu("X9-96GB", 96.0, None),) * 4, id="name-outside-the-table"),
     ],
 )
@@ -74,6 +76,11 @@ def test_the_processor_can_be_declared() -> None:
         pytest.param("gpus=8x", "STK005", "'8x' does not say which GPUs", "gpus=", id="count-without-name"),
         pytest.param("gpus=4090", "STK005", "'4090' does not say which GPUs", "gpus=", id="name-that-is-a-number"),
         pytest.param("gpus=99999999xT4", "STK005", "does not say which GPUs", "gpus=", id="too-many-gpus"),
+        pytest.param("gpus=1xMI300X", "STK005", "MI300X is not a known GPU", "1xMI300X:48GB", id="unknown-gpu"),
+        pytest.param("gpus=RTX-409O", "STK005", "RTX-409O is not a known", "gpus=1xRTX-4090, or", id="nearly-a-gpu"),
+        pytest.param("gpus=8xH100-80GBB", "STK005", "H100-80GBB is not", "gpus=1xH100-80GB, or", id="nearly-a-size"),
+        pytest.param("gpus=1xT4+1xT5", "STK005", "T5 is not a known GPU", "gpus=1xT5:48GB", id="one-unknown-gpu"),
+        pytest.param("gpus=1xMI300X:GB", "STK005", "does not say which GPUs", None, id="colon-without-size"),
         pytest.param("gpus=2x8xH100-80GB", "STK005", "does not say which GPUs", "gpus=8xH100-80GB", id="two-machines"),
     ],
 )

@@ -95,7 +95,12 @@ def test_without_the_program_only_a_driver_leaves_the_gpus_unknown(
     [
         pytest.param("H100-80GB", Gpu("H100-80GB", 79.6, (9, 0)), id="known"),
         pytest.param("nvidia a100_40gb", Gpu("A100-40GB", 40.0, (8, 0)), id="written-otherwise"),
-        pytest.param("A100", Gpu("A100", None, (8, 0)), id="two-sizes-exist"),
+        pytest.param("A100", Gpu("A100", 40.0, (8, 0)), id="two-sizes-exist"),
+        pytest.param("V100-SXM2", Gpu("V100", 16.0, (7, 0)), id="two-sizes-exist-of-a-form"),
+        pytest.param("A100:80GB", Gpu("A100-80GB", 80.0, (8, 0)), id="size-behind-a-colon"),
+        pytest.param("h100: 94 GiB", Gpu("H100-94GB", 94.0, (9, 0)), id="another-size-behind-a-colon"),
+        pytest.param("MI300X:192GB", Gpu("MI300X", 192.0, None), id="unknown-with-size-behind-a-colon"),
+        pytest.param("A100-MIG-1g.5gb:5GB", Gpu("A100-MIG-1G.5GB", 5.0, None), id="slice-with-size"),
         pytest.param("X900-96GB", Gpu("X900-96GB", 96.0, None), id="unknown-with-size"),
         pytest.param("X900", Gpu("X900", None, None), id="unknown"),
     ],

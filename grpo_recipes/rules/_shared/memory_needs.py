@@ -10,7 +10,7 @@ from grpo_recipes.memory.needs import MemoryNeeds
 from grpo_recipes.memory.update import Adapter, Attention, FourBits, Output, Update, ends
 from grpo_recipes.rules._shared.context import Context, NotJudged
 from grpo_recipes.rules._shared.loaded_model import adapter_dtype, model_config, quantized
-from grpo_recipes.rules._shared.used_gpus import gpu_bytes
+from grpo_recipes.rules._shared.used_gpus import assumed_sizes, gpu_bytes
 from grpo_recipes.rules._shared.vllms_gpu import has_a_gpu_of_its_own
 from grpo_recipes.user_files.architecture import read_architecture
 
@@ -92,7 +92,7 @@ def memory_needs(context: Context) -> MemoryNeeds | str:
         widens_logits=not strategy.startswith("zero"),
     )
     layout = _layout(context, strategy, cut)
-    return MemoryNeeds(config, update, layout, gpu_bytes(context), assumed)
+    return MemoryNeeds(config, update, layout, gpu_bytes(context), (*assumed, *assumed_sizes(context)))
 
 
 def _output(context: Context) -> Output | None:

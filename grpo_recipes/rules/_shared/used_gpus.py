@@ -1,6 +1,7 @@
 """The GPUs of a machine that a run uses, and their memory, for rules; no rule itself."""
 
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.stack.gpus import sizes_in_gb
 from grpo_recipes.stack.stack import Gpu
 
 GIB = 2**30
@@ -31,3 +32,13 @@ def gpu_bytes(context: Context) -> int | None:
     """Bytes of the smallest GPU; None when any is not known, and for a run on the CPU."""
     gib = None if context.value("world.device") == "cpu" else smallest_gpu(context)
     return None if gib is None else round(gib * GIB)
+
+
+def assumed_sizes(context: Context) -> tuple[str, ...]:
+    """What is assumed of GPUs whose name does not say which of several sizes they have."""
+    names = {gpu.name: sizes_in_gb(gpu.name) for gpu in used_gpus(context) or ()}
+    return tuple(
+        f"{name} has {sizes[0]} GB, not {' or '.join(map(str, sizes[1:]))}; gpus=1x{name}:{sizes[-1]}GB says so"
+        for name, sizes in names.items()
+        if sizes
+    )
