@@ -134,7 +134,6 @@ def _missing(path: Path, source: Source) -> Finding:
         "name": "name: my-run",
         "model": "model: {model_name_or_path: Qwen/Qwen2-0.5B-Instruct}",
         "dataset": "dataset: {path: openai/gsm8k, name: main}",
-        "rewards": "rewards: [{name: accuracy}]",
         "training": "training: {prompts_per_step: 16}",
     }
     key = str(path[-1])

@@ -1,13 +1,16 @@
 """At least one reward has a weight.
 
 Rewards are weighed and added up. With every weight 0 the sum is 0 for all completions, every advantage is 0, and the
-run trains nothing. A single reward of weight 0 is only measured, which is what it is for.
+run trains nothing; without any reward GRPOTrainer raises ValueError. A single reward of weight 0 is only measured,
+which is what it is for. An environment that has `get_reward` needs no other reward: TRL adds what it returns with the
+weight 1.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._tools.said_tools import read_environment, said_code
 
 ID = "RWD007"
 
@@ -15,13 +18,34 @@ ID = "RWD007"
 def check(context: Context) -> Iterator[Finding]:
     rewards = context.value("rewards")
     weights = [reward["weight"] for reward in rewards] if isinstance(rewards, list) else []
-    if weights and all(weight == 0 for weight in weights):
+    if any(weights):
+        return
+    said, environment = said_code(context, "environment"), read_environment(context)
+    why = []
+    if said is not None:
+        if environment is None or (environment[1].is_open and "get_reward" not in environment[1].methods):
+            message = f"not checked: whether {said.name} has get_reward, the only reward that counts"
+            because = [f"{said.file} does not say all that the class has"]
+            yield context.finding(ID, message, "rewards", because=because, severity="not-checked")
+            return
+        if "get_reward" in environment[1].methods:
+            return
+        why = [f"{said.file}:{environment[1].line}: {said.name} has no get_reward"]
+    if weights:
         yield context.finding(
             ID,
             "every reward has the weight 0",
             "rewards",
-            because=["the weighted sum is 0 for every completion, so nothing is trained"],
+            because=["the weighted sum is 0 for every completion, so nothing is trained", *why],
             fix="weight: 1.0",
             patch=[Patch(("rewards", 0, "weight"), 1.0)],
             mark=context.source.mark(("rewards", 0, "weight")),
+        )
+    else:
+        yield context.finding(
+            ID,
+            "the recipe has no reward",
+            "rewards",
+            because=["nothing says what a completion is worth", *why],
+            fix="rewards: [{name: accuracy}]" + (", or a method get_reward" if why else ""),
         )

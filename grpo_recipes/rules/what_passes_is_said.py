@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._tools.said_tools import read_environment
 from grpo_recipes.settings import Setting
 from grpo_recipes.user_files.reward_names import reward_names
 
@@ -22,7 +23,7 @@ RIGHT = 1.0
 def decide(context: Context) -> Iterator[Setting]:
     names, rewards = _names(context)
     is_asked = context.has_section("evaluation") and bool(context.value("evaluation.pass_at"))
-    if is_asked and REWARD not in context.settings and len(names) == 1 and rewards[0].get("model") is None:
+    if is_asked and REWARD not in context.settings and len(names) == 1 and not _is_model(rewards):
         value = {"reward": names[0], "at_least": RIGHT}
         yield decided(PASSES, value, ID, "the only reward, and what is right by it", context.settings)
 
@@ -30,7 +31,9 @@ def decide(context: Context) -> Iterator[Setting]:
 def check(context: Context) -> Iterator[Finding]:
     if not context.has_section("evaluation"):
         return
-    names, _ = _names(context)
+    names, rewards = _names(context)
+    if not names:
+        return  # RWD007 reports it
     if REWARD not in context.settings:
         if context.value("evaluation.pass_at") and not context.mapping(PASSES):
             several = len(names) > 1
@@ -59,7 +62,13 @@ def check(context: Context) -> Iterator[Finding]:
         )
 
 
+def _is_model(rewards: list[dict[str, object]]) -> bool:
+    return any(reward.get("model") is not None for reward in rewards)
+
+
 def _names(context: Context) -> tuple[list[str], list[dict[str, object]]]:
-    value = context.value("rewards")
+    """The names of all rewards, with that of an environment that has one, and the rewards of the recipe."""
+    value, environment = context.value("rewards"), read_environment(context)
     rewards = value if isinstance(value, list) else []
-    return reward_names(rewards), rewards
+    has_own = environment is not None and "get_reward" in environment[1].methods
+    return [*reward_names(rewards), *([environment[0].name] if environment and has_own else [])], rewards

@@ -48,8 +48,9 @@ class Recipe(Section):
     quantization: QuantizationSection | None = None
     lora: LoraSection | None = None
     dataset: DatasetSection
-    rewards: Annotated[list[RewardSection], Field(min_length=1)]
-    """What a completion is worth: the weighted sum of these."""
+    rewards: list[RewardSection] = []
+    """What a completion is worth: the weighted sum of these, and of `get_reward` of an environment that has one, with
+    the weight 1. Without such an environment there is at least one."""
     tools: Annotated[list[ToolSection], Field(max_length=64)] = []
     """Functions that the model can call while it answers. They are told to it in this order."""
     environment: EnvironmentSection | None = None

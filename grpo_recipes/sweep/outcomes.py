@@ -84,7 +84,7 @@ def _rows(folder: Path, step: float | None) -> tuple[float, ...]:
         lines = read_bytes(folder, f"evaluation/step-{step:.0f}.jsonl", _LARGEST_ROWS).splitlines()
         rewards = [cast("dict[str, Any]", parsed(line))["rewards"] for line in lines]
         return tuple(
-            math.fsum(weights[name] * float(value) for name, value in row.items() if value is not None)
+            math.fsum(weights.get(name, 1.0) * float(value) for name, value in row.items() if value is not None)
             for row in rewards
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -149,7 +149,7 @@ def with_environment(
     """Trains a step with the class `Game` of a source; gives the logs and what the model is told it can call.
 
     parts: tools, a source of functions whose names `tool_names` has; rollout, a source of one; release, that
-    transformers says it is.
+    transformers says it is; rewards, how many there are beside that of the class.
     """
     import functools
 
@@ -169,7 +169,9 @@ def with_environment(
         model=str(model_with()),
         args=arguments,
         train_dataset=Dataset.from_list(rows or [{"prompt": TALKS, "answer": "2"}] * 8),
-        reward_funcs=[lambda completions, **kwargs: [float(len(str(one))) for one in completions]],
+        reward_funcs=[
+            lambda completions, **kwargs: [float(len(str(one))) for one in completions],
+        ][: parts.get("rewards", 1)],
         tools=[names[name] for name in parts.get("tool_names", [])],
         environment_factory=factory,
         rollout_func=in_library._functions(parts["rollout"])[-1] if "rollout" in parts else None,

@@ -325,6 +325,30 @@ def test_an_environment_is_reset_for_each_row_and_played(
     assert "even" in played["rewards"]
 
 
+@pytest.mark.parametrize("weights", [[], [0.0]], ids=["none", "measured"])
+def test_an_environment_that_judges_itself_needs_no_other_reward(
+    weights: list[float], model: Path, tmp_path: Path, sums: Path, of_the_worker: None
+) -> None:
+    from worker_runs import planned_reward
+
+    rewards = [planned_reward("valid_json", weight=weight) for weight in weights]
+    answer = _in_environment(model, tmp_path, sums, GAME, (1, 4), rows=1, rewards=rewards)
+    assert not [fault for fault in answer["faults"] if fault["severity"] == "error"]
+    assert "PFL024" not in [fault["id"] for fault in answer["faults"] if "weight" in fault["message"]]
+    assert answer["shown"]["played"]["rewards"]["Game"] == 0.5
+
+
+def test_a_weight_of_zero_is_found_beside_an_environment_that_judges_nothing(
+    model: Path, tmp_path: Path, sums: Path, of_the_worker: None
+) -> None:
+    from worker_runs import planned_reward
+
+    source = GAME.replace("get_reward", "_get_reward")
+    rewards = [planned_reward("valid_json", weight=0.0)]
+    answer = _in_environment(model, tmp_path, sums, source, (1,), rows=1, rewards=rewards)
+    assert "the weight of every reward is 0" in [fault["message"] for fault in answer["faults"]]
+
+
 def test_prompts_are_counted_with_what_the_environment_adds(
     model: Path, tmp_path: Path, sums: Path, of_the_worker: None
 ) -> None:

@@ -234,7 +234,7 @@ MISTAKES = [
         "training.learning_rate is 0, it must be above 0",
         None,
     ),
-    ("rewards: []", "SCH003", "rewards", "rewards is [], it must be longer than nothing", None),
+    ("rewards: []", "RWD007", "rewards", "the recipe has no reward", "rewards: [{name: accuracy}]"),
     (
         "rewards: [{python: rewards}]",
         "SCH003",

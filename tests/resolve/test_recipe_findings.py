@@ -21,6 +21,7 @@ SILENT = [
 ]
 # Where only the user knows what was meant; the others end with a fix as data that leaves no error.
 NO_PATCH = {
+    "the recipe has no reward",
     "the recipe lacks training",
     "`model` lacks model_name_or_path",
     "recipe format 2 is newer than this grpo-run",

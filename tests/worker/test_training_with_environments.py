@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.tool_model import write_tool_model
 from tool_runs import sha256_of, tool_plan
-from worker_runs import Changes, Trained, events, train
+from worker_runs import Changes, Trained, events, planned_reward, train
 
 pytestmark = pytest.mark.stack
 
@@ -160,6 +160,36 @@ def test_held_out_rows_have_environments_of_their_own(
     rows = [json.loads(line) for line in (run.folder / "evaluation" / "step-0.jsonl").read_text().splitlines()]
     assert all(row["prompt"].endswith(f"={row['columns']['solution']}=") for row in rows)
     assert _rows(bare.folder) == _rows(run.folder), "the training is the one without an evaluation"
+
+
+@pytest.mark.parametrize("rewards", [[], [planned_reward("valid_json", weight=0.0)]], ids=["none", "measured"])
+def test_the_reward_of_an_environment_is_enough(
+    rewards: list[Changes],
+    trained: Callable[..., Trained],
+    model: Path,
+    sums: Path,
+    held_out: Callable[..., Changes],
+) -> None:
+    weights = [reward["weight"] for reward in rewards]
+    plan = tool_plan(
+        model,
+        sums,
+        environment_class=pinned("Game", TOLD),
+        rewards=rewards,
+        evaluation=held_out(),
+        arguments={"max_steps": 2, "reward_weights": weights},
+    )
+    run = trained(plan, user={"mine.py": TOLD})
+    assert run.exit_code == 0, run.output
+    assert all(proof["ok"] is not False for proof in run.proofs().values()), run.proofs()
+    for step in events(run.folder, "step"):
+        assert 0 < step["reward"] == pytest.approx(step["rewards/Game/mean"])
+    for line in events(run.folder, "evaluation"):
+        assert 0 < line["reward"] == pytest.approx(line["rewards"]["Game"])
+    rows = [row for line in _rows(run.folder) for row in line]
+    assert all(row["reward"] == row["rewards"]["Game"] for row in rows)
+    card = (run.folder / "final" / "README.md").read_text()
+    assert re.search(r"\| Game +\| 1 +\| environment", card), card
 
 
 # Each object says of its row which objects there are beside it.

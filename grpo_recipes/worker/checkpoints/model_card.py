@@ -92,7 +92,7 @@ def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: 
         "evaluation_data": None if plan["evaluation"] is None else _data(plan["evaluation"]["data"]),
         "rewards": [
             {key: reward.get(key) for key in ("kind", "name", "target", "weight", "kwargs", "sha256", "imports")}
-            for reward in plan["rewards"]
+            for reward in (*plan["rewards"], *_of_environment(plan, record))
         ],
         "step": record.get("step"),
         "final_step": record.get("final_step"),
@@ -102,6 +102,14 @@ def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: 
         "verified": record.get("verified") or {},
         "recipe": plan["recipe"],
     }
+
+
+def _of_environment(plan: dict[str, Any], record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The environment as a reward, if its get_reward was one: TRL gives it the name of the class and the weight 1."""
+    environment = plan.get("environment_class")
+    if environment is None or f"rewards/{environment['name']}/mean" not in (record.get("metrics") or {}):
+        return []
+    return [{**environment, "kind": "environment", "weight": 1.0, "kwargs": {}}]
 
 
 def _ancestors(ancestor: dict[str, Any] | None) -> list[dict[str, Any]]:

@@ -76,9 +76,9 @@ def turned(before: list[JudgedRow], after: list[JudgedRow], plan: Plan) -> dict[
     A row is right where its completion passes; where nothing says what passes, by the first reward at 1.0.
     """
     assert plan.evaluation is not None
-    if plan.evaluation.samples > 1 or len(before) != len(after):
+    if plan.evaluation.samples > 1 or not after or len(before) != len(after):
         return {}
-    passes = plan.evaluation.passes or Passes(plan.rewards[0].name, 1.0)
+    passes = plan.evaluation.passes or Passes(next(iter(_weights(after, plan))), 1.0)
     pairs = [(old, new, _passed(old, passes), _passed(new, passes)) for old, new in zip(before, after, strict=True)]
     became = [(old, new) for old, new, was, is_now in pairs if is_now and not was]
     return {

@@ -33,7 +33,8 @@ ID = "PFL024"
 
 
 def check(seen: Seen) -> Iterator[Finding]:
-    if seen.rewards and all(reward.weight == 0 for reward in seen.rewards):
+    is_judged_by_itself = seen.tools is not None and (seen.tools.get_reward is not None or seen.tools.reward_problem)
+    if not is_judged_by_itself and all(reward.weight == 0 for reward in seen.rewards):
         yield fault(
             ID,
             "error",
@@ -45,7 +46,7 @@ def check(seen: Seen) -> Iterator[Finding]:
         return
     dead = [fault for reward in seen.rewards for fault in _constant(seen, reward)]
     yield from dead
-    if not dead:
+    if not dead and any(reward.weight for reward in seen.rewards):
         yield from _upside_down(seen)
 
 
