@@ -1,15 +1,17 @@
 """vLLM's context holds the longest completion behind its prompt.
 
-vLLM cuts prompt and completion together off at its context, which is vllm_max_model_length, else the model's own; a
-server at an address has its own. With room for less than max_completion_length, completions are shorter than the
-recipe says and nothing says so; a prompt that fills the context ends the run with ValueError. vLLM refuses to start
-with a context above the model's own, after the model was loaded. Whether the prompts of a data set fit is seen in
-their tokens alone.
+vLLM's context is vllm_max_model_length, else the model's own; a server at an address has its own. In the processes of
+the training, and in the server that TRL brings up to 1.10, vLLM ends a completion silently where its context ends:
+completions are shorter than the recipe says, and a prompt that fills the context ends the run with ValueError. vLLM's
+own server, which a run starts since trl 1.11, refuses a request whose prompt and max_completion_length exceed the
+context. vLLM refuses to start with a context above the model's own, after the model was loaded. Whether the prompts of
+a data set fit is seen in their tokens alone.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.facts.vllm_server import server_program
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, model_config
 from grpo_recipes.rules._shared.own_server import USE_VLLM, VLLM_MODE, starts_server
@@ -17,6 +19,8 @@ from grpo_recipes.rules._shared.own_server import USE_VLLM, VLLM_MODE, starts_se
 ID = "GEN009"
 LENGTH, COMPLETION = "GRPOConfig.vllm_max_model_length", "GRPOConfig.max_completion_length"
 PROMPT = "GRPOConfig.max_prompt_length"
+ASSUMED_PROMPT = 512
+"""Tokens that a fix leaves for prompts whose length nothing limits."""
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -55,19 +59,32 @@ def _above(context: Context, length: int, own: int) -> Finding:
 
 def _below(context: Context, room: int, needed: int, own: int | None) -> Finding:
     written, completion = context.value(LENGTH) is not None, context.whole(COMPLETION)
-    never = room <= completion
+    never, prompt = room <= completion, context.value(PROMPT)
+    is_refused = context.value(VLLM_MODE) == "server" and _asks_vllms_server(context)
     because = [f"{needed} tokens = max_completion_length {completion} + {needed - completion} of the prompt"]
-    because.append("vLLM ends a completion where its context ends, without a word")
-    patch = Patch(("generation", "vllm_max_model_length"), needed)
-    if not written or (own is not None and needed > own):
-        patch = Patch(("generation", "max_completion_length"), max(1, room - (needed - completion)))
+    because.append(
+        "vLLM's server refuses such a request: HTTP 400 ends the run"
+        if is_refused
+        else "vLLM silently ends a completion where its context ends"
+    )
+    left = prompt if isinstance(prompt, int) else ASSUMED_PROMPT
+    patch = Patch(("generation", "vllm_max_model_length"), completion + left)
+    if not written or (own is not None and completion + left > own):
+        patch = Patch(("generation", "max_completion_length"), max(1, room - min(left, room // 2)))
     name = "vllm_max_model_length" if written else f"the context of {context.text(MODEL)}"
     return context.finding(
         ID,
         f"{name} holds {room} tokens, {'no' if never else 'not every'} prompt leaves room for the longest completion",
         LENGTH if written else COMPLETION,
         because=because,
-        fix=f"{patch.path[-1]}: {patch.value}",
+        fix=f"{patch.path[-1]}: {patch.value}"
+        + ("" if isinstance(prompt, int) else f", which leaves {left} tokens for the prompt"),
         patch=[patch],
-        severity="error" if never else "warning",
+        severity="error" if never and is_refused else "warning",
     )
+
+
+def _asks_vllms_server(context: Context) -> bool:
+    """Whether the run's server is vLLM's own; source: vllm 0.30.0 renderers/params.py, trl 1.16.0 vllm_client.py."""
+    program = server_program(context.stack.packages)
+    return program is not None and program.takes is None

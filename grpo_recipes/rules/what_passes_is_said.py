@@ -31,7 +31,7 @@ def decide(context: Context) -> Iterator[Setting]:
 def check(context: Context) -> Iterator[Finding]:
     if not context.has_section("evaluation"):
         return
-    names, rewards = _names(context)
+    names, _ = _names(context)
     if not names:
         return  # RWD007 reports it
     if REWARD not in context.settings:

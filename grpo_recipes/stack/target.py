@@ -35,7 +35,9 @@ _EXAMPLES = {"python": "python==3.11", "driver": "driver==580.65.06"}
 _ITEM = r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*==?\s*([^=<>!~\s][^=<>!~]*)"
 _ANY = Gpu("unknown", None, None)
 # A name that begins with a count is none: 2x8xH100-80GB are two machines.
-_GPUS = r"(?i)(?!\d+\s*[x*]$)(?!\d+\s*[x*]\s*\d+\s*[x*])(?:(\d+)\s*[x*]\s*)?([A-Za-z0-9][\w. -]*(?::\s*\d{1,4}\s*GI?B)?)"
+_GPUS = (
+    r"(?i)(?!\d+\s*[x*]$)(?!\d+\s*[x*]\s*\d+\s*[x*])(?:(\d+)\s*[x*]\s*)?([A-Za-z0-9][\w. -]*(?::\s*\d{1,4}\s*GI?B)?)"
+)
 
 
 @dataclass(slots=True)
