@@ -3,7 +3,7 @@
 TRL trains it on text as any other model: the part that sees gets no gradient and stays as it is. Pictures are refused:
 those that local rows have by DAT005, others by preflight and at the start of a run. Where the rows cannot be looked at
 before, it is said that they were not: data for such a model mostly has pictures. Its processor needs Pillow, and for
-most families torchvision, also where there is nothing to see.
+some families torchvision, also where there is nothing to see (STK010).
 """
 
 from collections.abc import Iterator

@@ -3,7 +3,8 @@
 TRL trains on the pictures of a column `image` or `images`, and of parts of messages. Evaluation, preflight and the
 reports of a run do not see them: a held-out score would be of another task than the training, and nothing would say
 so. So rows with pictures are refused, whatever the model is. A model that can see trains on text as any other: its part
-that sees stays as it is, which TRL is made for from 0.20 on (MDL003).
+that sees stays as it is, which TRL is made for from 0.20 on (MDL003). Its processor is loaded all the same, and needs
+Pillow, for some families torchvision (STK010).
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,9 @@
 """The stack has every package that the recipe needs.
 
 trl, transformers, torch, accelerate and datasets always; peft for an adapter, bitsandbytes for quantization,
-deepspeed for the ZeRO strategies, math-verify for the reward accuracy, liger-kernel for its kernels. A missing one
-shows up as an ImportError in every process, some of them after the model was loaded.
+deepspeed for the ZeRO strategies, math-verify for the reward accuracy, liger-kernel for its kernels. The processor of a
+model that sees is loaded for rows of text too, and needs Pillow, for some families torchvision. A missing one shows up
+as an ImportError in every process, some of them after the model was loaded.
 """
 
 from collections.abc import Iterator

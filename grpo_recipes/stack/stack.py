@@ -37,6 +37,7 @@ OPTIONAL_PACKAGES = (
     "mlflow-skinny",
     "neptune",
     "neptune-client",
+    "pillow",
     "schedulefree",
     "swanlab",
     "tensorboard",
@@ -44,6 +45,7 @@ OPTIONAL_PACKAGES = (
     "torch-optimi",
     "torchao",
     "torchdistx",
+    "torchvision",
     "trackio",
     "wandb",
 )

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import json
 import in_library
 
 
@@ -233,6 +234,18 @@ def train_one_that_sees() -> dict[str, Any]:
         "moved": [name for name, old in before.items() if not after[name].detach().equal(old)],
         "idle": [name for name, p in after.items() if p.requires_grad and p.detach().equal(before[name])],
     }
+
+
+def load_processor(model_type: str, image_processor: str) -> None:
+    """Loads the processor of a folder with the default configuration of a family, and a tokenizer of text."""
+    from transformers import AutoConfig, AutoProcessor, AutoTokenizer
+
+    folder = in_library.FOLDER / model_type
+    AutoTokenizer.from_pretrained(in_library.FOLDER / "model").save_pretrained(folder)
+    AutoConfig.for_model(model_type).save_pretrained(folder)
+    (folder / "preprocessor_config.json").write_text(json.dumps({"image_processor_type": image_processor}))
+    in_library.STAGE[0] = "trainer"
+    AutoProcessor.from_pretrained(folder)
 
 
 def ends_of_the_vocabulary(lora: dict[str, Any], tied: bool) -> dict[str, bool]:

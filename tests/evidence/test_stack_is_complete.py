@@ -1,11 +1,13 @@
 """STK010: what an absent package does to the libraries that are there."""
 
+import importlib.util
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
+from library import Library
 
 pytestmark = pytest.mark.stack
 
@@ -53,3 +55,14 @@ def test_each_missing_package_is_an_import_error(tmp_path: Path) -> None:
     assert all(
         text.split()[0] in ("ImportError", "ModuleNotFoundError", "PackageNotFoundError") for text in told.values()
     ), told
+
+
+@pytest.mark.skipif(importlib.util.find_spec("PIL") is not None, reason="Pillow is installed here")
+@pytest.mark.parametrize(
+    ("family", "image_processor"),
+    [("llava", "CLIPImageProcessor"), ("qwen2_vl", "Qwen2VLImageProcessor"), ("mistral3", "PixtralImageProcessor")],
+)
+def test_a_processor_is_not_loaded_without_pillow(library: Library, family: str, image_processor: str) -> None:
+    answer = library.call("in_model.load_processor", model_type=family, image_processor=image_processor)
+    assert (answer.stage, answer.raised) in (("trainer", "ValueError"), ("trainer", "ImportError")), answer.text
+    assert any(word in answer.text.lower() for word in ("pillow", "pil", "vision")), answer.text

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context, NotJudged
-from grpo_recipes.rules._shared.loaded_model import quantized
+from grpo_recipes.rules._shared.loaded_model import MODEL, model_config, quantized, sees
 
 ALWAYS = ("torch", "transformers", "trl", "accelerate", "datasets")
 OPTIONAL = frozenset({"bitsandbytes", "deepspeed", "liger-kernel", "math-verify", "peft", "vllm"})
@@ -11,6 +12,11 @@ OPTIONAL = frozenset({"bitsandbytes", "deepspeed", "liger-kernel", "math-verify"
 
 WITH_MATH_VERIFY = tuple(
     f"trl.rewards:{name}" for name in ("accuracy_reward", "reasoning_accuracy_reward", "get_cosine_scaled_reward")
+)
+# Models whose processor is not built with Pillow alone: tried with AutoProcessor of transformers 5.23.0.
+_WITH_TORCHVISION = frozenset(
+    "cohere2_vision ernie4_5_vl_moe exaone4_5 glm46v glm4v internvl kimi_k25 lfm2_vl llama4 llava_onevision minicpmv4_6"
+    " mistral3 perception_lm phi4_multimodal qwen2_5_vl qwen2_vl qwen3_5 qwen3_5_moe qwen3_vl smolvlm".split()
 )
 
 # Beginning of the word for an optimizer -> its package; the longest that fits holds.
@@ -56,8 +62,19 @@ def needed(context: Context) -> Iterator[tuple[str, str, str, str]]:
             name = str(reward.get("name") or reward["python"])
             yield "math-verify", "rewards", f"the reward {name} compares with it", "train"
             break
+    yield from _of_the_processor(context)
     if context.value("GRPOConfig.use_liger_kernel") is True:
         yield "liger-kernel", "GRPOConfig.use_liger_kernel", "use_liger_kernel takes its kernels from it", ""
+
+
+def _of_the_processor(context: Context) -> Iterator[tuple[str, str, str, str]]:
+    """What AutoProcessor imports for a model that sees, also when the rows are text."""
+    config, transformers = model_config(context), context.stack.version("transformers")
+    if config is None or not sees(config):
+        return
+    yield "pillow", MODEL, "AutoProcessor cannot load the model's processor without it, even for rows of text", ""
+    if config.get("model_type") in _WITH_TORCHVISION and transformers is not None and is_within(transformers, ">=5"):
+        yield "torchvision", MODEL, "AutoProcessor cannot load the model's processor without it", ""
 
 
 def unused(context: Context) -> frozenset[str]:
