@@ -1,8 +1,8 @@
 """What evidence about adapters and models calls, in the process that has the libraries."""
 
+import json
 from typing import Any
 
-import json
 import in_library
 
 

@@ -15,8 +15,28 @@ WITH_MATH_VERIFY = tuple(
 )
 # Models whose processor is not built with Pillow alone: tried with AutoProcessor of transformers 5.23.0.
 _WITH_TORCHVISION = frozenset(
-    "cohere2_vision ernie4_5_vl_moe exaone4_5 glm46v glm4v internvl kimi_k25 lfm2_vl llama4 llava_onevision minicpmv4_6"
-    " mistral3 perception_lm phi4_multimodal qwen2_5_vl qwen2_vl qwen3_5 qwen3_5_moe qwen3_vl smolvlm".split()
+    [
+        "cohere2_vision",
+        "ernie4_5_vl_moe",
+        "exaone4_5",
+        "glm46v",
+        "glm4v",
+        "internvl",
+        "kimi_k25",
+        "lfm2_vl",
+        "llama4",
+        "llava_onevision",
+        "minicpmv4_6",
+        "mistral3",
+        "perception_lm",
+        "phi4_multimodal",
+        "qwen2_5_vl",
+        "qwen2_vl",
+        "qwen3_5",
+        "qwen3_5_moe",
+        "qwen3_vl",
+        "smolvlm",
+    ]
 )
 
 # Beginning of the word for an optimizer -> its package; the longest that fits holds.
