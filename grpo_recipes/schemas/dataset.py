@@ -21,7 +21,8 @@ class DatasetSection(Section):
     prompt_format: Literal["conversational", "standard"] = "conversational"
     """What the template makes: a user message, to which the chat template is applied, or a plain string."""
     system_prompt: Word | None = None
-    """System message before each prompt; in the standard format it stands before the text. null: none."""
+    """System message before each prompt; in the standard format it is put before the text, with an empty line
+    between them. null: none."""
     columns: dict[str, str] = {}
     """Columns to add, name to jinja2 template; rewards receive them beside the row's own columns."""
     max_rows: PositiveInt | None = None

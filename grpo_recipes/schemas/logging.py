@@ -15,7 +15,8 @@ class LoggingSection(Section):
     logging_steps: PositiveInt = 1
     """Optimizer steps between two lines of metrics."""
     log_completions: bool = False
-    """Report sampled completions to the services too."""
+    """Report completions to the services too, and write those of each step to checkpoints/completions/*.parquet: the
+    only place where columns of a reward's `log_extra` are kept."""
     kept_completions: Annotated[int, Field(ge=0, le=64)] = 4
     """Completions of a step that completions.jsonl of the run folder keeps, drawn by the seed. 0: none."""
     run_name: Word | None = None

@@ -148,3 +148,28 @@ def test_a_long_text_keeps_both_ends(text: str, room: int, expected: str) -> Non
     from grpo_recipes.worker.completions.kept_completions import shortened
 
     assert shortened(text, room) == expected
+
+
+EXTRA = """
+def noted(completions, log_extra, **kwargs):
+    values = [float(len(completion[0]["content"])) for completion in completions]
+    log_extra("own column", [f"of {value}" for value in values])
+    return values
+"""
+
+
+def test_columns_of_log_extra_are_kept_with_all_completions(
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained], sha256_of_text: Callable[[str], str]
+) -> None:
+    import pandas
+
+    reward = planned_reward("mine.py:noted", kind="python", name="noted", path="/recipes/mine.py")
+    reward["sha256"] = sha256_of_text(EXTRA)
+    plan = make_plan(rewards=[reward], arguments={"log_completions": True, "max_steps": 2})
+    run = trained(plan, user={"mine.py": EXTRA})
+    assert run.exit_code == 0, run.output
+    files = sorted((run.folder / "checkpoints" / "completions").iterdir())
+    assert [file.name for file in files] == ["completions_00001.parquet", "completions_00002.parquet"]
+    table = pandas.read_parquet(files[0])
+    assert list(table["own column"]) == [f"of {value}" for value in table["noted"]]
+    assert "own column" not in (run.folder / COMPLETIONS_FILE).read_text()
