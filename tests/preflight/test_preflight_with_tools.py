@@ -338,6 +338,25 @@ def test_an_environment_that_judges_itself_needs_no_other_reward(
     assert answer["shown"]["played"]["rewards"]["Game"] == 0.5
 
 
+@pytest.mark.parametrize(
+    ("returned", "found"),
+    [
+        pytest.param('f"game {solution}"', set(), id="each-another-text"),
+        pytest.param('"a game"', {"PFL004"}, id="the-same-text"),
+        pytest.param("None", {"PFL003", "PFL004"}, id="no-text"),
+    ],
+)
+def test_an_environment_says_the_prompts_of_its_episodes(
+    returned: str, found: set[str], model: Path, tmp_path: Path, sums: Path, of_the_worker: None
+) -> None:
+    from worker_runs import planned_data
+
+    source = GAME.replace('if solution == "32":', "if False:").replace('f" ({self.most})"', returned)
+    data = planned_data(sums, prompt="{{ '' }}")
+    answer = _in_environment(model, tmp_path, sums, source, (1, 4), rows=4, data=data, rewards=[])
+    assert {fault["id"] for fault in answer["faults"]} & {"PFL003", "PFL004"} == found
+
+
 def test_a_weight_of_zero_is_found_beside_an_environment_that_judges_nothing(
     model: Path, tmp_path: Path, sums: Path, of_the_worker: None
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.tool_model import write_tool_model
 from tool_runs import sha256_of, tool_plan
-from worker_runs import Changes, Trained, events, planned_reward, train
+from worker_runs import Changes, Trained, events, planned_data, planned_reward, train
 
 pytestmark = pytest.mark.stack
 
@@ -190,6 +190,26 @@ def test_the_reward_of_an_environment_is_enough(
     assert all(row["reward"] == row["rewards"]["Game"] for row in rows)
     card = (run.folder / "final" / "README.md").read_text()
     assert re.search(r"\| Game +\| 1 +\| environment", card), card
+
+
+def test_an_environment_that_owns_its_data_is_trained(
+    trained: Callable[..., Trained], model: Path, tmp_path: Path
+) -> None:
+    episodes = tmp_path / "episodes.jsonl"
+    episodes.write_text("".join(json.dumps({"index": index}) + "\n" for index in range(8)))
+    source = TOLD.replace("row['solution']", "row['index']")
+    plan = tool_plan(
+        model,
+        episodes,
+        environment_class=pinned("Game", source),
+        data=planned_data(episodes, prompt="{{ '' }}", columns={}),
+        rewards=[],
+        arguments={"max_steps": 2, "reward_weights": []},
+    )
+    run = trained(plan, user={"mine.py": source})
+    assert run.exit_code == 0, run.output
+    assert all(proof["ok"] is not False for proof in run.proofs().values()), run.proofs()
+    assert [step["reward"] == step["rewards/Game/mean"] for step in events(run.folder, "step")] == [True, True]
 
 
 # Each object says of its row which objects there are beside it.

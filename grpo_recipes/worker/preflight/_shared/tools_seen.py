@@ -91,6 +91,12 @@ class ToolsSeen:
     reward_problem: str = ""
 
     @property
+    def prompts(self) -> frozenset[str]:
+        """What the environment says behind the prompts that it was reset for; empty unless it does so for each."""
+        added = frozenset(one.added.strip() for one in self.resets)
+        return frozenset() if "" in added else added
+
+    @property
     def schemas(self) -> list[dict[str, Any]]:
         """What a prompt is rendered with."""
         return [one.schema for one in self.tools if one.schema is not None]

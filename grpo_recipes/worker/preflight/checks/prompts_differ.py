@@ -26,7 +26,8 @@ def check(seen: Seen) -> Iterator[Finding]:
         return
     known = [(place, prompt) for place, prompt in enumerate(data.prompts) if wrong_prompt(prompt) is None]
     texts = {place: text for place, prompt in known if (text := prompt_as_text(prompt)).strip()}
-    yield from _copies(list(texts.values()))
+    if seen.tools is None or len(seen.tools.prompts) < 2:  # else an environment says what the prompts are
+        yield from _copies(list(texts.values()))
     if len(set(texts.values())) > 1:
         yield from _contradictions(seen, data, texts)
 

@@ -4,7 +4,7 @@ What: prompts that are null, an empty list, or blank; of a conversation also a l
 `from` and `value` (ShareGPT) or without `content`, and other values that are neither text nor messages.
 Why: TRL looks at the first message of the first prompt of a batch, so an empty list is an IndexError at some step, and
 null or messages without `role` are an error in the tokenizer, after the model was loaded. A blank prompt trains: the
-model learns to answer nothing in particular.
+model learns to answer nothing in particular. With an environment whose reset says the prompt it may be blank.
 Fix: leave such rows out of the data, or mend the template; of ShareGPT "{{ prompt[0].value }}" takes the question.
 Example: 3 of 100 prompts are blank, the first is of row 17
 Source: trl 1.16.0 data_utils.py (is_conversational).
@@ -24,7 +24,7 @@ def check(seen: Seen) -> Iterator[Finding]:
     for rows in (seen.data, seen.held_out):
         if rows is not None:
             yield from _unfit(rows)
-            yield from _of(rows)
+            yield from _of(rows, may_be_blank=seen.tools is not None and bool(seen.tools.prompts))
 
 
 def _unfit(rows: Rows) -> Iterator[Finding]:
@@ -45,12 +45,12 @@ def _unfit(rows: Rows) -> Iterator[Finding]:
     )
 
 
-def _of(rows: Rows) -> Iterator[Finding]:
+def _of(rows: Rows, *, may_be_blank: bool) -> Iterator[Finding]:
     absent = [place for place, prompt in enumerate(rows.prompts) if prompt is None or prompt == []]
     usable = [(place, prompt) for place, prompt in enumerate(rows.prompts) if prompt and not wrong_prompt(prompt)]
     blank = [place for place, prompt in usable if _is_blank(prompt)]
     blank += [place for place, prompt in enumerate(rows.prompts) if prompt == ""]
-    for places, severity, word in ((absent, "error", "missing"), (blank, "warning", "blank")):
+    for places, severity, word in ((absent, "error", "missing"), ([] if may_be_blank else blank, "warning", "blank")):
         if places:
             yield fault(
                 ID,
