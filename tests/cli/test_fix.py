@@ -48,7 +48,7 @@ def test_the_diff_is_printed_and_nothing_is_written(grpo_run: Callable, recipe: 
 def test_what_is_written_is_valid_and_keeps_comments_and_mode(grpo_run: Callable, recipe: Path) -> None:
     os.chmod(recipe, 0o640)
     answer = grpo_run("validate", str(recipe), "--fix=suggested", "--write", "--target", TARGET)
-    assert (answer.code, "2 fixed; 0 left; now no findings" in answer.err) == (0, True)
+    assert (answer.code, "2 fixed; 0 left; now 1 check not made" in answer.err) == (0, True)
     text = recipe.read_text()
     assert text.startswith("recipe: 1   # of the team\n")
     assert "# too few" in text
@@ -166,7 +166,7 @@ def test_what_a_moved_section_holds_is_mended_in_the_same_call(grpo_run: Callabl
     text = RECIPE.replace("1   # too few", "2").replace("training: {prompts", "trainig: {lr: 2e-6, prompts")
     recipe.write_text(text + "lora: {r: 4}\n")
     answer = grpo_run("validate", str(recipe), "--fix", "--write", "--target", TARGET)
-    assert (answer.code, "2 fixed; 0 left; now no findings" in answer.err) == (0, True)
+    assert (answer.code, "2 fixed; 0 left; now 1 check not made" in answer.err) == (0, True)
     assert "training: {learning_rate: 2e-6, prompts_per_step: 4, max_steps: 10, bf16: false}" in recipe.read_text()
 
 
