@@ -12,6 +12,7 @@ from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.keys import keys_named, recipe_keys
+from grpo_recipes.schemas.other_names import key_row
 
 
 def explain(word: str, facts: Facts) -> str | None:
@@ -22,7 +23,19 @@ def explain(word: str, facts: Facts) -> str | None:
     key = word if word in recipe_keys() else next(iter(keys_named(word)), None)
     if key is not None:
         return key_page(key, facts)
-    return field_page(word.removeprefix("trl."), facts)
+    return field_page(word.removeprefix("trl."), facts) or _page_of_another_name(word, facts)
+
+
+def _page_of_another_name(word: str, facts: Facts) -> str | None:
+    """The page of the key that other programs call so, or why there is none."""
+    section, _, name = word.rpartition(".")
+    row = key_row(section, name)
+    if row is None:
+        return None
+    if "home" not in row:
+        return f"{word}: {row['because']}\n\n{row['instead'].replace('remove it', f'remove {name}', 1)}"
+    page = explain(row["home"], facts) or f"write it as {row['home']}"
+    return f"{word} is a name of {row['tools']}{': ' * ('differs' in row)}{row.get('differs', '')}\n\n{page}"
 
 
 def id_page(rule_id: str, page: str) -> str:

@@ -11,6 +11,8 @@ from grpo_recipes.facts.source.field import Field
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.not_expressed import expressions
 from grpo_recipes.resolve.pin import field_values
+from grpo_recipes.resolve.unknown_keys.other_names import algorithm_answer
+from grpo_recipes.schemas.other_names import algorithm_row
 from grpo_recipes.settings import Setting, Settings
 from grpo_recipes.shown_values import entry, shown
 from grpo_recipes.yaml.compose import Source
@@ -78,13 +80,13 @@ def _not_allowed(field: Field, owner: str, setting: Setting, facts: Facts, sourc
         return None
     words = [str(choice) for choice in field.allowed if isinstance(choice, str)]
     longer = [word for word in words if word.startswith(str(value))]
-    article = OF_ARTICLES.get((field.name, _letters(str(value))))
+    article = _algorithm(field.name, setting, source)
     close = [] if article else _nearest(str(value), words)
     known = field.allowed if len(field.allowed) <= MOST_WORDS or not longer else longer
     these = "" if known is field.allowed else f"of {len(field.allowed)} words "
     because = [f"{facts.source(owner)} knows {these}{', '.join(map(shown_word, known))}"]
     if article:
-        because.append(article[0])
+        because += article[0]
     elif owner == "GRPOConfig":
         because.append("GRPOConfig may take it, and the run fails when the value is first used")
     return Finding(
@@ -95,17 +97,17 @@ def _not_allowed(field: Field, owner: str, setting: Setting, facts: Facts, sourc
         source.mark(setting.path or ()),
         because=tuple(because),
         fix=article[1] if article else f"{field.name}: {close[0]}" if close else None,
-        patch=(Patch(setting.path, close[0]),) if close and setting.path else (),
+        patch=article[2] if article else (Patch(setting.path, close[0]),) if close and setting.path else (),
     )
 
 
-# What an article's name asks for where it is no value: why, and what to write.
-OF_ARTICLES = {
-    ("loss_type", "gspo"): (
-        "GSPO is GRPO with the ratio of a whole completion, and no loss of its own",
-        "loss_type: grpo, and importance_sampling_level: sequence beside it",
-    ),
-}
+def _algorithm(name: str, setting: Setting, source: Source) -> tuple[tuple[str, ...], str, tuple[Patch, ...]] | None:
+    """The answer to an algorithm's name where it is no value: because, fix, patches; None for any other word."""
+    row = algorithm_row(setting.value) if setting.path and setting.path[0] == "grpo" else None
+    if row is None or row.get("set", {}).get(name) == setting.value:
+        return None
+    return algorithm_answer(setting.path or (), row, source)
+
 
 # What other libraries and papers call a value of a closed set.
 OTHER_WORDS = {

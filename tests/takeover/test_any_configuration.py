@@ -8,6 +8,7 @@ import pytest
 from taken import recipe_of, taken
 
 from grpo_recipes.facts.classified import classified_fields
+from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.takeover.basis.tables import table_of
 
 STRANGE = (None, True, False, 0, 1, -1, 2.5, 1e400, "", "no", "auto", "{", "[]", "a: b # c", "\u2028é\x07", [], [None])
@@ -22,7 +23,8 @@ def _trl_names() -> list[str]:
 
 def _axolotl_names() -> list[str]:
     tables = table_of("axolotl")
-    own = [*tables["renamed"], *tables["same"], *tables["answers"], *tables["attention"], "vllm", "adapter", "datasets"]
+    renamed = [name for name, row in other_names()["keys"].items() if "axolotl" in row["tools"]]
+    own = [*renamed, *tables["same"], *tables["answers"], *tables["attention"], "vllm", "adapter", "datasets"]
     return [*own, "chat_template", "tokens", "bf16", "fp16", "tf32", "gradient_checkpointing"]
 
 

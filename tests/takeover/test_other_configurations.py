@@ -10,6 +10,7 @@ import pytest
 from taken import BASE, as_yaml, recipe_of, row, taken
 
 from grpo_recipes.rewards.regex_match import regex_match
+from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.takeover.basis.tables import table_of
 
 OPEN_R1 = """
@@ -94,7 +95,7 @@ def test_a_configuration_of_open_r1_is_taken_over_in_full(tmp_path: Path) -> Non
 )
 @pytest.mark.processes
 def test_a_format_reward_is_the_same_function(name: str, pattern: str) -> None:
-    tables = table_of("rewards")
+    tables = other_names()["rewards"]
     options = {**tables["open_r1"], **tables["trl"]}[name]["rewards"][0]["options"]
     wanted = [float(re.match(pattern, text, re.DOTALL | re.MULTILINE) is not None) for text in TEXTS]
     assert regex_match(list(TEXTS), **options) == wanted
@@ -105,7 +106,7 @@ def test_a_format_reward_is_the_same_function(name: str, pattern: str) -> None:
 def test_tag_count_is_the_same_sum() -> None:
     tags = ("<think>\n", "\n</think>\n", "\n<answer>\n", "\n</answer>")
     wanted = [sum(0.25 for tag in tags if text.count(tag) == 1) for text in TEXTS]
-    parts = table_of("rewards")["open_r1"]["tag_count"]["rewards"]
+    parts = other_names()["rewards"]["open_r1"]["tag_count"]["rewards"]
     columns = [[part["weight"] * value for value in regex_match(list(TEXTS), **part["options"])] for part in parts]
     assert [sum(values) for values in zip(*columns, strict=True)] == wanted
     assert len(set(wanted)) > 2
@@ -171,9 +172,26 @@ def test_the_server_of_axolotl_is_started_by_the_run(tmp_path: Path) -> None:
     assert recipe["generation"]["vllm_mode"] == "server"
 
 
+@pytest.mark.parametrize(
+    ("own", "aggregation"), [("", "normalize_then_sum"), ("sum_then_normalize", "sum_then_normalize")]
+)
+def test_gdpo_of_axolotl_is_an_aggregation(own: str, aggregation: str, tmp_path: Path) -> None:
+    """axolotl sets it where its own key is not written: core/builders/rl.py, setdefault."""
+    text = AXOLOTL.replace("rl: grpo", "rl: gdpo")
+    one = taken(tmp_path, text.replace("trl:", f"trl:\n  multi_objective_aggregation: {own}", 1) if own else text)
+    written = recipe_of(one)["grpo"].get("multi_objective_aggregation", "sum_then_normalize")
+    assert (written, row(one, "rl").fate) == (aggregation, "emulated")
+
+
+@pytest.mark.parametrize("word", ["dpo", "gspo", "nonsense"])
+def test_another_algorithm_of_axolotl_is_refused(word: str, tmp_path: Path) -> None:
+    assert row(taken(tmp_path, AXOLOTL.replace("rl: grpo", f"rl: {word}")), "rl").fate == "refused"
+
+
 def test_every_key_of_axolotl_has_a_row(tmp_path: Path) -> None:
     tables = table_of("axolotl")
-    names = [*tables["renamed"], *tables["same"], *tables["answers"], *tables["attention"]]
+    renamed = [name for name, row in other_names()["keys"].items() if "axolotl" in row["tools"].split(", ")]
+    names = [*renamed, *tables["same"], *tables["answers"], *tables["attention"]]
     values = {name: "word" for name in names if name not in ("datasets", "trl", "vllm")}
     inside = dict.fromkeys([*tables["trl"], *tables["in_trl"]], "word")
     text = json.dumps({**values, "trl": inside, "unheard_of": 1, "base_model": "owner/model"})

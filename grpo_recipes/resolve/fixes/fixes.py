@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
 from grpo_recipes.resolve.fixes.certain import is_certain, is_there
 from grpo_recipes.resolve.resolve import Resolution
-from grpo_recipes.resolve.unknown_keys.other_names import NAMES_WITHIN, OTHER_NAMES, OTHER_SECTIONS
+from grpo_recipes.resolve.unknown_keys.other_names import names_it_too
 from grpo_recipes.resolve.unknown_keys.placement import OWNED_KEY, REMOVED_KEY
 from grpo_recipes.yaml.override import OVERRIDE_FILE
 from grpo_recipes.yaml.rewrite import NotRewritten, rewritten
@@ -89,9 +89,7 @@ def is_safe(finding: Finding, resolution: Resolution) -> bool:
     """Whether a finding's fix is certain; one whose recipe could not be read to its end is not."""
     if resolution.context is None:
         return False
-    names = {*OTHER_NAMES, *OTHER_SECTIONS, *(name for _, name in NAMES_WITHIN)}
-    renamed = any(patch.remove and patch.path[-1] in names for patch in finding.patch)
-    is_known_name = finding.rule in KNOWN_NAMES or renamed
+    is_known_name = finding.rule in KNOWN_NAMES or names_it_too(finding.patch)
     return is_certain(finding.patch, resolution.context.source.values, is_known_name=is_known_name)
 
 

@@ -1,65 +1,12 @@
-"""What other programs call the keys and sections of the format."""
+"""What other programs call the keys and sections of the format, as findings."""
 
-from grpo_recipes.contract.findings.finding import Finding, Path, dotted
+from collections.abc import Sequence
+
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
+from grpo_recipes.schemas.other_names import Row, algorithm_row, home_of, key_row, other_names, value_here
+from grpo_recipes.shown_values import flow
 from grpo_recipes.yaml.compose import Source
-
-# What other programs call a key of the format: TRL's command line, PEFT's articles, older transformers, verl, axolotl,
-# OpenRLHF, LLaMA-Factory.
-OTHER_NAMES = {
-    "alpha": "lora.lora_alpha",
-    "base_model": "model.model_name_or_path",
-    "clip_range": "grpo.epsilon",
-    "clip_ratio": "grpo.epsilon",
-    "clip_ratio_high": "grpo.epsilon_high",
-    "clip_ratio_low": "grpo.epsilon",
-    "cliprange": "grpo.epsilon",
-    "dataset_config": "dataset.name",
-    "dataset_name": "dataset.path",
-    "dataset_train_split": "dataset.split",
-    "dropout": "lora.lora_dropout",
-    "epochs": "training.num_train_epochs",
-    "eps_clip": "grpo.epsilon",
-    "group_size": "grpo.num_generations",
-    "kl_coef": "grpo.beta",
-    "kl_loss_coef": "grpo.beta",
-    "lora_r": "lora.r",
-    "lora_target": "lora.target_modules",
-    "lora_target_modules": "lora.target_modules",
-    "lr": "training.learning_rate",
-    "max_new_tokens": "generation.max_completion_length",
-    "max_response_length": "generation.max_completion_length",
-    "micro_batch_size": "training.per_device_train_batch_size",
-    "model_name": "model.model_name_or_path",
-    "n_samples_per_prompt": "grpo.num_generations",
-    "num_epochs": "training.num_train_epochs",
-    "num_return_sequences": "grpo.num_generations",
-    "rank": "lora.r",
-    "reward_funcs": "rewards",
-    "rollout_n": "grpo.num_generations",
-    "stop_strings": "generation.stop",
-    "torch_dtype": "model.dtype",
-}
-
-# What a key means in one section alone, mostly without the prefix that the format writes.
-NAMES_WITHIN = {
-    ("generation", "gpu_memory_utilization"): "generation.vllm_gpu_memory_utilization",
-    **{("model", name): "model.model_name_or_path" for name in ("id", "model", "model_id", "name", "path", "repo_id")},
-}
-
-# What libraries have and no recipe says: why, and what to write instead.
-DECIDED = {
-    "device_map": (
-        "grpo-run loads the model onto the device of each process; device_map would spread its layers over GPUs",
-        "; a model that one GPU does not hold: distributed: {strategy: zero3}, or fsdp2",
-    ),
-}
-
-# What means one thing in one program and another in the next: nobody but the user knows which number it is.
-SEVERAL_MEANINGS = dict.fromkeys(
-    ("batch_size", "train_batch_size", "global_batch_size", "mini_batch_size", "rollout_batch_size"),
-    "prompts_per_step: prompts of an optimizer step, all GPUs together; or per_device_train_batch_size: completions of "
-    "one forward pass on each of them",
-)
+from grpo_recipes.yaml.override import OVERRIDE_FILE
 
 PROMPTS: Path = ("training", "prompts_per_step")
 # What follows from the prompts of a step, and is written under `trl` only without them.
@@ -68,26 +15,88 @@ DERIVED = {
     "steps_per_generation": "the generations, with grpo.optimizer_steps_per_generation",
     "generation_batch_size": "the generations, with grpo.optimizer_steps_per_generation",
 }
-
-# What other programs call a section.
-OTHER_SECTIONS = {
-    "bitsandbytes": "quantization",
-    "bnb": "quantization",
-    "data": "dataset",
-    "lora_config": "lora",
-    "peft": "lora",
-    "peft_config": "lora",
-    "quantization_config": "quantization",
-    "sampling": "generation",
-}
+_TRACKERS: Path = ("logging", "report_to")
 
 
-def several_meanings(path: Path, where: str, rule: str, source: Source) -> Finding | None:
-    """The finding for a key whose number only the user can place; nothing is written for it."""
-    name = str(path[-1])
-    if name not in SEVERAL_MEANINGS:
+def named_elsewhere(path: Path, value: object, message: str, rule: str, source: Source) -> Finding | None:
+    """The finding for a key, a feature or an algorithm that other programs have; None for a name that none has."""
+    section, name = dotted(path[:-1]), str(path[-1])
+    row = key_row(section, name)
+    is_algorithm = name in other_names()["algorithm_keys"] and isinstance(value, str)
+    algorithm = algorithm_row(value) if is_algorithm else None
+    found = Finding(rule, "error", message, dotted(path), source.mark(path))
+    if algorithm is not None:
+        because, fix, patch = algorithm_answer(path, algorithm, source)
+        return found._replace(because=because, fix=fix, patch=patch)
+    if row is None or (name in other_names()["sections"] and isinstance(value, dict)):
         return None
-    because = ("programs that have it count prompts with it, or completions, on all GPUs or on each",)
-    message = f"{where} has no key {name}"
-    fix = SEVERAL_MEANINGS[name]
-    return Finding(rule, "error", message, dotted(path), source.mark(path), because=because, fix=fix)
+    if "home" in row:
+        return _moved(path, row, value, found, source)
+    is_removed = row["instead"].startswith("remove ")
+    fix = row["instead"].replace("remove it", f"remove {name}", 1)
+    return found._replace(because=(row["because"],), fix=fix, patch=(Patch(path, remove=True),) if is_removed else ())
+
+
+def _moved(path: Path, row: Row, value: object, found: Finding, source: Source) -> Finding:
+    home = row["home"]
+    place = tuple(home.split("."))
+    # An override wins over what the file has, and no patch of the file mends it.
+    is_override = found.mark is not None and found.mark.file == OVERRIDE_FILE
+    is_taken = written(source, place) is not None and not is_override
+    here = value_here(row, value)
+    because = [f"the format has {home}" + (", which is written too" if is_taken else "")]
+    because += [row["differs"]] if "differs" in row else []
+    patch = [Patch(path, remove=True), Patch(place, here)]
+    fix = f"write it as {home}" if here == value else f"write it as {home}: {flow(here)}"
+    if "tracker" in row and written(source, _TRACKERS) in (None, []):
+        patch.append(Patch(_TRACKERS, [row["tracker"]]))
+        fix += f", with {dotted(_TRACKERS)}: [{row['tracker']}]"
+    if isinstance(value, dict) and len(place) > 1:
+        patch = []  # a map is no value of this key
+    if is_taken:
+        fix, patch = f"keep one of the two, as {home}", []
+    return found._replace(because=tuple(because), fix=fix, patch=() if is_override else tuple(patch))
+
+
+def algorithm_answer(path: Path, row: Row, source: Source) -> tuple[tuple[str, ...], str, tuple[Patch, ...]]:
+    """Why an algorithm's name is no value at a path, what defines it in a recipe, and the patches for that."""
+    name = dotted(path[-1:])
+    if "set" not in row:
+        return (row["because"],), f"the nearest is {row['nearest']}", ()
+    places = {("grpo", key): value for key, value in row["set"].items()}
+    new = {place: value for place, value in places.items() if place == path or written(source, place) is None}
+    patch = [Patch(place, value) for place, value in new.items()]
+    if path not in places:
+        patch.insert(0, Patch(path, remove=True))
+    other = {key[-1]: written(source, key) for key, value in places.items() if key not in new}
+    because = (row["because"], *(f"the recipe has {key} {flow(value)}, which stays" for key, value in other.items()))
+    shown = flow({key[-1]: value for key, value in new.items()})
+    fix = f"write grpo: {shown}" if new else f"remove {name}"
+    if new and path not in places:
+        fix += f" instead of {name}"
+    return because, fix, tuple(patch)
+
+
+def inner_name(section: str, key: object) -> str:
+    """The name in a section of the format for another program's key in it."""
+    home = home_of(section, str(key)) or ""
+    return home.removeprefix(f"{section}.") if home.startswith(f"{section}.") else str(key)
+
+
+def names_it_too(patches: Sequence[Patch]) -> bool:
+    """Whether patches move another program's key or section to the one of the format that means the same."""
+    removed = [patch.path for patch in patches if patch.remove]
+    new = [dotted(patch.path) for patch in patches if not patch.remove]
+    if len(removed) != 1 or len(new) != 1:
+        return False
+    old = removed[0]
+    section = other_names()["sections"].get(old[0]) if len(old) == 1 else None
+    return new[0] in (home_of(dotted(old[:-1]), str(old[-1])), section)
+
+
+def written(source: Source, path: Path) -> object:
+    """The value written at a path, None when there is none."""
+    node: object = source.values
+    for part in path:
+        node = node.get(str(part)) if isinstance(node, dict) else None
+    return node

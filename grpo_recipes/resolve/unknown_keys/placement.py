@@ -6,16 +6,10 @@ from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.released.releases import removal
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.unknown_keys.generation_kwargs import generation_kwargs_finding
-from grpo_recipes.resolve.unknown_keys.other_names import (
-    DECIDED,
-    DERIVED,
-    NAMES_WITHIN,
-    OTHER_NAMES,
-    OTHER_SECTIONS,
-    PROMPTS,
-    several_meanings,
-)
+from grpo_recipes.resolve.unknown_keys.other_names import DERIVED, PROMPTS, inner_name, named_elsewhere
+from grpo_recipes.resolve.unknown_keys.other_names import written as _at
 from grpo_recipes.schemas.keys import OF_ITEMS, is_of_an_item, keys_named, recipe_keys, section_keys
+from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.shown_values import flow
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.override import OVERRIDE_FILE
@@ -34,8 +28,9 @@ def unknown_key(path: Path, value: object, facts: Facts, source: Source) -> Find
     where = f"`{section}`" if section else "a recipe"
     return (
         generation_kwargs_finding(path, value, facts, source)
-        or several_meanings(path, where, UNKNOWN_KEY, source)
-        or _under_another_name(path, value, source)
+        or named_elsewhere(
+            path, value, f"{'' if section else 'the top level of '}{where} has no key {name}", UNKNOWN_KEY, source
+        )
         or _section_of_another_name(path, value, source)
         or _removed(path, facts, source)
         or _elsewhere(path, value, facts, source)
@@ -46,15 +41,15 @@ def unknown_key(path: Path, value: object, facts: Facts, source: Source) -> Find
             f"{where} has no key {name}",
             dotted(path),
             source.mark(path),
-            because=(DECIDED[name][0],) if name in DECIDED else ("nothing reads it", *_known(path, facts)),
-            fix=f"remove {name}{DECIDED[name][1] if name in DECIDED else ', if what it asks for is not needed'}",
+            because=("nothing reads it", *_known(path, facts)),
+            fix=f"remove {name}, if what it asks for is not needed",
             patch=(Patch(path, remove=True),),
         )
     )
 
 
 def _section_of_another_name(path: Path, value: object, source: Source) -> Finding | None:
-    section = OTHER_SECTIONS.get(str(path[0])) if len(path) == 1 and isinstance(value, dict) else None
+    section = other_names()["sections"].get(str(path[0])) if len(path) == 1 and isinstance(value, dict) else None
     if section is None:
         return None
     found = _move(path, section, value, f"the top level of a recipe has no key {path[0]}", source)
@@ -68,21 +63,10 @@ def _inside(section: str, value: object) -> str:
     """
     if not isinstance(value, dict):
         return ""
-    names = {key: OTHER_NAMES.get(str(key), "") for key in value}
-    here = {key: name.removeprefix(f"{section}.") for key, name in names.items() if name.startswith(f"{section}.")}
-    renamed = {here.get(key, key): one for key, one in value.items()}
+    renamed = {inner_name(section, key): one for key, one in value.items()}
     text = flow(renamed)
     is_shown = value and len(renamed) == len(value) and len(text) <= _LONGEST_SECTION and text.isprintable()
     return f": {text}" if is_shown else ""
-
-
-def _under_another_name(path: Path, value: object, source: Source) -> Finding | None:
-    section, name = dotted(path[:-1]), str(path[-1])
-    target = NAMES_WITHIN.get((section, name)) or OTHER_NAMES.get(name)
-    if target is None:
-        return None
-    where = f"`{section}`" if section else "the top level of a recipe"
-    return _move(path, target, value, f"{where} has no key {name}", source)
 
 
 def owned_key(path: Path, source: Source) -> Finding | None:
@@ -113,14 +97,6 @@ def owned_key(path: Path, source: Source) -> Finding | None:
 def _has_to_go(advice: str) -> bool:
     """Whether nothing of a field is to be written elsewhere, so that removing it is all that is to be done."""
     return not advice.startswith(("write ", "deprecated; write "))
-
-
-def _at(source: Source, path: Path) -> object:
-    """The value written at a path, None when there is none."""
-    node: object = source.values
-    for part in path:
-        node = node.get(str(part)) if isinstance(node, dict) else None
-    return node
 
 
 def _removed(path: Path, facts: Facts, source: Source) -> Finding | None:

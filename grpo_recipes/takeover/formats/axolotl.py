@@ -5,6 +5,7 @@ Source: axolotl core/builders/base.py, core/trainers/grpo/__init__.py, loaders/m
 
 from collections.abc import Mapping
 
+from grpo_recipes.schemas.other_names import algorithm_row, renamed_keys
 from grpo_recipes.takeover.basis.draft import Draft, Given
 from grpo_recipes.takeover.basis.situation import SERVER_ADDRESS
 from grpo_recipes.takeover.basis.tables import table_of
@@ -24,9 +25,10 @@ def as_trl_keys(values: dict[str, object], draft: Draft) -> Given:
     file = Given(values, draft)
     flat = Given({}, draft)
     _trl_block(file, flat)
-    for name, today in [*tables["renamed"].items(), *[(name, name) for name in tables["same"]]]:
+    for name, today in [*_renamed().items(), *[(name, name) for name in tables["same"]]]:
         if name in file:
             _hand_on(file, flat, name, today)
+    _algorithm(file, flat)
     _precision(file, flat)
     _checkpointing(file, flat)
     _adapter(file, flat)
@@ -42,6 +44,24 @@ def as_trl_keys(values: dict[str, object], draft: Draft) -> Given:
             answer(file, name, tables["answers"].get(name))
     _defaults(flat, draft)
     return flat
+
+
+def _renamed() -> dict[str, str]:
+    """axolotl's own names of keys that TRL has under another."""
+    same = table_of("axolotl")["same"]
+    names = {name: today for name, today in renamed_keys("axolotl").items() if name not in same}
+    return {**names, "eval_batch_size": "per_device_eval_batch_size", "lora_modules_to_save": "lora_modules_to_save"}
+
+
+def _algorithm(file: Given, flat: Given) -> None:
+    """`rl`: what axolotl's name of an algorithm other than grpo sets, which a key of its own overrides."""
+    word = file.values.get("rl")
+    row = algorithm_row(word) if word == "gdpo" else None
+    if row is None:
+        return
+    for name, value in row["set"].items():
+        flat.values.setdefault(name, value)
+    file.emulated("rl", None, None, f"grpo.{' and grpo.'.join(row['set'])} says it")
 
 
 def _hand_on(file: Given, flat: Given, name: str, today: str, spelled: str = "") -> None:

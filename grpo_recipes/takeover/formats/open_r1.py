@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.takeover.basis.situation import Situation
 from grpo_recipes.takeover.basis.tables import table_of
 from grpo_recipes.trust.environment import refused
@@ -15,7 +16,7 @@ def is_open_r1(names: Iterable[str], rewards: object) -> bool:
     own = {*tables["open_r1_keys"], *tables["options_of_rewards"]}
     listed = rewards if isinstance(rewards, list) else []
     return bool(own & set(names)) or any(
-        one in table_of("rewards")["open_r1"] for one in listed if isinstance(one, str)
+        one in other_names()["rewards"]["open_r1"] for one in listed if isinstance(one, str)
     )
 
 

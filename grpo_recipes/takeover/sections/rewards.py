@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.takeover.basis.situation import Situation, beside_the_recipe
 from grpo_recipes.takeover.basis.tables import table_of
 from grpo_recipes.takeover.sections.stubs import is_installed, own_function, stub_for
@@ -67,7 +68,7 @@ def _weights(situation: Situation, count: int) -> list[float]:
 def _rewards(situation: Situation, name: str, weight: float) -> list[dict[str, object]]:
     """The rewards of the recipe that do what one of the input does."""
     given = situation.given
-    tables = table_of("rewards")
+    tables = other_names()["rewards"]
     said = tables.get(situation.dialect, {}).get(name)
     key = "reward_funcs"
     given.taken[key] = name
