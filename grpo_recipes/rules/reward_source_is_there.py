@@ -16,6 +16,8 @@ from grpo_recipes.contract.findings.finding import Finding, Patch, Path, Severit
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rewards.catalog import Signature, shipped_reward, shipped_rewards
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.schemas.other_names import Row, reward_row
+from grpo_recipes.shown_values import flow
 from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition, module_of
 from grpo_recipes.user_files.local_files import listed
 from grpo_recipes.user_files.reward_imports import imported_beside
@@ -66,16 +68,21 @@ def _shipped(context: Context, path: Path, reward: dict[str, object]) -> Iterato
     if signature is None:
         from grpo_recipes.user_files.functions.package_rewards import is_of_trl
 
-        if is_of_trl(name):
-            right = f"trl.rewards:{name}"
+        of_trl = next((x for x in (name, f"get_{name}", f"get_{name}_punishment") if is_of_trl(x)), None)
+        if of_trl is not None:
+            right = f"trl.rewards:{of_trl}"
             yield _at(
                 context,
                 (*path, "name"),
                 f"no reward {name} is shipped, TRL has it",
                 because=["name is for rewards of grpo-run; python names those of a package"],
                 fix=f"python: {right}",
-                patch=[Patch((*path, "name"), remove=True), Patch((*path, "python"), right)],
+                patch=[Patch((*path, "name"), remove=True), Patch((*path, "python"), right)] if of_trl == name else [],
             )
+            return
+        elsewhere = reward_row(name)
+        if elsewhere is not None:
+            yield _of_another_program(context, path, name, *elsewhere)
             return
         catalog = shipped_rewards()
         close = nearest_words(name, catalog, cutoff=0.7)
@@ -84,11 +91,24 @@ def _shipped(context: Context, path: Path, reward: dict[str, object]) -> Iterato
             (*path, "name"),
             f"no reward {name} is shipped",
             because=[f"shipped are {', '.join(sorted(catalog))}"],
-            fix=f"name: {close[0]}" if close else "python: rewards.py:" + name,
+            fix=f"name: {close[0]}" if close else f"python: rewards.py:{name}",
             patch=[Patch((*path, "name"), close[0])] if close else [],
         )
         return
     yield from _options(context, path, name, signature, reward)
+
+
+def _of_another_program(context: Context, path: Path, name: str, program: str, row: Row) -> Finding:
+    rewards = [{key: value for key, value in reward.items() if key != "weight"} for reward in row["rewards"]]
+    is_plain = rewards == [{"name": rewards[0]["name"]}]
+    return _at(
+        context,
+        (*path, "name"),
+        f"no reward {name} is shipped",
+        because=[f"{name} is {program}'s: {row['because']}"],
+        fix=f"write {', '.join(flow(reward) for reward in row['rewards'])}" if not is_plain else flow(rewards[0])[1:-1],
+        patch=[Patch((*path, "name"), rewards[0]["name"])] if is_plain else [],
+    )
 
 
 def _options(
