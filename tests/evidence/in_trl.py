@@ -76,6 +76,14 @@ def losses_at(arguments: dict[str, Any], ratios: list[float], better: float = 1.
     return found
 
 
+def advantages(arguments: dict[str, Any], rewards: str) -> dict[str, Any]:
+    """The rewards of the completions of one step, by function, and the advantages that TRL makes of them."""
+    trainer = in_library._trainer({"max_steps": 1, "learning_rate": 0.0, **arguments}, rewards=rewards)
+    trainer.train()
+    by_function = [list(values) for values in trainer._logs["rewards"].values()]
+    return {"rewards": by_function, "advantages": list(trainer._logs["advantages"])}
+
+
 def entropy_coefficients(arguments: dict[str, Any], entropies: list[float]) -> list[float]:
     """The adaptive entropy coefficient after each of several steps whose tokens have these entropies."""
     import torch
