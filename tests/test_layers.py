@@ -48,6 +48,7 @@ LAYERS = (
 # Rooms of a part that has several, lowest first: each imports of its part itself and what stands before it.
 ROOMS = {
     "contract": (
+        "contract.sandbox",
         "contract.host",
         "contract.findings",
         "contract.files",

@@ -1,0 +1,256 @@
+"""Runs a Python program in a process that the kernel holds: for code that a model writes.
+
+    ended = run("print(6 * 7)", Limits())
+
+What keeps it is the first of MECHANISMS that this machine has, and none of it is Python's:
+
+- landlock: Landlock (Linux 5.13 and newer) for files, a seccomp filter for the network and for other processes, limits
+  for memory, computing, processes and sizes. It needs no package and no rights.
+- bubblewrap: namespaces that `bwrap` makes, with the same filter and limits, for a kernel without Landlock.
+
+Without either nothing is run and NoSandbox is raised, unless the recipe says `launch.sandbox: none`: then only the
+limits hold. Root's programs run as a user that nobody else is.
+
+The program can read Python, its packages and /usr, write an empty folder of its own, and start a few processes, which
+end with it. It sees no variable of the environment, no other process, and no network.
+"""
+
+import contextlib
+import json
+import os
+import platform
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from grpo_recipes.contract.sandbox.confined import MARK
+from grpo_recipes.contract.sandbox.followed import ProgramEnd, followed
+from grpo_recipes.contract.sandbox.system_calls import ARCHITECTURES, seccomp_filter
+
+Mechanism = Literal["landlock", "bubblewrap", "none"]
+MECHANISMS: tuple[Mechanism, ...] = ("landlock", "bubblewrap")
+VARIABLE = "GRPO_RUN_SANDBOX"
+"""How a run folder hands `launch.sandbox` to its processes; a recipe cannot set it, and launch.sh clears it."""
+SCOPED_SIGNALS = 6
+"""The ABI of Landlock that keeps signals within the sandbox, Linux 6.12."""
+_LANDLOCK_ABI = 444, 1
+_OPEN_FILES = 64
+_BEFORE_IT = 1 << 16
+"""What Python may print before the program runs, in bytes."""
+_THREADS = 8
+_OF_BUBBLEWRAP = 2
+"""Processes of a namespace of users before the program starts any; counted there alone, since Linux 5.14."""
+_TRIAL = "[ok]"
+_PROGRAM = Path(__file__).with_name("confined.py")
+_READABLE = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/ld.so.cache", "/nix/store", "/gnu/store")
+_OF_PYTHON = ("bin", "lib", "lib64", "pyvenv.cfg")
+_DEVICES_READ, _DEVICES_WRITTEN = ("/dev/urandom", "/dev/zero"), ("/dev/null",)
+_OTHER_USERS = (1 << 30, 1 << 30), (61_184, 4_000)
+"""First number and how many: of users that no system has, and where a container knows 65,536, of transient ones."""
+
+
+class NoSandbox(Exception):
+    """Nothing on this machine can hold a program; the text says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a program may use. wall_s, cpu_s: seconds by the clock, and of computing in each process.
+
+    memory_bytes: address space of each process. file_bytes: of each file. processes: at once, beside the first; 0: not
+    any, but a few threads. printed_bytes: how much of what it prints is kept.
+    """
+
+    wall_s: float = 8
+    cpu_s: int = 2
+    memory_bytes: int = 512 << 20
+    file_bytes: int = 1 << 20
+    processes: int = 8
+    printed_bytes: int = 2000
+
+
+def run(
+    program: str,
+    limits: Limits,
+    given: object = None,
+    *,
+    mechanism: Mechanism | None = None,
+    landlock_abi: int | None = None,
+) -> ProgramEnd:
+    """Runs Python source text, which has `given`, any value of JSON, as a global name.
+
+    mechanism, landlock_abi: others than this machine's own, for trials. Raises NoSandbox where nothing holds it.
+    """
+    mechanism = mechanism or chosen()
+    with _own_folder() as folder, tempfile.TemporaryFile() as request:
+        user = None if mechanism == "none" else _other_user(folder)
+        asked = _request(mechanism, limits, user, landlock_abi)
+        request.write(json.dumps({**asked, "program": program, "given": given}).encode())
+        request.seek(0)
+        python = [sys.executable, "-I", "-u", str(_PROGRAM)]
+        words = [*_bubblewrap(folder, user), *python] if mechanism == "bubblewrap" else python
+        ended = followed(words, folder, request, limits.wall_s, limits.printed_bytes + _BEFORE_IT)
+    if MARK.encode() in ended.printed:
+        return _behind_the_mark(ended, limits.printed_bytes)
+    if not ended.in_time:
+        return ProgramEnd(b"", is_cut=False, in_time=False, code=ended.code)
+    lines = ended.printed.decode("utf-8", "replace").strip().splitlines()
+    raise NoSandbox(f"{mechanism} does not hold a program: {lines[-1] if lines else f'it ended with {ended.code}'}")
+
+
+def require() -> None:
+    """Raises NoSandbox where nothing can hold a program here, so that a tool or reward fails when it is loaded."""
+    chosen()
+
+
+def chosen() -> Mechanism:
+    """What holds programs here, as `launch.sandbox` says. Raises NoSandbox."""
+    if os.environ.get(VARIABLE) == "none":
+        return "none"
+    mechanism = available()
+    if mechanism is None:
+        raise NoSandbox(
+            "no sandbox for code that the model writes: this machine has neither Landlock nor a bubblewrap that works; "
+            "install bubblewrap, take Linux 5.13 or newer, or say launch.sandbox: none"
+        )
+    return mechanism
+
+
+@cache
+def available() -> Mechanism | None:
+    """The first mechanism in which a trial program runs on this machine, None without one."""
+    return next((each for each in MECHANISMS if _holds(each)), None)
+
+
+@cache
+def abi() -> int:
+    """The version of Landlock that the kernel has, 0 without."""
+    import ctypes
+
+    if platform.system() != "Linux" or platform.machine() not in ARCHITECTURES:
+        return 0
+    number, asks_version = _LANDLOCK_ABI
+    return max(0, int(ctypes.CDLL(None).syscall(number, None, ctypes.c_size_t(0), asks_version)))
+
+
+def _holds(mechanism: Mechanism) -> bool:
+    if platform.machine() not in ARCHITECTURES or not (abi() if mechanism == "landlock" else shutil.which("bwrap")):
+        return False
+    try:
+        ended = run(f"print({_TRIAL!r})", Limits(wall_s=30, cpu_s=20), mechanism=mechanism)
+    except (NoSandbox, OSError):
+        return False
+    return ended.printed.decode().strip() == _TRIAL
+
+
+def _request(mechanism: Mechanism, limits: Limits, user: int | None, landlock_abi: int | None) -> dict[str, object]:
+    """What confined.py is asked for, without the program."""
+    version = (landlock_abi or abi()) if mechanism == "landlock" else 0
+    # RLIMIT_NPROC counts threads, too, and all of a user's; it does not bind root.
+    is_bound = user is not None or os.geteuid() != 0 or mechanism == "none"
+    processes = limits.processes if is_bound else 0
+    beside = 1 if user is not None else _OF_BUBBLEWRAP if mechanism == "bubblewrap" else 1 + _threads_of(os.getuid())
+    held = (
+        ""
+        if mechanism == "none"
+        else seccomp_filter(
+            platform.machine(),
+            starts_processes=processes > 0,
+            sends_signals=version >= SCOPED_SIGNALS or mechanism == "bubblewrap",
+        ).hex()
+    )
+    return {
+        "limits": {
+            "RLIMIT_CPU": limits.cpu_s,
+            "RLIMIT_AS": limits.memory_bytes,
+            "RLIMIT_FSIZE": limits.file_bytes,
+            "RLIMIT_NPROC": beside + (processes or _THREADS),
+            "RLIMIT_NOFILE": _OPEN_FILES,
+            "RLIMIT_CORE": 0,
+        },
+        "user": user,
+        "landlock": version,
+        "readable": [*_readable(), *_DEVICES_READ],
+        "writable": _DEVICES_WRITTEN,
+        "filter": held,
+    }
+
+
+def _readable() -> list[str]:
+    """The system's programs and libraries, this Python, and its packages; of a prefix no more, which may be a home."""
+    prefixes = dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix))
+    of_python = [os.path.join(prefix, part) for prefix in prefixes for part in _OF_PYTHON]
+    return [path for path in dict.fromkeys((*_READABLE, *of_python)) if os.path.exists(path)]
+
+
+def _bubblewrap(folder: str, user: int | None) -> list[str]:
+    """The words in front of a command that give it namespaces and a file system with what it may see."""
+    words = [
+        shutil.which("bwrap") or "bwrap",
+        "--die-with-parent",
+        "--unshare-ipc",
+        "--unshare-pid",
+        "--unshare-net",
+        "--unshare-uts",
+    ]
+    words += ["--unshare-cgroup-try", "--cap-drop", "ALL"]
+    if user is None:
+        words += ["--unshare-user"]
+    else:
+        for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_DAC_READ_SEARCH"):
+            words += ["--cap-add", capability]
+    for path in [*_readable(), str(_PROGRAM)]:
+        kind = ["--symlink", os.readlink(path), path] if os.path.islink(path) else ["--ro-bind", path, path]
+        words += kind
+    for path in (*_DEVICES_READ, *_DEVICES_WRITTEN):
+        words += ["--dev-bind", path, path]
+    return [*words, "--bind", folder, folder, "--remount-ro", "/", "--chdir", folder, "--"]
+
+
+def _other_user(folder: str) -> int | None:
+    """The number of a user that nobody else is, who has the folder; None where this process is not root, or cannot."""
+    if os.geteuid() != 0:
+        return None
+    for first, many in _OTHER_USERS:
+        user = first + secrets.randbelow(many)
+        with contextlib.suppress(OSError):
+            os.chown(folder, user, user)
+            return user
+    return None
+
+
+def _threads_of(user: int) -> int:
+    """How many threads a user has, as RLIMIT_NPROC counts them."""
+    threads = 0
+    for entry in os.scandir("/proc"):
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and entry.stat().st_uid == user:
+                threads += len(os.listdir(os.path.join(entry.path, "task")))
+    return threads
+
+
+@contextlib.contextmanager
+def _own_folder() -> Iterator[str]:
+    """An empty folder that is gone afterwards, whatever is in it by then."""
+    folder = os.path.realpath(tempfile.mkdtemp(prefix="grpo-run-"))
+    try:
+        yield folder
+    finally:
+        try:
+            shutil.rmtree(folder)
+        except (OSError, RecursionError):  # folders in folders, thousands deep, or ones that cannot be entered
+            subprocess.run(["chmod", "-R", "u+rwx", folder], stderr=subprocess.DEVNULL, check=False)
+            subprocess.run(["rm", "-rf", folder], stderr=subprocess.DEVNULL, check=False)
+
+
+def _behind_the_mark(ended: ProgramEnd, most: int) -> ProgramEnd:
+    """What the program itself printed."""
+    own = ended.printed.partition(MARK.encode())[2]
+    return ProgramEnd(own[:most], is_cut=len(own) > most, in_time=ended.in_time, code=ended.code)

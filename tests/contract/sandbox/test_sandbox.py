@@ -1,0 +1,323 @@
+"""A program in the sandbox reaches nothing but its folder: from Python and from C, as root and as an ordinary user."""
+
+import json
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attempts
+import pytest
+
+import grpo_recipes
+from grpo_recipes.contract.sandbox import run as sandbox
+from grpo_recipes.contract.sandbox.followed import ProgramEnd
+from grpo_recipes.contract.sandbox.run import Limits, NoSandbox, abi, run
+from grpo_recipes.contract.sandbox.system_calls import ARCHITECTURES, CLONE, REFUSED
+
+pytestmark = pytest.mark.processes
+ROOT = Path(grpo_recipes.__file__).parents[1]
+ORDINARY = 54_321
+MODES = [("landlock", None), ("landlock", 1), ("landlock", 3), ("bubblewrap", None)]
+NAMES = ["landlock", "landlock of Linux 5.13", "landlock of Linux 6.2", "bubblewrap"]
+LIMITS = Limits(wall_s=30, cpu_s=10, printed_bytes=20_000)
+# Runs one program as another user and prints how it ended. The module needs the standard library alone.
+AS_ORDINARY = """
+import json, os, sys
+sys.path.insert(0, sys.argv[1])
+from grpo_recipes.contract.sandbox.run import Limits, run
+program, limits, given, mechanism, landlock_abi = json.load(sys.stdin)
+ended = run(program, Limits(**limits), given, mechanism=mechanism, landlock_abi=landlock_abi)
+print(json.dumps([ended.printed.decode("utf-8", "replace"), ended.is_cut, ended.in_time, ended.code]))
+"""
+SETPRIV = shutil.which("setpriv")
+PYTHON = "/usr/bin/python3"
+
+
+def skip_without(mechanism: str) -> None:
+    """Skips a test of what this machine lacks."""
+    if mechanism == "landlock" and not abi():
+        pytest.skip("the kernel has no Landlock")
+    if mechanism == "bubblewrap" and not shutil.which("bwrap"):
+        pytest.skip("bubblewrap is not installed")
+    if mechanism == "bubblewrap" and not sandbox._holds("bubblewrap"):
+        pytest.skip("bubblewrap may make no namespaces here")
+
+
+def run_as(who: str, program: str, limits: Limits, given: Any, mechanism: Any, landlock_abi: int | None) -> ProgramEnd:
+    """How a program ends as "root" or as an "ordinary" user; as whoever runs the tests where that is no root."""
+    if (who == "root") != (os.geteuid() == 0):
+        if who == "root":
+            pytest.skip("the tests do not run as root")
+    elif who == "root":
+        return run(program, limits, given, mechanism=mechanism, landlock_abi=landlock_abi)
+    if os.geteuid() != 0:
+        return run(program, limits, given, mechanism=mechanism, landlock_abi=landlock_abi)
+    words = [str(SETPRIV), f"--reuid={ORDINARY}", f"--regid={ORDINARY}", "--clear-groups", PYTHON, "-c", AS_ORDINARY]
+    asked = [program, {name: getattr(limits, name) for name in Limits.__slots__}, given, mechanism, landlock_abi]
+    found = subprocess.run(
+        [*words, str(ROOT)], input=json.dumps(asked), capture_output=True, text=True, cwd="/", check=False
+    )
+    if found.returncode:
+        pytest.skip(f"an ordinary user cannot run {PYTHON} with {ROOT}: {found.stderr[-300:]}")
+    printed, *others = json.loads(found.stdout)
+    return ProgramEnd(printed.encode(), *others)
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """A folder whose files everybody may write, one for each attempt."""
+    folder = Path(tempfile.mkdtemp(prefix="elsewhere-"))
+    for place in range(len(attempts.ALL)):
+        (folder / str(place)).write_text("mine")
+    for path in (folder, *folder.iterdir()):
+        path.chmod(0o777 if path == folder else 0o666)
+        if os.geteuid() == 0:
+            os.chown(path, ORDINARY, ORDINARY)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def sleeper() -> Iterator[int]:
+    """A process of the ordinary user, or of the tests' own."""
+    own = [str(SETPRIV), f"--reuid={ORDINARY}", f"--regid={ORDINARY}", "--clear-groups"] if os.geteuid() == 0 else []
+    child = subprocess.Popen([*own, "sleep", "300"])
+    yield child.pid
+    assert child.poll() is None, "nothing has ended it"
+    child.kill()
+    child.wait()
+
+
+def outcomes(who: str, elsewhere: Path, sleeper: int, mechanism: Any, landlock_abi: int | None) -> dict[str, str]:
+    """What came of each attempt."""
+    numbers = {**REFUSED, "clone": CLONE}
+    column = list(ARCHITECTURES).index(platform.machine())
+    with socket.socket() as tcp, socket.socket(1, 1) as unix, socket.socket(1, 1) as abstract:
+        tcp.bind(("127.0.0.1", 0))
+        tcp.listen(8)
+        path = f"{elsewhere}/listening"
+        unix.bind(path)
+        os.chmod(path, 0o777)
+        abstract.bind(f"\0{path}")
+        unix.listen()
+        abstract.listen()
+        given = {
+            "attempts": attempts.ALL,
+            "folder": str(elsewhere),
+            "process": sleeper,
+            "port": tcp.getsockname()[1],
+            "unix": path,
+            "numbers": {name: number[column] for name, number in numbers.items()},
+        }
+        ended = run_as(who, attempts.PROGRAM, LIMITS, given, mechanism, landlock_abi)
+        assert ended.code == 0, ended.printed.decode()
+        for listening in (tcp, unix, abstract):
+            listening.setblocking(False)
+            if mechanism != "none":
+                with pytest.raises(BlockingIOError):
+                    listening.accept()
+    os.remove(path)
+    found: dict[str, str] = json.loads(ended.printed)
+    return found
+
+
+def seen(folder: Path) -> list[tuple[object, ...]]:
+    """All of a folder that an attempt could change."""
+    rows: list[tuple[object, ...]] = []
+    for path in sorted(folder.rglob("*")):
+        status = path.lstat()
+        rows.append((path.name, path.read_text(), status.st_mode, status.st_uid, status.st_mtime_ns, status.st_nlink))
+        rows.append(tuple(os.listxattr(path)))
+    return rows
+
+
+@pytest.mark.parametrize(("mechanism", "landlock_abi"), MODES, ids=NAMES)
+@pytest.mark.parametrize("who", ["root", "ordinary"])
+def test_no_attempt_succeeds(who: str, mechanism: str, landlock_abi: int | None, elsewhere: Path, sleeper: int) -> None:
+    skip_without(mechanism)
+    before = seen(elsewhere)
+    found = outcomes(who, elsewhere, sleeper, mechanism, landlock_abi)
+    assert [what for what, outcome in found.items() if outcome == "done"] == []
+    assert seen(elsewhere) == before
+
+
+# Nobody answers the request; file systems and settings of the kernel may lack the others.
+MAY_FAIL = {"connect: urllib", "write: attribute", "process: C page faults", "process: C trace"}
+
+
+def test_each_succeeds_without_a_sandbox(elsewhere: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("an ordinary user cannot do all of it without a sandbox")
+    with subprocess.Popen(["sleep", "300"]) as child:
+        found = outcomes("root", elsewhere, child.pid, "none", None)
+        child.kill()
+    assert {what for what, outcome in found.items() if outcome != "done"} <= MAY_FAIL
+    assert len(found) >= 60
+
+
+USED = """
+import asyncio, dbm.dumb, json, math, os, sqlite3, subprocess, tempfile, threading
+db = sqlite3.connect("own.db"); db.execute("create table t(a)"); db.commit()
+print(subprocess.run(["sh", "-c", "echo a > b; cat b; ls | wc -l"], capture_output=True, text=True, check=True).stdout)
+os.makedirs("x/y"); os.rename("b", "c"); os.remove("c"); os.symlink("x", "z")
+with tempfile.TemporaryFile() as file: file.write(b"1")
+thread = threading.Thread(target=print, args=("thread",)); thread.start(); thread.join()
+print(asyncio.run(asyncio.sleep(0, "awaited")), json.dumps(math.sqrt(4)), set(os.environ) - {"LC_CTYPE", "PWD"})
+"""
+
+
+@pytest.mark.parametrize(("mechanism", "landlock_abi"), MODES, ids=NAMES)
+@pytest.mark.parametrize("who", ["root", "ordinary"])
+def test_what_code_rightly_does_works(who: str, mechanism: str, landlock_abi: int | None) -> None:
+    skip_without(mechanism)
+    ended = run_as(who, USED, LIMITS, None, mechanism, landlock_abi)
+    assert ended.printed.decode().split() == ["a", "2", "thread", "awaited", "2.0", "set()"]
+
+
+def test_packages_of_this_python_can_be_imported() -> None:
+    pytest.importorskip("sympy")
+    skip_without("landlock")
+    program = "import sympy; x = sympy.Symbol('x'); print(sympy.integrate(2 * x))"
+    assert run(program, Limits(wall_s=60, cpu_s=30)).printed == b"x**2\n"
+
+
+BOMB = """
+import os, time
+started = 0
+try:
+    while started < 2000:
+        if not os.fork():
+            time.sleep(60)
+        started += 1
+except OSError:
+    print(started)
+"""
+
+
+@pytest.mark.parametrize(("mechanism", "landlock_abi"), MODES, ids=NAMES)
+@pytest.mark.parametrize("who", ["root", "ordinary"])
+def test_processes_are_few_and_end_with_it(who: str, mechanism: str, landlock_abi: int | None) -> None:
+    skip_without(mechanism)
+    ended = run_as(who, BOMB, Limits(wall_s=3, processes=4), None, mechanism, landlock_abi)
+    assert 1 <= int(ended.printed) <= 4
+    deadline = time.monotonic() + 10
+    while (left := _running()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left == []
+
+
+def _running() -> list[str]:
+    """The processes of the sandbox that are there."""
+    lines = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(place.read_text())
+        except OSError:
+            continue
+    return [line for line in lines if "confined.py" in line]
+
+
+@pytest.mark.parametrize("mechanism", ["landlock", "bubblewrap"])
+def test_without_processes_there_are_threads_alone(mechanism: Any) -> None:
+    skip_without(mechanism)
+    program = "import os, threading; t = threading.Thread(target=print, args=('t',)); t.start(); t.join(); os.fork()"
+    printed = run(program, Limits(processes=0), mechanism=mechanism).printed.decode()
+    assert printed.startswith("t\n")
+    assert "PermissionError" in printed
+
+
+LIMITED = {
+    "memory": ("x = bytearray(2 << 30)", "MemoryError"),
+    "a file": ("f = open('f', 'wb')\nwhile True: f.write(bytes(1 << 20)); f.flush()", "OSError"),
+    "open files": ("x = [open('f', 'w') for _ in range(100)]", "OSError"),
+}
+
+
+@pytest.mark.parametrize("mechanism", ["landlock", "bubblewrap"])
+@pytest.mark.parametrize("what", LIMITED)
+def test_sizes_are_limited(what: str, mechanism: Any) -> None:
+    skip_without(mechanism)
+    program, error = LIMITED[what]
+    ended = run(program, Limits(cpu_s=10), mechanism=mechanism)
+    assert ended.code != 0
+    assert error in ended.printed.decode()
+
+
+@pytest.mark.parametrize("mechanism", ["landlock", "bubblewrap"])
+def test_time_is_limited(mechanism: Any) -> None:
+    skip_without(mechanism)
+    computed = run("print(1, flush=True)\nwhile True: pass", Limits(wall_s=60, cpu_s=1), mechanism=mechanism)
+    assert (computed.printed, computed.in_time, computed.code != 0) == (b"1\n", True, True)
+    waited = run("import time\nprint(1, flush=True)\ntime.sleep(60)", Limits(wall_s=2), mechanism=mechanism)
+    assert (waited.printed, waited.in_time) == (b"1\n", False)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import os\nfor i in range(3000): os.mkdir('d'); os.chdir('d')",
+        "import os\nos.mkdir('d'); open('d/f', 'w').close(); os.umask(0o777); os.mkdir('closed')",
+        "import os\nos.symlink('/', 'way'); open(b'\\xff', 'w').close()",
+    ],
+    ids=["deep folders", "closed folders", "links and strange names"],
+)
+def test_its_folder_is_gone_afterwards(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_without("landlock")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert run(program, Limits()).code == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_much_output_the_beginning_is_kept() -> None:
+    skip_without("landlock")
+    ended = run("print('x' * 10_000_000)", Limits())
+    assert (ended.printed, ended.is_cut, ended.code) == (b"x" * 2000, True, 0)
+
+
+def test_a_program_that_cannot_be_confined_does_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    skip_without("landlock")
+    wrong = b"\xff" * 8
+    monkeypatch.setattr(sandbox, "seccomp_filter", lambda *_, **__: wrong)
+    with pytest.raises(NoSandbox, match=r"landlock does not hold a program: .*prctl 22"):
+        run(f"open({str(tmp_path / 'x')!r}, 'w')", Limits())
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_machine_without_landlock_takes_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_without("bubblewrap")
+    monkeypatch.setattr(sandbox, "abi", lambda: 0)
+    monkeypatch.setattr(sandbox, "available", sandbox.available.__wrapped__)
+    assert sandbox.chosen() == "bubblewrap"
+    assert run("print(7)", Limits()).printed == b"7\n"
+
+
+def test_a_machine_with_neither_runs_nothing_unless_the_recipe_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "abi", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr(sandbox, "available", sandbox.available.__wrapped__)
+    with pytest.raises(NoSandbox, match=r"neither Landlock nor a bubblewrap.*launch\.sandbox: none"):
+        run("print(7)", Limits())
+    monkeypatch.setenv(sandbox.VARIABLE, "none")
+    assert run("print(7)", Limits()).printed == b"7\n"
+
+
+def test_a_bubblewrap_that_may_make_no_namespaces_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not sandbox._holds("bubblewrap")
+
+
+def test_this_python() -> None:
+    """Where Python lies in a folder that only its user can enter, a program imports from it all the same."""
+    skip_without("landlock")
+    ended = run("import sys, sqlite3, ctypes; print(sys.prefix)", Limits())
+    assert ended.printed.decode().strip() == sys.prefix
