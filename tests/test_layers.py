@@ -48,13 +48,13 @@ LAYERS = (
 # Rooms of a part that has several, lowest first: each imports of its part itself and what stands before it.
 ROOMS = {
     "contract": (
-        "contract.sandbox",
         "contract.host",
         "contract.findings",
         "contract.files",
         "contract.secrets",
         "contract.integrity",
         "contract",
+        "contract.sandbox",
     ),
     "facts": ("facts.source", "facts.released", "facts"),
     "resolve": ("resolve.planning", "resolve.unknown_keys", "resolve", "resolve.fixes", "resolve.variants"),

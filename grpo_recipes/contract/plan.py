@@ -8,7 +8,14 @@ from typing import Literal
 from grpo_recipes.contract.planned_ancestor import Ancestor
 from grpo_recipes.contract.planned_guards import Guards
 from grpo_recipes.contract.planned_memory import PlannedMemory
-from grpo_recipes.contract.planned_tools import EnvironmentClass, Package, Rollout, ScriptedTurn, Tool
+from grpo_recipes.contract.planned_tools import (
+    SANDBOX_VARIABLE,
+    EnvironmentClass,
+    Package,
+    Rollout,
+    ScriptedTurn,
+    Tool,
+)
 from grpo_recipes.contract.planned_vllm import Vllm
 
 CODE_OF = "code."
@@ -247,7 +254,8 @@ class Plan:
     ancestor: the run that it starts from, None where it starts from a model alone. extends: the finished run that it
     goes on with, from its last checkpoint; None for one that begins at step 0.
     environment: variables of its processes. environment_class: what the recipe calls `environment`. scripted_turns:
-    what a preflight plays; a training reads none of it.
+    what a preflight plays; a training reads none of it. sandbox: what holds code that the model writes, "none" where
+    nothing does.
     """
 
     plan: int
@@ -288,6 +296,12 @@ class Plan:
     environment_class: EnvironmentClass | None = None
     rollout: Rollout | None = None
     scripted_turns: tuple[ScriptedTurn, ...] = ()
+    sandbox: Literal["auto", "none"] = "auto"
+
+    @property
+    def exported(self) -> dict[str, str]:
+        """The environment variables of its processes, with what says that there is no sandbox."""
+        return self.environment | ({SANDBOX_VARIABLE: self.sandbox} if self.sandbox == "none" else {})
 
     @property
     def trains_a_copy(self) -> bool:

@@ -10,6 +10,9 @@ it imports, by name with their digests; they are in worker/user/ too.
 
 from dataclasses import dataclass, field
 
+SANDBOX_VARIABLE = "GRPO_RUN_SANDBOX"
+"""Hands `launch.sandbox: none` to the processes of a run; a recipe cannot set it, and launch.sh clears it before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Package:

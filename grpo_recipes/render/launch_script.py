@@ -43,7 +43,7 @@ def _script(plan: Plan, template: str = "launch.sh.j2", **values: object) -> str
         job=job,
         several=job.all_nodes > 1,
         is_deepspeed=plan.world.strategy in DEEPSPEED_STAGES,
-        environment=plan.environment,
+        environment=plan.exported,
         one_process=starts_one_process(plan),
         has_server=_server(plan) is not None,
         **values,

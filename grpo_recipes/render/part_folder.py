@@ -24,5 +24,5 @@ def write_part_folder(plan: Plan, folder: str, part: str, request: Mapping[str, 
     here = Path(folder)
     write_request(here, request)
     program = Path(str(files("grpo_recipes"))) / "worker" / "part.py"
-    script = fill("part.sh.j2", part=part, program=str(program), environment=plan.environment)
+    script = fill("part.sh.j2", part=part, program=str(program), environment=plan.exported)
     (here / "launch.sh").write_text(script, encoding="utf-8", newline="\n")

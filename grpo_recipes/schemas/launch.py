@@ -1,6 +1,6 @@
 """`launch`: where the processes run."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -27,6 +27,10 @@ class LaunchSection(Section):
     main_process_port: Annotated[int, Field(ge=1, le=65535)] = 29500
     """Port of the first machine where the processes of several machines find each other. slurm takes one that goes with
     the job."""
+    sandbox: Literal["auto", "none"] = "auto"
+    """What holds code that the model writes, where a tool or reward runs it in grpo-run's sandbox. auto: Landlock, else
+    bubblewrap; a machine with neither does not load that tool or reward. none: only the limits of time, memory and size
+    hold it, so that it has your rights; a run asks for consent to that."""
     environment: dict[str, str] = {}
     """Environment variables of the training processes. Ones that load code or carry secrets are refused; ones that are
     not known to be harmless ask for consent at run."""

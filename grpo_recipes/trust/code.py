@@ -28,6 +28,9 @@ OF_FILES = {
     "rollout": ("rollout", "file imported by a rollout"),
 }
 """What a file of the user's own is called, and one that it imports."""
+WITHOUT_SANDBOX, TURNS = "launch.sandbox", "preflight.turns"
+VALUES = (VARIABLE, WITHOUT_SANDBOX, TURNS)
+"""What is no code by itself."""
 KNOWN_MODULES = ("trl.rewards",)
 # What vLLM's server of the run is started with, by facts/data/vllm_server.json.
 SET_BY_GRPO_RUN = (("VLLM_SERVER_DEV_MODE", "1"),)
@@ -37,8 +40,8 @@ SET_BY_GRPO_RUN = (("VLLM_SERVER_DEV_MODE", "1"),)
 class CodePart:
     """One piece of foreign code.
 
-    kind: one of OF_FILES, "package reward", "remote code", "attention kernel" or "environment variable". what: it is,
-    in words.
+    kind: one of OF_FILES, "package reward", "remote code", "attention kernel", "environment variable", or the key of a
+    recipe that has allowed code do more. what: it is, in words.
     is_fixed: the digest is that of all that it stands for; what is not fixed may be something else next time, and is
     asked for each time.
     """
@@ -62,6 +65,10 @@ def code_parts(plan: Plan) -> list[CodePart]:
         if (package := reward.package) is not None and not is_known(reward):
             part = _package_part(reward, package)
             parts.setdefault(part.sha256, part)
+    if plan.sandbox == "none" and parts:
+        words = "none, with which code that the model writes has your rights,"
+        part = CodePart(WITHOUT_SANDBOX, words, _sha256(f"without a sandbox {' '.join(sorted(parts))}"))
+        parts[part.sha256] = part
     if brings_remote_code(plan):
         for part in _remote_code(plan):
             parts.setdefault(part.sha256, part)
@@ -185,6 +192,9 @@ def not_allowed(parts: Sequence[CodePart], given: Iterable[str]) -> list[CodePar
 
 def _brought(parts: Sequence[CodePart]) -> str:
     """What was not allowed yet, called what it is."""
+    if all(part.kind in (WITHOUT_SANDBOX, TURNS) for part in parts):
+        keys = " and ".join(dict.fromkeys(part.kind for part in parts))
+        return f"this recipe's {keys} {'was' if len(parts) == 1 else 'were'} not allowed yet"
     variables = sum(part.kind == VARIABLE for part in parts)
     if variables == len(parts):
         return f"this recipe sets {'a variable that was' if variables == 1 else 'variables that were'} not allowed yet"
@@ -195,7 +205,7 @@ def refusal(parts: Sequence[CodePart]) -> Finding:
     """What is said of code that was not allowed, with the line to paste."""
     given = " ".join(f"--allow-code {part.sha256}" for part in parts)
     each_time = [part.what for part in parts if not part.is_fixed]
-    changes = "value changes" if all(part.kind == VARIABLE for part in parts) else "code changes"
+    changes = "value changes" if all(part.kind in VALUES for part in parts) else "code changes"
     some = ", ".join(each_time[:MOST_NAMES])
     return Finding(
         "",

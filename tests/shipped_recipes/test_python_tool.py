@@ -2,11 +2,16 @@
 
 import importlib.util
 import os
+import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from kept_recipes import ROOT
+
+from grpo_recipes.contract.planned_tools import SANDBOX_VARIABLE
+from grpo_recipes.contract.sandbox import run as sandbox
 
 pytestmark = pytest.mark.processes
 FILE = ROOT / "recipes/qwen3_python_tool/python_tool.py"
@@ -41,8 +46,8 @@ def test_what_is_printed_is_told(code: str, told: str) -> None:
 
 def test_endless_code_and_code_that_waits_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("print(7)\nwhile True: pass") == "7\n[ended by its limits: 2 seconds of computing, 512 MiB]"
-    monkeypatch.setattr(module, "WALL_SECONDS", 1)
-    assert run("import time\nprint(7)\ntime.sleep(600)") == "7\n[ended after 1 seconds]"
+    monkeypatch.setattr(module, "LIMITS", replace(module.LIMITS, wall_s=1))
+    assert run("import time\nprint(7, flush=True)\ntime.sleep(600)") == "7\n[ended after 1 seconds]"
 
 
 def test_memory_has_an_end() -> None:
@@ -52,16 +57,25 @@ def test_memory_has_an_end() -> None:
 
 def test_of_much_output_the_beginning_is_told_and_nothing_is_kept() -> None:
     begun = time.monotonic()
-    assert run("print('x' * 10_000_000)\nprint('end')") == "x" * module.LONGEST + "\n[cut after 2000 characters]"
-    assert time.monotonic() - begun < module.WALL_SECONDS
+    assert run("print('x' * 10_000_000)\nprint('end')") == "x" * 2000 + "\n[cut after 2000 characters]"
+    assert time.monotonic() - begun < module.LIMITS.wall_s
 
 
 def test_files_of_others_stay_and_it_leaves_none(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.write_text("mine")
-    for code in (f"import os; os.remove({str(kept)!r})", f"open({str(kept)!r}, 'w')"):
-        assert run(code).startswith("PermissionError")
-    assert kept.read_text() == "mine"
+    for code in (
+        f"import os; os.remove({str(kept)!r})",
+        f"open({str(kept)!r}, 'w')",
+        f"import readline; readline.write_history_file({str(kept)!r})",
+        f"import sqlite3; sqlite3.connect({str(tmp_path / 'new.db')!r}).execute('create table t(a)')",
+        f"import dbm.ndbm; dbm.ndbm.open({str(tmp_path / 'new')!r}, 'n')",
+    ):
+        refused = (
+            r"PermissionError|OperationalError: unable to open|error: |ModuleNotFoundError: No module named '_dbm'"
+        )
+        assert re.match(refused, run(code)), run(code)
+    assert (kept.read_text(), os.listdir(tmp_path)) == ("mine", ["kept"])
     before = set(os.listdir("."))
     assert run("open('own.txt', 'w').write('a')\nprint(open('own.txt').read())") == "a"
     assert set(os.listdir(".")) == before
@@ -72,65 +86,15 @@ def test_it_sees_no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("import os\nprint(set(os.environ) - {'LC_CTYPE'})") == "set()"
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import socket; socket.create_connection(('127.0.0.1', 1))",
-        "import os; os.fork()",
-        "import subprocess; subprocess.run(['true'])",
-        "import ctypes; ctypes.CDLL(None)",
-    ],
-)
-def test_processes_and_the_network_are_refused(code: str) -> None:
-    assert run(code).startswith("PermissionError: ")
+def test_the_network_is_refused_and_a_process_is_not() -> None:
+    assert run("import socket; socket.create_connection(('127.0.0.1', 1))").startswith("PermissionError")
+    assert run("import subprocess; print(subprocess.run(['echo', '7'], capture_output=True).stdout)") == "b'7\\n'"
 
 
-def _namespaces_are_allowed() -> bool:
-    """Whether the tool has namespaces here: without them a file of /proc shows the network of this process."""
-    return run("import os; print(os.readlink('/proc/self/ns/net'))") != os.readlink("/proc/self/ns/net")
-
-
-LASTING = """
-import os, time
-try:
-    while True:
-        if not os.fork():
-            os.setsid()
-            time.sleep(600)
-except OSError:
-    print("no more")
-"""
-
-
-def test_processes_do_not_outlive_a_call_where_refusal_has_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fork bomb whose processes leave the group, as code that found a way around has it."""
-    if not _namespaces_are_allowed():
-        pytest.skip("Linux allows no namespaces here, without which such a process would stay")
-    monkeypatch.setattr(module, "REFUSED", [])
-    before = _sleeping()
-    assert run(LASTING) == "no more"
-    waited = time.monotonic() + 30
-    while (left := _sleeping() - before) and time.monotonic() < waited:
-        time.sleep(0.05)
-    assert left == set()
-
-
-def test_namespaces_have_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not _namespaces_are_allowed():
-        pytest.skip("Linux allows no namespaces here")
-    monkeypatch.setattr(module, "REFUSED", [])
-    said = run("import socket\nsocket.create_connection(('127.0.0.1', 22), 1)")
-    assert "Network is unreachable" in said or "Cannot assign requested address" in said
-
-
-def _sleeping() -> set[str]:
-    """The processes that run the tool's code."""
-    found = set()
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (place / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if b"asked = json.load(sys.stdin)" in words and b"unshare" in words:
-            found.add(place.name)
-    return found
+def test_without_a_sandbox_the_tool_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "available", lambda: None)
+    with pytest.raises(sandbox.NoSandbox, match="no sandbox for code that the model writes"):
+        _SPEC.loader.exec_module(module)
+    monkeypatch.setenv(SANDBOX_VARIABLE, "none")
+    _SPEC.loader.exec_module(module)
+    assert run("print(7)") == "7"

@@ -30,14 +30,13 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from grpo_recipes.contract.planned_tools import SANDBOX_VARIABLE
 from grpo_recipes.contract.sandbox.confined import MARK
 from grpo_recipes.contract.sandbox.followed import ProgramEnd, followed
 from grpo_recipes.contract.sandbox.system_calls import ARCHITECTURES, seccomp_filter
 
 Mechanism = Literal["landlock", "bubblewrap", "none"]
 MECHANISMS: tuple[Mechanism, ...] = ("landlock", "bubblewrap")
-VARIABLE = "GRPO_RUN_SANDBOX"
-"""How a run folder hands `launch.sandbox` to its processes; a recipe cannot set it, and launch.sh clears it."""
 SCOPED_SIGNALS = 6
 """The ABI of Landlock that keeps signals within the sandbox, Linux 6.12."""
 _LANDLOCK_ABI = 444, 1
@@ -112,7 +111,7 @@ def require() -> None:
 
 def chosen() -> Mechanism:
     """What holds programs here, as `launch.sandbox` says. Raises NoSandbox."""
-    if os.environ.get(VARIABLE) == "none":
+    if os.environ.get(SANDBOX_VARIABLE) == "none":
         return "none"
     mechanism = available()
     if mechanism is None:

@@ -94,6 +94,7 @@ def build_plan(
         environment_class=planned_environment(context),
         rollout=planned_rollout(context),
         scripted_turns=scripted_turns(context),
+        sandbox=context.text("launch.sandbox"),  # type: ignore[arg-type]
         evaluation=_evaluation(context),
         guards=Guards(**context.settings.under("guards")),  # type: ignore[arg-type]
         shims=dict(sorted(context.settings.under("shims").items())),

@@ -1,57 +1,35 @@
 """The share of its tests that a completion's Python code passes, run in a process of its own with limits.
 
-Code that a model writes runs with your rights: it has no more than a second of computing for each test, 1 GiB of memory
-and an empty folder, and is ended after half a minute. What it tries by mistake is refused: to change or remove a file
-elsewhere, to start a process, to use the network. But Python has ways around that, and it reads your files, so train
-with it in a container, or as a user who owns nothing. A model may learn to pass tests otherwise than by solving the
-task; look at its completions.
+Code that a model writes has no more than a second of computing for each test, 1 GiB of memory and an empty folder, and
+is ended after half a minute. The kernel holds it there, by Landlock or by bubblewrap: it cannot write elsewhere, read
+your files, start a process or reach the network; the pages about tools say what is left open. Where a machine has
+neither, the reward is not loaded, unless the recipe says `launch.sandbox: none`. A model may learn to pass tests
+otherwise than by solving the task; look at its completions.
 """
 
-import contextlib
-import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
+
+from grpo_recipes.contract.sandbox.run import Limits, require, run
 
 FENCED = re.compile(r"```[ \t]*(?:python3?|py)?[ \t]*\r?\n(.*?)```", re.S | re.I)
 SECONDS_A_TEST = 1
 WALL_SECONDS = 30
 MEMORY = 1 << 30
 AT_ONCE = 4
-# The beginnings of the names of Python's audit events.
-REFUSED = [
-    *("os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink", "os.truncate"),
-    *("os.exec", "os.fork", "os.kill", "os.posix_spawn", "os.spawn", "os.system", "subprocess.", "pty."),
-    *("shutil.", "socket.", "ctypes."),
-]
 
-# Reads the number of the pipe for its answer, the limits, the code and the tests, and answers a letter for each test.
-CHILD = """
-import json, os, resource, sys
-asked = json.load(sys.stdin)
-for name, most in asked["limits"].items():
-    try:
-        resource.setrlimit(getattr(resource, name), (most, most))
-    except (OSError, ValueError):
-        pass
-answer, space = os.fdopen(asked["pipe"], "w"), {"__name__": "completion"}
-changing = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-refused, own = tuple(asked["refused"]), os.path.join(os.path.realpath("."), "")
-def refuse(event, values):
-    # RLIMIT_NPROC does not bind root, and RLIMIT_FSIZE lets a file be emptied.
-    changes = event == "open" and (values[2] or 0) & changing
-    if event.startswith(refused) or (changes and not os.path.realpath(os.fsdecode(values[0])).startswith(own)):
-        raise PermissionError(event)
-sys.addaudithook(refuse)
+# Runs the code and the tests of `given`, and prints a letter for each test; what they print themselves is dropped.
+PROGRAM = """
+import os, sys
+answer, nowhere, space = os.fdopen(os.dup(1), "w"), os.open(os.devnull, os.O_WRONLY), {"__name__": "completion"}
+os.dup2(nowhere, 1)
+os.dup2(nowhere, 2)
+code, tests = given
 try:
-    exec(asked["code"], space)
+    exec(code, space)
 except BaseException:
     sys.exit()
-for test in asked["tests"]:
+for test in tests:
     try:
         exec(test, dict(space))
     except BaseException:
@@ -60,6 +38,8 @@ for test in asked["tests"]:
         answer.write("1")
     answer.flush()
 """
+
+require()
 
 
 def code_tests(
@@ -84,48 +64,6 @@ def _code(completion: object) -> str:
 def _share(code: str, setup: str, tests: list[str]) -> float | None:
     if not tests:
         return None
-    reading, writing = os.pipe()
-    limits = {
-        "RLIMIT_CPU": 1 + SECONDS_A_TEST * len(tests),
-        "RLIMIT_AS": MEMORY,
-        "RLIMIT_FSIZE": 0,
-        "RLIMIT_NPROC": 0,
-        "RLIMIT_CORE": 0,
-    }
-    asked = json.dumps(
-        {"pipe": writing, "limits": limits, "refused": REFUSED, "code": f"{setup}\n{code}", "tests": tests}
-    )
-    with tempfile.TemporaryDirectory() as folder, os.fdopen(reading, "rb"):
-        child = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", CHILD],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=folder,
-            env={},
-            pass_fds=(writing,),
-            start_new_session=True,
-        )
-        os.close(writing)
-        try:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.communicate(asked.encode("utf-8", "replace"), timeout=WALL_SECONDS)
-        finally:
-            _end(child)
-        return _answer(reading, len(tests)).count(b"1") / len(tests)
-
-
-def _answer(pipe: int, most: int) -> bytes:
-    """What was answered; who still holds the other end is not waited for."""
-    os.set_blocking(pipe, False)
-    try:
-        return os.read(pipe, most)
-    except BlockingIOError:
-        return b""
-
-
-def _end(child: subprocess.Popen) -> None:
-    """Ends what the child started with it, and waits for it."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+    limits = Limits(WALL_SECONDS, 1 + SECONDS_A_TEST * len(tests), MEMORY, file_bytes=0, processes=0)
+    ended = run(PROGRAM, limits, [f"{setup}\n{code}", list(tests)])
+    return ended.printed[: len(tests)].count(b"1") / len(tests)

@@ -17,6 +17,7 @@ import attempts
 import pytest
 
 import grpo_recipes
+from grpo_recipes.contract.planned_tools import SANDBOX_VARIABLE
 from grpo_recipes.contract.sandbox import run as sandbox
 from grpo_recipes.contract.sandbox.followed import ProgramEnd
 from grpo_recipes.contract.sandbox.run import Limits, NoSandbox, abi, run
@@ -305,7 +306,7 @@ def test_a_machine_with_neither_runs_nothing_unless_the_recipe_says_so(monkeypat
     monkeypatch.setattr(sandbox, "available", sandbox.available.__wrapped__)
     with pytest.raises(NoSandbox, match=r"neither Landlock nor a bubblewrap.*launch\.sandbox: none"):
         run("print(7)", Limits())
-    monkeypatch.setenv(sandbox.VARIABLE, "none")
+    monkeypatch.setenv(SANDBOX_VARIABLE, "none")
     assert run("print(7)", Limits()).printed == b"7\n"
 
 

@@ -53,7 +53,7 @@ export GIT_CEILING_DIRECTORIES="${GIT_CEILING_DIRECTORIES:-$folder/reports}"
 trap "" USR1
 
 # The world of this run is in accelerate.yaml; that of an outer job must not leak in.
-unset RANK LOCAL_RANK GROUP_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT "${!ACCELERATE_@}" "${!FSDP_@}"
+unset RANK LOCAL_RANK GROUP_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT GRPO_RUN_SANDBOX "${!ACCELERATE_@}" "${!FSDP_@}"
 
 # Environment of the plan.
 export OMP_NUM_THREADS=1
