@@ -213,10 +213,11 @@ def doctor_schema() -> dict[str, Any]:
     properties = {
         "doctor": {"const": 1},
         "stack": {"type": "object", "required": list(stack), "properties": stack},
+        "sandbox": {"enum": ["landlock", "bubblewrap", None]},
         "findings": {"type": "array", "items": _finding_schema()},
         "known": {"type": "array", "items": {"type": "object", "required": list(known), "properties": known}},
     }
-    return _document("grpo-run doctor", properties)
+    return _document("grpo-run doctor", properties, optional=("sandbox",))
 
 
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {

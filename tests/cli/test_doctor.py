@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from grpo_recipes.cli.commands import doctor
 from grpo_recipes.facts.released.releases import newest_release
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.facts.released.windows import is_within
@@ -42,6 +43,30 @@ def test_where_the_driver_does_not_answer_nothing_is_missing_for_the_cpu(
     out = grpo_run("doctor").out
     assert "nvidia-smi is missing, fails or takes too long" in out
     assert "nothing is missing for a run, on the CPU: launch.gpus_per_node: 0\n" in out
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("mechanism", "line"),
+    [
+        ("landlock", "sandbox       landlock 7\n"),
+        ("bubblewrap", "sandbox       bubblewrap\n"),
+        (None, "sandbox       not there: neither Landlock (Linux 5.13) nor bubblewrap works\n"),
+    ],
+)
+def test_it_says_what_holds_the_code_of_a_model(
+    mechanism: str | None, line: str, grpo_run: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "available", lambda: mechanism)
+    monkeypatch.setattr(doctor, "abi", lambda: 7)
+    assert line in grpo_run("doctor").out
+    assert json.loads(grpo_run("doctor", "--json").out)["sandbox"] == mechanism
+
+
+@pytest.mark.processes
+def test_of_another_machine_no_sandbox_is_known(grpo_run: Callable) -> None:
+    assert "sandbox" not in grpo_run("doctor", "--target", "trl==1.16.0").out
+    assert "sandbox" not in json.loads(grpo_run("doctor", "--json", "--target", "trl==1.16.0").out)
 
 
 def test_what_is_not_known_has_no_known_defects() -> None:

@@ -9,6 +9,7 @@ from grpo_recipes.cli.stack_option import chosen_stack, target_option
 from grpo_recipes.contract.exits import EXIT_DONE
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import findings_text
+from grpo_recipes.contract.sandbox.run import abi, available
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.report.findings_json import finding_value
@@ -25,7 +26,7 @@ from grpo_recipes.stack.stack import Stack, to_json_value
 @target_option
 @click.option("--json", "as_json", is_flag=True, help="Print the form that --target reads.")
 def doctor(target: str | None, as_json: bool) -> int:
-    """Show the packages and GPUs, what is missing for a run, and the known defects of these releases.
+    """Show packages, GPUs and sandbox, what is missing for a run, and the known defects of these releases.
 
     \b
     grpo-run doctor --json
@@ -33,23 +34,32 @@ def doctor(target: str | None, as_json: bool) -> int:
     stack = chosen_stack(target)
     findings = [*stack_findings(stack, facts_for(stack)), *_missing(stack), *_of_the_gpus(stack)]
     known = known_defects(stack)
+    sandbox = None if stack.declared else available()
     if as_json:
         value = {
             "doctor": 1,
             "stack": to_json_value(stack),
+            **({} if stack.declared else {"sandbox": sandbox}),
             "findings": [finding_value(finding, stack.origin) for finding in findings],
             "known": [dataclasses.asdict(defect) for defect in known],
         }
         click.echo(redact(json.dumps(value, indent=2)))
     else:
         said = findings_text(findings, stack.origin) or _nothing_missing(stack)
-        click.echo(redact("\n\n".join([stack_text(stack), said, known_text(known)])))
+        shown = stack_text(stack) if stack.declared else f"{stack_text(stack)}\n{_of_the_sandbox(sandbox)}"
+        click.echo(redact("\n\n".join([shown, said, known_text(known)])))
     return EXIT_DONE
 
 
 def _nothing_missing(stack: Stack) -> str:
     on_the_cpu = ", on the CPU: launch.gpus_per_node: 0" if stack.gpus is None and not stack.declared else ""
     return f"nothing is missing for a run{on_the_cpu}"
+
+
+def _of_the_sandbox(mechanism: str | None) -> str:
+    """A line about what holds code that a model writes."""
+    version = f" {abi()}" if mechanism == "landlock" else ""
+    return f"{'sandbox':<14}{mechanism or 'not there: neither Landlock (Linux 5.13) nor bubblewrap works'}{version}"
 
 
 def _missing(stack: Stack) -> list[Finding]:
