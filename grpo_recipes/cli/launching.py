@@ -22,8 +22,8 @@ from grpo_recipes.yaml.compose import Source
 if TYPE_CHECKING:
     from grpo_recipes.launch.progress import View
 
-NAMING_CODE = (("rewards",), ("tools",), ("environment",), ("rollout",))
-"""The sections of a recipe that name files of the user's own code."""
+NAMING_CODE = {("rewards",), ("tools",), ("environment",), ("rollout",), ("preflight",), ("launch", "sandbox")}
+"""What of a recipe names files of the user's own code, or says what that does."""
 allow_code_option = click.option(
     "--allow-code",
     "allowed",
@@ -77,15 +77,24 @@ def names_a_plan(place: str) -> bool:
 
 def recipe_files(source: Source) -> tuple[str, ...]:
     """The recipe, and those of its parents that say its rewards and tools and are no shipped ones."""
-    said = {mark.file for path, mark in source.marks.items() if path[:1] in NAMING_CODE} - source.folders.keys()
+    said = {
+        mark.file for path, mark in source.marks.items() if {path[:1], path[:2]} & NAMING_CODE
+    } - source.folders.keys()
     return tuple(file for file in source.files if file == source.file or file in said)
 
 
-def ask_trust(plan: Plan, given: tuple[str, ...], files: tuple[str, ...] = (), *, folder: str | None = None) -> None:
+def ask_trust(
+    plan: Plan,
+    given: tuple[str, ...],
+    files: tuple[str, ...] = (),
+    *,
+    folder: str | None = None,
+    plays_turns: bool = False,
+) -> None:
     """Says which code is allowed by its folder. Raises Refusal for code that this user has not allowed.
 
     given: by --allow-code. files: recipe_files of a recipe that was planned now; none for a plan that was made before.
-    folder: a run folder whose checkpoint is gone on from.
+    folder: a run folder whose checkpoint is gone on from. plays_turns: the calls of preflight.turns are made.
     """
     from grpo_recipes.trust.code import code_parts
     from grpo_recipes.trust.consent import consent
@@ -95,6 +104,10 @@ def ask_trust(plan: Plan, given: tuple[str, ...], files: tuple[str, ...] = (), *
         from grpo_recipes.trust.checkpoints import checkpoint_parts
 
         parts += checkpoint_parts(folder)
+    if plays_turns:
+        from grpo_recipes.trust.turns import turn_parts
+
+        parts += turn_parts(plan)
     for line in consent(parts, given, files):
         click.echo(redact(line), err=True)
 

@@ -87,6 +87,24 @@ def constant(what: str, much: float) -> str:
     """
     return "no results"
 
+def runs(code: str) -> str:
+    """Runs code.
+
+    Args:
+        code: Python.
+    """
+    exec(code)
+    return "done"
+
+def holds(often: int) -> str:
+    """Says what holds it.
+
+    Args:
+        often: Any number.
+    """
+    from grpo_recipes.contract.sandbox.run import Limits, chosen, run
+    return f"{chosen()} {run('print(6 * 7)', Limits()).printed.decode()}"
+
 def judged(completions, solution, **kwargs):
     """Half for a call that was answered, half for the right last words."""
     found = []
@@ -196,9 +214,56 @@ def test_prompts_are_counted_with_what_tells_of_the_tools(preflight: Preflight, 
     assert "what tells the model of its tools is at the beginning" in found["PFL006"]["because"]
 
 
+def test_nothing_runs_before_the_turns_of_a_recipe_are_allowed(
+    preflight: Preflight, recipe: Callable[..., str], tmp_path: Path
+) -> None:
+    """The tool is allowed, as one that the user knows; the code that a stranger's recipe hands to it is not."""
+    canary = tmp_path / "canary"
+    turns = f"preflight: {{turns: [{{tool: runs, arguments: {{code: \"open({str(canary)!r}, 'w')\"}}}}]}}\n"
+    name = recipe("runs", more=turns)
+    answer = preflight(name, "--rows", "2")
+    assert (answer.code, canary.exists()) == (2, False), answer.out + answer.err
+    assert "error: this recipe's preflight.turns was not allowed yet" in answer.err
+    assert f'preflight.turns runs({{"code": "open({str(canary)!r}' in answer.err
+    (digest,) = re.findall(r"add --allow-code ([0-9a-f]{64});", answer.err)
+    assert preflight(name, "--rows", "2", "--allow-code", digest).code == 0
+    assert canary.exists()
+    (tmp_path / name).write_text((tmp_path / name).read_text().replace("canary", "other"))
+    assert preflight(name, "--rows", "2").code == 2
+    assert not (tmp_path / "other").exists()
+
+
+def test_no_text_of_the_data_is_handed_to_a_tool(
+    preflight: Preflight, recipe: Callable[..., str], tmp_path: Path
+) -> None:
+    """A column that is named as a parameter would hand code to it that nobody looked at."""
+    canary = tmp_path / "canary"
+    name = recipe("runs")
+    columns = f"columns: {{code: \"open({str(canary)!r}, 'w')\", solution"
+    (tmp_path / name).write_text((tmp_path / name).read_text().replace("columns: {solution", columns))
+    answer = preflight(name, "--rows", "2")
+    assert "runs(code='example')" in answer.out, answer.out + answer.err
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize("sandbox", ["auto", "none"])
+def test_the_recipe_alone_says_that_there_is_no_sandbox(
+    sandbox: str, preflight: Preflight, recipe: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable of the shell that started it says nothing."""
+    monkeypatch.setenv("GRPO_RUN_SANDBOX", "none")
+    name = recipe("holds", more=f"launch: {{sandbox: {sandbox}}}\n")
+    if sandbox == "none":
+        refused = preflight(name, "--rows", "2")
+        assert (refused.code, "launch.sandbox none, with which code" in refused.err) == (2, True), refused.err
+    answer = preflight(name, "--rows", "2", "--allow-code", "here")
+    expected = r"\(often=7\) -> none 42" if sandbox == "none" else r"\(often=7\) -> (landlock|bubblewrap) 42"
+    assert re.search(expected, answer.out), answer.out + answer.err
+
+
 def test_answers_that_do_not_fit_are_said(preflight: Preflight, recipe: Callable[..., str]) -> None:
     more = 'preflight: {turns: [{tool: constant, arguments: {what: "a", much: 1.0}}, {answer: "' + "9" * 60 + '"}]}\n'
-    answer = preflight(recipe("constant", more=more), "--json")
+    answer = preflight(recipe("constant", more=more), "--json", "--allow-code", "here")
     found = {finding["rule"]: finding for finding in answer.findings}
     assert re.fullmatch(
         r"the played completion has \d\d+ tokens, and completions have at most 64", found["PFL034"]["message"]

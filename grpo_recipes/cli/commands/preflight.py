@@ -77,7 +77,7 @@ def preflight(
     from grpo_recipes.lock.completed import with_pinned_code  # other commands need nothing of it
 
     plan = with_pinned_code(plan_of(resolution))
-    ask_trust(plan, allowed, recipe_files(resolution.context.source))
+    ask_trust(plan, allowed, recipe_files(resolution.context.source), plays_turns=True)
     limits: dict[str, object] = {
         "rows": rows,
         "time_limit": time_limit,

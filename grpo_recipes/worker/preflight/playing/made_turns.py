@@ -8,10 +8,10 @@ _WORDS = ("example", "another", "third")
 _NUMBERS = (7, 2, 31)
 
 
-def made_calls(schema: Mapping[str, Any], row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Different arguments for a tool of this JSON schema, at most three of them.
+def made_calls(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Different arguments for a tool of this JSON schema, at most three of them, of the types that it says.
 
-    They have the types that the schema says; a text whose parameter is named as a column of the row is the row's.
+    They hold no text of the data, which a tool might take for code.
     """
     parameters = schema.get("function", {}).get("parameters", {})
     properties = {name: one for name, one in parameters.get("properties", {}).items() if name != "return"}
@@ -19,15 +19,9 @@ def made_calls(schema: Mapping[str, Any], row: Mapping[str, Any]) -> list[dict[s
     found: list[dict[str, Any]] = []
     for number in range(CALLS_OF_A_TOOL):
         arguments = {name: _value(properties[name], number) for name in required}
-        if number == 0:
-            arguments |= {name: row[name] for name in required if _is_text(properties[name], row.get(name))}
         if arguments not in found:
             found.append(arguments)
     return found
-
-
-def _is_text(schema: Mapping[str, Any], value: object) -> bool:
-    return isinstance(value, str) and schema.get("type") == "string" and "enum" not in schema
 
 
 def _value(schema: Mapping[str, Any], number: int) -> Any:

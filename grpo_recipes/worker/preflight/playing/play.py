@@ -83,7 +83,7 @@ class Player:
             return {"name": function.__name__, "schema": None, "error": f"{type(problem).__name__}: {problem}"}
 
     def _play(self, environment: Any, functions: dict[str, Function], schemas: Mapping[str, Any]) -> None:
-        request, row = self._request, self._request.rows[0] if self._request.rows else {}
+        request = self._request
         if environment is not None:
             self._reset_all(environment)
             if "found" not in self._reset(environment, 0):
@@ -91,7 +91,7 @@ class Player:
         turns = [(turn.tool, turn.arguments) for turn in request.plan.scripted_turns if turn.tool is not None]
         beside: list[tuple[str, dict[str, Any]]] = []
         if not request.plan.scripted_turns:
-            made = {name: made_calls(schema, row) for name, schema in schemas.items() if schema is not None}
+            made = {name: made_calls(schema) for name, schema in schemas.items() if schema is not None}
             first = [(name, calls[0]) for name, calls in made.items()]
             turns = first[: request.most_turns]
             beside = first[len(turns) :] + [(name, one) for name, calls in made.items() for one in calls[1:]]
