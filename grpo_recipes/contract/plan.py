@@ -8,14 +8,7 @@ from typing import Literal
 from grpo_recipes.contract.planned_ancestor import Ancestor
 from grpo_recipes.contract.planned_guards import Guards
 from grpo_recipes.contract.planned_memory import PlannedMemory
-from grpo_recipes.contract.planned_tools import (
-    SANDBOX_VARIABLE,
-    EnvironmentClass,
-    Package,
-    Rollout,
-    ScriptedTurn,
-    Tool,
-)
+from grpo_recipes.contract.planned_tools import EnvironmentClass, Package, Rollout, ScriptedTurn, Tool
 from grpo_recipes.contract.planned_vllm import Vllm
 
 CODE_OF = "code."
@@ -297,11 +290,6 @@ class Plan:
     rollout: Rollout | None = None
     scripted_turns: tuple[ScriptedTurn, ...] = ()
     sandbox: Literal["auto", "none"] = "auto"
-
-    @property
-    def exported(self) -> dict[str, str]:
-        """The environment variables of its processes, with what says that there is no sandbox."""
-        return self.environment | ({SANDBOX_VARIABLE: self.sandbox} if self.sandbox == "none" else {})
 
     @property
     def trains_a_copy(self) -> bool:

@@ -5,6 +5,7 @@ it with its number; a server with a machine of its own is started apart from it.
 """
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.planned_tools import SANDBOX_VARIABLE
 from grpo_recipes.contract.planned_vllm import VllmServer
 from grpo_recipes.errors import Refusal
 from grpo_recipes.render.accelerate import DEEPSPEED_STAGES, starts_one_process
@@ -30,6 +31,11 @@ def _server(plan: Plan) -> VllmServer | None:
     return None if server is None or server.own_node else server
 
 
+def exported(plan: Plan) -> dict[str, str]:
+    """The environment variables of the plan's processes, with what says that there is no sandbox."""
+    return plan.environment | ({SANDBOX_VARIABLE: plan.sandbox} if plan.sandbox == "none" else {})
+
+
 def _script(plan: Plan, template: str = "launch.sh.j2", **values: object) -> str:
     for name, value in plan.environment.items():
         reason = refused(name, value)
@@ -43,7 +49,7 @@ def _script(plan: Plan, template: str = "launch.sh.j2", **values: object) -> str
         job=job,
         several=job.all_nodes > 1,
         is_deepspeed=plan.world.strategy in DEEPSPEED_STAGES,
-        environment=plan.exported,
+        environment=exported(plan),
         one_process=starts_one_process(plan),
         has_server=_server(plan) is not None,
         **values,

@@ -7,6 +7,7 @@ from pathlib import Path
 from grpo_recipes.contract.files.part_files import write_request
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.errors import Refusal
+from grpo_recipes.render.launch_script import exported
 from grpo_recipes.render.template import fill
 from grpo_recipes.trust.environment import refused
 
@@ -24,5 +25,5 @@ def write_part_folder(plan: Plan, folder: str, part: str, request: Mapping[str, 
     here = Path(folder)
     write_request(here, request)
     program = Path(str(files("grpo_recipes"))) / "worker" / "part.py"
-    script = fill("part.sh.j2", part=part, program=str(program), environment=plan.exported)
+    script = fill("part.sh.j2", part=part, program=str(program), environment=exported(plan))
     (here / "launch.sh").write_text(script, encoding="utf-8", newline="\n")
