@@ -234,8 +234,7 @@ class Plan:
 
     shims: the patches for defects of released stacks that the worker applies, by file name in worker/shims/, each
     with the value that it needs, true when it needs none.
-    findings: what was said and did not forbid it, one line each.
-    smoke: a trial of two steps for the proofs; the worker leaves no model.
+    findings: warnings, one line each. smoke: a trial of two steps for the proofs; the worker leaves no model.
     expressible: the releases of TRL that can express the recipe, where it was asked; see compare/expressible.py.
     vllm: None where transformers generates. accepted: rules whose errors the user took for warnings, with `--accept`.
     job: the section of the recipe that is the engine's own, with GPUs per machine; {} where it has none.
@@ -247,8 +246,7 @@ class Plan:
     ancestor: the run that it starts from, None where it starts from a model alone. extends: the finished run that it
     goes on with, from its last checkpoint; None for one that begins at step 0.
     environment: variables of its processes. environment_class: what the recipe calls `environment`. scripted_turns:
-    what a preflight plays; a training reads none of it. sandbox: what holds code that the model writes, "none" where
-    nothing does.
+    played by preflight alone. sandbox: what holds code that the model writes, or "none".
     """
 
     plan: int
