@@ -8,7 +8,7 @@ from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
 from grpo_recipes.contract.host.engines import Asked
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.resolve.number_words import as_expected, plain_number, share_of, written_number
+from grpo_recipes.resolve.number_words import meanings, meant_number, share_of
 from grpo_recipes.resolve.unknown_keys.placement import unknown_key
 from grpo_recipes.shown_values import entry, flow, shown
 from grpo_recipes.yaml.compose import Source
@@ -213,35 +213,37 @@ def _not_one_of(path: Path, group: Sequence[Mapping[str, Any]], literal: Mapping
 def _wrong_type(path: Path, group: Sequence[Mapping[str, Any]], source: Source) -> Finding:
     value = group[0]["input"]
     expected = [EXPECTED[e["type"]] for e in group if e["type"] in EXPECTED]
-    expected += [_words(e["ctx"]["expected"]) for e in group if e["type"] == "literal_error"]
-    expected = list(dict.fromkeys(expected))
-    right = _longhand(path, value)
+    words = [_words(e["ctx"]["expected"]) for e in group if e["type"] == "literal_error"]
+    expected, right = list(dict.fromkeys([*expected, *words])), _longhand(path, value)
     is_extension = expected == ["a list"] and isinstance(value, dict) and value.keys() == {EXTEND}
     if is_extension and (item := value[EXTEND]) is not None:
         right = [_longhand((*path, 0), item) or item]
-    if right is None:
+    mark = source.mark(path)
+    written = mark.line_text[: mark.end_column - 1].rpartition(" ")[2] if mark else ""
+    unclear = meanings(value if isinstance(value, str) else written, expected)
+    if right is None and not unclear:
         right = _converted(value, expected)
     because: tuple[str, ...] = ()
     if is_extension:
         because = ("extend adds to a list that a file named by extends has; it has none there",)
     elif path in source.words:
         because = (f"{value} is a word in YAML 1.2, not true or false",)
-    elif isinstance(value, str) and written_number(value) is not None and right == written_number(value):
-        because = ("a number is written with digits, a decimal point and an exponent alone",)
+    elif unclear:
+        because = (f"{written} may mean {unclear}",)
     elif isinstance(value, str) and right is not None and not isinstance(right, list | dict):
-        because = ("in quotes it is text",)
+        plain = "a number is written with digits, a decimal point and an exponent alone"
+        because = ("in quotes it is text" if written[-1:] in ("'", '"') else plain,)
     elif isinstance(value, float) and right is not None:
         because = ("a number with a decimal point is never taken for a whole one",)
-    text = f'"{right}"' if isinstance(right, str) else flow(right)
-    fix = entry(path, text) if right is not None and path else None
+    text = f'"{right}"' if isinstance(right, str) else unclear if right is None else flow(right)
     return Finding(
         WRONG_TYPE,
         "error",
         f"{dotted(path) or 'the recipe'} is {shown(value)}, it must be {' or '.join(expected) or group[0]['msg']}",
         dotted(path),
-        source.mark(path),
+        mark,
         because=because,
-        fix=fix,
+        fix=entry(path, text) if text and path else None,
         patch=(Patch(path, right),) if right is not None else (),
     )
 
@@ -288,8 +290,7 @@ def _converted(value: object, expected: Sequence[str]) -> object:
     if isinstance(value, float) and "a whole number" in expected and value.is_integer():
         return int(value)
     if isinstance(value, str) and ("a whole number" in expected or "a number" in expected):
-        number = plain_number(value, whole="a number" not in expected)
-        return number if number is not None else as_expected(written_number(value), expected)
+        return meant_number(value, expected)
     if isinstance(value, int) and not isinstance(value, bool) and expected == ["true or false"] and value in (0, 1):
         return value == 1
     if isinstance(value, str) and expected == ["a list"]:

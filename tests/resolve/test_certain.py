@@ -1,9 +1,14 @@
 """A fix is certain where it keeps every value that the user wrote; all else is a suggestion."""
 
+from pathlib import Path as Path_
+
 import pytest
 
-from grpo_recipes.contract.findings.finding import Patch, Path
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.resolve.fixes.certain import is_certain, is_same_name
+from grpo_recipes.resolve.fixes.fixes import is_safe
+from grpo_recipes.resolve.resolve import Resolution, resolve
+from grpo_recipes.stack.target import parse_target
 
 VALUES = {
     "num_generation": 8,
@@ -71,3 +76,48 @@ def test_another_programs_name_for_a_key_is_certain_where_it_is_known() -> None:
 )
 def test_a_name_is_another_one_with_a_slip_in_it(one: str, other: str, same: bool) -> None:
     assert is_same_name(one, other) is is_same_name(other, one) is same
+
+
+NUMBERS = [
+    ("100,0", None, (100, 1000)),
+    ("8,0", None, (8, 80)),
+    ("'8,0'", None, (8, 80)),
+    ("1.000", None, (1, 1000)),
+    ("'1.000'", None, (1, 1000)),
+    ("'16'", 16, ()),
+    ("5.0", 5, ()),
+    ("1e3", 1000, ()),
+    ("'1e3'", 1000, ()),
+    ("1,000", 1000, ()),
+    ("12,345,678", 12345678, ()),
+    ("'010'", None, ()),
+]
+SUGGESTED = [("1 000", 1000), ("1'000", 1000), ("1.000.000", 1000000), ("10k", 10000), ("1_000", 1000)]
+
+
+def steps_finding(tmp_path: Path_, written: str) -> tuple[Finding, Resolution]:
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text(
+        "recipe: 1\nname: case\nmodel: {model_name_or_path: owner/model}\ndataset: {path: owner/data}\n"
+        f"rewards: [{{name: exact_match}}]\ntraining:\n  prompts_per_step: 4\n  max_steps: {written}\n"
+    )
+    resolution = resolve(str(recipe), parse_target("tested")[0])
+    return next(one for one in resolution.findings if one.key == "training.max_steps"), resolution
+
+
+@pytest.mark.parametrize(("written", "value", "meanings"), NUMBERS, ids=lambda one: str(one))
+def test_a_number_of_one_meaning_alone_is_a_certain_fix(
+    tmp_path: Path_, written: str, value: int | None, meanings: tuple[int, ...]
+) -> None:
+    finding, resolution = steps_finding(tmp_path, written)
+    assert [patch.value for patch in finding.patch] == ([] if value is None else [value])
+    assert is_safe(finding, resolution) is (value is not None)
+    assert all(str(one) in str(finding.fix) for one in meanings)
+    assert ("in quotes it is text" in finding.because) is (value is not None and written.startswith("'"))
+
+
+@pytest.mark.parametrize(("written", "value"), SUGGESTED, ids=lambda one: str(one))
+def test_a_number_in_another_countrys_hand_is_a_suggestion(tmp_path: Path_, written: str, value: int) -> None:
+    finding, resolution = steps_finding(tmp_path, written)
+    assert [patch.value for patch in finding.patch] == [value]
+    assert not is_safe(finding, resolution)

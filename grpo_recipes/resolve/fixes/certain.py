@@ -7,6 +7,7 @@ a single name as a list of one. Removing, replacing or adding a value is a sugge
 from collections.abc import Mapping, Sequence
 
 from grpo_recipes.contract.findings.finding import Patch, Path
+from grpo_recipes.resolve.number_words import plain_number
 
 _WORDS = {True: ("true", "yes", "on", "y"), False: ("false", "no", "off", "n"), None: ("null", "none", "~")}
 _SHORTEST_WITH_A_SLIP = 6
@@ -72,7 +73,7 @@ def is_same_said_otherwise(before: object, after: object) -> bool:
     if isinstance(after, dict):
         return isinstance(before, str) and list(after.values()) == [before]
     if isinstance(after, int | float):
-        return _number(before) == after
+        return _number(before, whole=isinstance(after, int)) == after
     return isinstance(after, str) and _is_respelled(before, after)
 
 
@@ -93,13 +94,10 @@ def _digits(word: str) -> str:
     return "".join(letter for letter in word if letter.isdigit())
 
 
-def _number(value: object) -> float | None:
+def _number(value: object, *, whole: bool) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
-    try:
-        return float(value.replace(",", "") if isinstance(value, str) else value)
-    except (ValueError, OverflowError):
-        return None
+    return plain_number(value, whole=whole) if isinstance(value, str) else value
 
 
 def _has_one_slip(a: str, b: str) -> bool:
