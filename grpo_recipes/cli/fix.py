@@ -1,5 +1,6 @@
 """`grpo-run validate --fix`: the fixes of findings as a diff, or written into the recipe."""
 
+import codecs
 import difflib
 import os
 import stat
@@ -103,7 +104,7 @@ def _replace(path: str, before: str, after: str) -> None:
             "w", encoding="utf-8", newline="", dir=os.path.dirname(place), prefix=".grpo-run-", delete=False
         ) as file:
             temporary = file.name
-            file.write(after)
+            file.write(_byte_order_mark(place) + after)
         os.chmod(temporary, stat.S_IMODE(os.stat(place).st_mode))
         if read_recipe(path) != before:
             raise Refusal.of(f"{path} changed while it was being checked", fix="check it again")
@@ -117,3 +118,9 @@ def _replace(path: str, before: str, after: str) -> None:
     finally:
         if temporary is not None and os.path.exists(temporary):
             os.unlink(temporary)
+
+
+def _byte_order_mark(path: str) -> str:
+    """The mark that some editors of Windows write first, where a file has it."""
+    with open(path, "rb") as file:
+        return "\ufeff" if file.read(3) == codecs.BOM_UTF8 else ""

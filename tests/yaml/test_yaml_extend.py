@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from grpo_recipes.contract.findings.finding import Patch
+from grpo_recipes.resolve.fixes.entries import NotRewritten
+from grpo_recipes.resolve.fixes.rewrite import rewritten
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.compose import Source, compose
-from grpo_recipes.yaml.rewrite import NotRewritten, rewritten
 
 BASE = "rewards:\n- {name: a}\ngeneration: {stop: [yes]}\n"
 

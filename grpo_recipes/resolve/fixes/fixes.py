@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
 from grpo_recipes.resolve.fixes.certain import is_certain, is_there
+from grpo_recipes.resolve.fixes.entries import NotRewritten
+from grpo_recipes.resolve.fixes.rewrite import rewritten
 from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.resolve.unknown_keys.other_names import names_it_too
 from grpo_recipes.resolve.unknown_keys.placement import OWNED_KEY, REMOVED_KEY
 from grpo_recipes.yaml.override import OVERRIDE_FILE
-from grpo_recipes.yaml.rewrite import NotRewritten, rewritten
 
 FIXED = ("error", "warning")
 MOST_PASSES = 5

@@ -1,0 +1,126 @@
+"""Where an entry of a recipe stands in its text, with the comments that belong to it."""
+
+import re
+from typing import Any, NamedTuple
+
+import yaml
+
+from grpo_recipes.contract.findings.finding import Path
+from grpo_recipes.yaml.nodes import LOADER
+
+Node = Any
+"""A yaml.Node; its stubs let marks be missing, which the parser never does."""
+
+BREAK = r"\r\n|\r|\n"
+
+
+class NotRewritten(Exception):
+    """The patched text would not say what the patches say, or would lose a comment."""
+
+
+class Entry(NamedTuple):
+    """A key with its value, or an item of a list, where key is the item itself.
+
+    start, end: from the key's first character to the value's last, in the text.
+    """
+
+    parent: Node
+    key: Node
+    value: Node
+    before: int
+    is_last: bool
+    start: int
+    end: int
+
+
+class Lines(NamedTuple):
+    """The whole lines of an entry with the comments that belong to it, from their start to their last line break."""
+
+    start: int
+    end: int
+    above: list[str]
+    below: list[str]
+
+
+def entry_at(text: str, path: Path) -> Entry | None:
+    """The entry at a path, None when its map lacks it. Raises NotRewritten at an alias, which stands elsewhere too."""
+    node: Node = yaml.compose(text, Loader=LOADER)
+    found: Entry | None = None
+    for depth, part in enumerate(path):
+        if isinstance(node, yaml.MappingNode):
+            pairs = node.value
+            places = [place for place, (key, _) in enumerate(pairs) if key.value == part]
+            if not places and (depth == len(path) - 1 or not isinstance(path[depth + 1], int)):
+                return None
+            place = places[-1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            place, pairs = part, [(item, item) for item in node.value]
+        else:
+            return None
+        key, value = pairs[place]
+        if value.start_mark.index < node.start_mark.index or value.start_mark.index < key.start_mark.index:
+            raise NotRewritten("the value is an alias")
+        before = end_of(text, pairs[place - 1][1]) if place else node.start_mark.index + 1
+        start = key.start_mark.index
+        found = Entry(node, key, value, before, place == len(pairs) - 1, start, end_of(text, value))
+        node = value
+    return found
+
+
+def end_of(text: str, node: Node) -> int:
+    """Where a value's own text ends; the parser's mark of a block lies behind the comments after it."""
+    end: int = node.end_mark.index
+    if isinstance(node, yaml.ScalarNode):
+        return len(text[:end].rstrip()) if node.style in ("|", ">") else end
+    if node.flow_style or not node.value:
+        return end
+    last = node.value[-1]
+    key, value = last if isinstance(last, tuple) else (node, last)
+    if value.start_mark.index < key.start_mark.index:  # an alias, whose node is that of its anchor
+        raise NotRewritten("the value is an alias")
+    return end_of(text, value)
+
+
+def line_start(text: str, place: int) -> int:
+    return max(text.rfind("\n", 0, place), text.rfind("\r", 0, place)) + 1
+
+
+def line_end(text: str, place: int) -> int:
+    found = re.compile(BREAK).search(text, place)
+    return found.start() if found else len(text)
+
+
+def after_break(text: str, place: int) -> int:
+    found = re.compile(BREAK).match(text, place)
+    return found.end() if found else place
+
+
+def own_lines(text: str, entry: Entry) -> Lines | None:
+    """The lines that hold nothing but an entry and its comments: those right above it in its column, and deeper ones
+    below it. What begins on the first line is about the file. None where something else stands on its lines.
+    """
+    start, end = line_start(text, entry.start), line_end(text, entry.end)
+    column = entry.start - start
+    is_flow = entry.parent.flow_style
+    rest = re.fullmatch(r"[ \t]*,?[ \t]*(#.*)?" if is_flow else r"[ \t]*(#.*)?", text[entry.end : end])
+    if text[start : entry.start].strip() or rest is None:
+        return None
+    above: list[str] = []
+    below = [rest[1].rstrip()] if rest[1] else []
+    first = start
+    while first > 0 and re.match(rf" {{{column}}}#", line := text[line_start(text, first - 1) : first]):
+        first = line_start(text, first - (2 if line.endswith("\r\n") else 1))
+        above.insert(0, line.strip())
+    if first == 0:
+        first, above = start, []
+    while not is_flow and re.match(rf" {{{column + 1},}}#", text[(next_line := after_break(text, end)) :]):
+        end = line_end(text, next_line)
+        below.append(text[next_line:end].strip())
+    return Lines(first, after_break(text, end), above, below)
+
+
+def shifted(lines: str, columns: int) -> str:
+    """The lines but the first further right, or left as far as they have spaces."""
+    if columns >= 0:
+        return re.sub(rf"({BREAK})(?=[ \t]*[^\s])", lambda found: found[0] + " " * columns, lines)
+    return re.sub(rf"({BREAK}) {{1,{-columns}}}", lambda found: found[1], lines)

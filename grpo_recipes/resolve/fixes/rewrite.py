@@ -1,0 +1,259 @@
+"""A recipe's text with the fixes of findings in it: only the places that a fix is about are edited."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import yaml
+
+from grpo_recipes.contract.findings.finding import Patch, Path
+from grpo_recipes.resolve.fixes.entries import (
+    BREAK,
+    Entry,
+    Lines,
+    Node,
+    NotRewritten,
+    after_break,
+    end_of,
+    entry_at,
+    line_end,
+    line_start,
+    own_lines,
+    shifted,
+)
+from grpo_recipes.yaml.load import load_text
+from grpo_recipes.yaml.nodes import LOADER
+from grpo_recipes.yaml.page import single_quoted
+from grpo_recipes.yaml.patch import patched
+from grpo_recipes.yaml.scalars import WORDS, read_plain
+
+_PLAIN = r"[A-Za-z][\w./-]*(:\w+)?"
+
+
+def rewritten(text: str, patches: Iterable[Patch], file: str = "") -> str:
+    """The text with every patch applied; only the lines that a patch changes differ from it.
+
+    A removal beside a setting of the same value moves the key, with its comments and its value as it is written.
+    Raises NotRewritten where the text cannot be read, a patch is for a list item that it does not have, or the new text
+    would not mean what was asked for.
+    """
+    waiting = list(_last_items_first(patches))
+    result, before = text, load_text(text, file)[0]
+    if before is None:
+        raise NotRewritten("the text cannot be read")
+    try:
+        expected = patched(before.values, waiting)
+        values = before.values
+        while waiting:
+            patch = waiting.pop(0)
+            beside = waiting[0] if waiting else None
+            old = _value_at(values, patch.path)
+            if beside is not None and patch.remove and not beside.remove and beside.value in (old, [old]):
+                if beside.value != old:
+                    result = _set(result, patch.path, beside.value, old)
+                result = _moved(result, patch.path, beside)
+                values = patched(values, (patch, waiting.pop(0)))
+                continue
+            result = _removed(result, patch.path) if patch.remove else _set(result, patch.path, patch.value, old)
+            values = patched(values, (patch,))
+    except (yaml.YAMLError, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise NotRewritten(str(error)) from error
+    after = load_text(result, file)[0]
+    if after is None or after.values != expected:  # so it is where an alias repeats a value elsewhere
+        raise NotRewritten("the patched text would be read as something else")
+    return result
+
+
+def _last_items_first(patches: Iterable[Patch]) -> Iterator[Patch]:
+    """Removals of list items after everything else, from the last item on, so that no index moves before its use."""
+    ordered = list(patches)
+    removals = [patch for patch in ordered if patch.remove and isinstance(patch.path[-1], int)]
+    yield from (patch for patch in ordered if patch not in removals)
+    yield from sorted(removals, key=lambda patch: int(patch.path[-1]), reverse=True)
+
+
+def _value_at(values: Any, path: Path) -> object:
+    try:
+        for part in path:
+            values = values[part]
+    except (KeyError, IndexError, TypeError):
+        return _value_at  # equal to no value
+    return values
+
+
+def _set(text: str, path: Path, value: object, old: object) -> str:
+    entry = entry_at(text, path)
+    if entry is None:
+        return _inserted(text, path, f": {_written(value)}", [])
+    node = entry.value
+    start, end = node.start_mark.index, entry.end
+    if anchor := re.compile(r"&\S+\s+").match(text, start):
+        start = anchor.end()
+    is_block = isinstance(node, yaml.CollectionNode) and not node.flow_style
+    if value == [old] and is_block:
+        lines = text[start:end]
+        return text[:start] + "- " + shifted(lines, 2) + text[end:]
+    if value == [old] and not (isinstance(node, yaml.ScalarNode) and node.style in (None, "|", ">")):
+        return f"{text[:start]}[{text[start:end]}]{text[end:]}"
+    if is_block or start == end:
+        start = len(text[:start].rstrip()) if isinstance(entry.key, yaml.ScalarNode) else start
+        if "#" in text[start:end] or text[start - 1] not in ":-":
+            raise NotRewritten("a comment would be lost")
+        return f"{text[:start]} {_written(value)}{text[end:]}"
+    return text[:start] + _written(value) + text[end:]
+
+
+def _removed(text: str, path: Path) -> str:
+    """The text without an entry; comments above it stay, one on its line goes with it."""
+    entry = entry_at(text, path)
+    if entry is None:
+        return text
+    if isinstance(path[-1], int) and not entry.parent.flow_style:
+        dash = text.rindex("-", 0, entry.start)
+        entry = entry._replace(start=dash)
+    lines = own_lines(text, entry)
+    above = len(lines.above) if lines else 0
+    return _without(
+        text, path, entry, lines._replace(start=line_start(text, entry.start)) if lines and above else lines
+    )
+
+
+def _moved(text: str, path: Path, setting: Patch) -> str:
+    """The text with a key under another name or in another place, with its value as written and its comments."""
+    name, entry = str(setting.path[-1]), entry_at(text, path)
+    if entry is None:
+        raise NotRewritten("the key is not there")
+    if path[:-1] == setting.path[:-1]:
+        quote = entry.key.style or ""
+        return f"{text[: entry.start]}{quote}{name}{quote}{text[entry.key.end_mark.index :]}"
+    lines, value_start = own_lines(text, entry), entry.key.end_mark.index
+    body, comments = text[value_start : entry.end], []
+    if lines is not None:
+        comments = [*lines.above]
+        if entry.parent.flow_style:
+            body += "".join(f"  {comment}" for comment in lines.below)
+        else:
+            body = re.sub(rf"({BREAK})\Z", "", text[value_start : lines.end])
+            body = shifted(body, -(entry.start - line_start(text, entry.start)))
+    return _inserted(_without(text, path, entry, lines), setting.path, body, comments, setting.value)
+
+
+def _without(text: str, path: Path, entry: Entry, lines: Lines | None) -> str:
+    """The text without an entry, by its lines or, where others stand on them, from comma to comma."""
+    is_only = len(entry.parent.value) == 1
+    if lines is not None:
+        rest = text[lines.end :]
+        left = text[: lines.start] + rest
+        if not rest and not re.search(rf"({BREAK})\Z", text):
+            left = re.sub(rf"({BREAK})\Z", "", left)
+        if is_only and not entry.parent.flow_style:
+            around = entry_at(text, path[:-1])
+            colon = re.compile(r"\s*:").match(text, around.key.end_mark.index) if around else None
+            if colon is None:
+                raise NotRewritten("nothing would be left there")
+            left = f"{left[: colon.end()]} {'[]' if isinstance(path[-1], int) else '{}'}{left[colon.end() :]}"
+        return left
+    if not entry.parent.flow_style:
+        behind = next((key for key, _ in entry.parent.value if key.start_mark.index > entry.start), None)
+        if behind is None or "#" in text[entry.end : behind.start_mark.index]:
+            raise NotRewritten("a comment would be lost")
+        return text[: entry.start] + text[behind.start_mark.index :]
+    comma = re.compile(r"[ \t]*,[ \t]*").match(text, entry.end)
+    start, end = entry.start, comma.end() if comma else entry.end
+    if entry.is_last and not is_only and not re.search(BREAK, text[entry.before : start]):
+        start, end = entry.before, entry.end
+    elif end == line_end(text, end):
+        start = len(text[:start].rstrip(" \t"))
+    return text[:start] + text[end:]
+
+
+def _inserted(text: str, path: Path, body: str, above: list[str], value: object = None) -> str:
+    """The text with an entry behind the others of its map.
+
+    body: from the colon on, its further lines in columns from 0; above: comments. value: what the body says.
+    """
+    depth = next(
+        depth for depth in range(len(path) - 1, -1, -1) if not depth or entry_at(text, path[:depth]) is not None
+    )
+    around = entry_at(text, path[:depth])
+    node: Node = around.value if around is not None else yaml.compose(text, Loader=LOADER)
+    if isinstance(node, yaml.ScalarNode):
+        return _inserted(_set(text, path[:depth], {}, None), path, body, above, value)
+    if not isinstance(node, yaml.MappingNode):
+        raise NotRewritten("only a map takes a key")
+    found = re.search(BREAK, text)
+    line_break, names = found[0] if found else "\n", [str(part) for part in path[depth:]]
+    if node.flow_style:
+        return _inserted_in_flow(text, node, names, body, above, value, line_break)
+    key, last = node.value[-1]
+    column = key.start_mark.column
+    entry = Entry(node, key, last, 0, True, key.start_mark.index, end_of(text, last))
+    lines = own_lines(text, entry)
+    place = lines.end if lines else after_break(text, line_end(text, entry.end))
+    deep = column + 2 * (len(names) - 1)
+    rows = [" " * (column + 2 * level) + name + ":" for level, name in enumerate(names[:-1])]
+    rows += [" " * deep + comment for comment in above]
+    rows.append(" " * deep + names[-1] + shifted(body, deep))
+    new = line_break.join(rows)
+    is_open = place == len(text) and not re.search(rf"({BREAK})\Z", text)
+    return text[:place] + (line_break + new if is_open else new + line_break) + text[place:]
+
+
+def _inserted_in_flow(
+    text: str, node: Node, names: list[str], body: str, above: list[str], value: object, line_break: str
+) -> str:
+    """The text with an entry in a map of braces; its comments stand above the line on which the map begins."""
+    first, *tail = re.split(BREAK, body)
+    said, _, remark = first.partition(" #")
+    if tail or (remark and not _is_said(said, value)):
+        tail = [line.strip() for line in tail]
+        if all(line.startswith("#") for line in tail) and _is_said(said, value):
+            above = [*above, *([f"#{remark}"] if remark else []), *tail]
+        elif "#" in body:
+            raise NotRewritten("a comment would be lost")
+        else:
+            said = f": {_written(value)}"
+    elif remark:
+        above = [*above, f"#{remark}"]
+    new = "".join(f"{name}: {{" for name in names[:-1]) + names[-1] + said.rstrip() + "}" * (len(names) - 1)
+    start, end = node.start_mark.index, node.end_mark.index - 1
+    if not node.value:
+        result = text[:end] + new + text[end:]
+    else:
+        key, last = node.value[-1]
+        place = end_of(text, last)
+        comma = re.compile(r"[ \t]*,").match(text, place)
+        lines = own_lines(text, Entry(node, key, last, 0, True, key.start_mark.index, place))
+        if lines is not None:
+            row = " " * key.start_mark.column + new + ("," if comma else "") + line_break
+            result = text[:place] + ("" if comma else ",") + text[place : lines.end] + row + text[lines.end :]
+        else:
+            result = f"{text[:place]}, {new}{text[place:]}"
+    line = line_start(text, start)
+    indent = re.compile(r" *").match(text, line)
+    rows = "".join(f"{indent[0] if indent else ''}{comment}{line_break}" for comment in above)
+    return result[:line] + rows + result[line:]
+
+
+def _is_said(said: str, value: object) -> bool:
+    """Whether a text from the colon on is a value's, and not cut at a # within quotes."""
+    try:
+        document = load_text(f"key{said}\n", "")[0]
+    except yaml.YAMLError:
+        return False
+    return document is not None and document.values == {"key": value}
+
+
+def _written(value: object) -> str:
+    """A value as YAML in one line, in quotes where a reader could take it for something else."""
+    if isinstance(value, str):
+        if value and (value.lower() in WORDS or read_plain(value) != value):
+            return json.dumps(value, ensure_ascii=False)
+        is_plain = re.fullmatch(_PLAIN, value) and value.isascii()
+        return value if is_plain else single_quoted(value) if value.isprintable() else json.dumps(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_written(key)}: {_written(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_written, value)) + "]"
+    return "null" if value is None else str(value).lower()  # 1e-06 and inf are read alike in small letters
