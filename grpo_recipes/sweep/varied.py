@@ -54,6 +54,12 @@ def read_varied(text: str) -> Varied:
         raise Refusal.of("--vary seed: the seeds of a sweep have an option of their own", fix="--seeds 1,2,3")
     if found:
         return Varied(key, (), _range(text, found[1], found[2], found[3]))
+    if len(texts) == 1 and re.fullmatch(r"\[.+,.+\]", texts[0]):
+        raise Refusal.of(
+            f"--vary {text}: a list in brackets is one value",
+            because="a sweep compares several",
+            fix=f"--vary {key}={texts[0][1:-1].replace(' ', '')}",
+        )
     if len(texts) == 1:
         raise Refusal.of(
             f"--vary {text}: there is one value", because="a sweep compares several", fix=f"--set {text} for one alone"

@@ -10,6 +10,7 @@ from grpo_recipes.contract.findings.finding import Finding, Mark, Path
 from grpo_recipes.yaml.load import Document, load_file, load_text
 from grpo_recipes.yaml.merge import Tree, lay_over
 from grpo_recipes.yaml.override import OVERRIDE_FILE, apply_override, read_override
+from grpo_recipes.yaml.page import shown
 from grpo_recipes.yaml.parents import Place, parent_place
 
 _Asked = TypeVar("_Asked", bound=Callable[..., Any])
@@ -38,6 +39,18 @@ class Source(NamedTuple):
             if path[:length] in self.marks:
                 return self.marks[path[:length]]
         return None
+
+    def won_over(self, path: Path, other: Path) -> str:
+        """What a parent of the file that wrote a path says under another name for it, "" where none does."""
+        mark, above = self.mark(path), self.marks.get(other)
+        if mark is None or above is None or OVERRIDE_FILE in (mark.file, above.file):
+            return ""
+        if self.files.index(mark.file) >= self.files.index(above.file):
+            return ""
+        value: Any = self.values
+        for part in other:
+            value = value[part]
+        return f"{above.file}:{above.line} says {shown(str(value))}, and {mark.file} wins over it"
 
     def directory(self, path: Path) -> str:
         """The absolute directory that a relative path written at `path` starts from.

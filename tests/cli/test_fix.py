@@ -211,3 +211,22 @@ def test_the_characters_of_a_number_that_should_be_text_are_not_lost(
     recipe.write_text(text)
     grpo_run("validate", str(recipe), "--fix", "--write", "--target", TARGET)
     assert f"MY_VERSION: {written}" in recipe.read_text()
+
+
+CHILDREN = [
+    ("grpo: {num_generation: 4}   # c", "grpo: {num_generations: 4}   # c", "parent.yaml:8 says 2"),
+    ("num_generations: 4\ngrpo: {beta: 0.1}", "grpo: {beta: 0.1, num_generations: 4}", "parent.yaml:8 says 2"),
+    ("training: {lr: 1.0e-5}", "training: {learning_rate: 1.0e-5}", "parent.yaml:9 says 2e-06"),
+]
+
+
+@pytest.mark.parametrize(("line", "after", "told"), CHILDREN)
+def test_a_slip_in_a_child_is_mended_there_and_wins_over_its_parent(
+    grpo_run: Callable, recipe: Path, line: str, after: str, told: str
+) -> None:
+    text = RECIPE.replace("1   # too few", "2").replace("max_steps", "learning_rate: 2.0e-6, max_steps")
+    recipe.with_name("parent.yaml").write_text(text + "lora: {r: 4}\n")
+    recipe.write_text(f"extends: parent.yaml\nname: child\n{line}\n")
+    assert told in grpo_run("validate", str(recipe), "--target", TARGET).out
+    assert "1 fixed; 0 left" in grpo_run("validate", str(recipe), "--fix", "--write", "--target", TARGET).err
+    assert recipe.read_text() == f"extends: parent.yaml\nname: child\n{after}\n"

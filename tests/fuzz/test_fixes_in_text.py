@@ -50,7 +50,7 @@ def _check(before: str, after: str, touched: set[str]) -> None:
     assert Counter(re.findall(r"# c\d+", before)) == Counter(re.findall(r"# c\d+", after)), "comments"
     old, new = Counter(before.splitlines(keepends=True)), Counter(after.splitlines(keepends=True))
     for line in old - new:
-        if line.lstrip().startswith("#") or not line.endswith("\n"):
+        if not line.strip() or line.lstrip().startswith("#") or not line.endswith("\n"):
             continue  # it is counted above, and goes with its key into another column; a last line gets its end
         assert any(key in line for key in touched), f"changed without a finding: {line!r}"
     assert ("\r\n" in before) == ("\r\n" in after) and after.startswith("\ufeff") == before.startswith("\ufeff")

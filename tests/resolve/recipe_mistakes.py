@@ -319,7 +319,7 @@ MISTAKES = [
         "FCT001",
         "dataset.dataset_name",
         "`dataset` has no key dataset_name",
-        "keep one of the two, as dataset.path",
+        "write it as dataset.path",
     ),
     (
         "extra: {a: 1}",

@@ -95,6 +95,11 @@ NUMBERS = [
 SUGGESTED = [("1 000", 1000), ("1'000", 1000), ("1.000.000", 1000000), ("10k", 10000), ("1_000", 1000)]
 
 
+def values_of(resolution: Resolution) -> dict[str, object]:
+    assert resolution.context is not None
+    return resolution.context.source.values
+
+
 def steps_finding(tmp_path: Path_, written: str) -> tuple[Finding, Resolution]:
     recipe = tmp_path / "r.yaml"
     recipe.write_text(
@@ -111,7 +116,7 @@ def test_a_number_of_one_meaning_alone_is_a_certain_fix(
 ) -> None:
     finding, resolution = steps_finding(tmp_path, written)
     assert [patch.value for patch in finding.patch] == ([] if value is None else [value])
-    assert is_safe(finding, resolution) is (value is not None)
+    assert is_safe(finding, resolution, values_of(resolution)) is (value is not None)
     assert all(str(one) in str(finding.fix) for one in meanings)
     assert ("in quotes it is text" in finding.because) is (value is not None and written.startswith("'"))
 
@@ -120,4 +125,4 @@ def test_a_number_of_one_meaning_alone_is_a_certain_fix(
 def test_a_number_in_another_countrys_hand_is_a_suggestion(tmp_path: Path_, written: str, value: int) -> None:
     finding, resolution = steps_finding(tmp_path, written)
     assert [patch.value for patch in finding.patch] == [value]
-    assert not is_safe(finding, resolution)
+    assert not is_safe(finding, resolution, values_of(resolution))

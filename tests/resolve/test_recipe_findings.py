@@ -25,7 +25,6 @@ NO_PATCH = {
     "the recipe lacks training",
     "`model` lacks model_name_or_path",
     "recipe format 2 is newer than this grpo-run",
-    "`dataset` has no key dataset_name",
     "evaluation_strategy does not exist any more",
     "vllm_device does not exist any more",
     "`training.cut` lacks per_device_train_batch_size",

@@ -1,7 +1,7 @@
 """The fixes of a recipe's findings as one new text of its file, in which nothing is lost unasked."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
@@ -11,6 +11,7 @@ from grpo_recipes.resolve.fixes.rewrite import rewritten
 from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.resolve.unknown_keys.other_names import names_it_too
 from grpo_recipes.resolve.unknown_keys.placement import OWNED_KEY, REMOVED_KEY
+from grpo_recipes.yaml.load import load_text
 from grpo_recipes.yaml.override import OVERRIDE_FILE
 
 FIXED = ("error", "warning")
@@ -63,17 +64,18 @@ def _one_pass(resolution: Resolution, text: str, again: Again, asked: Callable[[
     taken: list[Patch] = []
     written_twice = _written_twice(resolution)
     now, after = text, resolution
+    own_values = values_of(text, resolution)
     for finding in sorted(resolution.findings, key=lambda one: one.severity != "error"):
         if finding.severity not in FIXED or (fixed and not _is_known(finding, after)):
             continue
         own = patches_here(finding, resolution)
         if (
             own is None
-            or _lands_on_another(own, resolution)
+            or _lands_on_another(own, own_values)
             or any(_touch(patch.path, other.path) for patch in own for other in taken)
         ):
             left.append(finding)
-        elif not (asked(finding) or (is_safe(finding, resolution) and not _places(own) & written_twice)):
+        elif not (asked(finding) or (is_safe(finding, resolution, own_values) and not _places(own) & written_twice)):
             suggested.append(finding)
         else:
             tried = _tried(text, [*taken, *own], resolution, again)
@@ -86,12 +88,13 @@ def _one_pass(resolution: Resolution, text: str, again: Again, asked: Callable[[
     return Fixes(now, after, tuple(fixed), tuple(suggested), tuple(left))
 
 
-def is_safe(finding: Finding, resolution: Resolution) -> bool:
-    """Whether a finding's fix is certain; one whose recipe could not be read to its end is not."""
+def is_safe(finding: Finding, resolution: Resolution, own: Mapping[str, object]) -> bool:
+    """Whether a finding's fix is certain; one whose recipe could not be read to its end is not. own: of its file."""
     if resolution.context is None:
         return False
     is_known_name = finding.rule in KNOWN_NAMES or names_it_too(finding.patch)
-    return is_certain(finding.patch, resolution.context.source.values, is_known_name=is_known_name)
+    is_own = finding.mark is None or finding.mark.file == resolution.file
+    return is_certain(finding.patch, own if is_own else resolution.context.source.values, is_known_name=is_known_name)
 
 
 def _written_twice(resolution: Resolution) -> set[Path]:
@@ -104,12 +107,15 @@ def _places(patches: Iterable[Patch]) -> set[Path]:
     return {patch.path for patch in patches if not patch.remove}
 
 
-def _lands_on_another(patches: Sequence[Patch], resolution: Resolution) -> bool:
-    """Whether something would be moved to where another value is written."""
-    if resolution.context is None or not any(patch.remove for patch in patches):
-        return False
-    values = resolution.context.source.values
-    return any(is_there(values, place) for place in _places(patches))
+def _lands_on_another(patches: Sequence[Patch], values: Mapping[str, object]) -> bool:
+    """Whether something would be moved to where this file has another value; over a parent's it wins."""
+    return any(patch.remove for patch in patches) and any(is_there(values, place) for place in _places(patches))
+
+
+def values_of(text: str, resolution: Resolution) -> Mapping[str, object]:
+    """What the recipe's own file says, without its parents."""
+    document = load_text(text, resolution.file)[0]
+    return document.values if document is not None else {}
 
 
 def patches_here(finding: Finding, resolution: Resolution) -> Sequence[Patch] | None:

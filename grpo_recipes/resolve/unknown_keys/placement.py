@@ -147,14 +147,15 @@ def _move(path: Path, target: str, value: object, message: str, source: Source) 
     place, mark = tuple(target.split(".")), source.mark(path)
     # An override wins over what the file has, and no patch of the file mends it.
     is_override = mark is not None and mark.file == OVERRIDE_FILE
-    taken = _at(source, place) is not None and not is_override
+    over = source.won_over(path, place)
+    taken = _at(source, place) is not None and not is_override and not over
     return Finding(
         UNKNOWN_KEY,
         "error",
         message,
         dotted(path),
         mark,
-        because=(f"the format has {target}" + (", which is written too" if taken else ""),),
+        because=(f"the format has {target}" + (", which is written too" if taken else ""), *([over] if over else [])),
         fix=f"keep one of the two, as {target}" if taken else f"write it as {target}",
         patch=() if taken or is_override else (Patch(path, remove=True), Patch(place, value)),
     )
@@ -220,7 +221,8 @@ def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding
         return _move(path, field.home, value, f"{where} has no key {name}", source)
     if close:
         right = (*path[:-1], close[0])
-        if _at(source, right) is not None:
+        over = source.won_over(path, right)
+        if _at(source, right) is not None and not over:
             return _two_of_one(path, right, where, source)
         return Finding(
             UNKNOWN_KEY,
@@ -228,7 +230,7 @@ def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding
             f"{where} has no key {name}",
             dotted(path),
             source.mark(path),
-            because=(f"the nearest key it has is {close[0]}",),
+            because=(f"the nearest key it has is {close[0]}", *([over] if over else [])),
             fix=f"write it as {close[0]}",
             patch=(Patch(path, remove=True), Patch(right, value)),
         )
