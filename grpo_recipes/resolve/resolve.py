@@ -23,6 +23,7 @@ from grpo_recipes.rules._shared.used_packages import OPTIONAL, unused
 from grpo_recipes.settings import Settings
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.yaml.compose import Source, compose
+from grpo_recipes.yaml.ids import DUPLICATE_KEY
 
 if TYPE_CHECKING:
     from grpo_recipes.contract.plan import Plan
@@ -72,6 +73,8 @@ def resolve_source(source: Source, stack: Stack, findings: Sequence[Finding] = (
     settings = staged(recipe_settings(checked.recipe, source, checked.refused), source, facts)
     start = Context(settings, stack, facts, source, checked.refused, names=setting_names())
     context, expressed, more = _phases(start)
+    twice = tuple(f"{finding.key}." for finding in findings if finding.rule == DUPLICATE_KEY)
+    more = [finding for finding in more if not (twice and finding.key.startswith(twice))]  # which one is meant?
     of_the_stack = stack_findings(stack, facts, unused(context))
     return Resolution(file, context, tuple(by_place([*of_the_stack, *findings, *more])), expressed)
 

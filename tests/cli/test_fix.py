@@ -230,3 +230,10 @@ def test_a_slip_in_a_child_is_mended_there_and_wins_over_its_parent(
     assert told in grpo_run("validate", str(recipe), "--target", TARGET).out
     assert "1 fixed; 0 left" in grpo_run("validate", str(recipe), "--fix", "--write", "--target", TARGET).err
     assert recipe.read_text() == f"extends: parent.yaml\nname: child\n{after}\n"
+
+
+def test_a_section_written_twice_is_the_only_finding_of_it(grpo_run: Callable, recipe: Path) -> None:
+    recipe.write_text(RECIPE.replace("1   # too few", "2") + "lora: {r: 4}\ntraining: {max_steps: 5}\n")
+    answer = grpo_run("validate", str(recipe), "--target", TARGET).out
+    assert "training is written twice" in answer
+    assert "BAT001" not in answer
