@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mistyped import SECTIONS, mistyped_recipe
@@ -56,8 +57,9 @@ def _check(before: str, after: str, touched: set[str]) -> None:
     assert ("\r\n" in before) == ("\r\n" in after) and after.startswith("\ufeff") == before.startswith("\ufeff")
 
 
-def _try(count: int, seed: int, grpo_run: Callable, folder: Path) -> None:
-    file, stack, counted = folder / "r.yaml", parse_target(TARGET)[0], Counter[str]()
+def _try(count: int, seed: int, grpo_run: Callable[..., Any], folder: Path) -> None:
+    file, counted, (stack, _) = folder / "r.yaml", Counter[str](), parse_target(TARGET)
+    assert stack is not None
     for number in range(count):
         draw = random.Random(f"text {seed} {number}")
         text, touched = mistyped_recipe(draw)
@@ -79,10 +81,10 @@ def _try(count: int, seed: int, grpo_run: Callable, folder: Path) -> None:
     assert counted["left"] < counted["errors"] / 2
 
 
-def test_a_certain_fix_touches_what_it_is_about(grpo_run: Callable, tmp_path: Path) -> None:
+def test_a_certain_fix_touches_what_it_is_about(grpo_run: Callable[..., Any], tmp_path: Path) -> None:
     _try(150, 0, grpo_run, tmp_path)
 
 
 @pytest.mark.fuzz
-def test_certain_fixes_of_many_recipes(grpo_run: Callable, tmp_path: Path, seed: int, is_full: bool) -> None:
+def test_certain_fixes_of_many_recipes(grpo_run: Callable[..., Any], tmp_path: Path, seed: int, is_full: bool) -> None:
     _try(2000 if is_full else 300, seed + 1, grpo_run, tmp_path)
