@@ -120,7 +120,7 @@ MOVES = [
     pytest.param(
         "x: 1\nt:  # all\n  lr: &n 1e-5",
         moved("t.lr", "lr", 1e-5),
-        "x: 1\nt: {}  # all\nlr: &n 1e-5",
+        "x: 1\nt: {}  # all\nlr: &n 1e-5\n",
         id="the last one",
     ),
     pytest.param(

@@ -143,10 +143,7 @@ def _without(text: str, path: Path, entry: Entry, lines: Lines | None) -> str:
     """The text without an entry, by its lines or, where others stand on them, from comma to comma."""
     is_only = len(entry.parent.value) == 1
     if lines is not None:
-        rest = text[lines.end :]
-        left = text[: lines.start] + rest
-        if not rest and not re.search(rf"({BREAK})\Z", text):
-            left = re.sub(rf"({BREAK})\Z", "", left)
+        left = text[: lines.start] + text[lines.end :]
         if is_only and not entry.parent.flow_style:
             around = entry_at(text, path[:-1])
             colon = re.compile(r"\s*:").match(text, around.key.end_mark.index) if around else None
