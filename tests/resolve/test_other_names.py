@@ -7,6 +7,7 @@ import pytest
 import yaml
 from small_recipe import BASE, STACK, declared
 
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.fixes.fixes import is_safe
 from grpo_recipes.resolve.resolve import Resolution, resolve
@@ -63,6 +64,11 @@ def _with(name: str, value: object) -> dict[str, object]:
     return recipe
 
 
+def _is_certain(finding: Finding, resolution: Resolution) -> bool:
+    assert resolution.context is not None
+    return is_safe(finding, resolution, resolution.context.source.values)
+
+
 def _resolved(folder: Path, recipe: dict[str, object]) -> Resolution:
     (folder / "mine.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False), encoding="utf-8")
     return resolve(str(folder / "mine.yaml"), declared(STACK))
@@ -77,7 +83,7 @@ def test_a_name_with_a_home_is_mended_to_it(name: str, tmp_path: Path) -> None:
     (finding,) = [one for one in before.findings if one.key == name]
     assert row["home"] in (finding.fix or "")
     is_same = not {"differs", "tracker"} & set(row) and value_here(row, value) == value
-    assert is_safe(finding, before) == is_same, "certain where meaning and value are the same, and there alone"
+    assert _is_certain(finding, before) == is_same, "certain where meaning and value are the same, and there alone"
     if "differs" in row:
         assert row["differs"] in finding.because
     mended = patched(recipe, finding.patch)
@@ -137,7 +143,7 @@ def test_an_algorithm_becomes_the_settings_that_define_it(
         assert not found
         return
     (finding,) = found
-    assert not is_safe(finding, before)
+    assert not _is_certain(finding, before)
     mended = patched(recipe, finding.patch)
     assert settings.items() <= mended["grpo"].items()
     assert not [one for one in _resolved(tmp_path, mended).findings if one.severity == "error"]
@@ -165,7 +171,7 @@ def test_a_project_beside_its_tracker_is_certain(tmp_path: Path) -> None:
     recipe = {**yaml.safe_load(BASE), "wandb_project": "maths", "logging": {"report_to": ["wandb"]}}
     before = _resolved(tmp_path, recipe)
     (finding,) = [one for one in before.findings if one.key == "wandb_project"]
-    assert is_safe(finding, before)
+    assert _is_certain(finding, before)
 
 
 def test_modules_by_commas_become_a_list(tmp_path: Path) -> None:
