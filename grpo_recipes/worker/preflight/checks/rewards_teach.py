@@ -13,6 +13,7 @@ Fix: look at one completion and its reward in the table that preflight prints.
 Example: reward accuracy gives 0 to every completion, right, empty or garbage
 """
 
+import math
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
@@ -140,7 +141,7 @@ def _sum(seen: Seen) -> Iterator[Finding]:
     # Without a function that reads the reference nothing tells right answers from each other, and nothing is meant to.
     garbage = [case for case in GARBAGE if case in sums and (reads or case != OTHER)]
     worst = max(garbage, key=sums.__getitem__)
-    if sums[worst] >= best:
+    if sums[worst] >= best or math.isclose(sums[worst], best):  # 0.1 + 0.2 is more than 0.3 by rounding
         yield fault(
             ID,
             "warning",
