@@ -25,7 +25,17 @@ PROOFS_OF_LATER = {"weights_move", "weights_reach_the_sampler"}
 # What several rewards read.
 OF_SEVERAL_REWARDS = {"completion_json", "completion_text"}
 # Of the format itself, no section.
-NO_SECTION = {"accepted", "export", "keys", "known_values", "make_format", "models", "section", "validated"}
+NO_SECTION = {
+    "accepted",
+    "export",
+    "keys",
+    "known_values",
+    "make_format",
+    "models",
+    "other_names",
+    "section",
+    "validated",
+}
 # Faults of the looking itself, without which nothing can be checked.
 CHECKS_OF_LOOKING = {"rows_can_be_used", "tokenizer_loads"}
 

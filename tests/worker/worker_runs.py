@@ -188,6 +188,7 @@ def plan_of(
         "tools": [],
         "environment_class": None,
         "scripted_turns": [],
+        "sandbox": "auto",
         "rollout": None,
         **sections,
     }

@@ -18,7 +18,7 @@ class NotRewritten(Exception):
     """The patched text would not say what the patches say, or would lose a comment."""
 
 
-class Entry(NamedTuple):
+class KeyEntry(NamedTuple):
     """A key with its value, or an item of a list, where key is the item itself.
 
     start, end: from the key's first character to the value's last, in the text.
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
     end: int
 
 
-class Lines(NamedTuple):
+class OwnLines(NamedTuple):
     """The whole lines of an entry with the comments that belong to it, from their start to their last line break."""
 
     start: int
@@ -42,10 +42,10 @@ class Lines(NamedTuple):
     below: list[str]
 
 
-def entry_at(text: str, path: Path) -> Entry | None:
+def entry_at(text: str, path: Path) -> KeyEntry | None:
     """The entry at a path, None when its map lacks it. Raises NotRewritten at an alias, which stands elsewhere too."""
     node: Node = yaml.compose(text, Loader=LOADER)
-    found: Entry | None = None
+    found: KeyEntry | None = None
     for depth, part in enumerate(path):
         if isinstance(node, yaml.MappingNode):
             pairs = node.value
@@ -62,7 +62,7 @@ def entry_at(text: str, path: Path) -> Entry | None:
             raise NotRewritten("the value is an alias")
         before = end_of(text, pairs[place - 1][1]) if place else node.start_mark.index + 1
         start = key.start_mark.index
-        found = Entry(node, key, value, before, place == len(pairs) - 1, start, end_of(text, value))
+        found = KeyEntry(node, key, value, before, place == len(pairs) - 1, start, end_of(text, value))
         node = value
     return found
 
@@ -95,7 +95,7 @@ def after_break(text: str, place: int) -> int:
     return found.end() if found else place
 
 
-def own_lines(text: str, entry: Entry) -> Lines | None:
+def own_lines(text: str, entry: KeyEntry) -> OwnLines | None:
     """The lines that hold nothing but an entry and its comments: those right above it in its column, and deeper ones
     below it. What begins on the first line is about the file. None where something else stands on its lines.
     """
@@ -116,7 +116,7 @@ def own_lines(text: str, entry: Entry) -> Lines | None:
     while not is_flow and re.match(rf" {{{column + 1},}}#", text[(next_line := after_break(text, end)) :]):
         end = line_end(text, next_line)
         below.append(text[next_line:end].strip())
-    return Lines(first, after_break(text, end), above, below)
+    return OwnLines(first, after_break(text, end), above, below)
 
 
 def shifted(lines: str, columns: int) -> str:

@@ -10,10 +10,10 @@ import yaml
 from grpo_recipes.contract.findings.finding import Patch, Path
 from grpo_recipes.resolve.fixes.entries import (
     BREAK,
-    Entry,
-    Lines,
+    KeyEntry,
     Node,
     NotRewritten,
+    OwnLines,
     after_break,
     end_of,
     entry_at,
@@ -139,7 +139,7 @@ def _moved(text: str, path: Path, setting: Patch) -> str:
     return _inserted(_without(text, path, entry, lines), setting.path, body, comments, setting.value)
 
 
-def _without(text: str, path: Path, entry: Entry, lines: Lines | None) -> str:
+def _without(text: str, path: Path, entry: KeyEntry, lines: OwnLines | None) -> str:
     """The text without an entry, by its lines or, where others stand on them, from comma to comma."""
     is_only = len(entry.parent.value) == 1
     if lines is not None:
@@ -185,7 +185,7 @@ def _inserted(text: str, path: Path, body: str, above: list[str], value: object 
         return _inserted_in_flow(text, node, names, body, above, value, line_break)
     key, last = node.value[-1]
     column = key.start_mark.column
-    entry = Entry(node, key, last, 0, True, key.start_mark.index, end_of(text, last))
+    entry = KeyEntry(node, key, last, 0, True, key.start_mark.index, end_of(text, last))
     lines = own_lines(text, entry)
     place = lines.end if lines else after_break(text, line_end(text, entry.end))
     deep = column + 2 * (len(names) - 1)
@@ -221,7 +221,7 @@ def _inserted_in_flow(
         key, last = node.value[-1]
         place = end_of(text, last)
         comma = re.compile(r"[ \t]*,").match(text, place)
-        lines = own_lines(text, Entry(node, key, last, 0, True, key.start_mark.index, place))
+        lines = own_lines(text, KeyEntry(node, key, last, 0, True, key.start_mark.index, place))
         if lines is not None:
             row = " " * key.start_mark.column + new + ("," if comma else "") + line_break
             result = text[:place] + ("" if comma else ",") + text[place : lines.end] + row + text[lines.end :]

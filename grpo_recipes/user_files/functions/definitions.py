@@ -45,7 +45,7 @@ class Definition(NamedTuple):
 
     @property
     def decorators(self) -> list[ast.expr]:
-        """Those of the function or class; what is called may then be something else."""
+        """The decorators of the function or class: with any, what is called may be something else."""
         return [] if isinstance(self.node, ast.Lambda) else self.node.decorator_list
 
 

@@ -22,7 +22,7 @@ class PackageReward(NamedTuple):
 
     @property
     def is_factory(self) -> bool | None:
-        """Whether it makes the reward instead of being it; None where that is not known."""
+        """Whether the function makes the reward instead of being it; None where that is not known."""
         if not isinstance(self.found, Definition) or self.found.decorators:
             return None
         return makes_a_reward(self.found.node)

@@ -59,12 +59,12 @@ def watch_groups(trainer: Any, listener: Listener) -> Callable[[], None]:
 
     Listeners come in the order in which they were added. Not on trl 0.14, which trains inside of the same method.
     """
-    watched = getattr(trainer, _WATCHED, None) or _Watched(trainer)
+    watched = getattr(trainer, _WATCHED, None) or _GroupWatch(trainer)
     watched.listeners.append(listener)
     return lambda: watched.listeners.remove(listener)
 
 
-class _Watched:
+class _GroupWatch:
     """Stands before the method that generates, and keeps the rewards that TRL gathers there from all processes."""
 
     def __init__(self, trainer: Any) -> None:
