@@ -15,7 +15,8 @@ from grpo_recipes.yaml.files import read_recipe
 from grpo_recipes.yaml.nodes import Node, Reader
 from grpo_recipes.yaml.page import Page, forbidden, page_of, printable, shown
 from grpo_recipes.yaml.refusals import GivenUp
-from grpo_recipes.yaml.syntax import missing_space, syntax_finding
+from grpo_recipes.yaml.slips import missing_space, slips
+from grpo_recipes.yaml.syntax import syntax_finding
 
 
 class Document(NamedTuple):
@@ -111,6 +112,7 @@ def _read(reader: Reader) -> tuple[list[Finding], bool]:
         return by_place([*found, given_up.finding]), False
     except MarkedYAMLError as error:
         finding = syntax_finding(error, page)
+        found += slips(page)
     except YAMLError as error:
         message = f"the text is not YAML: {shown(str(error), 80)}"
         finding = Finding(ids.SYNTAX, "error", message, "", page.mark(0, 0, 1), (), "save the file as UTF-8 text")

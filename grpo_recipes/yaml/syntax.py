@@ -10,8 +10,8 @@ from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.page import Page, shown, single_quoted
 from grpo_recipes.yaml.refusals import MAX_FIX, double_quoted
 from grpo_recipes.yaml.scalars import CURLY_QUOTES
+from grpo_recipes.yaml.slips import MISSING_SPACE, TAB, missing_space
 
-_NO_SPACE = r"\s*(?:- )?([A-Za-z_][\w.-]*):([^\s:/][^\s:]*)\s*"
 _UNQUOTED_TEMPLATE = r"(?:^|[:\[,-]\s+)(\{\{)"
 _CURLY = "".join(sorted(CURLY_QUOTES))
 # From where a value begins to the next curly quote, or to the end of the line.
@@ -63,9 +63,10 @@ def _place(problem: _Problem) -> tuple[Place, Words | None]:
     if opened is not None and "could not find expected ':'" in said:
         return _whole(lines, opened[0]), _no_colon(lines[opened[0]])
     if "mapping values are not allowed" in said and ":" not in problem.text[: problem.column]:
-        words = _missing_space(lines[problem.line - 1]) if problem.line > 0 else None
+        above = next((number for number in range(problem.line - 1, -1, -1) if lines[number].strip()), 0)
+        words = _missing_space(lines[above])
         if words is not None:
-            return _whole(lines, problem.line - 1), words
+            return _whole(lines, above), words
     if "escape" in said or "hexadecimal" in said or "hexdecimal" in said:
         backslash = max(0, problem.text.rfind("\\", 0, problem.column + 2))
         return (problem.line, backslash, backslash + 2), None
@@ -122,12 +123,6 @@ def _template(problem: _Problem) -> Finding | None:
     return Finding(ids.UNQUOTED_TEMPLATE, "error", message, "", mark, (because,), fix)
 
 
-def missing_space(text: str) -> str | None:
-    """`beta: 0.04` for a line `beta:0.04`, else None."""
-    found = re.fullmatch(_NO_SPACE, text)
-    return f"{shown(found[1], 40)}: {shown(found[2], 40)}" if found else None
-
-
 def _problem(error: MarkedYAMLError, page: Page) -> _Problem:
     mark, context = error.problem_mark or error.context_mark, error.context_mark
     line, column = (mark.line, mark.column) if mark else (0, 0)
@@ -139,9 +134,7 @@ def _problem(error: MarkedYAMLError, page: Page) -> _Problem:
 
 def _missing_space(text: str) -> Words | None:
     written = missing_space(text)
-    if written is None:
-        return None
-    return "a space is missing after the colon", "without it YAML reads the line as one text", written
+    return None if written is None else (*MISSING_SPACE, written)
 
 
 def _no_colon(text: str) -> Words:
@@ -155,11 +148,7 @@ def _no_colon(text: str) -> Words:
 def _words(problem: _Problem) -> Words:
     said, character = problem.said, problem.character
     if character == "\t" or "tab character" in said:
-        return (
-            "a tab stands where YAML takes spaces only",
-            "YAML indents with spaces",
-            "replace the tab with spaces",
-        )
+        return TAB
     for part, words in _KNOWN.items():
         if part in said:
             return words

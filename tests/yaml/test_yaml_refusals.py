@@ -42,6 +42,7 @@ REFUSED: dict[str, tuple[str, str, int, int, str]] = {
     "missing spaces": ("beta:0.04\nlr:1e-5\n", ids.NOT_A_MAPPING, 1, 1, "beta: 0.04"),
     "missing space before a key": ("g:\n  beta:0.04\n  n: 8\n", ids.SYNTAX, 2, 3, "beta: 0.04"),
     "missing space after a key": ("g:\n  n: 8\n  beta:0.04\nb: 1\n", ids.SYNTAX, 3, 3, "beta: 0.04"),
+    "missing space before a gap": ("g:\n  beta:0.04\n\n  n: 8\n", ids.SYNTAX, 2, 3, "beta: 0.04"),
     "duplicate key": ("beta: 0.0\nx: 1\nbeta: 0.04\n", ids.DUPLICATE_KEY, 3, 1, "lines 1 and 3"),
     "duplicate key in flow": ("a: {b: 1, b: 2}", ids.DUPLICATE_KEY, 1, 11, "twice, on line 1"),
     "duplicate key three times": ("a: 1\na: 2\na: 3", ids.DUPLICATE_KEY, 3, 1, "lines 1, 2 and 3"),
@@ -209,6 +210,51 @@ def test_syntax_error_keeps_the_findings_before_it() -> None:
     document, findings = load_text("a: 010\nb: @x\n", "recipe.yaml")
     assert document is None
     assert [finding.rule for finding in findings] == [ids.NUMBER_SPELLING, ids.SYNTAX]
+
+
+SLIPS = {
+    "two tabs": ("a:\n\tb: 1\nc:\n  d: 1\n  e:\n\t\tf: 2\n", [(2, "tab"), (6, "tab")]),
+    "two missing spaces": ("g:\n  x:8\n  y: 1\n  beta:0.04\n  z: 1\n", [(2, "x: 8"), (4, "beta: 0.04")]),
+    "alone in its section": ("g:\n  num_generations:8\nt:\n  beta:0.04\n  z: 1\n", [(2, "s: 8"), (4, "beta: 0.04")]),
+    "at the end": ("a: @x\nbeta:0.04  # low\n", [(1, "'@x'"), (2, "beta: 0.04")]),
+    "in an item": ("a: @x\nrewards:\n- name:f\n  weight: 1\n", [(1, "'@x'"), (3, "name: f")]),
+    "below a block": ("p: |\n  a:b\n\n  c:d\nq: @x\nn:8\n", [(5, "'@x'"), (6, "n: 8")]),
+    "below a quoted text": ("p: 'x\n\n  c:d\n  it''s'\nq: @x\nn:8\n", [(5, "'@x'"), (6, "n: 8")]),
+    "beside a tab": ("a:\n\tb: 1\n\tc:2\nd:\n\t- 3\n", [(2, "tab"), (3, "tab"), (5, "tab")]),
+}
+NO_SLIPS = {
+    "block scalar": "p: |\n  note:this\n  \tx: y\ns: >-  # folded\n  b:c\nl:\n- |\n  d:e\n",
+    "flow": "p: {a: 'x',\nb:c\n, d: [e:f,\ng:h\n]}\nl: [a:b, c:d]\nm:\n  - [x,\n  y:z]\n",
+    "quoted": "p: \"x\n  a:b\n\tc: d\"\nq: 'x\n\n  it''s\n  a:b'\n",
+    "comment": "a: 1  # b:c\n# d:e\nh:  # i:j\n  k: 1\n",
+    "url": "base:\n  http://localhost:8000/v1\nb:\n  https://x.y\n",
+    "continued text": "p: one\n  two:three\n  four:five\nq:\n  r: 1\n  s: 2\n   t:u\n",
+    "text of a key": "a:\n  stop:\n    end:turn\n  b: 1\n",
+    "items": "a:\n  stop:\n  - end:turn\n  - x:y\n  b: 1\n",
+    "time and path": "a: 12h:30\nb: C:\\x\nc: x:y:z\n",
+}
+
+
+@pytest.mark.usefixtures("parser")
+@pytest.mark.parametrize(("text", "places"), SLIPS.values(), ids=SLIPS)
+def test_slips_beside_what_the_parser_stops_at(text: str, places: list[tuple[int, str]]) -> None:
+    _, findings = load_text(text, "recipe.yaml")
+    assert [(f.rule, f.mark.line) for f in findings if f.mark] == [(ids.SYNTAX, line) for line, _ in places]
+    for finding, (_, words) in zip(findings, places, strict=True):
+        assert words in f"{finding.message} {finding.fix}"
+
+
+@pytest.mark.parametrize("text", NO_SLIPS.values(), ids=NO_SLIPS)
+def test_what_looks_like_a_slip_is_silent_beside_a_syntax_error(text: str) -> None:
+    assert load_text(text, "recipe.yaml")[1] == []
+    _, findings = load_text(f"{text}z: @x\n", "recipe.yaml")
+    assert [finding.fix for finding in findings] == ["'@x'"]
+
+
+def test_many_tabs_are_reported_up_to_a_bound() -> None:
+    _, findings = load_text("a:\n" + "\tb: 1\n" * 5000, "recipe.yaml")
+    assert 2 <= len(findings) <= 21
+    assert {finding.message for finding in findings} == {"a tab stands where YAML takes spaces only"}
 
 
 def test_key_of_a_finding_is_its_path() -> None:
