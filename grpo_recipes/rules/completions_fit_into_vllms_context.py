@@ -20,7 +20,7 @@ ID = "GEN009"
 LENGTH, COMPLETION = "GRPOConfig.vllm_max_model_length", "GRPOConfig.max_completion_length"
 PROMPT = "GRPOConfig.max_prompt_length"
 ASSUMED_PROMPT = 512
-"""Tokens that a fix leaves for prompts whose length nothing limits."""
+"""Tokens of the longest prompt in the example of a fix where nothing limits prompts; the fix has no patch then."""
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -68,18 +68,21 @@ def _below(context: Context, room: int, needed: int, own: int | None) -> Finding
         else "vLLM silently ends a completion where its context ends"
     )
     left = prompt if isinstance(prompt, int) else ASSUMED_PROMPT
-    patch = Patch(("generation", "vllm_max_model_length"), completion + left)
-    if not written or (own is not None and completion + left > own):
-        patch = Patch(("generation", "max_completion_length"), max(1, room - min(left, room // 2)))
+    key, value, sum_of = "vllm_max_model_length", completion + left, f"max_completion_length {completion} +"
+    if not written or (own is not None and value > own):
+        left = min(left, room // 2)
+        key, value, sum_of = "max_completion_length", max(1, room - left), f"the {room} of the context -"
+    fix, patch = f"{key}: {value}", [Patch(("generation", key), value)]
+    if not isinstance(prompt, int):
+        fix, patch = f"{key}: {sum_of} the tokens of the longest prompt, {value} where that has {left}", []
     name = "vllm_max_model_length" if written else f"the context of {context.text(MODEL)}"
     return context.finding(
         ID,
         f"{name} holds {room} tokens, {'no' if never else 'not every'} prompt leaves room for the longest completion",
         LENGTH if written else COMPLETION,
         because=because,
-        fix=f"{patch.path[-1]}: {patch.value}"
-        + ("" if isinstance(prompt, int) else f", which leaves {left} tokens for the prompt"),
-        patch=[patch],
+        fix=fix,
+        patch=patch,
         severity="error" if never and is_refused else "warning",
     )
 
