@@ -18,6 +18,7 @@ from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.used_gpus import GIB, gpu_bytes
 from grpo_recipes.rules.strategy_fits_the_world import learns_the_same_in_shards
 from grpo_recipes.rules.vllms_share_holds_the_model import check as share_is_wrong
+from grpo_recipes.rules.vllms_share_holds_the_model import sizes
 
 if TYPE_CHECKING:
     from grpo_recipes.memory.needs import MemoryNeeds
@@ -55,7 +56,9 @@ def check(context: Context) -> Iterator[Finding]:
     elif verdict != "fits":
         from grpo_recipes.rules._shared.less_memory import less_memory
 
-        ways = less_memory(context, needs, shards_learn_the_same=learns_the_same_in_shards(context))
+        in_vllm, is_same = sizes(context), learns_the_same_in_shards(context)
+        copy = in_vllm.copy if in_vllm is not None else None
+        ways = less_memory(context, needs, shards_learn_the_same=is_same, vllms_copy=copy)
         terms = sorted(peak.terms, key=lambda term: -term.size)[:SHOWN_TERMS]
         listed = ", ".join(f"{term.size / GIB:.1f} {term.name}" for term in terms)
         largest = f"completions of {needs.update.completion} tokens, {needs.update.batch} in a micro-batch"

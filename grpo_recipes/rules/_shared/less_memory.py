@@ -1,10 +1,12 @@
 """What would make a recipe need less of each GPU, the cheapest first, for a rule; no rule itself."""
 
 from collections.abc import Callable, Iterator, Mapping
+from math import ceil
 from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Patch
 from grpo_recipes.memory.estimate import TIGHT
+from grpo_recipes.memory.generation import cache_bytes, vllm_left_bytes
 from grpo_recipes.memory.needs import MemoryNeeds
 from grpo_recipes.memory.update import Adapter, FourBits
 from grpo_recipes.rules._shared.context import Context
@@ -12,6 +14,7 @@ from grpo_recipes.rules._shared.cut import has_cut
 from grpo_recipes.rules._shared.loaded_model import quantized
 from grpo_recipes.rules._shared.used_gpus import GIB
 from grpo_recipes.rules._shared.vllms_gpu import place
+from grpo_recipes.user_files.architecture import read_architecture
 
 MOST_WAYS = 3
 SIZE, CHECKPOINTING = ("training", "per_device_train_batch_size"), ("training", "gradient_checkpointing")
@@ -40,14 +43,18 @@ class _MachineChange(NamedTuple):
     change: Change
 
 
-def less_memory(context: Context, needs: MemoryNeeds, *, shards_learn_the_same: bool) -> list[Way]:
+def less_memory(
+    context: Context, needs: MemoryNeeds, *, shards_learn_the_same: bool, vllms_copy: float | None
+) -> list[Way]:
     """At most three ways to fit: one change, then several, other GPUs, and at last another experiment.
 
     shards_learn_the_same: a sharded strategy in the place of one without shards leaves the experiment as it is.
+    vllms_copy: GiB of the weights in vLLM's share, None where that is not known.
     """
     is_same = shards_learn_the_same or needs.layout.strategy in _SHARDS
     ways = [
         *_with_vllm(context, needs),
+        *_with_a_lower_share(needs, vllms_copy),
         *_alone(context, needs, is_same),
         *_together(context, needs, is_same),
         *_unmeasured(needs),
@@ -106,6 +113,20 @@ def _with_vllm(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
         yield Way(f"vllm installed, which generation.use_vllm: auto then generates with ({_shown(changed)})", ())
     elif smallest is not None and _peak(_cut_to(smallest)(changed)) <= TIGHT:
         yield Way("vllm installed, which generation.use_vllm: auto then generates with, in a smaller micro-batch", ())
+
+
+def _with_a_lower_share(needs: MemoryNeeds, copy: float | None) -> Iterator[Way]:
+    """The largest share for vLLM that fits and holds a completion. No patch: how fast it generates is not known."""
+    architecture, share = read_architecture(needs.config or {}), needs.layout.vllm_share
+    if needs.layout.generation != "vllm_colocate" or architecture is None or share is None or copy is None:
+        return
+    one = cache_bytes(architecture._replace(windows=None), needs.update, 1)
+    least = (copy * GIB + vllm_left_bytes() + one) / (needs.gpu_bytes or 1)
+    for hundredths in range(ceil(100 * share) - 1, ceil(100 * least) - 1, -1):
+        changed = needs._replace(layout=needs.layout._replace(vllm_share=hundredths / 100))
+        if _peak(changed) <= TIGHT:
+            yield Way(f"vllm_gpu_memory_utilization: {hundredths / 100} ({_shown(changed)}, less cache for vLLM)", ())
+            return
 
 
 def _alone(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[Way]:
