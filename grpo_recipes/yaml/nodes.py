@@ -155,6 +155,8 @@ class Reader:
         else:
             node.is_word = event.value.lower() in WORDS
             node.value = self._plain(event)
+        if not event.value.isascii():
+            self.refuse.invisible_in_text(event, self._path())
         self._add(node, event, event.anchor)
 
     def _plain(self, event: Event) -> object:

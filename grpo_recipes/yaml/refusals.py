@@ -5,7 +5,7 @@ from typing import Any
 
 from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, dotted
 from grpo_recipes.yaml import ids
-from grpo_recipes.yaml.page import Page, shown, single_quoted
+from grpo_recipes.yaml.page import Page, page_of, shown, single_quoted
 from grpo_recipes.yaml.scalars import RefusedScalar
 
 Event = Any
@@ -15,6 +15,9 @@ STRING_TAG = "tag:yaml.org,2002:str"
 MAX_FIX = 100
 
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
+_TAGS = "\U000e0000-\U000e007f"
+# The flags of England, Scotland and Wales are spelled with tag characters behind a black flag.
+_INVISIBLE = rf"\U0001f3f4[{_TAGS}]+|([\u200b\u2060{_TAGS}])"
 _ESCAPE = r"(?s)\\(.)"
 _CONTROL_LETTERS = "abvfe0NLP"
 
@@ -149,6 +152,23 @@ class Refusals:
         fix = f"{shown(visible, 40)}:" if visible else "write the key as a word"
         self._add(ids.CONTROL_CHARACTER, message, path, event, because, fix)
         return visible
+
+    def invisible_in_text(self, event: Event, path: Path) -> None:
+        """A warning of the first character of a value that nobody sees, and that joins no letters and no emoji."""
+        start, text = event.start_mark.index, self.page.text[event.start_mark.index : event.end_mark.index]
+        places = [found for found in re.finditer(_INVISIBLE, text) if found[1]]
+        if not places:
+            return
+        from unicodedata import name  # few recipes have any
+
+        hidden, before = places[0][1], page_of(self.page.text[: start + places[0].start()] + ".", "").lines
+        mark = self.page.mark(len(before) - 1, len(before[-1]) - 1, len(before[-1]))
+        message = f"the text contains the invisible character U+{ord(hidden):04X} {name(hidden, '')}".rstrip()
+        because = ["nobody sees it, and the model and the libraries read it"]
+        if len(places) > 1:
+            because.append(f"the text has {len(places)} such characters")
+        fix = f"remove it, or write it as {hidden.encode('unicode_escape').decode()} in double quotes if it is meant"
+        self.findings.append(Finding(ids.CONTROL_CHARACTER, "warning", message, named(path), mark, tuple(because), fix))
 
     def second_document(self, event: Event) -> Finding:
         """A second `---`."""

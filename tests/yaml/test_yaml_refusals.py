@@ -7,6 +7,7 @@ import yaml
 
 from grpo_recipes.yaml import ids, nodes
 from grpo_recipes.yaml.load import load_text
+from grpo_recipes.yaml.override import read_override
 
 PARSERS = {"libyaml": nodes.LOADER, "pure": yaml.SafeLoader}
 
@@ -210,6 +211,53 @@ def test_syntax_error_keeps_the_findings_before_it() -> None:
     document, findings = load_text("a: 010\nb: @x\n", "recipe.yaml")
     assert document is None
     assert [finding.rule for finding in findings] == [ids.NUMBER_SPELLING, ids.SYNTAX]
+
+
+# name -> text, line, column, words of the message
+INVISIBLE = {
+    "zero width space": ("p: Answer\u200b in\n", 1, 10, "U+200B ZERO WIDTH SPACE"),
+    "word joiner in a block": ("d:\n  p: |\n    one\n    tw\u2060o\n", 4, 7, "U+2060 WORD JOINER"),
+    "in a list, after windows line breaks": ("s:\r\n- 'a'\r\n- '\u200b</s>'\r\n", 3, 4, "U+200B"),
+    "hidden letters": ('p: "hi\U000e0069\U000e0067"\n', 1, 7, "U+E0069 TAG LATIN SMALL LETTER I"),
+    "language tag": ("p: hi\U000e0001\n", 1, 6, "U+E0001 LANGUAGE TAG"),
+    "behind an emoji": ("p: \U0001f600\U000e0067\n", 1, 5, "U+E0067"),
+}
+JOINED = {
+    "family": "p: \U0001f468\u200d\U0001f469\u200d\U0001f467\n",
+    "flag of Scotland": "p: \U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f\n",
+    "persian": "p: \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645\n",
+    "emoji style": "p: \u2764\ufe0f\n",
+    "written on purpose": 'p: "a\\u200b \\ufeff \\U000E0041"\n',
+    "comment": "p: 1  # a\u200b\n",
+}
+
+
+@pytest.mark.usefixtures("parser")
+@pytest.mark.parametrize(("text", "line", "column", "words"), INVISIBLE.values(), ids=INVISIBLE)
+def test_invisible_character_in_a_text_is_a_warning(text: str, line: int, column: int, words: str) -> None:
+    document, (finding,) = load_text(text, "recipe.yaml")
+    assert document is not None
+    assert (finding.rule, finding.severity, finding.patch) == (ids.CONTROL_CHARACTER, "warning", ())
+    assert finding.mark is not None
+    assert (finding.mark.line, finding.mark.column) == (line, column)
+    assert words in finding.message
+    assert finding.message.isprintable()
+
+
+@pytest.mark.usefixtures("parser")
+@pytest.mark.parametrize("text", JOINED.values(), ids=JOINED)
+def test_joined_letters_and_emoji_are_silent(text: str) -> None:
+    document, findings = load_text(text, "recipe.yaml")
+    assert findings == []
+    assert document is not None
+
+
+def test_invisible_character_in_an_override() -> None:
+    override, (finding,) = read_override("dataset.prompt=a\u200b, b")
+    assert override is not None
+    assert (finding.key, finding.severity) == ("dataset.prompt", "warning")
+    assert finding.mark is not None
+    assert finding.mark.column == 17
 
 
 SLIPS = {

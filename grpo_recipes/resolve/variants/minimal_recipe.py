@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from grpo_recipes.contract.findings.finding import Path
+from grpo_recipes.contract.findings.finding import Path, has_errors
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.resolve import Resolution, plan_of, resolve_source
@@ -48,7 +48,7 @@ def _gives(text: str, plan: Plan, resolution: Resolution) -> bool:
     """Whether the text, in the place of the recipe, gives the plan."""
     assert resolution.context is not None
     source, findings = compose(resolution.file, content=text)
-    if source is None or findings:
+    if source is None or has_errors(findings):
         return False
     again = resolve_source(source, resolution.context.stack)
     again = again._replace(accepted=resolution.accepted)
