@@ -58,7 +58,7 @@ def read_varied(text: str) -> Varied:
         raise Refusal.of(
             f"--vary {text}: a list in brackets is one value",
             because="a sweep compares several",
-            fix=f"--vary {key}={texts[0][1:-1].replace(' ', '')}",
+            fix=f"--vary {key}={','.join(_parts(texts[0][1:-1]))}",
         )
     if len(texts) == 1:
         raise Refusal.of(
