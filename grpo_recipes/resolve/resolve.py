@@ -16,6 +16,7 @@ from grpo_recipes.resolve.other_programs import other_programs
 from grpo_recipes.resolve.pin import pin
 from grpo_recipes.resolve.recipe_phase import check_recipe, recipe_settings
 from grpo_recipes.resolve.rename import rename, setting_names
+from grpo_recipes.resolve.schema_findings import MISSING_KEY
 from grpo_recipes.resolve.stack_findings import stack_findings
 from grpo_recipes.resolve.stage import from_the_newest, staged
 from grpo_recipes.rules._shared.context import Context
@@ -67,16 +68,22 @@ def resolve_source(source: Source, stack: Stack, findings: Sequence[Finding] = (
     findings = [*findings]
     checked = check_recipe(source, facts)
     refused_by_reader = {finding.key for finding in findings if finding.key and finding.severity == "error"}
-    findings += [finding for finding in checked.findings if finding.key not in refused_by_reader]
+    twice = tuple(finding.key for finding in findings if finding.rule == DUPLICATE_KEY)
+    of_the_schema = [f for f in checked.findings if not (f.rule == MISSING_KEY and _is_below(f.key, twice))]
+    findings += [finding for finding in of_the_schema if finding.key not in refused_by_reader]
     if checked.recipe is None:
         return Resolution(file, None, tuple(by_place([*stack_findings(stack, facts, OPTIONAL), *findings])))
     settings = staged(recipe_settings(checked.recipe, source, checked.refused), source, facts)
     start = Context(settings, stack, facts, source, checked.refused, names=setting_names())
     context, expressed, more = _phases(start)
-    twice = tuple(f"{finding.key}." for finding in findings if finding.rule == DUPLICATE_KEY)
-    more = [finding for finding in more if not (twice and finding.key.startswith(twice))]  # which one is meant?
+    more = [finding for finding in more if not _is_below(finding.key, twice)]  # which one is meant?
     of_the_stack = stack_findings(stack, facts, unused(context))
     return Resolution(file, context, tuple(by_place([*of_the_stack, *findings, *more])), expressed)
+
+
+def _is_below(key: str, above: tuple[str, ...]) -> bool:
+    """Whether a key is one of those above, or stands in its section or list."""
+    return any(key == one or key.startswith((f"{one}.", f"{one}[")) for one in above)
 
 
 def _of_the_nodes(stack: Stack, source: Source) -> Stack:

@@ -232,8 +232,28 @@ def test_a_slip_in_a_child_is_mended_there_and_wins_over_its_parent(
     assert recipe.read_text() == f"extends: parent.yaml\nname: child\n{after}\n"
 
 
-def test_a_section_written_twice_is_the_only_finding_of_it(grpo_run: Callable, recipe: Path) -> None:
-    recipe.write_text(RECIPE.replace("1   # too few", "2") + "lora: {r: 4}\ntraining: {max_steps: 5}\n")
+@pytest.mark.parametrize(
+    ("again", "written", "absent"),
+    [
+        ("training: {max_steps: 5}", "training is written twice", "BAT001"),
+        ("dataset: {split: train}", "dataset is written twice", "lacks path"),
+        ("model: {dtype: bfloat16}", "model is written twice", "lacks model_name_or_path"),
+        ("rewards: []", "rewards is written twice", "RWD007"),
+        ("rewards: [{name: exact_match, weight: 0}]", "rewards is written twice", "RWD007"),
+        ("rewards: [{weight: 1}]\nrewards: [{weight: 2}]", "rewards is written 3 times", "RWD001"),
+    ],
+)
+def test_a_section_written_twice_is_the_only_finding_of_it(
+    grpo_run: Callable, recipe: Path, again: str, written: str, absent: str
+) -> None:
+    recipe.write_text(RECIPE.replace("1   # too few", "2") + f"lora: {{r: 4}}\n{again}\n")
     answer = grpo_run("validate", str(recipe), "--target", TARGET).out
-    assert "training is written twice" in answer
-    assert "BAT001" not in answer
+    assert written in answer
+    assert absent not in answer
+
+
+def test_a_section_written_twice_hides_no_wrong_value_and_no_other_section(grpo_run: Callable, recipe: Path) -> None:
+    recipe.write_text(RECIPE + "lora: {r: 0}\ntraining: {max_steps: -5}\n")
+    answer = grpo_run("validate", str(recipe), "--target", TARGET).out
+    for text in ("training is written twice", "training.max_steps is -5", "num_generations is 1", "lora.r is 0"):
+        assert text in answer
