@@ -151,7 +151,7 @@ def _holds(mechanism: Mechanism) -> bool:
 
 def _request(mechanism: Mechanism, limits: Limits, user: int | None, landlock_abi: int | None) -> dict[str, object]:
     """What confined.py is asked for, without the program."""
-    version = (landlock_abi or abi()) if mechanism == "landlock" else 0
+    landlock = (landlock_abi or abi()) if mechanism == "landlock" else 0
     # RLIMIT_NPROC counts threads, too, and all of a user's; it does not bind root.
     is_bound = user is not None or os.geteuid() != 0 or mechanism == "none"
     processes = limits.processes if is_bound else 0
@@ -162,7 +162,7 @@ def _request(mechanism: Mechanism, limits: Limits, user: int | None, landlock_ab
         else seccomp_filter(
             platform.machine(),
             starts_processes=processes > 0,
-            sends_signals=version >= SCOPED_SIGNALS or mechanism == "bubblewrap",
+            sends_signals=landlock >= SCOPED_SIGNALS or mechanism == "bubblewrap",
         ).hex()
     )
     return {
@@ -175,7 +175,7 @@ def _request(mechanism: Mechanism, limits: Limits, user: int | None, landlock_ab
             "RLIMIT_CORE": 0,
         },
         "user": user,
-        "landlock": version,
+        "landlock": landlock,
         "readable": [*_readable(), *_DEVICES_READ],
         "writable": _DEVICES_WRITTEN,
         "filter": held,
