@@ -1,9 +1,10 @@
 """A reward gets what it reads.
 
-A shipped reward reads named columns, e.g. `solution`; so does a function whose parameter has no default. They come from
-`dataset.columns` or from the data set's own columns, which are looked up in local .jsonl and .csv files. A missing one
-is a TypeError at the first reward, after the first generation. With an `environment` a function can also read
-`environments`, its objects of the completions.
+A shipped reward reads named columns, e.g. `solution`; so does a function whose parameter has no default, or whose body
+reads `kwargs["solution"]` each time that it runs. They come from `dataset.columns` or from the data set's own columns,
+which are looked up in local .jsonl and .csv files. A missing one is a TypeError or a KeyError at the first reward,
+after the first generation. With an `environment` a function can also read `environments`, its objects of the
+completions.
 """
 
 import ast
@@ -15,6 +16,7 @@ from grpo_recipes.facts.reward_keywords import kept_back, not_passed
 from grpo_recipes.rewards.catalog import shipped_reward
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition
+from grpo_recipes.user_files.functions.reward_body import keywords_read
 from grpo_recipes.user_files.local_files import columns_of, listed, local_path
 from grpo_recipes.user_files.reward_names import names_module
 
@@ -58,9 +60,19 @@ def _bound(reward: dict[str, object]) -> set[str]:
 
 
 def _required(context: Context, index: int, reward: dict[str, object]) -> list[str]:
-    """The parameters that a python function cannot do without and that no option binds."""
-    if reward.get("python") is None:
+    """The keywords that a python function cannot do without and that no option binds."""
+    found = reward_function(context, index, reward)
+    if found is None or isinstance(found.node, ast.ClassDef):
         return []
+    function = declared(found.node)
+    read = [key for key in keywords_read(found.node) if key not in function.parameters]
+    return [p for p in dict.fromkeys([*function.required, *read]) if p not in _bound(reward)]
+
+
+def reward_function(context: Context, index: int, reward: dict[str, object]) -> Definition | None:
+    """The function that TRL calls for `python` of a reward; None for others, and for what its source does not show."""
+    if reward.get("python") is None:
+        return None
     if names_module(str(reward["python"])):
         from grpo_recipes.user_files.functions.package_rewards import package_reward
 
@@ -72,10 +84,9 @@ def _required(context: Context, index: int, reward: dict[str, object]) -> list[s
         try:
             found = definition(os.path.normpath(os.path.join(directory, file)), name)
         except (OSError, SyntaxError, ValueError):
-            return []
-    if not isinstance(found, Definition) or isinstance(found.node, ast.ClassDef) or found.decorators:
-        return []
-    return [p for p in declared(found.node).required if p not in _bound(reward)]
+            return None
+    is_function = isinstance(found, Definition) and not isinstance(found.node, ast.ClassDef) and not found.decorators
+    return found if is_function else None
 
 
 def check(context: Context) -> Iterator[Finding]:

@@ -1,40 +1,52 @@
 """A reward function returns a list, one number for each completion.
 
 TRL calls it once for a whole batch. One that returns a single number, text or nothing raises TypeError or ValueError
-after the first generation. It is judged by its source, where all that it returns is certain to be no list; a list of
-the wrong length or of words shows in `grpo-run preflight`.
+after the first generation, and so does a map or a list of texts. A `return` inside the loop over the completions ends
+it at the first one: trl 1.10 and newer raise ValueError for a list of one reward; older releases spread it over the
+whole batch, so that no group varies and nothing is learned. It is judged by its source, where that is certain; other
+lists of the wrong length show in `grpo-run preflight`.
 """
 
 import os
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.user_files.functions.definitions import Definition, definition
+from grpo_recipes.rules.reward_columns_are_there import reward_function
+from grpo_recipes.user_files.functions.reward_body import line_of_first_return
 from grpo_recipes.user_files.returned_values import returns_no_list
 from grpo_recipes.user_files.reward_names import names_module
 
 ID = "RWD005"
+COUNTED = ">=1.10.0"
+"""TRL counts the rewards of a function from there on."""
 
 
 def check(context: Context) -> Iterator[Finding]:
-    rewards = context.value("rewards")
+    rewards, trl = context.value("rewards"), context.stack.version("trl")
     for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
         if reward.get("python") is None or names_module(str(reward["python"])):
             continue
-        place = ("rewards", index, "python")
-        file, _, name = str(reward["python"]).rpartition(":")
-        try:
-            found = definition(os.path.normpath(os.path.join(context.source.directory(place), file)), name)
-        except (OSError, SyntaxError, ValueError):
+        found = reward_function(context, index, reward)
+        if found is None:
             continue
-        returned = returns_no_list(found.node, found.tree) if isinstance(found, Definition) else None
-        if returned is not None:
-            yield context.finding(
-                ID,
-                f"{name} returns {returned}, not a list",
-                "rewards",
-                because=["TRL calls it once for all completions of a batch, and takes one number for each"],
-                fix="return [... for completion in completions]",
-                mark=context.source.mark(place),
-            )
+        returned, line = returns_no_list(found.node, found.tree), line_of_first_return(found.node)
+        if returned is None and line is None:
+            continue
+        name = str(reward["python"]).rpartition(":")[2]
+        because = ["TRL calls it once for all completions of a batch, and takes one number for each"]
+        if line is not None:
+            because.append(f"{os.path.basename(found.path)}:{line}: this return ends the loop at the first completion")
+        is_raised = returned is not None or (trl is not None and is_within(trl, COUNTED))
+        yield context.finding(
+            ID,
+            f"{name} returns {returned}, not a list of numbers"
+            if returned
+            else f"{name} returns the reward of the first completion alone",
+            "rewards",
+            because=because,
+            fix="move the return behind the loop" if line else "return [... for completion in completions]",
+            severity="error" if is_raised else "warning",
+            mark=context.source.mark(("rewards", index, "python")),
+        )

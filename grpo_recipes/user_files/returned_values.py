@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _NUMBER, _NUMBERS, _TEXT = "one number", "a number for each", "text"
+_MAP, _TEXTS, _MAPS = "a map", "texts", "maps"
+_LISTS: dict[str | None, str] = {_TEXT: _TEXTS, _MAP: _MAPS}
 _MAKE_NUMBERS = ("float", "int", "len")
 _OF_SEVERAL = ("max", "min", "sum")
 _OF_ONE = ("abs", "round")
@@ -14,9 +16,9 @@ _COMPLETIONS = ("completion", "completions")
 
 
 def returns_no_list(node: ast.AST, tree: ast.Module) -> str | None:
-    """What a function returns where it can be no list of numbers: "nothing", "one number", "text".
+    """What a function returns where it can be no list of numbers, as "nothing" or "one number".
 
-    None where it may be one, for what is decorated or no function. tree: of its file.
+    None where it may be a list, for what is decorated or no function. tree: of its file.
     """
     if not isinstance(node, _Function) or node.decorator_list:
         return None
@@ -24,7 +26,7 @@ def returns_no_list(node: ast.AST, tree: ast.Module) -> str | None:
 
 
 def _returned(function: _Function, known: frozenset[str]) -> str | None:
-    inside = list(_own_nodes(function))
+    inside = list(own_nodes(function.body))
     if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in inside):
         return None
     values = [node.value for node in inside if isinstance(node, ast.Return)]
@@ -34,12 +36,12 @@ def _returned(function: _Function, known: frozenset[str]) -> str | None:
     reader = _Reader(known, _bindings(function, inside), inside)
     kinds = {reader.kind(value) for value in given}
     kind = kinds.pop() if len(kinds) == 1 else None
-    return kind if kind in (_NUMBER, _TEXT) else None
+    return None if kind == _NUMBERS else kind
 
 
-def _own_nodes(function: _Function) -> Iterator[ast.AST]:
-    """The nodes of a function, without those of functions and classes inside it."""
-    waiting: list[ast.AST] = list(function.body)
+def own_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """The nodes of statements, without those of functions and classes inside them."""
+    waiting: list[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()
         yield node
@@ -106,7 +108,7 @@ class _Reader:
     _open: set[str] = field(default_factory=set)
 
     def kind(self, value: ast.expr | None) -> str | None:
-        """ "one number", "a number for each", "text", or None where it may be anything."""
+        """ "one number", "a number for each", "text", "a map", "texts", "maps", or None where it may be anything."""
         match value:
             case ast.JoinedStr() | ast.Constant(value=str()):
                 return _TEXT
@@ -121,9 +123,17 @@ class _Reader:
                 return one if one == other else None
             case ast.Name():
                 return self._of_name(value.id)
+            case ast.Dict(keys=[ast.Constant(value=str()), *_]):
+                return _MAP
+            case ast.DictComp(key=ast.Name(id=key), generators=[ast.comprehension(target=ast.Name(id=each)) as loop]):
+                return _MAP if key == each and _is_of_completions(loop) else None
+            case ast.ListComp() | ast.GeneratorExp() if self.kind(value.elt) in _LISTS:
+                return _LISTS[self.kind(value.elt)]
             case ast.ListComp() | ast.GeneratorExp():
                 is_one = self.kind(value.elt) == _NUMBER or any(map(_is_of_completions, value.generators))
                 return _NUMBERS if is_one and not isinstance(value.elt, ast.List | ast.ListComp) else None
+            case ast.List(elts=[first, *_]) if self.kind(first) in _LISTS:
+                return _LISTS[self.kind(first)]
             case ast.List(elts=[_, *_]):
                 return _NUMBERS if all(self.kind(one) == _NUMBER for one in value.elts) else None
             case ast.Call(func=ast.Name(id=name), keywords=[]) if name in self.known:

@@ -1,9 +1,12 @@
 """RWD002: a reward whose column is not in the rows raises after the first generation."""
 
+import ast
+
 import pytest
 from library import Library
 
 from grpo_recipes.facts.reward_keywords import kept_back, not_passed
+from grpo_recipes.user_files.functions.reward_body import keywords_read
 
 pytestmark = pytest.mark.stack
 
@@ -35,3 +38,13 @@ def test_this_release_passes_all_that_is_listed(library: Library) -> None:
     assert library.call("train", arguments={}, rewards=source).raised == ""
     assert len(not_passed("0.14.0")) == 4
     assert not_passed("1.16.0") == {}
+
+
+@pytest.mark.parametrize("read", ["kwargs['gold']", "kwargs.pop('gold')"])
+def test_a_column_that_kwargs_lack_raises(library: Library, read: str) -> None:
+    source = f"def reward(completions, **kwargs):\n    return [float(g in c) for c, g in zip(completions, {read})]"
+    assert keywords_read(ast.parse(source).body[0]) == ("gold",)
+    answer = library.call("train", arguments={}, rewards=source)
+    assert (answer.stage, answer.raised) == ("train", "KeyError")
+    rows = [{"prompt": f"{n}+1=", "gold": "2"} for n in range(8)]
+    assert library.call("train", arguments={}, rewards=source, rows=rows).raised == ""

@@ -1,0 +1,64 @@
+"""A reward reads messages as messages and texts as texts.
+
+With conversational prompts TRL passes each completion as a list of messages, `[{"role": "assistant", "content": ...}]`;
+with plain prompts as a text. A reward for one kind raises on the other after the first generation (`re.search(p, c)`,
+`c.strip()`; `c[0]["content"]`), or gives every completion the same reward: `"x" in c` is always false for a list of
+messages, and `len(c)` is 1. Only what surely runs is judged; a function that asks for types is not.
+"""
+
+import os
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.training_rows import is_conversational
+from grpo_recipes.rules.reward_columns_are_there import reward_function
+from grpo_recipes.user_files.functions.misread_elements import misread_elements
+from grpo_recipes.user_files.reward_names import names_module
+
+ID = "RWD011"
+MAKE_TURNS = ("tools", "environment.python", "rollout.python")
+_LONGEST_CODE = 60
+
+
+def check(context: Context) -> Iterator[Finding]:
+    rewards = context.value("rewards")
+    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
+        if reward.get("python") is not None and (are_messages := is_conversational(context)) is not None:
+            yield from _of_one(context, index, reward, are_messages)
+
+
+def _of_one(context: Context, index: int, reward: dict[str, object], are_messages: bool) -> Iterator[Finding]:
+    found = reward_function(context, index, reward)
+    if found is None:
+        return
+    has_turns = any(context.value(key) for key in MAKE_TURNS)
+    misread = misread_elements(found.node, found.tree, are_messages=are_messages, has_turns=has_turns)
+    if misread is None:
+        return
+    name = str(reward["python"]).rpartition(":")[2]
+    code = misread.code if len(misread.code) <= _LONGEST_CODE else f"{misread.code[:_LONGEST_CODE]}..."
+    built = context.value("dataset.prompt") is not None
+    why = "as prompt_format says" if built else "in the first row"
+    kinds = "messages, so TRL passes lists of messages" if are_messages else "plain text, so TRL passes texts"
+    yield context.finding(
+        ID,
+        f"{name} reads {'lists of messages as text' if are_messages else 'texts as messages'}",
+        "rewards",
+        because=[
+            f"{os.path.basename(found.path)}:{misread.line}: {code} is {misread.result}",
+            f"the prompts are {kinds} ({why})",
+        ],
+        fix=_fix(names_module(str(reward["python"])), are_messages, built),
+        severity="error" if misread.raises else "warning",
+        mark=context.source.mark(("rewards", index, "python")),
+    )
+
+
+def _fix(is_of_package: bool, are_messages: bool, built: bool) -> str:
+    other = "prompt_format: " + ("standard" if are_messages else "conversational")
+    if is_of_package:
+        return f"{other if built else 'another reward'}, or a function of your own"
+    if are_messages:
+        return 'read the text of a completion: completion[0]["content"]'
+    return 'read the completion itself, without [0] and ["content"]' + (f", or {other}" if built else "")

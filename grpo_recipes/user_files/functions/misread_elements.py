@@ -1,0 +1,198 @@
+"""Where a reward takes texts for messages, or messages for texts, as far as its source says it for certain.
+
+A function that asks for the type of anything is not judged, nor is a decorated one. Nothing is run.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from grpo_recipes.user_files.functions.definitions import FunctionNode
+from grpo_recipes.user_files.functions.reward_body import (
+    BATCHES,
+    bound,
+    branch_exits,
+    evaluated,
+    names_in,
+)
+
+_ASKS_FOR_TYPES = ("hasattr", "isinstance", "type")
+_TEXT_ALONE = frozenset(name for name in dir(str) if not name.startswith("_")) - frozenset(dir(list))
+_SEARCHES = {"search": 1, "match": 1, "fullmatch": 1, "findall": 1, "finditer": 1, "split": 1, "sub": 2, "subn": 2}
+_DEEPEST = 3
+
+
+class Misread(NamedTuple):
+    """An expression that takes an element of a batch for something else.
+
+    code: as it is written. result: what comes of it, "TypeError" or a value. raises: whether TRL's call surely ends
+    there.
+    """
+
+    line: int
+    code: str
+    result: str
+    raises: bool
+
+
+def misread_elements(function: ast.AST, tree: ast.Module, *, are_messages: bool, has_turns: bool) -> Misread | None:
+    """The first expression that reads a prompt or a completion as what it is not, None if there is none for certain.
+
+    tree: of the function's file. are_messages: whether both are lists of messages, else texts. has_turns: whether a
+    completion may be of several.
+    """
+    if not isinstance(function, FunctionNode) or _is_open(function):
+        return None
+    reader = _ElementReader(_unique_functions(tree), _patterns(tree), are_messages, has_turns)
+    found = next(reader.misread(function, _batches(function), frozenset(), 0), None)
+    exits = branch_exits(function)
+    told_apart = any("completions" in names_in(node.value) for node in exits if isinstance(node, ast.Return))
+    if found is None or told_apart or (are_messages and _reads_messages(function)):
+        return None
+    return found._replace(raises=found.raises and not exits)
+
+
+def _is_open(function: FunctionNode) -> bool:
+    """Whether a function may take what it is given for several things: its source asks, or a decorator changes it."""
+    asks = any(isinstance(node, ast.Name) and node.id in _ASKS_FOR_TYPES for node in ast.walk(function))
+    return bool(function.decorator_list) or asks
+
+
+def _batches(function: FunctionNode) -> tuple[str, ...]:
+    """The parameters of TRL's batches that the function never binds to something else."""
+    arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return tuple(one.arg for one in arguments if one.arg in BATCHES and one.arg not in bound(function))
+
+
+def _unique_functions(tree: ast.Module) -> Mapping[str, FunctionNode]:
+    """The functions of a file by name, nested ones too, less those whose name means several things."""
+    every = [node for node in ast.walk(tree) if isinstance(node, FunctionNode)]
+    names = [node.name for node in every]
+    others = bound(tree) | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    return {node.name: node for node in every if names.count(node.name) == 1 and node.name not in others}
+
+
+def _patterns(tree: ast.Module) -> frozenset[str]:
+    """The name of the module re, and of what is given re.compile(...) alone; nothing without `import re`."""
+    if not any(
+        isinstance(n, ast.Import) and any(a.name == "re" and not a.asname for a in n.names) for n in ast.walk(tree)
+    ):
+        return frozenset()
+    given: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            given.setdefault(node.targets[0].id, []).append(node.value)
+    return frozenset({"re"} | {name for name, values in given.items() if all(map(_is_compiled, values))})
+
+
+def _is_compiled(value: ast.expr) -> bool:
+    match value:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="re"), attr="compile")):
+            return True
+    return False
+
+
+def _reads_messages(function: FunctionNode) -> bool:
+    """Whether completions are read as messages anywhere, as c[0]["content"]."""
+    for node in ast.walk(function):
+        match node:
+            case ast.Subscript(value=ast.Subscript(value=of), slice=ast.Constant(value=str())):
+                is_element = isinstance(of, ast.Name) and of.id in BATCHES
+                if not is_element and "prompts" not in names_in(of):
+                    return True
+    return False
+
+
+class _ElementReader(NamedTuple):
+    """Looks for what an element of a batch cannot do. functions, patterns: of the file, by their names."""
+
+    functions: Mapping[str, FunctionNode]
+    patterns: frozenset[str]
+    are_messages: bool
+    has_turns: bool
+
+    def misread(
+        self, function: FunctionNode, batches: tuple[str, ...], elements: frozenset[str], depth: int
+    ) -> Iterator[Misread]:
+        """What is misread in a function, and in those that it hands an element to."""
+        for node, names in evaluated(function.body, elements, batches):
+            if isinstance(node, ast.expr):
+                result = (
+                    self._of_text(node, names, batches)
+                    if self.are_messages
+                    else self._of_messages(node, names, batches)
+                )
+                if result:
+                    yield Misread(node.lineno, ast.unparse(node), result, result.endswith("Error"))
+                yield from self._of_helper(node, names, batches, depth)
+
+    def _of_helper(
+        self, node: ast.expr, names: frozenset[str], batches: tuple[str, ...], depth: int
+    ) -> Iterator[Misread]:
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=given) if name in self.functions and depth < _DEEPEST:
+                helper = self.functions[name]
+                taken = helper.args.posonlyargs + helper.args.args
+                elements = {to.arg for to, one in zip(taken, given, strict=False) if _is_element(one, names, batches)}
+                elements -= bound(helper)
+                if elements and isinstance(helper, ast.FunctionDef) and not _is_open(helper) and not _yields(helper):
+                    if self.are_messages and _reads_messages(helper):
+                        return
+                    is_sure = not branch_exits(helper)
+                    for one in self.misread(helper, (), frozenset(elements), depth + 1):
+                        yield one._replace(raises=one.raises and is_sure)
+
+    def _of_text(self, node: ast.expr, names: frozenset[str], batches: tuple[str, ...]) -> str | None:
+        """What comes of an expression that takes a list of messages for a text, None for others."""
+        match node:
+            case ast.Call(func=ast.Attribute(value=of, attr=attr)) if attr in _TEXT_ALONE | {"get"}:
+                if _is_element(of, names, batches):
+                    return "AttributeError"
+                if attr in _SEARCHES and isinstance(of, ast.Name) and of.id in self.patterns:
+                    at = _SEARCHES[attr] - (of.id != "re")
+                    return "TypeError" if at < len(node.args) and _is_element(node.args[at], names, batches) else None
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=of), attr=attr), args=given) if of in self.patterns:
+                at = _SEARCHES.get(attr, 9) - (of != "re")
+                return "TypeError" if at < len(given) and _is_element(given[at], names, batches) else None
+            case ast.Compare(left=ast.Constant(value=str()), ops=[ast.In() | ast.NotIn() as kind], comparators=[whole]):
+                is_in = isinstance(kind, ast.In)
+                return ("always false" if is_in else "always true") if _is_element(whole, names, batches) else None
+            case ast.Call(func=ast.Name(id="len"), args=[of]) if not self.has_turns:
+                return "always 1, one message" if _is_element(of, names, tuple(set(batches) - {"prompts"})) else None
+            case ast.Subscript(value=of, slice=ast.Constant(value=str())):
+                return "TypeError" if _is_element(of, names, batches) else None
+        return None
+
+    def _of_messages(self, node: ast.expr, names: frozenset[str], batches: tuple[str, ...]) -> str | None:
+        """What comes of an expression that takes a text for messages, None for others."""
+        match node:
+            case ast.Subscript(value=ast.Subscript(value=of, slice=place), slice=ast.Constant(value=str())):
+                return "TypeError" if _is_whole(place) and _is_element(of, names, batches) else None
+            case ast.Subscript(value=of, slice=ast.Constant(value=str())):
+                return "TypeError" if _is_element(of, names, batches) else None
+            case ast.Call(func=ast.Attribute(value=ast.Subscript(value=of, slice=place), attr="get")):
+                return "AttributeError" if _is_whole(place) and _is_element(of, names, batches) else None
+            case ast.Call(func=ast.Attribute(value=of, attr="get")):
+                return "AttributeError" if _is_element(of, names, batches) else None
+        return None
+
+
+def _is_element(value: ast.expr, names: frozenset[str], batches: tuple[str, ...]) -> bool:
+    match value:
+        case ast.Name(id=name):
+            return name in names
+        case ast.Subscript(value=ast.Name(id=batch), slice=place):
+            is_index = _is_whole(place) if isinstance(place, ast.Constant) else not isinstance(place, ast.Slice)
+            return batch in batches and is_index
+    return False
+
+
+def _is_whole(place: ast.expr) -> bool:
+    match place:
+        case ast.Constant(value=int()) | ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int())):
+            return True
+    return False
+
+
+def _yields(function: FunctionNode) -> bool:
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function))
