@@ -1,10 +1,14 @@
 """Which prompts TRL takes: a text, or a list of messages with a role and a content; never a picture's."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 PICTURES = ("image", "images")
 """Columns that TRL reads pictures from, beside the prompt."""
 _USERS = ("human", "user")
+_NO_ROLES = ("human", "gpt")
+"""Roles of ShareGPT; chat templates know user and assistant."""
+_MESSAGES_AS_TEXT = r"""\s*\[\s*\{\s*["'](role|content|from|value)["']\s*:"""
 _SEEN_OR_HEARD = ("image", "image_url", "input_image", "video", "audio", "input_audio")
 
 
@@ -22,6 +26,21 @@ def wrong_prompt(prompt: object) -> str | None:
     if not prompt:
         return "it is a list without a message"
     return next((reason for message in prompt if (reason := _wrong_message(message))), None)
+
+
+def doubtful_prompt(prompt: object, template: str | None) -> str | None:
+    """Why a prompt that a run takes is hardly what is meant, None for others. template: the chat template if known."""
+    if isinstance(prompt, str):
+        return (
+            "it is a list of messages written as text"
+            if prompt[:9].lstrip()[:1] == "[" and re.match(_MESSAGES_AS_TEXT, prompt)
+            else None
+        )
+    for message in prompt if isinstance(prompt, list) else []:
+        role = message.get("role") if isinstance(message, Mapping) else None
+        if role in _NO_ROLES and role not in (template or ""):
+            return f"a message has the role {role}, and chat templates know user and assistant"
+    return None
 
 
 def _wrong_message(message: object) -> str | None:

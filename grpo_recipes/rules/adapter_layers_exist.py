@@ -12,7 +12,7 @@ from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.facts.module_names import layer_count
 from grpo_recipes.rules._shared.adapter_modules import adapted_model, words
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.loaded_model import model_config
+from grpo_recipes.rules._shared.loaded_model import model_config, not_at_hand
 
 ID = "LRA005"
 LAYERS, PATTERN = "LoraConfig.layers_to_transform", "LoraConfig.layers_pattern"
@@ -27,6 +27,8 @@ def check(context: Context) -> Iterator[Finding]:
     wrong = [number for number in numbers if number < 0 or (count is not None and number >= count)]
     if wrong:
         yield _layers(context, numbers, wrong, count)
+    elif config is None and numbers and context.has_section("lora"):
+        yield not_at_hand(context, ID, "whether the model has these layers", LAYERS)
     model = adapted_model(context)
     pattern = words(context.value(PATTERN))
     if model is not None and pattern and not any(model[1].layers.endswith(name) for name in pattern):

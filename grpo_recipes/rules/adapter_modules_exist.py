@@ -26,6 +26,7 @@ from grpo_recipes.rules._shared.adapter_modules import (
     words,
 )
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import model_config, not_at_hand
 
 ID = "LRA003"
 SAVED, EXCLUDED = "LoraConfig.modules_to_save", "LoraConfig.exclude_modules"
@@ -40,15 +41,13 @@ def check(context: Context) -> Iterator[Finding]:
     model = adapted_model(context)
     names = None if model is None else model[1]
     targets = context.value(TARGETS)
-    if isinstance(targets, str) and not is_all_linear(targets):
-        yield from _pattern(context, targets, names)
-    if isinstance(context.value(EXCLUDED), str):
-        yield from _unfit(context, EXCLUDED, str(context.value(EXCLUDED)), names)
-    for pattern in words(context.value(LAYERS)):
-        yield from _unfit(context, LAYERS, pattern, names, r".*\.%s\.(\d+)\..*")
+    wrong = list(_texts(context, targets, names))
+    yield from wrong
     if names is None:
-        for key in (TARGETS, SAVED, EXCLUDED):
-            yield from _misspelt(context, key)
+        given = [key for key in (TARGETS, SAVED, PARAMETERS) if context.given(key) and context.value(key)]
+        asked = [key for key in given if not is_all_linear(context.value(key))]
+        if asked and not wrong and model_config(context) is None:
+            yield not_at_hand(context, ID, f"whether the model has what {asked[0].partition('.')[2]} names", asked[0])
         return
     everything = names.adapted + names.other
     if isinstance(targets, list):
@@ -60,6 +59,18 @@ def check(context: Context) -> Iterator[Finding]:
         yield from _entries(context, TOKENS, names, names.embedding, "PEFT raises ValueError after loading the model")
     tensors = names.parameters + tuple(f"{name}.{kind}" for name in names.linear for kind in ("weight", "bias"))
     yield from _entries(context, PARAMETERS, names, tensors, "PEFT is silent when something else is found")
+
+
+def _texts(context: Context, targets: object, names: ModuleNames | None) -> Iterator[Finding]:
+    """What is wrong with patterns, and, of a model whose names are not known, with names."""
+    if isinstance(targets, str) and not is_all_linear(targets):
+        yield from _pattern(context, targets, names)
+    if isinstance(context.value(EXCLUDED), str):
+        yield from _unfit(context, EXCLUDED, str(context.value(EXCLUDED)), names)
+    for pattern in words(context.value(LAYERS)):
+        yield from _unfit(context, LAYERS, pattern, names, r".*\.%s\.(\d+)\..*")
+    for key in (TARGETS, SAVED, EXCLUDED) if names is None else ():
+        yield from _misspelt(context, key)
 
 
 def _pattern(context: Context, pattern: str, names: ModuleNames | None) -> Iterator[Finding]:

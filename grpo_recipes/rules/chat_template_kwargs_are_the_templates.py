@@ -6,15 +6,14 @@ contradict what is passed and raise ValueError. A variable that the template doe
 word: `enable_thinking` of a template that does not know it, or a typing error. Plain prompts have no template at all.
 """
 
-import os
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.contract.files.regular_file import read_text
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import not_at_hand
 from grpo_recipes.rules._shared.training_rows import is_conversational
-from grpo_recipes.rules.conversations_have_a_chat_template import TEMPLATE, own_template
+from grpo_recipes.rules.conversations_have_a_chat_template import template_text
 from grpo_recipes.user_files.template import TemplateProblem, template_variables
 
 ID = "TOK003"
@@ -40,8 +39,12 @@ def check(context: Context) -> Iterator[Finding]:
             why = "TRL asks for the beginning of an answer, as token ids: ValueError"
             yield _finding(context, name, f"{name} contradicts what TRL asks for", why)
     known = _variables(context)
-    for name in given:
-        if known is not None and name not in (*known, *PASSED, *CONTRADICT, *OF_THE_CALL):
+    others = [name for name in given if name not in (*PASSED, *CONTRADICT, *OF_THE_CALL)]
+    if others and template_text(context) is None:
+        what = f"whether the chat template reads {', '.join(others)}"
+        yield not_at_hand(context, ID, what, "GRPOConfig.chat_template_kwargs", "tokenizer_config.json")
+    for name in others:
+        if known is not None and name not in known:
             yield _unread(context, name, known)
 
 
@@ -90,14 +93,7 @@ def _finding(context: Context, name: str, message: str, because: str, *, warning
 
 def _variables(context: Context) -> frozenset[str] | None:
     """What the template reads, None when it is not known."""
-    file = context.value(TEMPLATE)
-    text = own_template(context)
-    if isinstance(file, str):
-        directory = context.source.directory(("tokenizer", "chat_template_path"))
-        try:
-            text = read_text(os.path.join(directory, file), _LARGEST_TEMPLATE)
-        except (OSError, ValueError):
-            return None
+    text = template_text(context)
     if not text or len(text) > _LARGEST_TEMPLATE:
         return None
     try:

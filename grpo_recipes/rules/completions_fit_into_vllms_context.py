@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.vllm_server import server_program
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.loaded_model import MODEL, model_config
+from grpo_recipes.rules._shared.loaded_model import MODEL, model_config, not_at_hand
 from grpo_recipes.rules._shared.own_server import USE_VLLM, VLLM_MODE, starts_server
 
 ID = "GEN009"
@@ -35,6 +35,8 @@ def check(context: Context) -> Iterator[Finding]:
         yield _above(context, length, own)
     elif room is not None and room < needed:
         yield _below(context, room, needed, own)
+    elif isinstance(length, int) and model_config(context) is None:
+        yield not_at_hand(context, ID, f"whether the model has {length} positions", LENGTH)
 
 
 def _own_length(context: Context) -> int | None:

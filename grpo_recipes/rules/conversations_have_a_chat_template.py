@@ -5,8 +5,10 @@ first batch is generated, after the model was loaded. A base model takes plain p
 template of the recipe's own. Looked up in the model's folder, or where the local hub cache has the model.
 """
 
+import os
 from collections.abc import Iterator
 
+from grpo_recipes.contract.files.regular_file import read_text
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import is_conversational
@@ -15,6 +17,7 @@ from grpo_recipes.user_files.tokenizer_files import chat_template_of
 
 ID = "TOK002"
 MODEL, TEMPLATE = "model.model_name_or_path", "tokenizer.chat_template_path"
+_LARGEST_BYTES = 16 * 1024 * 1024
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -40,3 +43,15 @@ def own_template(context: Context) -> str | None:
     model, revision = context.text(MODEL), context.value("model_init_kwargs.revision")
     path = local_path(model, context.source.directory(("model", "model_name_or_path")))
     return chat_template_of(path or model, None if revision is None else str(revision))
+
+
+def template_text(context: Context) -> str | None:
+    """The text of the chat template that the run takes: "" for none, None when it is not known."""
+    named = context.value(TEMPLATE)
+    if not isinstance(named, str):
+        return own_template(context)
+    directory = context.source.directory(("tokenizer", "chat_template_path"))
+    try:
+        return read_text(os.path.normpath(os.path.join(directory, named)), _LARGEST_BYTES)
+    except (OSError, ValueError):
+        return None

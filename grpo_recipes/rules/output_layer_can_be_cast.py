@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.module_names import module_names
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.loaded_model import has_own_code, model_config
+from grpo_recipes.rules._shared.loaded_model import has_own_code, model_config, not_at_hand
 
 ID = "GRP009"
 CAST, EMBEDDING = "GRPOConfig.cast_lm_head_to_fp32", "model.embed_tokens"
@@ -21,6 +21,8 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value(CAST) is not True:
         return
     config = model_config(context)
+    if config is None:
+        yield not_at_hand(context, ID, "whether cast_lm_head_to_fp32 finds the embedding of the model", CAST)
     if config is None or config.get("tie_word_embeddings") is not True or has_own_code(config):
         return
     names = module_names(config, context.stack.version("transformers"))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.loaded_model import model_config
+from grpo_recipes.rules._shared.loaded_model import model_config, not_at_hand
 
 ID = "LOS008"
 APPLIES_TO = {"trl": ">=1.14"}
@@ -22,6 +22,8 @@ def check(context: Context) -> Iterator[Finding]:
     if not isinstance(coefficient, int | float) or coefficient == 0:
         return
     config = model_config(context)
+    if config is None and context.given(COEFFICIENT):
+        yield not_at_hand(context, ID, "whether the model has experts", COEFFICIENT)
     kind = config.get("model_type") if config is not None else None
     if config is not None and kind in DENSE and "output_router_logits" not in config:
         yield context.finding(

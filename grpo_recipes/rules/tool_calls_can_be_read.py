@@ -9,29 +9,30 @@ when it builds the trainer.
 """
 
 import hashlib
-import os
 from collections.abc import Iterable, Iterator
 
-from grpo_recipes.contract.files.regular_file import read_text
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.tools import known_templates, read_responses
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import not_at_hand
 from grpo_recipes.rules._tools.said_tools import turns_of
-from grpo_recipes.rules.conversations_have_a_chat_template import MODEL, TEMPLATE, own_template
+from grpo_recipes.rules.conversations_have_a_chat_template import MODEL, TEMPLATE, template_text
 from grpo_recipes.user_files.local_files import local_path
 from grpo_recipes.user_files.tokenizer_files import brings_along
 
 ID = "TOL006"
-_LARGEST_BYTES = 16 * 1024 * 1024
 
 
 def check(context: Context) -> Iterator[Finding]:
     trl = context.stack.version("trl")
-    if turns_of(context) is None or trl is None or context.facts.release_status("trl", trl) != "known":
+    turns = turns_of(context)
+    if turns is None or trl is None or context.facts.release_status("trl", trl) != "known":
         return
-    text = _template(context)
+    text = template_text(context)
     transformers = context.stack.version("transformers")
     known, keys = known_templates(trl, transformers), read_responses(trl, transformers)
+    if text is None:
+        yield not_at_hand(context, ID, "whether TRL can read tool calls of the model", turns, "tokenizer_config.json")
     if not text or hashlib.sha256(text.encode()).hexdigest() in known or _brings_its_own(context, keys) is not False:
         return
     named = context.value(TEMPLATE) is not None
@@ -48,18 +49,6 @@ def check(context: Context) -> Iterator[Finding]:
         ],
         fix="a model with one of these templates" + (f", or {keys[-1]} in its tokenizer_config.json" if keys else ""),
     )
-
-
-def _template(context: Context) -> str | None:
-    """The text of the template that the run takes, None when it is not known."""
-    said = context.value(TEMPLATE)
-    if not isinstance(said, str):
-        return own_template(context)
-    directory = context.source.directory(("tokenizer", "chat_template_path"))
-    try:
-        return read_text(os.path.normpath(os.path.join(directory, said)), _LARGEST_BYTES)
-    except (OSError, ValueError):
-        return None
 
 
 def _brings_its_own(context: Context, keys: Iterable[str]) -> bool | None:

@@ -11,7 +11,7 @@ from math import gcd
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.loaded_model import model_config
+from grpo_recipes.rules._shared.loaded_model import model_config, not_at_hand
 
 ID = "GEN004"
 RAISED = "{} raises ValueError for it, after the model was loaded"
@@ -36,6 +36,8 @@ def check(context: Context) -> Iterator[Finding]:
     elif whole % size:
         said, why = f"{size} processes cannot share {heads} attention heads", RAISED.format("vLLM")
     else:
+        if heads is None:
+            yield not_at_hand(context, ID, f"whether {size} divides the attention heads of the model", SIZE)
         return
     better = next(number for number in range(min(size - 1, whole), 0, -1) if whole % number == 0)
     yield context.finding(

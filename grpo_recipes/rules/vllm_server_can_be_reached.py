@@ -3,8 +3,9 @@
 TRL asks the server for its health when the trainer is built, after the model was loaded. An address that requests
 cannot call looks to it like a server that is not up yet: it waits for vllm_server_timeout, 240 s, and raises
 ConnectionError. A server that answers with anything but 200 is asked again without end: so it is with a URL that ends
-with a slash, whose health is asked for at //health. The weights go through NCCL, which needs a GPU on the trainer's
-side, too: for a trainer on the CPU TRL raises NotImplementedError since 1.11, and before that what NCCL raises.
+with a slash, whose health is asked for at //health, or with /v1, as for clients of OpenAI's API. The weights go through
+NCCL, which needs a GPU on the trainer's side, too: for a trainer on the CPU TRL raises NotImplementedError since 1.11,
+and before that what NCCL raises.
 """
 
 from collections.abc import Iterator
@@ -54,6 +55,11 @@ def _of_url(context: Context, url: str) -> Iterator[Finding]:
         patch = Patch(("trl", "vllm_server_base_url"), f"http://{url.partition('://')[2] or url}".rstrip("/"))
         why = f"what stands before the colon, {parts.scheme}, is read as the protocol"
         yield _finding(context, URL, "vllm_server_base_url lacks http://", f"{why}; {WAITS}", patch)
+    elif parts.path.rstrip("/") == "/v1":
+        patch = Patch(("trl", "vllm_server_base_url"), url.rstrip("/").removesuffix("/v1").rstrip("/"))
+        why = "TRL asks for /v1/health; /v1 is where clients of OpenAI's API begin, and the server of TRL has none"
+        why += ", so that TRL goes on asking without end"
+        yield _finding(context, URL, "vllm_server_base_url ends with /v1", why, patch, is_error=False)
     elif url.endswith("/"):
         patch = Patch(("trl", "vllm_server_base_url"), url.rstrip("/"))
         why = "TRL asks for //health, which a vLLM server does not know, and goes on asking without end"

@@ -23,6 +23,19 @@ def beyond(family: str, positions: int, length: int) -> int:
     return int(out.shape[1]) - 2
 
 
+def generated_until(ids: list[int], length: int) -> int:
+    """The tokens that a small model with 32 of them generates before one of these, at most a length."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    sizes: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 32}
+    sizes |= {"intermediate_size": 16, "num_key_value_heads": 1, "bos_token_id": 1}
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model("qwen2", **sizes))
+    prompt = torch.ones(1, 2, dtype=torch.long)
+    out = model.generate(prompt, max_new_tokens=length, do_sample=True, eos_token_id=ids, pad_token_id=0)
+    return int(out.shape[1]) - 2
+
+
 def ended_by(stop: str, token: str) -> bool:
     """Whether a stop text ends a completion in which an added token is said again and again, before its last one."""
     from in_library import FOLDER

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 import in_library
 
@@ -172,7 +173,7 @@ def ask_server(address: str, key: str = "base_url", device: str | None = None, p
         try:
             built = client.result(timeout=patience_s)
         except TimeoutError:
-            _Server.ANSWERS["//health"] = {}  # lets the thread end
+            _Server.ANSWERS[f"{urlsplit(place[key]).path}/health"] = {}  # lets the thread end
             return "asks on"
     if device is not None:
         built.init_communicator(device)

@@ -28,8 +28,9 @@ def test_a_host_is_called(library: Library) -> None:
     assert library.call("in_vllm.ask_server", address="127.0.0.1", key="host").result == "answered"
 
 
-def test_a_slash_at_the_end_is_asked_for_without_end(library: Library) -> None:
-    assert library.call("in_vllm.ask_server", address="http://127.0.0.1:{port}/").result == "asks on"
+@pytest.mark.parametrize("end", ["/", "/v1", "/v1/"])
+def test_a_path_at_the_end_is_asked_for_without_end(library: Library, end: str) -> None:
+    assert library.call("in_vllm.ask_server", address=f"http://127.0.0.1:{{port}}{end}").result == "asks on"
 
 
 def test_weights_are_not_handed_over_from_the_cpu(library: Library) -> None:

@@ -23,6 +23,7 @@ from grpo_recipes.worker.preflight._shared.reward_seen import Call, CalledComple
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen
 from grpo_recipes.worker.preflight.checks import (
     chat_template_renders,
+    prompts_say_something,
     reward_models_are_not_tried,
     rewards_are_fast,
     rewards_are_given,
@@ -287,6 +288,23 @@ def test_messages_without_a_chat_template_are_an_error() -> None:
     (fault,) = chat_template_renders.check(_seen(data=data, sample=[0], tokenizer=SimpleNamespace(chat_template=None)))
     assert fault.severity == "error"
     assert fault.because == ("./model has none of its own",)
+
+
+@pytest.mark.parametrize("text", ['[{"role": "user", "content": "a"}]', "[{'content': 'a', 'role': 'user'}]"])
+def test_messages_written_as_text_are_doubtful(text: str) -> None:
+    rows: Any = SimpleNamespace(column_names=["prompt"])
+    data = Rows("dataset", 2, rows, ["[1, 2]", text], [0, 1])
+    (fault,) = prompts_say_something.check(_seen(data=data, sample=[0, 1]))
+    assert (fault.severity, fault.because) == ("warning", ("row 2: it is a list of messages written as text",))
+
+
+def test_a_role_is_doubtful_unless_the_template_knows_it() -> None:
+    rows: Any = SimpleNamespace(column_names=["prompt"])
+    data = Rows("dataset", 1, rows, [[{"role": "human", "content": "a"}]], [0])
+    (fault,) = prompts_say_something.check(_seen(data=data, tokenizer=SimpleNamespace(chat_template="{{ messages }}")))
+    assert fault.severity == "warning"
+    knows = SimpleNamespace(chat_template="{% if messages[0].role == 'human' %}Q{% endif %}")
+    assert not list(prompts_say_something.check(_seen(data=data, tokenizer=knows)))
 
 
 def _ids() -> list[str]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from grpo_recipes.facts.source.package_folder import package_folder
+
 _MODELS: Mapping[str, tuple[str, ...]] = {
     "afmoe": ("AfmoeForCausalLM",),
     "apertus": ("ApertusForCausalLM",),
@@ -110,3 +112,15 @@ def is_known_type(config: Mapping[str, object]) -> bool:
 MODEL_CLASSES: Mapping[str, str] = {
     name: f"transformers.models.{model}.modeling_{model}" for model, names in _MODELS.items() for name in names
 }
+
+
+def has_installed_class(model_type: str) -> bool | None:
+    """Whether the transformers installed here has a class for a model_type; None when its list cannot be read."""
+    folder = package_folder("transformers")
+    try:
+        files = list((folder / "models" / "auto").glob("*auto*.py")) if folder is not None else []
+        texts = [file.read_text(encoding="utf-8") for file in files]
+    except OSError:
+        return None
+    known = any("CONFIG_MAPPING_NAMES" in text for text in texts)
+    return any(f'"{model_type}"' in text for text in texts) if known else None

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.local_files import local_path
 from grpo_recipes.user_files.model_config import read_model_config
@@ -37,6 +38,19 @@ def model_config(context: Context) -> Mapping[str, object] | None:
 def _config(source: Source, model: str, revision: str | None) -> Mapping[str, object] | None:
     path = local_path(model, source.directory(("model", "model_name_or_path")))
     return read_model_config(path or model, revision)
+
+
+def not_at_hand(context: Context, rule: str, what: str, key: str, file: str = "config.json") -> Finding:
+    """The finding for what a written key asks of a model whose files are not here."""
+    name = context.text(MODEL)
+    return context.finding(
+        rule,
+        f"not checked: {what}",
+        key,
+        because=[f"{file} of {name} is neither in a folder nor in the local hub cache"],
+        fix=f"hf download {name} {file}" if "/" in name else None,
+        severity="not-checked",
+    )
 
 
 def quantized(context: Context) -> bool:

@@ -1,7 +1,8 @@
 """No prompt is empty, and each is a text or messages as TRL reads them.
 
 What: prompts that are null, an empty list, or blank; of a conversation also a last message without text. Messages with
-`from` and `value` (ShareGPT) or without `content`, and other values that are neither text nor messages.
+`from` and `value` (ShareGPT) or without `content`, and other values that are neither text nor messages. A warning: a
+list of messages that is written as text, and messages of the role human or gpt.
 Why: TRL looks at the first message of the first prompt of a batch, so an empty list is an IndexError at some step, and
 null or messages without `role` are an error in the tokenizer, after the model was loaded. A blank prompt trains: the
 model learns to answer nothing in particular. With an environment whose reset says the prompt it may be blank.
@@ -13,7 +14,7 @@ Source: trl 1.16.0 data_utils.py (is_conversational).
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.prompt_shape import template_of, wrong_prompt
+from grpo_recipes.contract.prompt_shape import doubtful_prompt, template_of, wrong_prompt
 from grpo_recipes.worker.preflight._shared.fault import fault, listed
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, content_of
 
@@ -24,6 +25,7 @@ def check(seen: Seen) -> Iterator[Finding]:
     for rows in (seen.data, seen.held_out):
         if rows is not None:
             yield from _unfit(rows)
+            yield from _doubtful(rows, getattr(seen.tokenizer, "chat_template", None))
             yield from _of(rows, may_be_blank=seen.tools is not None and bool(seen.tools.prompts))
 
 
@@ -43,6 +45,22 @@ def _unfit(rows: Rows) -> Iterator[Finding]:
         if written
         else "make them with dataset.prompt, or write such messages into the data",
     )
+
+
+def _doubtful(rows: Rows, template: object) -> Iterator[Finding]:
+    text = template if isinstance(template, str) else None
+    reasons = ((place, doubtful_prompt(prompt, text)) for place, prompt in enumerate(rows.prompts))
+    doubts = [(place, reason) for place, reason in reasons if reason]
+    if doubts:
+        place, reason = doubts[0]
+        yield fault(
+            ID,
+            "warning",
+            f"{rows.where}: {len(doubts)} of {len(rows.prompts)} prompts are not what a chat template reads",
+            (rows.where, "prompt"),
+            because=(f"row {rows.number(place)}: {reason}",),
+            fix="lists of messages in the data, without quotes around them and with the roles user and assistant",
+        )
 
 
 def _of(rows: Rows, *, may_be_blank: bool) -> Iterator[Finding]:

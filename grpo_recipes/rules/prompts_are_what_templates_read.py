@@ -1,0 +1,61 @@
+"""Messages of the data reach the chat template as messages, with its roles.
+
+A list of messages that is written as text, in the data or by `dataset.prompt: "{{ messages }}"`, is one text for TRL:
+the model is asked with brackets, quotes and role names, and learns from that. The roles human and gpt, of ShareGPT, are
+those of hardly any chat template: it raises, leaves the message out, or writes a role that the model never met. Of a
+local .jsonl file the first 64 rows are looked at; preflight looks at all.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.prompt_shape import doubtful_prompt
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules.conversations_have_a_chat_template import template_text
+from grpo_recipes.user_files.local_files import local_path
+from grpo_recipes.user_files.local_rows import first_rows
+
+ID = "DAT006"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    for section in ("dataset", "evaluation"):
+        if context.has_section(section) and context.value(f"{section}.path") is not None:
+            yield from _section(context, section)
+
+
+def _section(context: Context, section: str) -> Iterator[Finding]:
+    written = context.value("dataset.prompt")
+    text = str(written).strip()
+    alone = text[2:-2].strip() if written is not None and text.startswith("{{") else None
+    if written is not None and (alone is None or not alone.isidentifier()):
+        return
+    key, column = f"{section}.path", alone or "prompt"
+    path = local_path(context.text(key), context.source.directory((section, "path")))
+    for line, row in first_rows(path or ""):
+        prompt = None if isinstance(row, str) else row.get(column)
+        is_written = alone is not None and isinstance(prompt, list) and bool(prompt) and isinstance(prompt[0], dict)
+        reason = doubtful_prompt(prompt, None)
+        if is_written:
+            yield _finding(context, key, line, f"{written} writes its list of messages as text", column)
+        elif reason and doubtful_prompt(prompt, template_text(context)):
+            yield _finding(context, key, line, reason, column)
+        else:
+            continue
+        return
+
+
+def _finding(context: Context, key: str, line: int, reason: str, column: str) -> Finding:
+    is_template = reason.startswith("{{")
+    inner = f'prompt: "{{{{ {column}[-1].content }}}}"'
+    whole = "remove dataset.prompt, so that TRL reads the messages"
+    return context.finding(
+        ID,
+        f"{context.text(key)}: line {line} gives a prompt that no chat template reads",
+        "dataset.prompt" if is_template else key,
+        because=[reason, "TRL takes it as it is, and the model is asked with something else than was meant"],
+        severity="warning",
+        fix=(whole if column == "prompt" else inner)
+        if is_template
+        else "lists of messages in the data, without quotes around them and with the roles user and assistant",
+    )

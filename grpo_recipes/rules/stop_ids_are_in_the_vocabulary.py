@@ -1,0 +1,44 @@
+"""A stop id is a token of the model.
+
+`generation.stop_token_ids` are numbers of tokens, and each family counts its own: the end of a turn is 151645 for Qwen,
+128009 for Llama 3. An id at or above the `vocab_size` of config.json is never generated, so that no completion ends
+there and each goes on to max_completion_length. Ids that only pad the embeddings are found by preflight, which loads
+the tokenizer.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import MODEL, model_config, not_at_hand
+
+ID = "GEN015"
+KEY, TOKENS = "generation.stop_token_ids", "tokenizer.add_tokens"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    ids = context.value(KEY)
+    if not isinstance(ids, list) or not ids or context.value(TOKENS):
+        return
+    config = model_config(context)
+    if config is None:
+        yield not_at_hand(context, ID, "whether stop_token_ids are tokens of the model", KEY)
+        return
+    inner = config.get("text_config")
+    size = (inner if isinstance(inner, dict) and "vocab_size" in inner else config).get("vocab_size")
+    wrong = [token for token in ids if isinstance(size, int) and isinstance(token, int) and token >= size]
+    if not wrong:
+        return
+    rest = [token for token in ids if token not in wrong]
+    path = ("generation", "stop_token_ids")
+    yield context.finding(
+        ID,
+        f"stop_token_ids has {wrong[0]}, and the model has {size} tokens",
+        KEY,
+        because=[f"the vocab_size of {context.text(MODEL)}; a token that does not exist ends no completion"],
+        severity="warning",
+        fix="the token's id in tokenizer.json, or "
+        + (f"stop_token_ids: {rest}" if rest else "remove stop_token_ids: the model's own end token stays"),
+        patch=[Patch(path, rest) if rest else Patch(path, remove=True)],
+        mark=context.source.mark((*path, ids.index(wrong[0]))),
+    )
