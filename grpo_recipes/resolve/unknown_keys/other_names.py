@@ -42,10 +42,11 @@ def _moved(path: Path, row: Row, value: object, found: Finding, source: Source) 
     place = tuple(home.split("."))
     # An override wins over what the file has, and no patch of the file mends it.
     is_override = found.mark is not None and found.mark.file == OVERRIDE_FILE
-    is_taken = written(source, place) is not None and not is_override
+    over = source.won_over(path, place)
+    is_taken = written(source, place) is not None and not is_override and not over
     here = value_here(row, value)
     because = [f"the format has {home}" + (", which is written too" if is_taken else "")]
-    because += [row["differs"]] if "differs" in row else []
+    because += [reason for reason in (over, row.get("differs")) if reason]
     patch = [Patch(path, remove=True), Patch(place, here)]
     fix = f"write it as {home}" if here == value else f"write it as {home}: {flow(here)}"
     if "tracker" in row and written(source, _TRACKERS) in (None, []):
