@@ -9,6 +9,7 @@ from grpo_recipes.contract.host.engines import Asked
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.number_words import meanings, meant_number, share_of
+from grpo_recipes.resolve.schema_reasons import with_reason
 from grpo_recipes.resolve.unknown_keys.placement import unknown_key
 from grpo_recipes.shown_values import entry, flow, shown
 from grpo_recipes.yaml.compose import Source
@@ -71,7 +72,7 @@ def schema_findings(errors: Sequence[Mapping[str, Any]], facts: Facts, source: S
         grouped.setdefault(_path(error, source), []).append(error)
     for path in [path for path in grouped if any(other != path and other[: len(path)] == path for other in grouped)]:
         del grouped[path]  # another branch of the union went deeper, and says more
-    found = {path: _finding(path, group, facts, source) for path, group in grouped.items()}
+    found = {path: with_reason(_finding(path, group, facts, source), path, source) for path, group in grouped.items()}
     moved = {patch.path for finding in found.values() for patch in finding.patch if not patch.remove}
     return {path: finding for path, finding in found.items() if finding.rule != MISSING_KEY or path not in moved}
 
@@ -166,10 +167,9 @@ def _out_of_range(path: Path, error: Mapping[str, Any], source: Source) -> Findi
         needed, fix, patch = FORMS.get(str(path[-1]), f"of the form {context['pattern']}"), None, ()
     elif kind == "too_long":
         needed, fix, patch = f"of at most {context['max_length']} items", None, ()
-    elif isinstance(path[-1], int):
-        needed, fix, patch = "longer than nothing", "remove it from the list", ()
     else:
-        needed, fix, patch = "longer than nothing", None, ()
+        needed, patch = "longer than nothing", ()
+        fix = "remove it from the list" if isinstance(path[-1], int) else None
     return Finding(
         OUT_OF_RANGE,
         "error",

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.used_gpus import used_gpus
+from grpo_recipes.rules._shared.used_gpus import UNKNOWN_GPUS, used_gpus
 
 ID = "MDL002"
 KEY, DTYPE = "model_init_kwargs.attn_implementation", "model_init_kwargs.dtype"
@@ -63,7 +63,7 @@ def _flash(context: Context, word: str) -> Iterator[Finding]:
         return
     if used_gpus(context) is None:
         message = f"whether the GPUs of {context.stack.origin} run {word} is not known"
-        yield context.finding(ID, message, KEY, severity="not-checked")
+        yield context.finding(ID, message, KEY, because=[UNKNOWN_GPUS], severity="not-checked")
     if word == "flash_attention_2":
         yield from _package(context, word)
     if context.value(DTYPE) == "float32" and not context.has_section("quantization"):

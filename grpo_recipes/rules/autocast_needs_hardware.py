@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.used_gpus import used_gpus
+from grpo_recipes.rules._shared.used_gpus import UNKNOWN_GPUS, used_gpus
 
 ID = "PRE001"
 BF16, FP16 = "GRPOConfig.bf16", "GRPOConfig.fp16"
@@ -41,13 +41,14 @@ def check(context: Context) -> Iterator[Finding]:
 def _capability(context: Context) -> Iterator[Finding]:
     if used_gpus(context) is None:
         message = f"whether the GPUs of {context.stack.origin} compute in bfloat16 is not known"
-        yield context.finding(ID, message, BF16, severity="not-checked")
+        yield context.finding(ID, message, BF16, because=[UNKNOWN_GPUS], severity="not-checked")
     for gpu in used_gpus(context) or ():
         if gpu.capability is None:
             yield context.finding(
                 ID,
                 f"whether {gpu.name} computes in bfloat16 is not known",
                 BF16,
+                because=["no datasheet of this GPU is known here"],
                 severity="not-checked",
             )
             return

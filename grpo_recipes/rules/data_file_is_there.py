@@ -16,11 +16,12 @@ from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import first_row_of
 from grpo_recipes.user_files.local_files import columns_of, data_format, listed, local_path
 from grpo_recipes.user_files.local_rows import first_rows
-from grpo_recipes.user_files.path_slips import path_slip
+from grpo_recipes.user_files.path_slips import near_path, path_slip
 from grpo_recipes.user_files.template import TemplateProblem, template_variables
 
 ID = "DAT001"
 NO_DATA = ("/", "/proc", "/sys", "/dev", "/etc", "/usr", "/var", "/home", "/root", "/tmp")
+NOT_THERE = "there is no such file or folder"
 KERNEL = ("/proc/", "/sys/", "/dev/")
 # Names of columns that say themselves that the prompt is in them.
 _QUESTIONS = ("instruction", "problem", "query", "question")
@@ -42,13 +43,19 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
     if path is not None:
         problem = _unreadable(path)
         if problem:
-            yield context.finding(ID, f"{section}.path {value}: {problem}", key, because=[f"looked for {path}"])
+            near = near_path(value, path) if not os.path.exists(path) else None
+            fix = f"path: {near}, if that is meant" if near else _what_to_do(problem)
+            yield context.finding(
+                ID, f"{section}.path {value}: {problem}", key, because=[f"looked for {path}"], fix=fix
+            )
             return
         if os.path.isfile(path):
             try:
                 columns = columns_of(path)
             except (ValueError, OSError) as error:
-                yield context.finding(ID, f"{section}.path {value}: {error}", key)
+                because = ["columns are read from the first row, and datasets cannot load such a file"]
+                fix = "one JSON object a line, the first of them with all columns"
+                yield context.finding(ID, f"{section}.path {value}: {error}", key, because=because, fix=fix)
                 return
             yield from _broken_row(context, path, key)
         if data_format(path):
@@ -70,7 +77,7 @@ def _broken_row(context: Context, path: str, key: str) -> Iterator[Finding]:
 
 def _unreadable(path: str) -> str | None:
     if not os.path.exists(path):
-        return path_slip(path) or "there is no such file or folder"
+        return path_slip(path) or NOT_THERE
     if not os.path.isfile(path) and not os.path.isdir(path):
         return "it is a device, a pipe or a socket, which may never end"
     if os.path.isfile(path) and data_format(path) is None:
@@ -85,6 +92,12 @@ def _unreadable(path: str) -> str | None:
     except OSError as error:
         return error.strerror or "it cannot be read"
     return None
+
+
+def _what_to_do(problem: str) -> str:
+    if "suffix" in problem:
+        return "write the rows as .jsonl, one JSON object a line"
+    return "the path itself, relative to the recipe" if problem != NOT_THERE else "put the file there, or mend the path"
 
 
 def _split(context: Context, section: str) -> Iterator[Finding]:
@@ -147,7 +160,9 @@ def _template(
     try:
         needed = template_variables(text)
     except TemplateProblem as problem:
-        yield context.finding(ID, f"the template cannot be read: {problem}", key, mark=mark)
+        because = ["jinja2 raises TemplateSyntaxError for it, before the model is loaded"]
+        fix = 'a variable stands in two braces on each side: "{{ question }}"'
+        yield context.finding(ID, f"the template cannot be read: {problem}", key, because=because, fix=fix, mark=mark)
         return
     missing = sorted(needed.difference(columns)) if columns is not None else []
     if missing:

@@ -39,7 +39,8 @@ def check(context: Context) -> Iterator[Finding]:
             yield from _judged(context, name, value, known, backend)
     if known is None:
         message = f"whether the target's {backend} reads these keys is not known"
-        yield context.finding(ID, message, KEY, severity="not-checked")
+        because = [f"what the release of {backend} reads is not known here"]
+        yield context.finding(ID, message, KEY, because=because, severity="not-checked")
 
 
 def _backend(context: Context) -> str:

@@ -12,6 +12,7 @@ from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.cut import PROCESSES, claimed
 from grpo_recipes.rules._shared.machines import ENGINE, is_slurm
+from grpo_recipes.rules._shared.used_gpus import UNKNOWN_GPUS
 
 ID = "WLD002"
 GPUS = "launch.gpus_per_node"
@@ -46,6 +47,7 @@ def _too_many(context: Context, asked: object) -> Iterator[Finding]:
             ID,
             f"{asked} GPUs are asked for, {context.stack.origin} has {len(gpus)}",
             GPUS,
+            because=[f"each process has a GPU of its own; gpus_per_node: {context.origin(GPUS)}"],
             fix=f"gpus_per_node: {len(gpus)}",
             patch=[Patch(("launch", "gpus_per_node"), len(gpus))],
         )
@@ -54,6 +56,7 @@ def _too_many(context: Context, asked: object) -> Iterator[Finding]:
             ID,
             f"whether {context.stack.origin} has {asked} GPUs is not known",
             GPUS,
+            because=[UNKNOWN_GPUS],
             severity="not-checked",
         )
 

@@ -17,7 +17,7 @@ from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.local_files import local_path
 from grpo_recipes.user_files.model_config import cached_snapshot, read_adapter
-from grpo_recipes.user_files.path_slips import path_slip
+from grpo_recipes.user_files.path_slips import near_path, path_slip
 
 ID = "MDL001"
 _ADDRESS = re.compile(
@@ -33,7 +33,9 @@ def check(context: Context) -> Iterator[Finding]:
     if path is None:
         yield from _hub_id(context, value)
     elif not os.path.isdir(path):
-        yield context.finding(ID, f"there is no folder {value}", KEY, because=[f"looked for {path}"])
+        near = near_path(value, path, folders=True)
+        fix = f"model_name_or_path: {near}, if that is meant" if near else "a folder, or a hub id: owner/name"
+        yield context.finding(ID, f"there is no folder {value}", KEY, because=[f"looked for {path}"], fix=fix)
     elif not os.path.isfile(os.path.join(path, "config.json")):
         yield _no_model(context, value, path)
 
@@ -52,7 +54,13 @@ def _no_model(context: Context, value: str, path: str) -> Finding:
             fix=f"from_run: {value}",
             patch=_from_run(value),
         )
-    return context.finding(ID, f"{value} is no model folder", KEY, because=[f"{path} has no config.json"])
+    return context.finding(
+        ID,
+        f"{value} is no model folder",
+        KEY,
+        because=[f"{path} has no config.json"],
+        fix="a folder as save_pretrained writes it",
+    )
 
 
 def _adapter(context: Context, value: str, place: str, adapter: Mapping[str, object]) -> Finding:

@@ -36,6 +36,7 @@ def check(context: Context) -> Iterator[Finding]:
             ID,
             f"pass@{twice} is asked for twice",
             PASS_AT,
+            because=["each number is one estimate in metrics.jsonl, by its name"],
             fix=f"pass_at: {once}",
             patch=[Patch(("evaluation", "pass_at"), once)],
         )

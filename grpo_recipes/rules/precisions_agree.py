@@ -65,7 +65,8 @@ def _under_deepspeed(context: Context, strategy: str, autocast: str | None) -> I
             yield found
         else:
             message = "whether this DeepSpeed keeps float32 weights under bf16 is not known"
-            yield context.finding(ID, message, DTYPE, severity="not-checked")
+            because = f"the version of deepspeed is not known for {context.stack.origin}"
+            yield context.finding(ID, message, DTYPE, because=[because], severity="not-checked")
 
 
 def _own_weights(context: Context, autocast: str | None) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ from grpo_recipes.schemas.other_names import Row, reward_row
 from grpo_recipes.shown_values import flow
 from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition, module_of
 from grpo_recipes.user_files.local_files import listed
+from grpo_recipes.user_files.path_slips import near_path
 from grpo_recipes.user_files.reward_imports import imported_beside
 from grpo_recipes.user_files.reward_names import names_module
 
@@ -145,7 +146,9 @@ def _python(context: Context, path: Path, reward: dict[str, object]) -> Iterator
     try:
         found = definition(absolute, name)
     except OSError as error:
-        yield _at(context, place, f"{file}: {error.strerror or error}", because=[f"looked for {absolute}"])
+        near = near_path(file, absolute) if isinstance(error, FileNotFoundError) else None
+        fix = f"python: {near}:{name}, if that is meant" if near else "a path relative to the recipe"
+        yield _at(context, place, f"{file}: {error.strerror or error}", because=[f"looked for {absolute}"], fix=fix)
         return
     except (SyntaxError, ValueError) as error:
         line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.used_gpus import used_gpus
+from grpo_recipes.rules._shared.used_gpus import UNKNOWN_GPUS, used_gpus
 
 ID = "PRE004"
 TF32 = "GRPOConfig.tf32"
@@ -27,7 +27,7 @@ def check(context: Context) -> Iterator[Finding]:
         yield _finding(context, f"tf32 needs capability 8.0, {old.name} has {old.capability[0]}.{old.capability[1]}")
     elif unknown:
         message = f"whether the GPUs of {context.stack.origin} have tf32 is not known"
-        yield context.finding(ID, message, TF32, severity="not-checked")
+        yield context.finding(ID, message, TF32, because=[UNKNOWN_GPUS], severity="not-checked")
 
 
 def _finding(context: Context, said: str) -> Finding:

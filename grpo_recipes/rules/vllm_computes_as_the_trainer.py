@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.used_gpus import used_gpus
+from grpo_recipes.rules._shared.used_gpus import UNKNOWN_GPUS, used_gpus
 from grpo_recipes.settings import Setting
 
 ID = "VLL002"
@@ -42,7 +42,7 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if used_gpus(context) is None:
         message = f"whether the GPUs of {context.stack.origin} compute in vLLM's bfloat16 is not known"
-        yield context.finding(ID, message, WEIGHTS, severity="not-checked")
+        yield context.finding(ID, message, WEIGHTS, because=[UNKNOWN_GPUS], severity="not-checked")
     for gpu in used_gpus(context) or ():
         if gpu.capability is not None and gpu.capability < (8, 0):
             yield context.finding(

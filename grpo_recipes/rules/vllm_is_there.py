@@ -112,6 +112,7 @@ def check(context: Context) -> Iterator[Finding]:
             ID,
             f"whether {context.stack.origin} has vllm is not known",
             USE_VLLM,
+            because=["the target does not say it"],
             severity="not-checked",
         )
 

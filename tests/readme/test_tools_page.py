@@ -63,7 +63,8 @@ def _written(page: str, folder: Path, file: str, sections: tuple[str, ...]) -> P
 
 def test_the_shown_tool_is_taken_and_planned(recipe: Path, grpo_run: Callable) -> None:
     answer = grpo_run("validate", str(recipe), "--target", STACK)
-    assert (answer.code, "no findings" in answer.out + answer.err) == (0, True), answer
+    # Whether TRL reads the tool calls of a hub model needs its chat template, which is not here.
+    assert (answer.code, "1 check not made" in answer.out + answer.err) == (0, True), answer
     plan = grpo_run("plan", str(recipe), "--target", STACK)
     assert re.search(
         r"tools \(what the model can call\)\n  calculate  calculator.py:calculate  5 s a call  \w{12}\n", plan.out
@@ -73,7 +74,8 @@ def test_the_shown_tool_is_taken_and_planned(recipe: Path, grpo_run: Callable) -
 
 def test_the_shown_environment_is_taken_and_planned(with_environment: Path, grpo_run: Callable) -> None:
     answer = grpo_run("validate", str(with_environment), "--target", STACK)
-    assert (answer.code, "no findings" in answer.out + answer.err) == (0, True), answer
+    # Whether TRL reads the tool calls of a hub model needs its chat template, which is not here.
+    assert (answer.code, "1 check not made" in answer.out + answer.err) == (0, True), answer
     names: dict[str, Any] = {}
     exec(with_environment.with_name("counter.py").read_text(), names)
     counter = names["Counter"](start=2)

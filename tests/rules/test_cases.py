@@ -60,6 +60,7 @@ def test_a_rule_finds_what_its_case_says(case: Case, as_written: Callable[[Case]
     resolution = as_written(case)
     mine = _mine(case, resolution)
     assert [label(finding) for finding in mine] == list(case.finds), resolution.findings
+    assert [finding.message for finding in mine if not finding.because] == [], "a finding without a reason"
     assert _other_errors(case, resolution) == sorted(case.also)
     told = "\n".join("\n".join([f.message, *f.because, f.fix or ""]) for f in mine)
     assert [text for text in case.says if text not in told] == []

@@ -5,6 +5,7 @@ from grpo_recipes.stack.gpus import sizes_in_gb
 from grpo_recipes.stack.stack import Gpu
 
 GIB = 2**30
+UNKNOWN_GPUS = "the target names no GPU of known capability; gpus=4xH100-80GB in --target does"
 
 
 def used_gpus(context: Context) -> tuple[Gpu, ...] | None:
