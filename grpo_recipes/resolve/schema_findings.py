@@ -9,7 +9,6 @@ from grpo_recipes.contract.host.engines import Asked
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.number_words import meanings, meant_number, share_of
-from grpo_recipes.resolve.schema_reasons import with_reason
 from grpo_recipes.resolve.unknown_keys.placement import unknown_key
 from grpo_recipes.shown_values import entry, flow, shown
 from grpo_recipes.yaml.compose import Source
@@ -61,12 +60,13 @@ FORMS = {
     **dict.fromkeys(("partition", "account", "qos"), "a name of the cluster's, without spaces"),
     "gpu_type": "a type of GPU by the cluster's name, without spaces",
 }
-TRUE_WORDS = {"yes", "on", "y", "true"}
-FALSE_WORDS = {"no", "off", "n", "false"}
+TRUE_WORDS, FALSE_WORDS = {"yes", "on", "y", "true"}, {"no", "off", "n", "false"}
 
 
 def schema_findings(errors: Sequence[Mapping[str, Any]], facts: Facts, source: Source) -> dict[Path, Finding]:
     """One finding for each path in the errors of one validation."""
+    from grpo_recipes.resolve.schema_reasons import with_reason  # only a mistake asks
+
     grouped: dict[Path, list[Mapping[str, Any]]] = {}
     for error in errors:
         grouped.setdefault(_path(error, source), []).append(error)

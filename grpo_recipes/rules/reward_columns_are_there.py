@@ -16,7 +16,6 @@ from grpo_recipes.facts.reward_keywords import kept_back, not_passed
 from grpo_recipes.rewards.catalog import shipped_reward
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition
-from grpo_recipes.user_files.functions.reward_body import keywords_read
 from grpo_recipes.user_files.local_files import columns_of, listed, local_path
 from grpo_recipes.user_files.reward_names import names_module
 
@@ -64,6 +63,8 @@ def _required(context: Context, index: int, reward: dict[str, object]) -> list[s
     found = reward_function(context, index, reward)
     if found is None or isinstance(found.node, ast.ClassDef):
         return []
+    from grpo_recipes.user_files.functions.reward_body import keywords_read
+
     function = declared(found.node)
     read = [key for key in keywords_read(found.node) if key not in function.parameters]
     return [p for p in dict.fromkeys([*function.required, *read]) if p not in _bound(reward)]
@@ -85,8 +86,9 @@ def reward_function(context: Context, index: int, reward: dict[str, object]) -> 
             found = definition(os.path.normpath(os.path.join(directory, file)), name)
         except (OSError, SyntaxError, ValueError):
             return None
-    is_function = isinstance(found, Definition) and not isinstance(found.node, ast.ClassDef) and not found.decorators
-    return found if is_function else None
+    if not isinstance(found, Definition) or isinstance(found.node, ast.ClassDef) or found.decorators:
+        return None
+    return found
 
 
 def check(context: Context) -> Iterator[Finding]:

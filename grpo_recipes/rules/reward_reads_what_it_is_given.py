@@ -13,7 +13,6 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import is_conversational
 from grpo_recipes.rules.reward_columns_are_there import reward_function
-from grpo_recipes.user_files.functions.misread_elements import misread_elements
 from grpo_recipes.user_files.reward_names import names_module
 
 ID = "RWD011"
@@ -32,6 +31,8 @@ def _of_one(context: Context, index: int, reward: dict[str, object], are_message
     found = reward_function(context, index, reward)
     if found is None:
         return
+    from grpo_recipes.user_files.functions.misread_elements import misread_elements
+
     has_turns = any(context.value(key) for key in MAKE_TURNS)
     misread = misread_elements(found.node, found.tree, are_messages=are_messages, has_turns=has_turns)
     if misread is None:

@@ -14,8 +14,6 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules.reward_columns_are_there import reward_function
-from grpo_recipes.user_files.functions.reward_body import line_of_first_return
-from grpo_recipes.user_files.returned_values import returns_no_list
 from grpo_recipes.user_files.reward_names import names_module
 
 ID = "RWD005"
@@ -31,6 +29,9 @@ def check(context: Context) -> Iterator[Finding]:
         found = reward_function(context, index, reward)
         if found is None:
             continue
+        from grpo_recipes.user_files.functions.reward_body import line_of_first_return
+        from grpo_recipes.user_files.returned_values import returns_no_list
+
         returned, line = returns_no_list(found.node, found.tree), line_of_first_return(found.node)
         if returned is None and line is None:
             continue

@@ -5,10 +5,10 @@ import json
 import os
 import re
 import shutil
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.nearest import nearest_words
 from grpo_recipes.stack.stack import Gpu
 
 _DRIVER_FOLDER = Path("/proc/driver/nvidia/gpus")
@@ -119,7 +119,7 @@ def sizes_in_gb(name: str) -> tuple[int, ...]:
 
 def nearest_gpu(name: str) -> str | None:
     """The name of the table that is nearly this one."""
-    return next(iter(get_close_matches(name, _table(), n=1, cutoff=0.75)), None)
+    return next(iter(nearest_words(name, _table(), cutoff=0.75)), None)
 
 
 def _base_and_memory(key: str) -> tuple[str, float | None]:

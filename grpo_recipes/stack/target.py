@@ -5,11 +5,11 @@ import os
 import re
 import stat
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 from packaging.version import InvalidVersion, Version
 
 from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.nearest import nearest_words
 from grpo_recipes.stack.gpus import named_gpu, nearest_gpu
 from grpo_recipes.stack.installed import normalized
 from grpo_recipes.stack.stack import MOST_GPUS, OPTIONAL_PACKAGES, PACKAGES, Gpu, Stack, from_json_value
@@ -98,7 +98,7 @@ def _take_the_rest_as_tested(draft: _Draft) -> None:
 
 def _no_item(item: str) -> Finding:
     because = "an item is name==version, name==absent, gpus=<count>x<name>, driver=<version>, c_compiler=no, or tested"
-    fix = f"--target {WORD}" if get_close_matches(item.lower()[:_LONGEST_SHOWN], (WORD,)) else _EXAMPLE
+    fix = f"--target {WORD}" if nearest_words(item.lower()[:_LONGEST_SHOWN], (WORD,), cutoff=0.6) else _EXAMPLE
     return _finding("STK001", f"'{_shown(item)}' is not an item of a target", because, fix)
 
 
@@ -213,7 +213,7 @@ def _problems(stack: Stack) -> list[Finding]:
 
 
 def _unknown_package(name: str) -> Finding:
-    nearest = get_close_matches(name[:_LONGEST_SHOWN], (*_PACKAGES, "python", *_HARDWARE), n=1)
+    nearest = nearest_words(name[:_LONGEST_SHOWN], (*_PACKAGES, "python", *_HARDWARE), cutoff=0.6)
     because = "a target names " + ", ".join((*PACKAGES, "python", *_HARDWARE, "and packages such as wandb"))
     fix = f"{nearest[0]}" if nearest else None
     return _finding("STK002", f"{_shown(name)} is not a package that a target can name", because, fix)
