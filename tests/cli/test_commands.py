@@ -96,6 +96,7 @@ def planned() -> str:
     return out.getvalue()
 
 
+@pytest.mark.processes
 def test_plan_and_findings_and_doctor_fit_their_schemas(planned: str, grpo_run: Callable) -> None:
     recipe = ROOT / "recipes" / "qwen2_qlora.yaml"
     documents = {
@@ -109,6 +110,7 @@ def test_plan_and_findings_and_doctor_fit_their_schemas(planned: str, grpo_run: 
     assert json.loads(documents["findings"])["findings"]
 
 
+@pytest.mark.processes
 def test_what_doctor_prints_is_a_target(tmp_path: Path, grpo_run: Callable) -> None:
     recipe = str(ROOT / "recipes" / "quickstart.yaml")
     file = tmp_path / "cluster.json"
