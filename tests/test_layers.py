@@ -108,7 +108,6 @@ ONE_UNIT_A_FILE = ("cli.commands", "rules", "schemas", "worker.preflight.checks"
 # What validate makes as dataclasses: what is changed in place, or keeps what it found.
 CHANGING = {
     "facts.facts.Facts",
-    "user_files.returned_values._Reader",
     "yaml.nodes.Entry",
     "yaml.nodes.Node",
     "yaml.nodes.Reader",
