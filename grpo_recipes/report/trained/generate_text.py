@@ -7,12 +7,14 @@ _WHO = ("trained", "base")
 
 
 def generate_text(shown: Mapping[str, Any]) -> str:
-    """Each prompt with the answers below each other, then the mean rewards."""
+    """Each prompt with the answers below each other, then how they were made and the mean rewards."""
     who = [one for one in _WHO if one in shown["rows"][0]]
     blocks = [_row(row, who, has_number=shown["data"] is not None) for row in shown["rows"]]
     if shown["without"]:
         turns = "" if any("turns" in row[who[0]] for row in shown["rows"]) else ", in one turn each"
         blocks.append(f"answered without {', '.join(shown['without'])}{turns}")
+    if not shown["greedy"]:
+        blocks.append("sampled as in the training; --greedy takes the most likely tokens")
     if shown["means"]:
         kind = "most likely tokens" if shown["greedy"] else "sampled"
         data = "held-out rows" if shown["data"] == "evaluation" else "rows of the training data, none is held out"
