@@ -4,6 +4,7 @@ With findings there is a document all the same where the text could be read to i
 then is the one that its fix gives, so that one mistake does not become two further on.
 """
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -17,6 +18,11 @@ from grpo_recipes.yaml.page import Page, forbidden, page_of, printable, shown
 from grpo_recipes.yaml.refusals import GivenUp
 from grpo_recipes.yaml.slips import missing_space, slips
 from grpo_recipes.yaml.syntax import syntax_finding
+
+TAKE_OVER_SCRIPT = (
+    "in the script, write its GRPOConfig to a file: open('grpo.json', 'w').write(args.to_json_string()); then "
+    "grpo-run init --from grpo.json"
+)
 
 
 class Document(NamedTuple):
@@ -52,9 +58,15 @@ def load_text(text: str, file: str) -> tuple[Document | None, list[Finding]]:
     page = page_of(text.removeprefix("\ufeff"), file)
     reader = Reader(page)
     findings, complete = _read(reader)
+    root = reader.root
+    if (not complete or (root is not None and root.entries is None)) and (found := script_line(text)) is not None:
+        because = ("a recipe is YAML, and grpo-run does not run the script",)
+        message = "the file is a Python script, not a recipe"
+        return None, [
+            Finding(ids.NOT_A_MAPPING, "error", message, "", page.mark(found, 0, 1 << 30), because, TAKE_OVER_SCRIPT)
+        ]
     if not complete:
         return None, findings
-    root = reader.root
     if root is None or (root.value is None and root.items is None and root.entries is None):
         because = ("it holds no value, at most comments",)
         mark = page.mark(0, 0, 1)
@@ -64,6 +76,12 @@ def load_text(text: str, file: str) -> tuple[Document | None, list[Finding]]:
     read = _value_of(root, page, ())
     assert isinstance(read.value, dict)
     return Document(file, read.value, read.marks, frozenset(read.words)), findings
+
+
+def script_line(text: str) -> int | None:
+    """The line, from 0, that tells a Python script which uses TRL; None for any other text."""
+    found = re.search(r"(?m)^(?:from|import) trl\b|\bGRPOConfig\(", text)
+    return None if found is None else text.count("\n", 0, found.start())
 
 
 def parse_value(text: str, file: str = "--set") -> tuple[object, list[Finding]]:

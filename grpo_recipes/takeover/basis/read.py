@@ -10,6 +10,7 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.errors import Refusal
 from grpo_recipes.takeover.basis.draft import Draft, Row
 from grpo_recipes.yaml.files import read_recipe
+from grpo_recipes.yaml.load import TAKE_OVER_SCRIPT, script_line
 
 MOST_VALUES = 10_000
 LONGEST_NUMBER = 100
@@ -24,6 +25,10 @@ def read_mapping(path: str, draft: Draft, label: str = "") -> dict[str, object]:
     text = read_recipe(path)
     if isinstance(text, Finding):
         raise Refusal(text)
+    if path.endswith(".py") and script_line(text) is not None:
+        raise Refusal.of(
+            f"{path}: it is a Python script", because="init --from reads YAML and JSON", fix=TAKE_OVER_SCRIPT
+        )
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         _count(node, path)

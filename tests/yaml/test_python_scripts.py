@@ -1,0 +1,40 @@
+"""A training script in the place of a recipe gets one message with the way to take it over."""
+
+from pathlib import Path
+
+import pytest
+
+from grpo_recipes.errors import Refusal
+from grpo_recipes.takeover.basis.draft import Draft
+from grpo_recipes.takeover.basis.read import read_mapping
+from grpo_recipes.yaml.load import load_text
+
+SCRIPTS = {
+    "imports": "from trl import GRPOConfig\n\nargs = GRPOConfig(\n    learning_rate=1e-5,\n)\n",
+    "a function": "import trl\n\ndef reward(completions, **kwargs):\n\treturn [1.0 for c in completions]\n",
+    "the call alone": "GRPOConfig(\n    output_dir='x', num_generations=8)\n",
+    "a dict of arguments": "import trl\nargs = trl.GRPOConfig(**{'learning_rate': 1e-5})\nif args:\n    print(1)\n",
+}
+
+
+@pytest.mark.parametrize("text", SCRIPTS.values(), ids=SCRIPTS)
+def test_a_script_is_no_recipe(text: str, tmp_path: Path) -> None:
+    document, (finding,) = load_text(text, "train.py")
+    assert document is None
+    assert finding.message == "the file is a Python script, not a recipe"
+    assert "init --from grpo.json" in (finding.fix or "")
+    (tmp_path / "train.py").write_text(text)
+    with pytest.raises(Refusal, match="it is a Python script"):
+        read_mapping(str(tmp_path / "train.py"), Draft())
+
+
+@pytest.mark.parametrize("text", ["description: GRPOConfig(learning_rate) of trl\n", "name: from trl import x\n"])
+def test_a_recipe_that_names_it_is_one(text: str) -> None:
+    document, findings = load_text(text, "recipe.yaml")
+    assert document is not None and findings == []
+
+
+@pytest.mark.parametrize("text", ["import os\nx = 1\n", "- 1\n- 2\n", "from transformers import TRL\n"])
+def test_any_other_text_is_answered_as_before(text: str) -> None:
+    _, findings = load_text(text, "x.py")
+    assert [finding.message for finding in findings] != ["the file is a Python script, not a recipe"]
