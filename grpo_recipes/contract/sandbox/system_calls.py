@@ -10,22 +10,17 @@ LAST_KNOWN = 451
 """Calls with higher numbers are newer than this list, and what they do is not known."""
 
 REFUSED: Mapping[str, tuple[int, int | None]] = {
-    # The network, and Unix sockets of other programs. socketpair stays: asyncio needs it.
+    # The network, and Unix sockets of other programs.
     "socket": (41, 198),
+    "connect": (42, 203),
+    "bind": (49, 200),
     # It makes other calls without any filter being asked.
     "io_uring_setup": (425, 425),
-    # Landlock knows nothing of owners, modes, times and attributes of files, and of truncate only from ABI 3 on.
-    "chmod": (90, None),
-    "fchmod": (91, 52),
-    "fchmodat": (268, 53),
+    # Landlock knows nothing of owners and attributes of files, and of truncate only from ABI 3 on.
     "chown": (92, None),
     "fchown": (93, 55),
     "lchown": (94, None),
     "fchownat": (260, 54),
-    "utime": (132, None),
-    "utimes": (235, None),
-    "futimesat": (261, None),
-    "utimensat": (280, 88),
     "setxattr": (188, 5),
     "lsetxattr": (189, 6),
     "fsetxattr": (190, 7),
@@ -81,6 +76,16 @@ REFUSED: Mapping[str, tuple[int, int | None]] = {
     "perf_event_open": (298, 241),
     "syslog": (103, 116),
 }
+# Landlock knows nothing of modes and times either. These return 0 and do nothing, so that shutil.copy works.
+WITHOUT_EFFECT: Mapping[str, tuple[int, int | None]] = {
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "utime": (132, None),
+    "utimes": (235, None),
+    "futimesat": (261, None),
+    "utimensat": (280, 88),
+}
 # "There is no such call" lets the C library take the older one, which can be looked at.
 ABSENT: Mapping[str, tuple[int, int]] = {"clone3": (435, 435), "openat2": (437, 437)}
 # The first argument is a process, and 0 is the caller.
@@ -98,16 +103,19 @@ OPEN: tuple[int, None] = (2, None)
 OPENAT: tuple[int, int] = (257, 56)
 IOCTL: tuple[int, int] = (16, 29)
 FCNTL: tuple[int, int] = (72, 25)
+SOCKETPAIR: tuple[int, int] = (53, 199)
 FORKS: Mapping[str, int] = {"fork": 57, "vfork": 58}
 """Of x86-64 alone."""
 
 _NAMESPACES = 0x7E020000
+_PARENT = 0x8000
 _THREAD = 0x10000
+_UNIX, _STREAM, _SEQPACKET, _SOCKET_TYPE = 1, 1, 5, 0xF
 _OPENED_FOR, _TRUNCATED = 0o3, 0o1000
 # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
 _IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
-# F_SETOWN, F_SETOWN_EX: a signal for another process when data comes.
-_OWNERS = (8, 15)
+# F_SETOWN, F_SETOWN_EX: a signal for another process when data comes. F_SETLEASE, F_NOTIFY: what others do with a file.
+_FCNTLS = (8, 15, 1024, 1026)
 _X32 = 0x40000000
 
 _LOAD, _EQUAL, _AT_LEAST, _ABOVE, _ANY_OF, _AND, _RETURN = 0x20, 0x15, 0x35, 0x25, 0x45, 0x54, 0x06
@@ -134,9 +142,11 @@ def seccomp_filter(machine: str, *, starts_processes: bool, sends_signals: bool)
         refused += FORKS.values()
     if not sends_signals:
         refused.append(TGKILL[column])
-    for number in refused:
-        if number is not None:
-            steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _FAILS | EPERM)]
+    without_effect = [numbers[column] for numbers in WITHOUT_EFFECT.values()]
+    for listed, error in ((refused, EPERM), (without_effect, 0)):
+        for number in listed:
+            if number is not None:
+                steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _FAILS | error)]
     for numbers in ABSENT.values():
         steps += [(_EQUAL, 0, 1, numbers[column]), (_RETURN, 0, 0, _FAILS | ENOSYS)]
     for own in (*ITS_OWN.values(), *([] if sends_signals else [KILL])):
@@ -146,7 +156,8 @@ def seccomp_filter(machine: str, *, starts_processes: bool, sends_signals: bool)
         if opening is not None:
             steps += _judged(opening, argument, list(_emptied()))
     steps += _judged(IOCTL[column], 1, list(_one_of(_IOCTLS, ENOTTY)))
-    steps += _judged(FCNTL[column], 1, [step for each in _OWNERS for step in _fails_if_equal(each)])
+    steps += _judged(FCNTL[column], 1, [step for each in _FCNTLS for step in _fails_if_equal(each)])
+    steps += _judged(SOCKETPAIR[column], 1, list(_connected()))
     steps.append((_RETURN, 0, 0, _ALLOWED))
     return b"".join(struct.pack("<HBBI", *step) for step in steps)
 
@@ -163,8 +174,8 @@ def _judged(number: int, argument: int, steps: list[Step]) -> list[Step]:
 
 
 def _clone(*, starts_processes: bool) -> Iterator[Step]:
-    """No namespace, in which it would have rights; without processes nothing but a thread."""
-    yield from [(_ANY_OF, 0, 1, _NAMESPACES), (_RETURN, 0, 0, _FAILS | EPERM)]
+    """No namespace, in which it would have rights, and no child of the trainer's; without processes only threads."""
+    yield from [(_ANY_OF, 0, 1, _NAMESPACES | _PARENT), (_RETURN, 0, 0, _FAILS | EPERM)]
     if not starts_processes:
         yield from [(_ANY_OF, 1, 0, _THREAD), (_RETURN, 0, 0, _FAILS | EPERM)]
 
@@ -173,6 +184,14 @@ def _emptied() -> Iterator[Step]:
     """A file opened for reading can be emptied by it, for which Landlock asks no right before ABI 3."""
     yield (_AND, 0, 0, _OPENED_FOR | _TRUNCATED)
     yield from _fails_if_equal(_TRUNCATED)
+
+
+def _connected() -> Iterator[Step]:
+    """Unix sockets that send to each other alone, as asyncio needs them: one for datagrams sends to any address."""
+    yield (_AND, 0, 0, _SOCKET_TYPE)
+    yield from [(_EQUAL, 2, 0, _STREAM), (_EQUAL, 1, 0, _SEQPACKET), (_RETURN, 0, 0, _FAILS | EPERM)]
+    yield (_LOAD, 0, 0, 16)
+    yield from _one_of((_UNIX,), EPERM)
 
 
 def _fails_if_equal(value: int) -> list[Step]:

@@ -20,10 +20,10 @@ WRITES = {
     "symbolic link": "os.symlink('/', file + '.2')",
     "make a folder": "os.mkdir(file + '.d')",
     "make a pipe": "os.mkfifo(file + '.p')",
-    "chmod": "os.chmod(file, 0o600)",
-    "chmod of what is open": "os.fchmod(os.open('.', os.O_RDONLY), 0o500)",
+    "chmod": "os.chmod(file, 0o600); assert os.stat(file).st_mode & 0o777 == 0o600",
+    "chmod of what is open": "os.fchmod(os.open('.', 0), 0o500); assert os.stat('.').st_mode & 0o777 == 0o500",
     "chown": "os.chown(file, os.getuid(), os.getgid())",
-    "utime": "os.utime(file, (1, 1))",
+    "utime": "os.utime(file, (1, 1)); assert os.stat(file).st_mtime == 1",
     "attribute": "os.setxattr(file, 'user.mine', b'x')",
     "shared memory": "from multiprocessing import shared_memory as m; m.SharedMemory(create=True, size=9).unlink()",
     "readline": "import readline; readline.add_history('x'); readline.write_history_file(file)",
@@ -37,8 +37,8 @@ WRITES = {
     "C rename": "done(c.rename(name, name + b'.c'))",
     "C mkdir": "done(c.mkdir(name + b'.c', 0o700))",
     "C truncate": "done(c.truncate(name, ctypes.c_long(0)))",
-    "C chmod": "done(c.chmod(name, 0o600))",
-    "C utimes": "done(c.utimes(name, None))",
+    "C chmod": "done(c.chmod(name, 0o600)); assert os.stat(file).st_mode & 0o777 == 0o600",
+    "C utimes": "was = os.stat(file).st_mtime_ns; done(c.utimes(name, None)); assert os.stat(file).st_mtime_ns != was",
     "C lchown": "done(c.lchown(name, os.getuid(), os.getgid()))",
 }
 CONNECTS = {
@@ -46,6 +46,18 @@ CONNECTS = {
     "UDP": "import socket; socket.socket(2, 2).sendto(b'x', ('127.0.0.1', port))",
     "a Unix socket": "import socket; socket.socket(1, 1).connect(unix)",
     "an abstract socket": "import socket; socket.socket(1, 1).connect('\\0' + unix)",
+    "a datagram": "import socket; socket.socketpair(1, socket.SOCK_DGRAM)[0].sendto(b'x', datagrams)",
+    "a datagram without waiting": (
+        "import socket; a, b = socket.socketpair(1, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)\n"
+        "b.connect(datagrams); b.send(b'x')"
+    ),
+    "a descriptor": (
+        "import socket; a, b = socket.socketpair(1, socket.SOCK_DGRAM); a.connect(datagrams)\n"
+        "socket.send_fds(a, [b'x'], [0])"
+    ),
+    "an abstract datagram": "import socket; socket.socketpair(1, 2)[0].sendto(b'x', '\\0' + datagrams)",
+    "a raw pair": "import socket; socket.socketpair(1, socket.SOCK_RAW)[0].sendto(b'x', datagrams)",
+    "a name": "import socket; socket.socketpair()[0].bind('\\0taken')",
     "listen": "import socket; socket.socket().listen()",
     "urllib": "import urllib.request; urllib.request.urlopen(f'http://127.0.0.1:{port}/', timeout=2)",
     "C TCP": "done(c.connect(done(c.socket(2, 1, 0)), struct.pack('=HHI8x', 2, socket.htons(port), 0x0100007F), 16))",
@@ -66,6 +78,9 @@ PROCESSES = {
     "affinity": "os.sched_setaffinity(process, [0])",
     "priority": "os.setpriority(os.PRIO_PROCESS, process, 5)",
     "a signal when data comes": "import fcntl; fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, process)",
+    "a signal when a folder changes": "import fcntl; fcntl.fcntl(os.open('/usr', os.O_RDONLY), fcntl.F_NOTIFY, 2)",
+    "a lease": "import fcntl; fcntl.fcntl(os.open('own', os.O_CREAT), fcntl.F_SETLEASE, fcntl.F_RDLCK)",
+    "C clone of the parent's": "done(c.syscall(NUMBERS['clone'], 0x8000 | 17, 0, 0, 0, 0)) or os._exit(0)",
     "C queued signal": "done(c.syscall(NUMBERS['rt_sigqueueinfo'], process, 0, struct.pack('3i116x', 0, 0, -1)))",
     "a session": "import subprocess; subprocess.run(['true'], start_new_session=True, check=True)",
     "C trace": "done(c.ptrace(16, process, 0, 0)); c.ptrace(17, process, 0, 0)",

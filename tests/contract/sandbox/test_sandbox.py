@@ -101,13 +101,22 @@ def outcomes(who: str, elsewhere: Path, sleeper: int, mechanism: Any, landlock_a
     """What came of each attempt."""
     numbers = {**REFUSED, "clone": CLONE}
     column = list(ARCHITECTURES).index(platform.machine())
-    with socket.socket() as tcp, socket.socket(1, 1) as unix, socket.socket(1, 1) as abstract:
+    with (
+        socket.socket() as tcp,
+        socket.socket(1, 1) as unix,
+        socket.socket(1, 1) as abstract,
+        socket.socket(1, socket.SOCK_DGRAM) as datagrams,
+        socket.socket(1, socket.SOCK_DGRAM) as abstract_datagrams,
+    ):
         tcp.bind(("127.0.0.1", 0))
         tcp.listen(8)
         path = f"{elsewhere}/listening"
         unix.bind(path)
         os.chmod(path, 0o777)
         abstract.bind(f"\0{path}")
+        datagrams.bind(f"{path}-datagrams")
+        os.chmod(f"{path}-datagrams", 0o777)
+        abstract_datagrams.bind(f"\0{path}-datagrams")
         unix.listen()
         abstract.listen()
         given = {
@@ -116,6 +125,7 @@ def outcomes(who: str, elsewhere: Path, sleeper: int, mechanism: Any, landlock_a
             "process": sleeper,
             "port": tcp.getsockname()[1],
             "unix": path,
+            "datagrams": f"{path}-datagrams",
             "numbers": {name: number[column] for name, number in numbers.items()},
         }
         ended = run_as(who, attempts.PROGRAM, LIMITS, given, mechanism, landlock_abi)
@@ -125,7 +135,13 @@ def outcomes(who: str, elsewhere: Path, sleeper: int, mechanism: Any, landlock_a
             if mechanism != "none":
                 with pytest.raises(BlockingIOError):
                     listening.accept()
+        for receiving in (datagrams, abstract_datagrams):
+            receiving.setblocking(False)
+            if mechanism != "none":
+                with pytest.raises(BlockingIOError):
+                    receiving.recv(9)
     os.remove(path)
+    os.remove(f"{path}-datagrams")
     found: dict[str, str] = json.loads(ended.printed)
     return found
 
@@ -181,6 +197,45 @@ def test_what_code_rightly_does_works(who: str, mechanism: str, landlock_abi: in
     skip_without(mechanism)
     ended = run_as(who, USED, LIMITS, None, mechanism, landlock_abi)
     assert ended.printed.decode().split() == ["a", "2", "thread", "awaited", "2.0", "set()"]
+
+
+def test_no_child_is_left_to_the_process_that_runs_it() -> None:
+    skip_without("landlock")
+    before = _children()
+    number = CLONE[list(ARCHITECTURES).index(platform.machine())]
+    program = "import ctypes, os\nctypes.CDLL(None).syscall(given, 0x8000 | 17, 0, 0, 0, 0) or os._exit(0)"
+    run(program, Limits(), number)
+    assert _children() == before
+
+
+def _children() -> set[str]:
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+
+
+def test_a_pair_of_sockets_cannot_be_sent_elsewhere(tmp_path: Path) -> None:
+    skip_without("landlock")
+    program = """
+import errno, socket
+for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
+    for attempt in ("sendto", "sendmsg", "connect"):
+        a, b = socket.socketpair(socket.AF_UNIX, kind)
+        b.close()
+        try:
+            match attempt:
+                case "sendto": a.sendto(b"x", given)
+                case "sendmsg": a.sendmsg([b"x"], [], 0, given)
+                case "connect": a.connect(given)
+        except OSError as problem:
+            print(attempt, errno.errorcode[problem.errno])
+"""
+    with socket.socket(1, socket.SOCK_DGRAM) as victim:
+        victim.bind(str(tmp_path / "v"))
+        printed = run(program, Limits(), str(tmp_path / "v")).printed.decode().split()
+        victim.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            victim.recv(1)
+    stream = ["sendto", "EISCONN", "sendmsg", "EISCONN", "connect", "EPERM"]
+    assert printed == [*stream, "sendto", "EPIPE", "sendmsg", "EPIPE", "connect", "EPERM"]
 
 
 def test_packages_of_this_python_can_be_imported() -> None:

@@ -17,7 +17,9 @@ from grpo_recipes.contract.sandbox.system_calls import (
     KILL,
     OPENAT,
     REFUSED,
+    SOCKETPAIR,
     TGKILL,
+    WITHOUT_EFFECT,
     seccomp_filter,
 )
 
@@ -27,13 +29,17 @@ HEADERS = {
 }
 NAMED = {
     **REFUSED,
+    **WITHOUT_EFFECT,
     **ABSENT,
     **ITS_OWN,
-    **{name.lower(): getattr(system_calls, name) for name in ("KILL", "TGKILL", "CLONE", "OPENAT", "IOCTL", "FCNTL")},
+    **{
+        name.lower(): getattr(system_calls, name)
+        for name in ("KILL", "TGKILL", "CLONE", "OPENAT", "IOCTL", "FCNTL", "SOCKETPAIR")
+    },
     "open": system_calls.OPEN,
 }
-ALLOWED, KILLED, REFUSAL = 0x7FFF0000, 0x80000000, 0x00050001
-FORK, THREAD, NEW_USER = 17, 0x3D0F00, 0x10000011
+ALLOWED, KILLED, REFUSAL, SILENT = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050000
+FORK, THREAD, NEW_USER, OF_PARENT = 17, 0x3D0F00, 0x10000011, 0x8011
 
 
 def decided(machine: str, number: int, *arguments: int, architecture: int | None = None, **holds: bool) -> int:
@@ -76,12 +82,16 @@ def test_each_call_is_decided_as_listed(machine: str) -> None:
     for name, numbers in REFUSED.items():
         if (number := numbers[column]) is not None:
             assert decided(machine, number) == REFUSAL, name
+    for name, numbers in WITHOUT_EFFECT.items():
+        if (number := numbers[column]) is not None:
+            assert decided(machine, number) == SILENT, name
     for own in ITS_OWN.values():
         assert [decided(machine, own[column], process) for process in (0, 1)] == [ALLOWED, REFUSAL]
     absent = [decided(machine, numbers[column]) for numbers in ABSENT.values()]
     assert {*absent, decided(machine, 452), decided(machine, 1000)} == {0x00050000 | 38}
     clone, opening, control = CLONE[column], OPENAT[column], IOCTL[column]
-    assert [decided(machine, clone, flags) for flags in (FORK, THREAD, NEW_USER)] == [ALLOWED, ALLOWED, REFUSAL]
+    assert [decided(machine, clone, flags) for flags in (FORK, THREAD)] == [ALLOWED, ALLOWED]
+    assert [decided(machine, clone, flags) for flags in (NEW_USER, OF_PARENT)] == [REFUSAL, REFUSAL]
     assert [decided(machine, opening, 0, 0, flags) for flags in (0, 0o1000, 0o1001, 0o1102)] == [
         ALLOWED,
         REFUSAL,
@@ -90,7 +100,21 @@ def test_each_call_is_decided_as_listed(machine: str) -> None:
     ]
     assert decided(machine, control, 1, 0x5401) == ALLOWED
     assert decided(machine, control, 1, 0x5412) == 0x00050000 | 25, "no letter is put into a terminal"
-    assert [decided(machine, FCNTL[column], 1, asked) for asked in (3, 8, 15)] == [ALLOWED, REFUSAL, REFUSAL]
+    assert [decided(machine, FCNTL[column], 1, asked) for asked in (3, 1030, 8, 15, 1024, 1026)] == [
+        *(ALLOWED, ALLOWED),
+        *(REFUSAL, REFUSAL, REFUSAL, REFUSAL),
+    ]
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_pairs_of_sockets_are_connected_and_of_unix(machine: str) -> None:
+    pair = SOCKETPAIR[list(ARCHITECTURES).index(machine)]
+    stream, datagrams, raw, packets, flags = 1, 2, 3, 5, 0o2004000
+    for kind in (stream, packets):
+        assert decided(machine, pair, 1, kind) == decided(machine, pair, 1, kind | flags) == ALLOWED
+        assert decided(machine, pair, 30, kind) == REFUSAL, "TIPC"
+    for kind in (datagrams, raw):
+        assert decided(machine, pair, 1, kind) == decided(machine, pair, 1, kind | flags) == REFUSAL
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
