@@ -6,6 +6,8 @@ bubblewrap: it cannot write elsewhere, read your files, reach the network or ano
 left open. Where a machine has neither, the tool is not loaded, unless the recipe says `launch.sandbox: none`.
 """
 
+import signal
+
 from grpo_recipes.contract.sandbox.run import Limits, require, run
 
 LIMITS = Limits(wall_s=8, cpu_s=2, memory_bytes=512 << 20, file_bytes=1 << 20, processes=8, printed_bytes=2000)
@@ -43,5 +45,9 @@ def run_python(code: str) -> str:
         return f"{text}\n[ended after {LIMITS.wall_s} seconds]".strip()
     if ended.code:
         limits = f"{LIMITS.cpu_s} seconds of computing, {LIMITS.memory_bytes >> 20} MiB"
+    if ended.code == -signal.SIGXCPU:
+        return f"{text}\n[ended after {LIMITS.cpu_s} seconds of computing]".strip()
+    if ended.code < 0:
+        return f"{text}\n[ended by signal {-ended.code}: {signal.strsignal(-ended.code)}]".strip()
         return f"{text}\n[ended by its limits: {limits}]".strip()
     return text or "[nothing was printed]"

@@ -105,7 +105,9 @@ def _limit(limits: dict[str, int]) -> None:
         limit = getattr(resource, name)
         ceiling = resource.getrlimit(limit)[1]
         lowest = most if ceiling == resource.RLIM_INFINITY else min(most, ceiling)
-        resource.setrlimit(limit, (lowest, lowest))
+        # Computing ends with SIGXCPU, which tells what it was, and a second later with SIGKILL.
+        highest = lowest + 1 if limit == resource.RLIMIT_CPU and lowest != ceiling else lowest
+        resource.setrlimit(limit, (lowest, highest))
 
 
 def _confine(asked: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ import os
 import platform
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -97,7 +98,7 @@ def run(
         words = [*_bubblewrap(folder, user), *python] if mechanism == "bubblewrap" else python
         ended = followed(words, folder, request, limits.wall_s, limits.printed_bytes + _BEFORE_IT)
     if MARK.encode() in ended.printed:
-        return _behind_the_mark(ended, limits.printed_bytes)
+        return _behind_the_mark(ended, limits.printed_bytes, mechanism)
     if not ended.in_time:
         return ProgramEnd(b"", is_cut=False, in_time=False, code=ended.code)
     lines = ended.printed.decode("utf-8", "replace").strip().splitlines()
@@ -249,7 +250,9 @@ def _own_folder() -> Iterator[str]:
             subprocess.run(["rm", "-rf", folder], stderr=subprocess.DEVNULL, check=False)
 
 
-def _behind_the_mark(ended: ProgramEnd, most: int) -> ProgramEnd:
-    """What the program itself printed."""
+def _behind_the_mark(ended: ProgramEnd, most: int, mechanism: Mechanism) -> ProgramEnd:
+    """What the program itself printed, and how it ended: bwrap ends with 128 + N where the signal N ended it."""
+    signalled = mechanism == "bubblewrap" and 128 < ended.code < 128 + signal.NSIG
+    code = 128 - ended.code if signalled else ended.code
     own = ended.printed.partition(MARK.encode())[2]
-    return ProgramEnd(own[:most], is_cut=len(own) > most, in_time=ended.in_time, code=ended.code)
+    return ProgramEnd(own[:most], is_cut=len(own) > most, in_time=ended.in_time, code=code)

@@ -199,6 +199,35 @@ def test_what_code_rightly_does_works(who: str, mechanism: str, landlock_abi: in
     assert ended.printed.decode().split() == ["a", "2", "thread", "awaited", "2.0", "set()"]
 
 
+ENDS = {
+    "os._exit(3)": 3,
+    "os._exit(200)": 200,
+    "os.abort()": -6,
+    "os.kill(0, 9)": -9,
+    "ctypes.string_at(0)": -11,
+    "os.execv('/bin/sh', ['sh', '-c', 'exit 4'])": 4,
+    "while True: pass": -24,
+}
+
+
+@pytest.mark.parametrize("mechanism", ["landlock", "bubblewrap"])
+@pytest.mark.parametrize("program", ENDS)
+def test_how_it_ended_is_told(program: str, mechanism: Any) -> None:
+    skip_without(mechanism)
+    if mechanism == "bubblewrap" and "kill(0" in program:
+        program = "os.kill(os.getpid(), 9)"
+    ended = run(f"import ctypes, os\n{program}", Limits(wall_s=30, cpu_s=1), mechanism=mechanism)
+    assert (ended.in_time, ended.code) == (True, ENDS.get(program, -9))
+
+
+@pytest.mark.parametrize("mechanism", ["landlock", "bubblewrap"])
+def test_computing_ends_though_the_program_ignores_the_signal(mechanism: Any) -> None:
+    skip_without(mechanism)
+    program = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
+    ended = run(program, Limits(wall_s=60, cpu_s=1), mechanism=mechanism)
+    assert (ended.in_time, ended.code) == (True, -9)
+
+
 def test_no_child_is_left_to_the_process_that_runs_it() -> None:
     skip_without("landlock")
     before = _children()
