@@ -1,7 +1,7 @@
 """The tool of the Qwen3 Python recipe: runs code that the model writes, within limits, and tells it what was printed.
 
 The code runs in a process of its own with eight seconds by the clock, two of computing, 512 MiB of memory, an empty
-folder that is removed behind it, and no variables of the environment. The kernel holds it there, by Landlock or by
+folder that is removed behind it, and none of your environment variables. The kernel holds it there, by Landlock or by
 bubblewrap: it cannot write elsewhere, read your files, reach the network or another process. docs/tools.md says what is
 left open. Where a machine has neither, the tool is not loaded, unless the recipe says `launch.sandbox: none`.
 """
@@ -10,12 +10,14 @@ import signal
 
 from grpo_recipes.contract.sandbox.run import Limits, require, run
 
-LIMITS = Limits(wall_s=8, cpu_s=2, memory_bytes=512 << 20, file_bytes=1 << 20, processes=8, printed_bytes=2000)
+LIMITS = Limits(wall_s=8, cpu_s=2, memory_bytes=512 << 20, file_bytes=1 << 20, processes=16, printed_bytes=2000)
 
-# Runs the code, `given`, and prints what it raises in one line.
+# Runs the code, `given`, as a module that unittest and pickle find, and prints what it raises in one line.
 PROGRAM = """
+import sys, types
+main = sys.modules["__main__"] = types.ModuleType("__main__")
 try:
-    exec(compile(given, "code", "exec"), {"__name__": "__main__"})
+    exec(compile(given, "code", "exec"), vars(main))
 except SystemExit:
     pass
 except BaseException as problem:
@@ -43,11 +45,10 @@ def run_python(code: str) -> str:
         text += f"\n[cut after {LIMITS.printed_bytes} characters]"
     if not ended.in_time:
         return f"{text}\n[ended after {LIMITS.wall_s} seconds]".strip()
-    if ended.code:
-        limits = f"{LIMITS.cpu_s} seconds of computing, {LIMITS.memory_bytes >> 20} MiB"
     if ended.code == -signal.SIGXCPU:
         return f"{text}\n[ended after {LIMITS.cpu_s} seconds of computing]".strip()
     if ended.code < 0:
         return f"{text}\n[ended by signal {-ended.code}: {signal.strsignal(-ended.code)}]".strip()
-        return f"{text}\n[ended by its limits: {limits}]".strip()
+    if ended.code:
+        return f"{text}\n[ended with exit code {ended.code}]".strip()
     return text or "[nothing was printed]"

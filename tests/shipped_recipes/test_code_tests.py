@@ -34,6 +34,13 @@ def test_a_row_without_tests_has_no_reward_and_a_setup_is_run_first() -> None:
     assert module.code_tests(["", ""], **asked) == [None, 1.0]
 
 
+def test_the_code_is_a_module_that_libraries_find() -> None:
+    typed = "from __future__ import annotations\nfrom dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\n"
+    pickled = "import pickle\nclass A: pass\nassert type(pickle.loads(pickle.dumps(A()))) is A\n"
+    threads = "from concurrent.futures import ThreadPoolExecutor as P\nassert sum(P(32).map(int, [1] * 99)) == 99\n"
+    assert judged(*(each + RIGHT for each in (typed, pickled, threads))) == [1.0] * 3
+
+
 def test_a_fence_is_found_however_it_names_python() -> None:
     fences = "```Python\n", "```python3\n", "``` python \r\n", "```\n"
     assert judged(*(f"So:\n{fence}{RIGHT}```" for fence in fences)) == [1.0] * len(fences)
@@ -68,7 +75,8 @@ def test_code_that_only_waits_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_sees_no_variables_and_leaves_no_file() -> None:
     before = set(os.listdir("."))
-    code = f"import os\nassert not set(os.environ) - {{'LC_CTYPE'}}\nassert os.listdir('.') == []\n{RIGHT}"
+    own = "{'LC_CTYPE', 'HOME', 'USER', 'LOGNAME', 'OMP_NUM_THREADS'}"
+    code = f"import os\nassert not set(os.environ) - {own}\nassert os.listdir('.') == []\n{RIGHT}"
     written = f"open('left.txt', 'w').close()\n{RIGHT}"
     assert judged(code, written) == [1.0, 1.0]
     assert set(os.listdir(".")) == before

@@ -20,6 +20,7 @@ assert _SPEC is not None and _SPEC.loader is not None
 module = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(module)
 
+DIVIDED = "ZeroDivisionError: division by zero (line 3)"
 TOLD = [
     ("print(sum(range(10)))", "45"),
     ("print('é'); print(2)", "é\n2"),
@@ -30,6 +31,12 @@ TOLD = [
     ("def f(", "SyntaxError: '(' was never closed (code, line 1)"),
     ("print(open('/nowhere').read())", "FileNotFoundError: [Errno 2] No such file or directory: '/nowhere' (line 1)"),
     ("\udc80", "UnicodeEncodeError"),
+    ("import os\nprint(1, flush=True)\nos._exit(1)", "1\n[ended with exit code 1]"),
+    ("import ctypes\nctypes.string_at(0)", "[ended by signal 11: Segmentation fault]"),
+    ("import os\nos.kill(0, 9)", "[ended by signal 9: Killed]"),
+    ("import os\nos.kill(0, 34)", "[ended by signal 34: Real-time signal 0]"),
+    ("import pickle\nclass A: pass\nprint(type(pickle.loads(pickle.dumps(A()))) is A)", "True"),
+    ("def filter(*_): pass\nprint(__name__, 'given' in globals())\n1 / 0", "__main__ False\n" + DIVIDED),
 ]
 
 
@@ -48,6 +55,14 @@ def test_endless_code_and_code_that_waits_are_ended(monkeypatch: pytest.MonkeyPa
     assert run("print(7)\nwhile True: pass") == "7\n[ended after 2 seconds of computing]"
     monkeypatch.setattr(module, "LIMITS", replace(module.LIMITS, wall_s=1))
     assert run("import time\nprint(7, flush=True)\ntime.sleep(600)") == "7\n[ended after 1 seconds]"
+
+
+def test_a_test_that_fails_is_told() -> None:
+    case = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self): self.assertEqual(1, 2)\n"
+    for ended in ("unittest.main(exit=False)", "unittest.main()"):
+        said = run(case + ended)
+        assert "Ran 1 test" in said
+        assert said.endswith("FAILED (failures=1)")
 
 
 def test_memory_has_an_end() -> None:
@@ -83,7 +98,8 @@ def test_files_of_others_stay_and_it_leaves_none(tmp_path: Path) -> None:
 
 def test_it_sees_no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    assert run("import os\nprint(set(os.environ) - {'LC_CTYPE'})") == "set()"
+    own = "'LC_CTYPE', 'HOME', 'USER', 'LOGNAME', 'OMP_NUM_THREADS'"
+    assert run(f"import os\nprint(set(os.environ) - {{{own}}})") == "set()"
 
 
 def test_the_network_is_refused_and_a_process_is_not() -> None:

@@ -13,6 +13,7 @@ import resource
 import stat
 import struct
 import sys
+import types
 from typing import Any
 
 MARK = "\0confined\0"
@@ -31,6 +32,8 @@ NETWORK, SCOPES = 3, 3
 
 PR_SET_KEEPCAPS, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 8, 22, 38, 47
 AMBIENT_RAISE, FILTER = 2, 2
+VARIABLES = {"LOGNAME": "program", "USER": "program", "OMP_NUM_THREADS": "1"}
+"""Of the environment. OpenBLAS starts a thread for each core, which are more than it may have, and asks this first."""
 CAPSET = {"x86_64": 126, "aarch64": 91}
 CAPABILITIES_3 = 0x20080522
 READ_SEARCH = 1 << 2
@@ -125,7 +128,11 @@ def _main() -> None:
         _confine(asked)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     print(MARK, end="", flush=True)
-    exec(compile(asked["program"], "program", "exec"), {"__name__": "__main__", "given": asked["given"]})
+    os.environ.update(VARIABLES, HOME=os.getcwd())
+    sys.path.insert(0, "")
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    vars(main)["given"] = asked["given"]
+    exec(compile(asked["program"], "program", "exec"), vars(main))
 
 
 if __name__ == "__main__":

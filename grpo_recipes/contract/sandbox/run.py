@@ -12,7 +12,7 @@ Without either nothing is run and NoSandbox is raised, unless the recipe says `l
 limits hold. Root's programs run as a user that nobody else is.
 
 The program can read Python, its packages and /usr, write an empty folder of its own, and start a few processes, which
-end with it. It sees no variable of the environment, no other process, and no network.
+end with it. It sees no variable of your environment, no other process, and no network.
 """
 
 import contextlib
@@ -44,7 +44,8 @@ _LANDLOCK_ABI = 444, 1
 _OPEN_FILES = 64
 _BEFORE_IT = 1 << 16
 """What Python may print before the program runs, in bytes."""
-_THREADS = 8
+_THREADS = 64
+"""Of a program without processes; they share its memory and its computing."""
 _OF_BUBBLEWRAP = 2
 """Processes of a namespace of users before the program starts any; counted there alone, since Linux 5.14."""
 _TRIAL = "[ok]"
@@ -64,15 +65,15 @@ class NoSandbox(Exception):
 class Limits:
     """What a program may use. wall_s, cpu_s: seconds by the clock, and of computing in each process.
 
-    memory_bytes: address space of each process. file_bytes: of each file. processes: at once, beside the first; 0: not
-    any, but a few threads. printed_bytes: how much of what it prints is kept.
+    memory_bytes: address space of each process. file_bytes: of each file. processes: at once, beside the first, with
+    all threads, which the kernel counts alike; 0: not any, but threads. printed_bytes: how much of its output is kept.
     """
 
     wall_s: float = 8
     cpu_s: int = 2
     memory_bytes: int = 512 << 20
     file_bytes: int = 1 << 20
-    processes: int = 8
+    processes: int = 16
     printed_bytes: int = 2000
 
 

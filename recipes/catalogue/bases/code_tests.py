@@ -20,8 +20,10 @@ AT_ONCE = 4
 
 # Runs the code and the tests of `given`, and prints a letter for each test; what they print themselves is dropped.
 PROGRAM = """
-import os, sys
-answer, nowhere, space = os.fdopen(os.dup(1), "w"), os.open(os.devnull, os.O_WRONLY), {"__name__": "completion"}
+import os, sys, types
+answer, nowhere = os.fdopen(os.dup(1), "w"), os.open(os.devnull, os.O_WRONLY)
+module = sys.modules["completion"] = types.ModuleType("completion")
+space = vars(module)
 os.dup2(nowhere, 1)
 os.dup2(nowhere, 2)
 code, tests = given

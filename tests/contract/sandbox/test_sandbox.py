@@ -181,13 +181,24 @@ def test_each_succeeds_without_a_sandbox(elsewhere: Path) -> None:
 
 
 USED = """
-import asyncio, dbm.dumb, json, math, os, sqlite3, subprocess, tempfile, threading
+import asyncio, dbm.dumb, getpass, json, math, os, shutil, socket, sqlite3, subprocess, sys, tempfile, threading
 db = sqlite3.connect("own.db"); db.execute("create table t(a)"); db.commit()
 print(subprocess.run(["sh", "-c", "echo a > b; cat b; ls | wc -l"], capture_output=True, text=True, check=True).stdout)
 os.makedirs("x/y"); os.rename("b", "c"); os.remove("c"); os.symlink("x", "z")
 with tempfile.TemporaryFile() as file: file.write(b"1")
 thread = threading.Thread(target=print, args=("thread",)); thread.start(); thread.join()
-print(asyncio.run(asyncio.sleep(0, "awaited")), json.dumps(math.sqrt(4)), set(os.environ) - {"LC_CTYPE", "PWD"})
+print(asyncio.run(asyncio.sleep(0, "awaited")), json.dumps(math.sqrt(4)))
+for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK):
+    a, b = socket.socketpair(socket.AF_UNIX, kind); a.sendall(b"x"); print(b.recv(1).decode())
+open("m2.py", "w").write("seven = 7"); import m2; print(m2.seven)
+shutil.copy("m2.py", "m3.py"); shutil.copy2("m2.py", "x"); shutil.copytree("x", "w"); print(*sorted(os.listdir("w")))
+print(getpass.getuser(), os.path.expanduser("~") == os.getcwd(), *sorted(set(os.environ) - {"LC_CTYPE", "PWD"}))
+threads = [threading.Thread(target=threading.Event().wait, args=(0.2,)) for _ in range(10)]
+for each in threads: each.start()
+for each in threads: each.join()
+from multiprocessing import Pipe, Process
+here, there = Pipe(); child = Process(target=there.send, args=("sent",)); child.start(); print(here.recv())
+child.join()
 """
 
 
@@ -196,7 +207,23 @@ print(asyncio.run(asyncio.sleep(0, "awaited")), json.dumps(math.sqrt(4)), set(os
 def test_what_code_rightly_does_works(who: str, mechanism: str, landlock_abi: int | None) -> None:
     skip_without(mechanism)
     ended = run_as(who, USED, LIMITS, None, mechanism, landlock_abi)
-    assert ended.printed.decode().split() == ["a", "2", "thread", "awaited", "2.0", "set()"]
+    assert ended.printed.decode().split() == [
+        *("a", "2", "thread", "awaited", "2.0", "x", "x", "7", "m2.py", "y", "program", "True"),
+        *("HOME", "LOGNAME", "OMP_NUM_THREADS", "USER", "sent"),
+    ]
+
+
+@pytest.mark.parametrize("mechanism", ["landlock", "bubblewrap"])
+def test_a_program_is_the_main_module(mechanism: Any) -> None:
+    skip_without(mechanism)
+    program = (
+        "import pickle, unittest\nclass Own: pass\nprint(type(pickle.loads(pickle.dumps(Own()))) is Own, flush=True)\n"
+        "class T(unittest.TestCase):\n    def test_it(self): self.fail('wrong')\nunittest.main(exit=False)"
+    )
+    printed = run(program, LIMITS, mechanism=mechanism).printed.decode()
+    assert printed.startswith("True\n")
+    assert "Ran 1 test" in printed
+    assert "FAILED" in printed
 
 
 ENDS = {
