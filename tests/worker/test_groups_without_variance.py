@@ -29,7 +29,7 @@ def test_the_smallest_difference_counts_and_rounding_does_not(normalized: bool) 
     assert equal([[0.2] * 4], [1.0], normalized) == [True]
     assert equal([[1.0] * 4, [1.0] * 4], [1.0, 0.2], normalized) == [True]
     assert equal([smallest], [1.0], normalized) == [False]
-    assert equal([smallest, [1.0] * 4], [1e-3, 1e6], normalized) == [False]
+    assert equal([smallest, [1.0] * 4], [1.0, 1.0], normalized) == [False]
     assert equal([smallest, [1.0] * 4], [0.0, 1.0], normalized) == [True], "a weight of 0 decides nothing"
     # Two rewards that make up for each other, as floats hold them.
     assert equal([[0.3, 0.7, 0.3, 0.7], [0.7, 0.3, 0.7, 0.3]], [1.0, 1.0], normalized) == [True]
@@ -52,3 +52,32 @@ def test_a_reward_that_was_not_given() -> None:
     assert equal(unscored, [1.0]) == [True]
     assert equal(unscored, [1.0], drops_unscored=False) == [False], "older releases take it for 0"
     assert equal([[NAN] * 4], [1.0]) == [True]
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [[1e7, 1e7 + 1, 1e7, 1e7 + 1], [0.0, 0.0, 1.0, 1.0]],
+        [[3e7, 3e7 + 4, 3e7, 3e7 + 4], [0.0, 0.0, 2.0, 2.0]],
+        [[1e5, 1e5 + 0.01, 1e5, 1e5], [0.0, 0.0, 1.0, 1.0]],
+        [[-1e7, -1e7 - 1, -1e7, -1e7 - 1], [0.0, 0.0, 0.0, 1.0]],
+    ],
+)
+def test_a_difference_of_large_rewards_counts(columns: list[list[float]], normalized: bool) -> None:
+    assert equal(columns, [1.0, 1.0], normalized) == [False]
+    assert equal(columns, [0.3, 0.7], normalized) == [False]
+
+
+def test_what_trl_does_not_see_has_no_variance() -> None:
+    varying = [0.0, 1.0, 2.0, 0.0]
+    for columns, weights in (
+        ([[1e9] * 4, varying], [1.0, 1.0]),
+        ([varying, [1.0] * 4], [1e-3, 1e6]),
+        ([[1e-30 * value for value in varying]], [1.0]),
+        ([varying], [1e-12]),
+    ):
+        assert equal(columns, weights) == [True], weights
+    assert equal([[1e9] * 4, varying], [1.0, 1.0], normalized=True) == [False], "each is centered on its own"
+    assert equal([[1e9] * 4, [100.0 * value for value in varying]], [1.0, 1.0]) == [False]
+    assert equal([[1e-6 * value for value in varying]], [1.0]) == [False]

@@ -15,8 +15,11 @@ from trl.trainer import grpo_trainer
 
 from grpo_recipes.contract.metrics import GROUPS_WITHOUT_VARIANCE
 
-# float32 rounds a reward and a weight by 2**-24 of their size each: two sums of equal ones differ by four times that.
+# float32 rounds a weight, and a reward that varies between numbers of its own size, by 2**-24: what two of them leave
+# when they make up for each other is at most four times that.
 ROUNDING = 2.0**-22
+# torch.isclose of a deviation to 0, TRL's test.
+NOTHING = 1e-8
 # Gets two bool tensors and what TRL trains on: the groups of all processes, and this process's completions (B,).
 Listener = Callable[[Any, Any, dict[str, Any]], None]
 _GENERATES, _PREPARES, _WATCHED = "_generate_and_score_completions", "_prepare_inputs", "_watched_groups"
@@ -29,29 +32,32 @@ def equal_groups(
 
     rewards: (B, K) by function, NaN where one gave None. weights: (K,). size: of a group. normalized: each function's
     rewards are normalized before they are added up. drops_unscored: a completion without any reward is in no group;
-    else it is worth 0. Where one function alone varies, any difference counts; where several do, what rounding explains
-    does not.
+    else it is worth 0.
+
+    They are worth the same if the weighted sums do not differ: exact ones, so that a rounded mean is no difference, or
+    those of float32, since TRL trains on nothing else. Where functions make up for each other, what rounding leaves of
+    their differences is none; it is measured by these differences, not by the size of a reward.
     """
     given = rewards.detach().cpu().double().view(-1, size, rewards.shape[1])
     weights = weights.detach().cpu().double().expand(len(given), 1, -1)
     missing = given.isnan()
     is_in = ~missing.all(dim=2, keepdim=True) if drops_unscored else torch.ones_like(missing[..., :1])
-    largest = given.masked_fill(missing, 0).abs().amax(dim=1, keepdim=True)
     if normalized:
         given = given - given.nanmean(dim=1, keepdim=True)
         others = ((~missing).sum(dim=1, keepdim=True) - 1).clamp(min=1)
         weights = weights / ((given.masked_fill(missing, 0).square().sum(dim=1, keepdim=True) / others).sqrt() + 1e-4)
     given = given.masked_fill(missing, 0)
-    varies = (_spread(given, is_in) > 0) & (weights != 0)
-    rounded = ROUNDING * (weights.abs() * largest * varies).sum(dim=2)
-    allowed = rounded * (varies.sum(dim=2) > 1)
-    return (_spread((weights * given).sum(dim=2, keepdim=True), is_in)[..., 0] <= allowed)[:, 0]
+    in_float32 = (weights * given).float().sum(dim=2, keepdim=True)
+    exact = (weights * (given - given[:, :1])).sum(dim=2, keepdim=True)
+    varying = weights.abs() * _spread(given, is_in)
+    rounded = ROUNDING * varying.sum(dim=2, keepdim=True) * ((varying > 0).sum(dim=2, keepdim=True) > 1)
+    return ((_spread(exact, is_in) <= rounded) | (_spread(in_float32, is_in) <= NOTHING))[:, 0, 0]
 
 
 def _spread(values: Any, is_in: Any) -> Any:
-    """(groups, 1, K): the largest value of each group less the smallest."""
+    """(groups, 1, K): the largest value of each group less the smallest, 0 for a group of none."""
     largest = values.masked_fill(~is_in, -torch.inf).amax(dim=1, keepdim=True)
-    return largest - values.masked_fill(~is_in, torch.inf).amin(dim=1, keepdim=True)
+    return (largest - values.masked_fill(~is_in, torch.inf).amin(dim=1, keepdim=True)).clamp(min=0)
 
 
 def watch_groups(trainer: Any, listener: Listener) -> Callable[[], None]:

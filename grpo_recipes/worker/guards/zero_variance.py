@@ -9,9 +9,10 @@ Threshold: guards.zero_variance_groups groups from the first step on, 256, and 1
 groups, since a task with one right completion in 100 leaves a group of 8 without variance 92 times in 100: 256 such
 groups in a row come once in 10^9 runs; with one in 1000 they still come once in 8 runs, and then nothing was learned
 in 2048 completions. A run in which any group has varied is never stopped: once a task is learned, all rewards are
-equal because all are right. Signal: groups_without_variance, which is 1: the weighted sums of a group are compared
-with a tolerance of float32's rounding, on every release and with every scaling of rewards. TRL's own figure,
-frac_reward_zero_std, takes that rounding for variance, as with weights 1.0 and 0.2.
+equal because all are right. Signal: groups_without_variance, which is 1: the weighted sums of a group are equal by
+exact arithmetic or in float32, on every release and with every scaling of rewards. TRL's own figure,
+frac_reward_zero_std, takes a rounded mean for variance, as with weights 1.0 and 0.2. A reward of 0 or 1 beside a
+constant 1e9 varies, and TRL's float32 has no place for it: nothing is learned from it.
 
 Action: stop. The weights have not moved, nothing is lost.
 What to do: grpo-run preflight shows the rewards of gold, empty and garbage completions. Then easier prompts, more
