@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from grpo_recipes.contract.integrity.used_run import HOW_TO_MEND, used_run
+from grpo_recipes.contract.integrity.used_run import HOW_TO_MEND, HOW_TO_MEND_FOLDER, used_folder, used_run
 from grpo_recipes.contract.plan import CODE_OF, Data, Model, Plan, Reward
 from grpo_recipes.contract.planned_ancestor import Ancestor, weights_sha256
 from grpo_recipes.errors import Refusal
@@ -63,6 +63,8 @@ def completed(plan: Plan, *, is_pinned: bool = False, is_code_pinned: bool = Fal
 
 def _whole(plan: Plan, is_pinned: bool) -> Plan:
     evaluation = plan.evaluation
+    if plan.ancestor is None or os.path.dirname(plan.model.path) != plan.ancestor.run:
+        _refuse_damaged_folder(plan.model.path)
     return replace(
         plan,
         model=_model(plan.model, is_pinned or brings_remote_code(plan)),
@@ -99,6 +101,8 @@ def _model(model: Model, is_pinned: bool) -> Model:
 def _ancestor(ancestor: Ancestor, model: Model) -> Ancestor:
     if ancestor.run is not None:
         _refuse_damaged(ancestor, ancestor.run, model)
+    else:
+        _refuse_damaged_folder(ancestor.path)
     if ancestor.source == "hub" or ancestor.files:
         return ancestor
     content = folder_content(ancestor.path)
@@ -112,6 +116,13 @@ def _refuse_damaged(ancestor: Ancestor, run: str, model: Model) -> None:
     fault = used_run(Path(run), os.path.relpath(ancestor.path, run), own_model=name if own == run else None).fault
     if fault is not None:
         raise Refusal.of(f"{ancestor.named}: {fault.words}", because=f"it {fault.because}", fix=HOW_TO_MEND)
+
+
+def _refuse_damaged_folder(path: str) -> None:
+    """Raises Refusal where a folder with a manifest of grpo-run is not as that says; a hub id is no folder."""
+    fault = used_folder(Path(path)).fault if os.path.isdir(path) else None
+    if fault is not None:
+        raise Refusal.of(f"{path}: {fault.words}", because=f"it {fault.because}", fix=HOW_TO_MEND_FOLDER)
 
 
 def _data(data: Data, is_pinned: bool) -> Data:

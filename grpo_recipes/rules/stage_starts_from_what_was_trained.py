@@ -9,14 +9,16 @@ into the adapter: the model that it was trained on is in no file, so that nothin
 Plan, record, tokenizer, chat template, adapter_config.json and weights of a run are compared with the content hashes
 that the run wrote. A file that is damaged, edited, missing or of another run is an error; `validate` reads files of up
 to 16 MiB, and of larger ones the size, and what starts a run reads all of them. A run of an older grpo-run that wrote
-no hashes is a warning.
+no hashes is a warning. A copy of a trained model, an adapter or a checkpoint is compared with the grpo_run.json in it,
+also where `model_name_or_path` names it. A folder without one, as other programs write it, is taken as it is.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.user_files.ancestor import NoStart, StartingPoint, ancestor_of, why_no_model
+from grpo_recipes.user_files.ancestor import NoStart, StartingPoint, ancestor_of, why_no_model, written_folder
+from grpo_recipes.user_files.local_files import local_path
 
 ID = "MDL006"
 KEY, MODEL = "model.from_run", "model.model_name_or_path"
@@ -24,6 +26,7 @@ STARTS = ("pissa", "olora", "corda", "loftq")
 
 
 def check(context: Context) -> Iterator[Finding]:
+    yield from _of_the_model(context)
     if context.value(KEY) is None:
         return
     found = ancestor_of(context.source)
@@ -31,6 +34,16 @@ def check(context: Context) -> Iterator[Finding]:
         yield _finding(context, found)
     elif found is not None:
         yield from _of(context, found)
+
+
+def _of_the_model(context: Context) -> Iterator[Finding]:
+    """The finding for a model folder that grpo-run wrote and that is not as it was."""
+    named = _written(context).get("model_name_or_path")
+    path = (
+        local_path(named, context.source.directory(("model", "model_name_or_path"))) if isinstance(named, str) else None
+    )
+    if path is not None and isinstance(why := written_folder(str(named), path), NoStart):
+        yield context.finding(ID, why.message, MODEL, because=why.because, fix=why.fix)
 
 
 def _finding(context: Context, why: NoStart) -> Finding:

@@ -190,11 +190,30 @@ def read_ancestor(named: str, directory: str) -> StartingPoint | NoStart:
         return _of_a_run(named, path, above, path)
     adapter = read_adapter(path)
     if adapter is not None:
-        return StartingPoint(path, path, path, None, None, {}, None, None, adapter)
+        return _of_a_folder(named, path, adapter)
     because = (f"{path} has neither {PLAN_FILE} nor adapter_config.json",)
     is_model = os.path.isfile(os.path.join(path, "config.json"))
     fix = f"model_name_or_path: {named}" if is_model else None
     return NoStart(f"{named} is neither a run nor an adapter", because, fix)
+
+
+def _of_a_folder(named: str, path: str, adapter: Mapping[str, Any]) -> StartingPoint | NoStart:
+    found = written_folder(named, path)
+    if isinstance(found, NoStart):
+        return found
+    return StartingPoint(path, path, path, None, None, {}, None, None, adapter, is_old=found)
+
+
+def written_folder(named: str, path: str) -> NoStart | bool:
+    """Why a folder is not as the grpo_run.json in it says, else whether that is old and has no content hashes."""
+    if not os.path.lexists(os.path.join(path, "grpo_run.json")):
+        return False
+    from grpo_recipes.contract.integrity.used_run import HOW_TO_MEND_FOLDER, used_folder  # models of others do without
+
+    used = used_folder(Path(path), contents=False)
+    if used.fault is None:
+        return used.is_old
+    return NoStart(f"{named}: {used.fault.words}", (f"it {used.fault.because}",), HOW_TO_MEND_FOLDER)
 
 
 def _is_run(folder: str) -> bool:

@@ -295,3 +295,72 @@ def test_what_shows_a_run_marks_a_plan_or_record_that_was_changed(
         and not (name == "run.json" and "watch" in command and damage is deleted)
     }
     assert wrong == {}
+
+
+@pytest.fixture(scope="module")
+def whole(staged: Callable[..., Run]) -> Path:
+    """A run that trained all weights."""
+    run = staged("whole", lora=None)
+    assert run.code == 0, run.said
+    return run.folder
+
+
+COPIED_FILES = {FINAL: "adapter_model.safetensors", NEWEST: "adapter_model.safetensors", "whole": "model.safetensors"}
+
+
+@pytest.mark.parametrize("part", COPIED_FILES)
+@pytest.mark.parametrize("damage", [flipped, edited, deleted], ids=lambda damage: damage.__name__)
+def test_a_copy_of_what_was_trained_is_checked_by_its_own_manifest(
+    part: str,
+    damage: Callable[[Runs, str], bytes | None],
+    runs: Runs,
+    whole: Path,
+    grpo_run: GrpoRun,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from grpo_recipes.contract.integrity import used_run
+
+    copy, out = tmp_path / "copy", tmp_path / "out"
+    shutil.copytree(whole / FINAL if part == "whole" else runs.used / part, copy)
+    model = {"model_name_or_path" if part == "whole" else "from_run": "./copy"}
+    (tmp_path / "later.yaml").write_text(json.dumps({**FIRST, "name": "later", "model": model}))
+    later = str(tmp_path / "later.yaml")
+    (copy / "notes.txt").write_text("added by a person")
+    for file in copy.glob("*.pt"):
+        file.unlink()
+    answer = grpo_run("validate", later)
+    assert (answer.code, "warning" in answer.out + answer.err) == (0, False), answer
+    copied = Runs(copy, runs.other)
+    for name in each_damage(copied, [COPIED_FILES[part], "tokenizer.json"], damage):
+        for command in (["validate", later], [later, "--out", str(out)]):
+            answer = grpo_run(*command)
+            assert not_refused(answer, name, out) is None, command
+            assert "remove grpo_run.json from the folder" in answer.out + answer.err
+    monkeypatch.setattr(used_run, "SMALL_BYTES", 1000)
+    for name in each_damage(copied, [COPIED_FILES[part]], flipped):
+        assert grpo_run("validate", later).code == 0
+        assert not_refused(grpo_run(later, "--out", str(out)), name, out) is None
+        (copy / MANIFEST).unlink()
+        assert grpo_run("validate", later).code == 0
+
+
+def test_a_model_inside_its_run_is_checked_where_it_is_named(whole: Path, grpo_run: GrpoRun, tmp_path: Path) -> None:
+    used = Runs(shutil.copytree(whole, tmp_path / "whole"), whole)
+    model = {"model_name_or_path": f"./whole/{FINAL}"}
+    (tmp_path / "later.yaml").write_text(json.dumps({**FIRST, "name": "later", "model": model}))
+    assert grpo_run("validate", str(tmp_path / "later.yaml")).code == 0
+    for _ in each_damage(used, [f"{FINAL}/model.safetensors"], flipped):
+        answer = grpo_run("validate", str(tmp_path / "later.yaml"))
+        assert not_refused(answer, "model.safetensors was changed", tmp_path / "out") is None
+
+
+def test_a_run_with_the_model_of_another_is_marked(runs: Runs, grpo_run: GrpoRun) -> None:
+    assert "changed" not in grpo_run("runs", str(runs.used.parent)).out
+    for name in OF_THE_RUN:
+        shutil.copy(runs.other / name, runs.used / name)
+    assert f"{FINAL}/{MANIFEST} was changed" in grpo_run("runs", str(runs.used.parent)).err
+    for name in ("integrity.json", "run.json"):
+        (runs.used / name).unlink()
+    shutil.rmtree(runs.used / "worker")
+    assert "integrity.json is missing" in grpo_run("runs", str(runs.used.parent)).err

@@ -92,8 +92,11 @@ def read_manifest(folder: Path) -> Manifest:
     return found
 
 
-def stated(folder: Path) -> Manifest:
-    """What the manifest of a checkpoint in a run folder says; of its files nothing is looked at. Raises NotWhole."""
+def stated(folder: Path, *, is_copy: bool = False) -> Manifest:
+    """What the manifest of a checkpoint in a run folder says; of its files nothing is looked at. Raises NotWhole.
+
+    is_copy: the folder may have any name.
+    """
     if (folder / UNFINISHED).exists():
         raise NotWhole(f"{UNFINISHED} lies in it: it was not written to its end")
     try:
@@ -106,7 +109,7 @@ def stated(folder: Path) -> Manifest:
         raise NotWhole(f"its {MANIFEST} was changed: {problem}") from problem
     except (OSError, ValueError, TypeError, KeyError) as problem:
         raise NotWhole(f"its {MANIFEST} cannot be read ({type(problem).__name__})") from problem
-    if folder.name != f"checkpoint-{found.step}":
+    if not is_copy and folder.name != f"checkpoint-{found.step}":
         raise NotWhole(f"its {MANIFEST} is that of step {found.step}")
     return found
 

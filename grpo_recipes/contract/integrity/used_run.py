@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.files.folder_files import status
@@ -25,12 +25,15 @@ from grpo_recipes.contract.integrity.run_folder import (
     read_integrity,
     record_fault,
 )
-from grpo_recipes.contract.integrity.run_id import INTEGRITY_FILE, RUN_ID
+from grpo_recipes.contract.integrity.run_id import INTEGRITY_FILE, RUN_ID, run_id
 from grpo_recipes.contract.integrity.seal import Damaged
 
 SMALL_BYTES = 16 * 1024**2
 _NOT_AS_WRITTEN = "is not as grpo-run wrote it"
 _FOR_PEOPLE = (".md", ".gguf")
+# Of a checkpoint; nothing that starts from its weights reads them.
+_FOR_A_RESUME = (".pt", ".pth", ".distcp", "training_args.bin", "trainer_state.json", "zero_to_fp32.py", "latest")
+HOW_TO_MEND_FOLDER = f"bring it back from a copy; remove {MANIFEST} from the folder if the change is yours"
 HOW_TO_MEND = "bring it back from a copy, or train the run again"
 
 
@@ -51,7 +54,7 @@ def used_run(folder: Path, weights: str | None, *, own_model: str | None = None,
     was trained, below the folder. contents: all files are read; else those of no more than SMALL_BYTES, and of the
     others the size. What is for people, and hidden files, may be changed or added: no library reads them.
     """
-    fault = next(iter(changed_files(folder)), None)
+    fault = next(iter(_of_the_run(folder)), None)
     is_old = not _is_there(folder, INTEGRITY_FILE)
     for part in (weights, own_model):
         if fault is None and part is not None and _is_there(folder, part):
@@ -60,8 +63,30 @@ def used_run(folder: Path, weights: str | None, *, own_model: str | None = None,
     return UsedRun(fault, is_old)
 
 
+def used_folder(place: Path, *, contents: bool = True) -> UsedRun:
+    """Whether a model or an adapter outside of a run folder is as its manifest says, also a copy of a checkpoint.
+
+    contents: as used_run has it. A file that was added is its owner's, and the trainer's own may be gone. Nothing is
+    known of a folder without a manifest, as other programs write it, nor of links, as the cache of the hub has them.
+    """
+    if not _is_there(place, MANIFEST) or (place / MANIFEST).is_symlink():
+        return UsedRun(None)
+    content = _content(place, MANIFEST)
+    try:
+        listed, is_old = _stated(place, is_model="checkpoint" not in content, is_copy=True)
+    except NotWhole as problem:
+        return UsedRun(FileFault(MANIFEST, "changed", f"{_NOT_AS_WRITTEN}: {problem}"))
+    listed = {name: written for name, written in listed.items() if not name.endswith(_FOR_A_RESUME)}
+    found = [fault for fault in _faults(place, listed, contents) if fault.kind != "one too many"]
+    return UsedRun(found[0] if found else None, is_old)
+
+
 def changed_files(folder: Path) -> list[FileFault]:
-    """Which of integrity.json, plan.json and run.json are not as grpo-run wrote them."""
+    """Which of integrity.json, plan.json and run.json are not as grpo-run wrote them, or not of the trained model."""
+    return _of_the_run(folder) or list(_of_the_model(folder))
+
+
+def _of_the_run(folder: Path) -> list[FileFault]:
     if is_lost(folder):
         return [FileFault(INTEGRITY_FILE, "missing", f"is missing, which has the sha256 of {PLAN_FILE}")]
     try:
@@ -85,6 +110,16 @@ def _of_the_plan(folder: Path, written: Digest | None) -> Iterator[FileFault]:
         yield replace(fault, because=f"{fault.because}, says {INTEGRITY_FILE} beside it")
 
 
+def _of_the_model(folder: Path) -> Iterator[FileFault]:
+    """Whether final/ has the id of the run; its files are not looked at."""
+    manifest = f"final/{MANIFEST}"
+    written = _content(folder, manifest).get(RUN_ID)
+    if written is not None and not _is_there(folder, INTEGRITY_FILE):
+        yield FileFault(INTEGRITY_FILE, "missing", f"is missing, and {manifest} has its id")
+    elif written is not None and written != (run_id(folder) or written):
+        yield FileFault(manifest, "changed", f"{_NOT_AS_WRITTEN}: it is that of another run")
+
+
 def _of_a_part(folder: Path, part: str, *, contents: bool) -> tuple[FileFault | None, bool]:
     place, is_model = folder / part, not part.startswith("checkpoints/")
     manifest = f"{part}/{MANIFEST}"
@@ -92,28 +127,36 @@ def _of_a_part(folder: Path, part: str, *, contents: bool) -> tuple[FileFault | 
         if _is_there(folder, INTEGRITY_FILE):
             return FileFault(manifest, "missing", "is missing, which has the digests of the rest"), False
         return None, True
-    if not _is_there(folder, INTEGRITY_FILE) and _has_an_id(folder, manifest):
+    if not _is_there(folder, INTEGRITY_FILE) and RUN_ID in _content(folder, manifest):
         return FileFault(INTEGRITY_FILE, "missing", f"is missing, and {manifest} has its id"), False
     try:
-        listed: Mapping[str, Digest]
-        if is_model:
-            listed, is_old = stated_of_model(place)[0], False
-        else:
-            written = stated(place)
-            listed, is_old = written.files, written.format == WITHOUT_DIGESTS
+        listed, is_old = _stated(place, is_model=is_model)
     except NotWhole as problem:
         return FileFault(manifest, "changed", f"{_NOT_AS_WRITTEN}: {problem}"), False
-    most = None if contents else SMALL_BYTES
-    found = [fault for fault in faults(place, listed, contents=True, most_bytes=most) if not _is_for_people(fault.name)]
+    found = _faults(place, listed, contents)
     return (FileFault(f"{part}/{found[0].name}", found[0].kind, found[0].because) if found else None), is_old
 
 
-def _has_an_id(folder: Path, manifest: str) -> bool:
+def _stated(place: Path, *, is_model: bool, is_copy: bool = False) -> tuple[Mapping[str, Digest], bool]:
+    """The files that a manifest names, and whether it has no digests. Raises NotWhole."""
+    if is_model:
+        return stated_of_model(place)[0], False
+    written = stated(place, is_copy=is_copy)
+    return written.files, written.format == WITHOUT_DIGESTS
+
+
+def _faults(place: Path, listed: Mapping[str, Digest], contents: bool) -> list[FileFault]:
+    most = None if contents else SMALL_BYTES
+    found = faults(place, listed, contents=True, most_bytes=most)
+    return [fault for fault in found if not _is_for_people(fault.name)]
+
+
+def _content(folder: Path, manifest: str) -> Mapping[str, Any]:
     try:
         content = read_json(folder, manifest)
     except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and RUN_ID in content
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def _is_for_people(name: str) -> bool:
