@@ -127,3 +127,22 @@ def test_a_group_that_two_processes_share(plan: Callable[..., Changes], make_run
     for line in (folder / "completions.jsonl").read_text().splitlines():
         advantages = [row["advantage"] for row in json.loads(line)["rows"]]
         assert all(advantages[:8]) and not any(advantages[8:])
+
+
+SILENT = """
+def first(completions, **kwargs):
+    return [float(place % 2) for place in range(len(completions))]
+
+def second(completions, **kwargs):
+    return [None] * len(completions)
+"""
+SOMETIMES = SILENT.replace("[None] * len(completions)", "[None] + [1.0] * (len(completions) - 1)")
+
+
+@pytest.mark.parametrize(("steps", "text", "count"), [(3, SILENT, 1), (22, SILENT, 1), (3, SOMETIMES, 0)])
+def test_a_reward_that_never_answers_is_said_once(
+    steps: int, text: str, count: int, plan: Callable[..., Changes], trained: Callable[..., Trained]
+) -> None:
+    run = trained(plan(text, [1.0, 0.5], arguments={"max_steps": steps}), user={"mine.py": text})
+    assert run.exit_code == 0, run.output
+    assert run.output.count("rewards not seen  second: no number so far, None for every completion") == count

@@ -25,6 +25,8 @@ from grpo_recipes.worker.survival.watchdog import Watchdog
 from grpo_recipes.worker.trainer.real_losses import RealLosses
 from grpo_recipes.worker.trainer.trained_tensors import fingerprints
 
+STEPS_FOR_AN_ANSWER = 20
+
 
 @dataclass(slots=True)
 class Spoken:
@@ -120,6 +122,8 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
             alarm = guard.look(line)
             if alarm is not None:
                 self._speak(module, alarm, line.step)
+        if line.step - line.steps < STEPS_FOR_AN_ANSWER <= line.step:
+            self._say_without_answer()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Says what could not be watched."""
@@ -127,6 +131,13 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         self._record.update(guards_not_seen=unseen)
         if unseen and self._trainer.is_world_process_zero():
             print(f"guards not seen  {', '.join(unseen)}: nothing was logged for them", flush=True)
+        if state.global_step < STEPS_FOR_AN_ANSWER:
+            self._say_without_answer()
+
+    def _say_without_answer(self) -> None:
+        names = [] if self._lines is None else self._lines.without_answer()
+        if names and self._trainer.is_world_process_zero():
+            print(f"rewards not seen  {', '.join(names)}: no number so far, None for every completion", flush=True)
 
     def memory(self) -> dict[str, Any]:
         """What no log tells of what the guards have seen, for a checkpoint."""

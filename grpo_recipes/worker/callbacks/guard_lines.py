@@ -16,17 +16,27 @@ class Lines:
 
     def __init__(self, rewards: list[str], step: int = 0) -> None:
         self._rewards, self._step = rewards, step
+        self._answered: dict[str, bool] = {}
 
     def line(self, logs: Mapping[str, Any], step: int) -> Line | None:
         """The line of one log; None for what is logged when the training ends, and for a step that was logged."""
         if "loss" not in logs or step <= self._step:
             return None
         steps, self._step = step - self._step, step
-        figures = {name: float(value) for name, value in newest_names(dict(logs), self._rewards).items() if _is(value)}
+        named = newest_names(dict(logs), self._rewards)
+        figures = {name: float(value) for name, value in named.items() if _is(value)}
+        for name in named:
+            if name.startswith("rewards/") and name.endswith("/mean"):
+                reward = name.removeprefix("rewards/").removesuffix("/mean")
+                self._answered[reward] = self._answered.get(reward, False) or name in figures
         share = without_variance(figures)
         if share is None and figures.get("reward_std"):
             share = 0.0  # of a run of an older worker on trl before 0.18, which logged nothing else: it may have varied
         return Line(step, steps, figures, share)
+
+    def without_answer(self) -> list[str]:
+        """The rewards of which no number was logged so far: they gave None to every completion."""
+        return [name for name, is_answered in self._answered.items() if not is_answered]
 
 
 def _is(value: Any) -> bool:
