@@ -300,7 +300,7 @@ def test_what_shows_a_run_marks_a_plan_or_record_that_was_changed(
 @pytest.fixture(scope="module")
 def whole(staged: Callable[..., Run]) -> Path:
     """A run that trained all weights."""
-    run = staged("whole", lora=None)
+    run = staged("all-weights", lora=None)
     assert run.code == 0, run.said
     return run.folder
 
