@@ -40,6 +40,21 @@ SMALL = """
 def first(completions, **kwargs):
     return [1.0 + place % 3 * 2.0**-23 for place in range(len(completions))]
 """
+# float32 has no place for the second reward beside the first one; for that of LARGE it has.
+SWALLOWED = """
+def first(completions, **kwargs):
+    return [1e9] * len(completions)
+
+def second(completions, **kwargs):
+    return [float(place % 3) for place in range(len(completions))]
+"""
+LARGE = """
+def first(completions, **kwargs):
+    return [3e7 + 4.0 * (place % 2) for place in range(len(completions))]
+
+def second(completions, **kwargs):
+    return [2.0 * (place // 2 % 2) for place in range(len(completions))]
+"""
 SHIM = {"equal_rewards": True}
 
 
@@ -105,6 +120,19 @@ def test_constant_rewards_are_stopped(plan: Callable[..., Changes], trained: Cal
     assert run.exit_code == 3, run.output
     assert "zero_variance: the guard stopped the run at step 12 [GRD001]" in run.record["message"]
     assert {step["frac_reward_zero_std"] for step in events(run.folder, "step")} == {0.0}, "TRL's own stays TRL's"
+
+
+def test_large_rewards_are_judged_as_float32_has_them(
+    plan: Callable[..., Changes], trained: Callable[..., Trained]
+) -> None:
+    stopping = plan(SWALLOWED, [1.0, 1.0], arguments={"max_steps": 20}, shims=SHIM)
+    stopping["guards"]["zero_variance_groups"] = 24
+    run = trained(stopping, user={"mine.py": SWALLOWED})
+    assert (run.exit_code, "GRD001" in run.record["message"]) == (3, True), run.output
+    runs = [trained(plan(LARGE, [1.0, 1.0], shims=shims), user={"mine.py": LARGE}) for shims in ({}, SHIM)]
+    assert [run.exit_code for run in runs] == [0, 0], runs[1].output
+    assert [step["groups_without_variance"] for step in events(runs[1].folder, "step")] == [0.0] * 3
+    assert weights(runs[0].folder) == weights(runs[1].folder)
 
 
 def test_a_shim_that_does_not_act_is_seen(plan: Callable[..., Changes], trained: Callable[..., Trained]) -> None:
