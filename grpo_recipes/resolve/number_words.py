@@ -4,6 +4,8 @@ import math
 import re
 from collections.abc import Sequence
 
+from grpo_recipes.yaml.scalars import is_underflow
+
 _NUMBER = r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?"
 _THOUSANDS = r"[-+]?[1-9][0-9]{0,2}(,[0-9]{3})+"
 _GROUPS = r"[1-9][0-9]{0,2}(?:([ '\u00a0\u202f])[0-9]{3}(?:\1[0-9]{3})*|(\.[0-9]{3}){2,})"
@@ -18,7 +20,7 @@ def as_expected(number: float | None, expected: Sequence[str]) -> int | float | 
 
 def written_number(text: str) -> float | None:
     """The number of a text as people write them: 0,7 and 5% and 10k; None for one that may mean two."""
-    found = re.fullmatch(r"(\d+)(?:[.](\d+)|,(\d{1,2}|\d{4,}))? ?([%kK]?)", text.strip())
+    found = re.fullmatch(r"(\d+)(?:[.](\d+)|,(\d{1,2}|\d{4,}|(?<=\b0,)\d+))? ?([%kK]?)", text.strip())
     if found is None or not (found[3] or found[4]):
         return None
     number = float(f"{found[1]}.{found[2] or found[3] or 0}")
@@ -48,7 +50,7 @@ def plain_number(text: str, *, whole: bool) -> int | float | None:
     if not re.fullmatch(_NUMBER, text) or (whole and may_be_thousands(text)):
         return None
     number = float(text)
-    if math.isinf(number):
+    if math.isinf(number) or (number == 0 and is_underflow(text)):
         return None
     return int(text) if whole and text.lstrip("+-").isdigit() else as_expected(number, () if whole else ("a number",))
 
@@ -65,10 +67,13 @@ def grouped_number(text: str) -> int | None:
 
 
 def meanings(text: str, expected: Sequence[str]) -> str:
-    """Why no whole number is known for 8,0 or 1.000: a decimal sign, or a slip or thousands; "" for any other text."""
+    """Why no whole number is known for 8,0 or 1.000: a decimal sign, or a slip or thousands; "" for any other text.
+
+    1,5 is no whole number either way.
+    """
     found = re.fullmatch(r"([0-9]+)([.,])([0-9]+)", text.strip())
     if found is None or "a whole number" not in expected or "a number" in expected or re.fullmatch(_THOUSANDS, text):
         return ""
-    if found[2] == "." and not may_be_thousands(text):
+    if found[3].strip("0") if found[2] == "," else not may_be_thousands(text):
         return ""
     return (f"{int(found[1])} or " if not found[3].strip("0") else "") + str(int(found[1] + found[3]))

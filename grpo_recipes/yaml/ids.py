@@ -47,7 +47,7 @@ MEANINGS: dict[str, str] = {
     NUMBER_SPELLING: "leading zeros, 0o, 0x, 0b and digits with _ are numbers to some YAML readers only",
     BASE_SIXTY: "digits with colons such as 1:30:00 are a base-60 number in YAML 1.1 and text in YAML 1.2",
     PYTHON_NONE: "None is Python's word; YAML's is null",
-    NUMBER_TOO_LARGE: "an integer fits in 64 bits and a float is finite unless written .inf",
+    NUMBER_TOO_LARGE: "an integer fits in 64 bits and a float is finite, unless written .inf, and 0 only if written so",
     CONTROL_CHARACTER: 'a backslash in double quotes made a control character, as in "\\boxed", or nobody sees one',
     UNQUOTED_TEMPLATE: "a jinja2 template that starts with {{ is quoted, or YAML reads a mapping",
     EXTENDS_VALUE: "extends takes one recipe: the path of a .yaml file, or grpo-recipes:NAME for a shipped one",

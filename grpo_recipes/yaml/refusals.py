@@ -87,7 +87,12 @@ class Refusals:
             return
         message = f"the key {shown(text, 40)} is not text" if text else "a key is empty"
         because = ("unquoted, YAML reads it as a number, a boolean or null, and not alike in all versions",)
-        self._add(ids.KEY_NOT_TEXT, message, path, event, because, f'"{shown(text, 40)}":')
+        fix, start, end = f'"{shown(text, 40)}":', event.start_mark.index, event.end_mark.index
+        whole = re.search(r"[-+]?[0-9]+(?=,\Z)", self.page.text[max(0, start - MAX_FIX) : start])
+        if whole and text.isdigit() and not self.page.text[end : end + MAX_FIX].lstrip().startswith(":"):
+            because = (f"a comma ends a value in braces, so {whole[0]},{text} is {whole[0]} and a key {text}",)
+            fix = f"write {whole[0]}.{text}, with a point"
+        self._add(ids.KEY_NOT_TEXT, message, path, event, because, fix)
 
     def duplicate_key(self, key: str, lines: list[int], place: tuple[int, int, int], path: Path) -> None:
         """A key that is written more than once in its mapping; lines and place count from 0."""

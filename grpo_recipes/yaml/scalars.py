@@ -82,12 +82,19 @@ def _number(text: str) -> object:
         return _leading_zero(text)
     if _FLOAT.fullmatch(text):
         number = float(text)
+        if number == 0 and is_underflow(text):
+            return _too_large(text)._replace(message=f"the number {shown(text, 40)} is too small")
         return _too_large(text) if math.isinf(number) else number
     if found := re.fullmatch(_BASED, text):
         return _based(text, found[1] or found[2] or found[3])
     if "_" in text and re.fullmatch(_UNDERSCORED, text):
         return _underscored(text)
     return _base_sixty(text) if ":" in text and re.fullmatch(_BASE_SIXTY, text) else text
+
+
+def is_underflow(text: str) -> bool:
+    """Whether a text that is read as 0.0 is none: it is nearer to zero than any float."""
+    return re.match(r"[-+0.]*[1-9]", text) is not None
 
 
 def _quoted(text: str) -> str:

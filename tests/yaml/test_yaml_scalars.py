@@ -91,6 +91,8 @@ REFUSED = [
     ("None", ids.PYTHON_NONE, None, "key: null"),
     ("9223372036854775808", ids.NUMBER_TOO_LARGE, "9223372036854775808", 'key: "9223372036854775808"'),
     ("1e999", ids.NUMBER_TOO_LARGE, "1e999", 'key: "1e999"'),
+    ("1e-400", ids.NUMBER_TOO_LARGE, "1e-400", 'key: "1e-400"'),
+    ("-0.01e-999", ids.NUMBER_TOO_LARGE, "-0.01e-999", 'key: "-0.01e-999"'),
     (r'"\boxed{}"', ids.CONTROL_CHARACTER, r"\boxed{}", r"key: '\boxed{}'"),
     (r'"\frac{1}{2}"', ids.CONTROL_CHARACTER, r"\frac{1}{2}", r"key: '\frac{1}{2}'"),
     (r'"\alpha it' + "'" + 's"', ids.CONTROL_CHARACTER, r"\alpha it's", r"key: '\alpha it''s'"),
