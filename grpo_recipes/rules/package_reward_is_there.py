@@ -44,7 +44,8 @@ def _of_one(context: Context, path: Path, named: "PackageReward", options: dict[
         yield _not_here(context, place, named)
     elif named.found is None:
         names = _names(named.file)
-        close = nearest_words(named.name, names, cutoff=0.5)
+        is_bound = named.name in module_of(named.file).bound
+        close = nearest_words(named.name, names, cutoff=0.5) if not is_bound else []
         right = f"{named.module}:{close[0]}" if close else None
         yield context.finding(
             ID,
@@ -59,7 +60,9 @@ def _of_one(context: Context, path: Path, named: "PackageReward", options: dict[
         how = named.found if isinstance(named.found, str) else f"it is decorated at {named.found.at}"
         message = f"not checked: how {named.name} is called, which its source does not show"
         yield context.finding(ID, message, "rewards", because=[how], severity="not-checked", mark=mark)
-    elif not isinstance(named.found.node, ast.ClassDef):
+    elif isinstance(named.found.node, ast.ClassDef):
+        yield from _of_class(context, path, named, named.found, options)
+    else:
         yield from _of_function(context, path, named, named.found, options)
 
 
@@ -94,6 +97,42 @@ def _names(file: str) -> list[str]:
     return [name for name in names if isinstance(definition(file, name), Definition)]
 
 
+def _of_class(
+    context: Context, path: Path, named: "PackageReward", found: Definition, options: dict[str, object]
+) -> Iterator[Finding]:
+    """A class makes the reward from the options: its objects are called."""
+    from grpo_recipes.user_files.functions.classes import class_of
+
+    read = class_of(found.path, found.node.name) if isinstance(found.node, ast.ClassDef) else None
+    if read is None:
+        return
+    where = f"it is defined in {found.at} of {named.package} {named.release}"
+    if not read.may_have("__call__"):
+        yield context.finding(
+            ID,
+            f"{named.name} is a class whose objects cannot be called",
+            "rewards",
+            because=["TRL calls what the class makes, and it has no __call__", where],
+            fix="a function of a file of your own, which uses it",
+            mark=context.source.mark((*path, "python")),
+        )
+    elif made := read.methods.get("__init__"):
+        needed = [one.name for one in made.function.parameters if one.is_needed and one.name not in options]
+        yield from _lacking(context, path, named.name, needed, where)
+
+
+def _lacking(context: Context, path: Path, name: str, options: list[str], where: str) -> Iterator[Finding]:
+    for option in options:
+        yield context.finding(
+            ID,
+            f"{name} lacks its option {option}",
+            "rewards",
+            because=["it is called once with the options, and makes the reward", where],
+            fix=f"options: {{{option}: ...}}",
+            mark=context.source.mark(path),
+        )
+
+
 def _of_function(
     context: Context, path: Path, named: "PackageReward", found: Definition, options: dict[str, object]
 ) -> Iterator[Finding]:
@@ -126,15 +165,8 @@ def _of_function(
             mark=context.source.mark(at),
         )
     if named.is_factory:
-        for option in [one for one in function.required if one not in given]:
-            yield context.finding(
-                ID,
-                f"{named.name} lacks its option {option}",
-                "rewards",
-                because=["it is called once with the options, and makes the reward", where],
-                fix=f"options: {{{option}: ...}}",
-                mark=mark,
-            )
+        needed = [one for one in function.required if one not in given]
+        yield from _lacking(context, path, named.name, needed, where)
 
 
 def _reads_any_keyword(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:

@@ -156,13 +156,16 @@ def _python(context: Context, path: Path, reward: dict[str, object]) -> Iterator
         yield _at(context, place, f"{file}{line}: {text}", because=["the file is no Python source"])
         return
     if found is None:
-        functions = module_of(absolute).callables
-        close = nearest_words(name, functions, cutoff=0.5)
+        functions, is_bound = module_of(absolute).callables, name in module_of(absolute).bound
+        close = nearest_words(name, functions, cutoff=0.5) if not is_bound else []
         yield _at(
             context,
             place,
             f"{file} has no function {name}",
-            because=[f"its functions are {listed(functions) or 'none'}"],
+            because=[
+                *([f"it has {name}, which cannot be called"] if is_bound else []),
+                f"its functions are {listed(functions) or 'none'}",
+            ],
             fix=f"python: {file}:{close[0]}" if close else None,
             patch=[Patch(place, f"{file}:{close[0]}")] if close else [],
         )

@@ -19,6 +19,7 @@ ROWS = [{"prompt": [{"role": "user", "content": f"{n}+1="}], "solution": "2"} fo
             id="option",
         ),
         pytest.param("from trl.rewards import get_cosine_scaled_reward as _m\nr = _m()", "TypeError", id="no option"),
+        pytest.param("from trl import GRPOTrainer as _m\nr = _m()", "TypeError", id="class without an option"),
     ],
 )
 def test_a_wrong_name_or_option_raises(library: Library, source: str, raised: str) -> None:
