@@ -82,5 +82,5 @@ def _why_not(one: str) -> str | None:
         return "this is checked in a running process, and only rules that judge the recipe can be accepted"
     if one in known_ids():
         return "this is how the recipe or the stack is read, which no patched library changes"
-    near = nearest_words(one, [rule.id for rule in rules() if rule.check], cutoff=0.6)
+    near = nearest_words(one, [*SHIMS, *(rule.id for rule in rules() if rule.check)], cutoff=0.6)
     return "there is no such rule" + (f"; the nearest is {near[0]}" if near else "")

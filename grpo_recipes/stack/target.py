@@ -114,10 +114,10 @@ def _take(draft: _Draft, name: str, value: str) -> None:
             message = f"'{_shown(value)}' does not say which GPUs"
             draft.findings.append(_finding("STK005", message, because, "gpus=8xH100-80GB"))
         elif unknown := next((gpu.name for gpu in draft.gpus if gpu.memory_gib is None and gpu != _ANY), None):
-            near = nearest_gpu(unknown)
+            near, count = nearest_gpu(unknown), sum(gpu.name == unknown for gpu in draft.gpus)
             because = "how much memory it has decides what fits, and no table here has this name"
-            size = f"{unknown}:48GB, with its own memory"
-            fix = f"gpus=1x{near}, or gpus=1x{size}" if near else f"gpus=1x{size}"
+            size = f"gpus={count}x{unknown}:<GB>GB, with its memory"
+            fix = f"gpus={count}x{near}, or {size}" if near else size
             draft.findings.append(_finding("STK005", f"{_shown(unknown)} is not a known GPU", because, fix))
     elif name in _FLAGS:
         said = {"yes": True, "true": True, "no": False, "false": False}.get(value.lower())

@@ -97,6 +97,7 @@ def test_strict_and_accept_go_together(grpo_run: Callable) -> None:
     ("rule", "why"),
     [
         pytest.param("BAT01", "there is no such rule; the nearest is BAT001", id="a-typo"),
+        pytest.param("shm24", "there is no such rule; the nearest is SHM024", id="a-typo-of-a-shim"),
         pytest.param("everything", "there is no such rule", id="no-id"),
         pytest.param("FCT004", "how the recipe or the stack is read", id="of-the-facts"),
         pytest.param("SCH001", "how the recipe or the stack is read", id="of-the-format"),
