@@ -257,3 +257,109 @@ def test_a_section_written_twice_hides_no_wrong_value_and_no_other_section(grpo_
     answer = grpo_run("validate", str(recipe), "--target", TARGET).out
     for text in ("training is written twice", "training.max_steps is -5", "num_generations is 1", "lora.r is 0"):
         assert text in answer
+
+
+LENGTH_NAMES = ["generation: {max_tokens: 99}", "grpo: {max_gen_toks: 99}", "max_output_tokens: 99"]
+
+
+@pytest.mark.parametrize("line", LENGTH_NAMES)
+def test_a_most_of_tokens_never_becomes_a_least(grpo_run: Callable, recipe: Path, line: str) -> None:
+    section = line.partition(":")[0]
+    text = RECIPE.replace("num_generations: 1   # too few", "num_generations: 2") + "lora: {r: 4}\n"
+    if section == "grpo":
+        text = text.replace("grpo:\n    num_generations: 2\n", "")
+    recipe.write_text(text + line + "\n")
+    grpo_run("validate", str(recipe), "--fix", "--write", "--target", TARGET)
+    assert "max_completion_length: 99" in recipe.read_text()
+    assert "min_tokens" not in recipe.read_text()
+
+
+# A key under its section, and what the format has by that name for the training.
+OF_ANOTHER_THING = [
+    ("evaluation: {split: test, temperature: 0.6}", "generation.temperature"),
+    ("evaluation: {split: test, num_generations: 4}", "grpo.num_generations"),
+    ("evaluation: {split: test, max_tokens: 99}", "generation.max_completion_length"),
+    ("evaluation: {split: test, learning_rate: 1e-5}", "training.learning_rate"),
+    ("evaluation: {split: test, seed: 7}", "the recipe's seed"),
+    ("rewards: [{name: exact_match, temperature: 0.1}]", "generation.temperature"),
+    ('dataset: {path: o/d, prompt: "{{ q }}", columns: {solution: "{{ a }}"}, seed: 7}', "the recipe's seed"),
+]
+
+
+@pytest.mark.parametrize(("line", "home"), OF_ANOTHER_THING)
+@pytest.mark.parametrize("option", ["--fix", "--fix=suggested"])
+def test_what_another_section_means_by_a_key_is_not_moved(
+    grpo_run: Callable, recipe: Path, option: str, line: str, home: str
+) -> None:
+    section = line.partition(":")[0]
+    lines = [one for one in RECIPE.splitlines() if not one.startswith(f"{section}:")]
+    recipe.write_text("\n".join([*lines, line, "lora: {r: 16, lora_alpha: 32}", ""]))
+    answer = grpo_run("validate", str(recipe), option, "--write", "--target", TARGET)
+    assert line in recipe.read_text()
+    assert f"`{section}` has none, and {home} is that of the training" in answer.err
+
+
+def test_a_key_of_an_adapter_is_moved_only_when_asked(grpo_run: Callable, recipe: Path) -> None:
+    recipe.write_text(RECIPE.replace("1   # too few", "2") + "lora: {r: 4, learning_rate: 2e-6}\n")
+    grpo_run("validate", str(recipe), "--fix", "--write", "--target", TARGET)
+    assert "lora: {r: 4, learning_rate: 2e-6}" in recipe.read_text()
+    grpo_run("validate", str(recipe), "--fix=suggested", "--write", "--target", TARGET)
+    assert "bf16: false, learning_rate: 2e-6}" in recipe.read_text()
+
+
+@pytest.mark.parametrize("name", ["config", "subset", "config_name", "subset_name", "dataset_config"])
+@pytest.mark.parametrize(("value", "after"), [("main  # s", "name: main  # s"), ("{a: 1}", None)])
+def test_a_configuration_of_a_data_set_is_its_name(
+    grpo_run: Callable, recipe: Path, name: str, value: str, after: str | None
+) -> None:
+    data = 'dataset:\n  path: owner/data\n  prompt: "{{ q }}"\n  columns: {solution: "{{ a }}"}\n'
+    lines = [one for one in RECIPE.splitlines() if not one.startswith("dataset:")]
+    recipe.write_text("\n".join([*lines, data + f"  {name}: {value}", "environment: {python: env.py:Env}", ""]))
+    grpo_run("validate", str(recipe), "--fix=suggested", "--write", "--target", TARGET)
+    assert (after or f"{name}: {value}") in recipe.read_text()
+    assert "environment: {python: env.py:Env}" in recipe.read_text()
+
+
+@pytest.mark.parametrize(
+    ("line", "after", "rule"),
+    [
+        ("loss_type: gdpo  # mine", "multi_objective_aggregation: normalize_then_sum  # mine", "FCT008"),
+        ("adv_estimator: gdpo  # mine", "multi_objective_aggregation: normalize_then_sum  # mine", "FCT008"),
+        ("sync_ref_model: true  # mine", "sync_ref_model: true  # mine", "GRP002"),
+    ],
+)
+def test_a_fix_does_not_undo_what_an_earlier_one_wrote(
+    grpo_run: Callable, recipe: Path, line: str, after: str, rule: str
+) -> None:
+    recipe.write_text(RECIPE.replace("1   # too few", f"2\n    {line}") + "lora: {r: 16, lora_alpha: 32}\n")
+    answer = grpo_run("validate", str(recipe), "--fix=suggested", "--write", "--target", TARGET)
+    assert after in recipe.read_text()
+    assert rule in answer.err
+    assert "1 fixed; 1 left" in answer.err
+
+
+@pytest.mark.parametrize("word", ["GRPO", "Grpo", "BNPO"])
+def test_a_loss_in_capitals_keeps_its_name(grpo_run: Callable, recipe: Path, word: str) -> None:
+    recipe.write_text(RECIPE.replace("1   # too few", f"2\n    loss_type: {word}  # mine"))
+    grpo_run("validate", str(recipe), "--fix", "--write", "--target", TARGET)
+    assert f"loss_type: {word.lower()}  # mine" in recipe.read_text()
+
+
+@pytest.mark.parametrize("line", ["max_step: 1_000  # a", "max_setps: 1_000  # a"])
+def test_a_misspelt_key_behind_a_misspelt_number_is_mended_too(grpo_run: Callable, recipe: Path, line: str) -> None:
+    training = f"training:\n  prompts_per_step: 4\n  bf16: false\n  {line}"
+    lines = [one for one in RECIPE.splitlines() if not one.startswith("training:")]
+    recipe.write_text("\n".join([*lines, training, "lora: {r: 16, lora_alpha: 32}", ""]))
+    grpo_run("validate", str(recipe), "--fix=suggested", "--write", "--target", TARGET)
+    assert "  max_steps: 1000  # a" in recipe.read_text()
+
+
+@pytest.mark.parametrize("name", ["none", "limit", "os"])
+def test_a_name_that_a_reward_file_has_is_not_replaced(grpo_run: Callable, recipe: Path, name: str) -> None:
+    (recipe.parent / "rw.py").write_text(
+        "import os\nnone = None\nlimit = 3\ndef non(**k): return [1.0]\ndef limits(**k): return [1.0]\n"
+    )
+    recipe.write_text(RECIPE.replace("{name: exact_match}", f'{{python: "rw.py:{name}"}}'))
+    answer = grpo_run("validate", str(recipe), "--fix=suggested", "--write", "--target", TARGET)
+    assert f"rw.py:{name}" in recipe.read_text()
+    assert f"it has {name}, which cannot be called" in answer.err

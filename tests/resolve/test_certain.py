@@ -7,6 +7,7 @@ import pytest
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.resolve.fixes.certain import is_certain, is_same_name
 from grpo_recipes.resolve.fixes.fixes import is_safe
+from grpo_recipes.resolve.number_words import meant_number
 from grpo_recipes.resolve.resolve import Resolution, resolve
 from grpo_recipes.stack.target import parse_target
 
@@ -33,6 +34,8 @@ NOT_CERTAIN = [
     pytest.param(moved(("grpo", "dapoo"), ("grpo", "beta"), "x"), id="a move onto another value"),
     pytest.param(moved(("grpo", "beta"), ("trl", "beta"), 0.2), id="a move that changes the value"),
     pytest.param(moved(("trl", "beta"), ("grpo", "epsilon"), 0.2), id="a move of what is not there"),
+    pytest.param(moved(("lora", "target_modules"), ("trl", "target_modules"), "q_proj"), id="out of an adapter"),
+    pytest.param(moved(("grpo", "beta"), ("evaluation", "beta"), 0.1), id="into an evaluation"),
     pytest.param([], id="nothing at all"),
 ]
 CERTAIN = [
@@ -91,6 +94,8 @@ NUMBERS = [
     ("1,000", 1000, ()),
     ("12,345,678", 12345678, ()),
     ("'010'", None, ()),
+    ("1,5", None, ()),
+    ("0,001", None, ()),
 ]
 SUGGESTED = [("1 000", 1000), ("1'000", 1000), ("1.000.000", 1000000), ("10k", 10000), ("1_000", 1000)]
 
@@ -119,6 +124,16 @@ def test_a_number_of_one_meaning_alone_is_a_certain_fix(
     assert is_safe(finding, resolution, values_of(resolution)) is (value is not None)
     assert all(str(one) in str(finding.fix) for one in meanings)
     assert ("in quotes it is text" in finding.because) is (value is not None and written.startswith("'"))
+
+
+@pytest.mark.parametrize(("written", "value"), [("0,001", 0.001), ("10,001", None), ("1e-400", None), ("0.0", 0.0)])
+def test_a_number_is_read_where_it_has_one_meaning(written: str, value: float | None) -> None:
+    assert meant_number(written, ["a number"]) == value
+
+
+@pytest.mark.parametrize("written", ["1,5", "0,001", "12,25"])
+def test_a_number_that_is_no_whole_one_gives_no_whole_one(tmp_path: Path_, written: str) -> None:
+    assert steps_finding(tmp_path, written)[0].fix is None
 
 
 @pytest.mark.parametrize(("written", "value"), SUGGESTED, ids=lambda one: str(one))

@@ -22,6 +22,7 @@ VALUES = {
     "model.dtype": "bfloat16",
     "dataset.path": "a/c",
     "dataset.name": "main",
+    "evaluation.name": "main",
     "dataset.split": "train",
     "dataset.system_prompt": "Think.",
     "rewards": [{"name": "exact_match"}],

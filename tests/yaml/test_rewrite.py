@@ -146,6 +146,42 @@ MOVES = [
     ),
     pytest.param("a: &n '16'  # x\n", [Patch(("a",), 16)], "a: &n 16  # x\n", id="an anchor stays"),
     pytest.param("a: 1\nt:  # c\nlr: 1\n", moved("lr", "t.lr", 1), "a: 1\nt: {lr: 1}  # c\n", id="an empty section"),
+    pytest.param(
+        "a: 1\nlr: 1  # l\nt:  # c\nb: 2\n",
+        moved("lr", "t.lr", 1),
+        "a: 1\nt:  # c\n  lr: 1  # l\nb: 2\n",
+        id="a comment into an empty section",
+    ),
+    pytest.param(
+        "a: 1\nx:\n  # why\n  lr: 1\n  y: 1\nt: {}\n",
+        moved("x.lr", "t.u.lr", 1),
+        "a: 1\nx:\n  y: 1\nt:\n  u:\n    # why\n    lr: 1\n",
+        id="a comment into empty braces",
+    ),
+    pytest.param(
+        "x: 1\nt: {p: 1\n  , lr: 1 # c1\n  , b: 2 # c2\n  }\n",
+        [*moved("t.lr", "g.lr", 1), *moved("t.b", "g.b", 2)],
+        "x: 1\nt: {p: 1\n  }\ng:\n  lr: 1  # c1\n  b: 2  # c2\n",
+        id="out of braces whose commas begin the lines",
+    ),
+    pytest.param(
+        "# file\n# one\na: 1\n# two\nb: 2\nx: 3\n",
+        [*moved("a", "g.a", 1), *moved("b", "g.b", 2)],
+        "# file\n# one\n\nx: 3\ng:\n  a: 1\n  # two\n  b: 2\n",
+        id="two neighbours below what begins the file",
+    ),
+    pytest.param(
+        "g:\n  # why\n  n: false  # Dr. GRPO\n  beta: 1\n",
+        moved("g.n", "g.s", "none"),
+        "g:\n  # why\n  s: none  # Dr. GRPO\n  beta: 1\n",
+        id="another key with another value",
+    ),
+    pytest.param(
+        "t:\n  x: 1\n  n: false  # Dr. GRPO\n",
+        moved("t.n", "g.s", "none"),
+        "t:\n  x: 1\ng:\n  s: none  # Dr. GRPO\n",
+        id="another key with another value elsewhere",
+    ),
 ]
 
 
@@ -156,3 +192,10 @@ def test_what_moves_keeps_its_comments_and_its_notation(text: str, patches: list
         return
     with pytest.raises(NotRewritten):
         rewritten(text, patches)
+
+
+def test_a_comment_does_not_go_to_what_another_finding_sets() -> None:
+    text = "g:\n  n: 1\n  a: 2  # mine\n"
+    patches = [Patch(("g", "a"), remove=True)], [Patch(("g", "b"), 3)]
+    assert rewritten(text, *patches) == "g:\n  n: 1\n  b: 3\n"
+    assert rewritten(text, [*patches[0], *patches[1]]) == "g:\n  n: 1\n  b: 3  # mine\n"

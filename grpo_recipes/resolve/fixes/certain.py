@@ -1,7 +1,9 @@
 """Which fixes are certain: they keep every value that the user wrote, and only say it in the right place or spelling.
 
 Certain are a key that moves to where the format has it, and a value in another notation: the text "16" as the number,
-a single name as a list of one. Removing, replacing or adding a value is a suggestion, however likely it is.
+a single name as a list of one. Between sections a key moves for certain only where both are about the training: the
+same word means another thing in the section of an evaluation, a reward or an adapter.
+Removing, replacing or adding a value is a suggestion, however likely it is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +13,7 @@ from grpo_recipes.resolve.number_words import plain_number
 
 _WORDS = {True: ("true", "yes", "on", "y"), False: ("false", "no", "off", "n"), None: ("null", "none", "~")}
 _SHORTEST_WITH_A_SLIP = 6
+_OF_TRAINING = ("generation", "grpo", "logging", "training", "trl")
 _ABSENT = object()
 
 
@@ -33,8 +36,15 @@ def is_certain(patches: Sequence[Patch], values: Mapping[str, object], *, is_kno
         source = next((path for path, value in removed.items() if _is_moved(value, patch.value)), None)
         if source is None or not (is_known_name or is_same_name(source[-1], patch.path[-1])):
             return False
+        is_far = source[:-1] != patch.path[:-1]
+        if is_far and not (_is_of_training(source) and (is_known_name or _is_of_training(patch.path))):
+            return False
         del removed[source]
     return not removed
+
+
+def _is_of_training(path: Path) -> bool:
+    return len(path) == 1 or path[0] in _OF_TRAINING
 
 
 def value_at(values: object, path: Path) -> object:

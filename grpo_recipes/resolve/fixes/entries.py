@@ -103,7 +103,9 @@ def own_lines(text: str, entry: KeyEntry) -> OwnLines | None:
     column = entry.start - start
     is_flow = entry.parent.flow_style
     rest = re.fullmatch(r"[ \t]*,?[ \t]*(#.*)?" if is_flow else r"[ \t]*(#.*)?", text[entry.end : end])
-    if text[start : entry.start].strip() or rest is None:
+    before = text[start : entry.start].strip()
+    is_led = before == "," and is_flow and "," not in text[entry.end : end].partition("#")[0]
+    if (before and not is_led) or rest is None:
         return None
     above: list[str] = []
     below = [rest[1].rstrip()] if rest[1] else []

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
 from grpo_recipes.resolve.fixes.certain import is_certain, is_there
@@ -10,7 +11,7 @@ from grpo_recipes.resolve.fixes.entries import NotRewritten
 from grpo_recipes.resolve.fixes.rewrite import rewritten
 from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.resolve.unknown_keys.other_names import names_it_too
-from grpo_recipes.resolve.unknown_keys.placement import OWNED_KEY, REMOVED_KEY
+from grpo_recipes.resolve.unknown_keys.placement import OWNED_KEY, REMOVED_KEY, UNKNOWN_KEY
 from grpo_recipes.yaml.load import load_text
 from grpo_recipes.yaml.override import OVERRIDE_FILE
 
@@ -18,6 +19,7 @@ FIXED = ("error", "warning")
 MOST_PASSES = 5
 # Their fix writes a key as the format has it by now: the two names are known to mean one thing.
 KNOWN_NAMES = (REMOVED_KEY, OWNED_KEY)
+OF_KEYS = (UNKNOWN_KEY, *KNOWN_NAMES)
 
 Again = Callable[[str], Resolution]
 """The resolution of the recipe with another text in its file."""
@@ -45,23 +47,29 @@ def fixes(resolution: Resolution, text: str, again: Again, *, asked: Callable[[F
     Each is tried: one after which there are more errors than before, or its own finding still, is left out. What a fix
     uncovers, as another program's key in a section that was moved, is mended too.
     """
-    made = _one_pass(resolution, text, again, asked)
+    made = _one_pass(resolution, text, again, asked, [])
     is_over = not made.fixed
     for _ in range(MOST_PASSES):
         if is_over:
             break
-        more = _one_pass(made.after, made.text, again, asked)
+        earlier = [patch.path for finding in made.fixed for patch in finding.patch if not patch.remove]
+        more = _one_pass(made.after, made.text, again, asked, earlier)
         is_over = not more.fixed
         made = Fixes(more.text, more.after, (*made.fixed, *more.fixed), more.suggested, more.left)
     return made
 
 
-def _one_pass(resolution: Resolution, text: str, again: Again, asked: Callable[[Finding], bool]) -> Fixes:
-    """The fixes of what is known now, errors first: a warning that goes with an error needs no fix of its own."""
+def _one_pass(
+    resolution: Resolution, text: str, again: Again, asked: Callable[[Finding], bool], earlier: Sequence[Path]
+) -> Fixes:
+    """The fixes of what is known now, errors first: a warning that goes with an error needs no fix of its own.
+
+    earlier: what passes before this one wrote. Nothing but a certain fix changes it: else one fix would undo another.
+    """
     fixed: list[Finding] = []
     suggested: list[Finding] = []
     left: list[Finding] = []
-    taken: list[Patch] = []
+    taken: list[Sequence[Patch]] = []
     written_twice = _written_twice(resolution)
     now, after = text, resolution
     own_values = values_of(text, resolution)
@@ -72,17 +80,21 @@ def _one_pass(resolution: Resolution, text: str, again: Again, asked: Callable[[
         if (
             own is None
             or _lands_on_another(own, own_values)
-            or any(_touch(patch.path, other.path) for patch in own for other in taken)
+            or any(_touch(patch.path, other.path) for patch in own for other in chain(*taken))
         ):
             left.append(finding)
-        elif not (asked(finding) or (is_safe(finding, resolution, own_values) and not _places(own) & written_twice)):
+            continue
+        is_certain_here = is_safe(finding, resolution, own_values) and not _places(own) & written_twice
+        if not (is_certain_here or asked(finding)):
             suggested.append(finding)
+        elif not is_certain_here and any(patch.path == path[: len(patch.path)] for patch in own for path in earlier):
+            left.append(finding)
         else:
-            tried = _tried(text, [*taken, *own], resolution, again)
+            tried = _tried(text, [*taken, own], resolution, again)
             if tried is None or not _is_better(after, tried[1], finding) or _is_worse_there(own, finding, tried[1]):
                 left.append(finding)
                 continue
-            taken += own
+            taken.append(own)
             now, after = tried
             fixed.append(finding)
     return Fixes(now, after, tuple(fixed), tuple(suggested), tuple(left))
@@ -133,9 +145,11 @@ def patches_here(finding: Finding, resolution: Resolution) -> Sequence[Patch] | 
     return [Patch(patch.path, None if patch.remove else patch.value) for patch in finding.patch]
 
 
-def _tried(text: str, patches: Iterable[Patch], resolution: Resolution, again: Again) -> tuple[str, Resolution] | None:
+def _tried(
+    text: str, patches: Sequence[Sequence[Patch]], resolution: Resolution, again: Again
+) -> tuple[str, Resolution] | None:
     try:
-        new = rewritten(text, patches, resolution.file)
+        new = rewritten(text, *patches, file=resolution.file)
     except NotRewritten:
         return None
     return new, again(new)
@@ -151,10 +165,15 @@ def _is_known(finding: Finding, resolution: Resolution) -> bool:
 
 
 def _is_worse_there(patches: Sequence[Patch], finding: Finding, after: Resolution) -> bool:
-    """Whether another value in the same place is the next error: then it is not what was meant."""
+    """Whether another value in the same place is the next error: then it is not what was meant.
+
+    An unknown key is no error of its value.
+    """
     values = {dotted(patch.path) for patch in patches}
     is_value = not any(patch.remove for patch in patches) and finding.key in values
-    return is_value and any(one.severity == "error" and one.key == finding.key for one in after.findings)
+    return is_value and any(
+        one.severity == "error" and one.key == finding.key and one.rule not in OF_KEYS for one in after.findings
+    )
 
 
 def _errors(resolution: Resolution) -> int:

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import yaml
@@ -31,14 +32,16 @@ from grpo_recipes.yaml.scalars import WORDS, read_plain
 _PLAIN = r"[A-Za-z][\w./-]*(:\w+)?"
 
 
-def rewritten(text: str, patches: Iterable[Patch], file: str = "") -> str:
-    """The text with every patch applied; only the lines that a patch changes differ from it.
+def rewritten(text: str, *findings: Sequence[Patch], file: str = "") -> str:
+    """The text with the patches of every finding applied; only the lines that a patch changes differ from it.
 
-    A removal beside a setting of the same value moves the key, with its comments and its value as it is written.
+    A removal beside a setting of the same value moves the key, with its comments and its value as it is written. Its
+    comments go also with another value that the same finding sets.
     Raises NotRewritten where the text cannot be read, a patch is for a list item that it does not have, or the new text
     would not mean what was asked for.
     """
-    waiting = list(_last_items_first(patches))
+    finding_of = {id(patch): number for number, patches in enumerate(findings) for patch in patches}
+    waiting = list(_last_items_first(chain.from_iterable(findings)))
     result, before = text, load_text(text, file)[0]
     if before is None:
         raise NotRewritten("the text cannot be read")
@@ -54,6 +57,11 @@ def rewritten(text: str, patches: Iterable[Patch], file: str = "") -> str:
                     result = _set(result, patch.path, beside.value, old)
                 result = _moved(result, patch.path, beside)
                 values = patched(values, (patch, waiting.pop(0)))
+                continue
+            is_one = beside is not None and finding_of[id(patch)] == finding_of[id(beside)]
+            if is_one and beside and patch.remove and not beside.remove and _is_new_scalar(values, beside, old):
+                result = _moved(result, patch.path, Patch(beside.path, old))
+                values = patched(values, (patch, Patch(beside.path, old)))
                 continue
             result = _removed(result, patch.path) if patch.remove else _set(result, patch.path, patch.value, old)
             values = patched(values, (patch,))
@@ -80,6 +88,12 @@ def _value_at(values: Any, path: Path) -> object:
     except (KeyError, IndexError, TypeError):
         return _value_at  # equal to no value
     return values
+
+
+def _is_new_scalar(values: Any, setting: Patch, old: object) -> bool:
+    """Whether a scalar gets another key and another value at once: its comments go with it."""
+    is_scalar = all(isinstance(one, str | int | float) for one in (old, setting.value))
+    return is_scalar and _value_at(values, setting.path) is _value_at
 
 
 def _set(text: str, path: Path, value: object, old: object) -> str:
@@ -143,7 +157,7 @@ def _without(text: str, path: Path, entry: KeyEntry, lines: OwnLines | None) -> 
     """The text without an entry, by its lines or, where others stand on them, from comma to comma."""
     is_only = len(entry.parent.value) == 1
     if lines is not None:
-        left = text[: lines.start] + text[lines.end :]
+        left = text[: lines.start] + _parted(text, lines) + text[lines.end :]
         if is_only and not entry.parent.flow_style:
             around = entry_at(text, path[:-1])
             colon = re.compile(r"\s*:").match(text, around.key.end_mark.index) if around else None
@@ -165,6 +179,13 @@ def _without(text: str, path: Path, entry: KeyEntry, lines: OwnLines | None) -> 
     return text[:start] + text[end:]
 
 
+def _parted(text: str, lines: OwnLines) -> str:
+    """An empty line in place of the lines where comments that stay would join those of the next key, else nothing."""
+    before = re.search(rf"(?:^|[\r\n])( *)#[^\r\n]*({BREAK})\Z", text[: lines.start])
+    behind = re.compile(r"( *)#").match(text, lines.end)
+    return before[2] if before and behind and before[1] == behind[1] else ""
+
+
 def _inserted(text: str, path: Path, body: str, above: list[str], value: object = None) -> str:
     """The text with an entry behind the others of its map.
 
@@ -175,6 +196,9 @@ def _inserted(text: str, path: Path, body: str, above: list[str], value: object 
     )
     around = entry_at(text, path[:depth])
     node: Node = around.value if around is not None else yaml.compose(text, Loader=LOADER)
+    is_empty = isinstance(node, yaml.ScalarNode) or not node.value
+    if around is not None and is_empty and not around.parent.flow_style and (above or "#" in body):
+        return _inserted_below(text, around, path[depth:], body, above)
     if isinstance(node, yaml.ScalarNode):
         return _inserted(_set(text, path[:depth], {}, None), path, body, above, value)
     if not isinstance(node, yaml.MappingNode):
@@ -188,7 +212,21 @@ def _inserted(text: str, path: Path, body: str, above: list[str], value: object 
     entry = KeyEntry(node, key, last, 0, True, key.start_mark.index, end_of(text, last))
     lines = own_lines(text, entry)
     place = lines.end if lines else after_break(text, line_end(text, entry.end))
-    deep = column + 2 * (len(names) - 1)
+    return _with_lines(text, place, column, names, body, above)
+
+
+def _inserted_below(text: str, around: KeyEntry, path: Path, body: str, above: list[str]) -> str:
+    """The text with an entry in lines below a key whose section is empty, so that its comments have a place."""
+    node = around.value
+    text = text[: node.start_mark.index].rstrip(" ") + text[node.end_mark.index :]
+    place = after_break(text, line_end(text, around.key.end_mark.index))
+    return _with_lines(text, place, around.key.start_mark.column + 2, [str(part) for part in path], body, above)
+
+
+def _with_lines(text: str, place: int, column: int, names: list[str], body: str, above: list[str]) -> str:
+    """The text with an entry, and the sections around it that are new, in lines of their column."""
+    found = re.search(BREAK, text)
+    line_break, deep = found[0] if found else "\n", column + 2 * (len(names) - 1)
     rows = [" " * (column + 2 * level) + name + ":" for level, name in enumerate(names[:-1])]
     rows += [" " * deep + comment for comment in above]
     rows.append(" " * deep + names[-1] + shifted(body, deep))

@@ -15,6 +15,8 @@ DERIVED = {
     "steps_per_generation": "the generations, with grpo.optimizer_steps_per_generation",
     "generation_batch_size": "the generations, with grpo.optimizer_steps_per_generation",
 }
+_APART = ("environment", "evaluation", "preflight", "rewards", "rollout", "tools")
+"""Sections that are not about how the policy is trained."""
 _TRACKERS: Path = ("logging", "report_to")
 
 
@@ -45,6 +47,8 @@ def _moved(path: Path, row: Row, value: object, found: Finding, source: Source) 
     over = source.won_over(path, place)
     is_taken = written(source, place) is not None and not is_override and not over
     here = value_here(row, value)
+    if is_apart(path, place):
+        return not_meant(found, path, home)
     because = [f"the format has {home}" + (", which is written too" if is_taken else "")]
     because += [reason for reason in (over, row.get("differs")) if reason]
     patch = [Patch(path, remove=True), Patch(place, here)]
@@ -52,11 +56,23 @@ def _moved(path: Path, row: Row, value: object, found: Finding, source: Source) 
     if "tracker" in row and written(source, _TRACKERS) in (None, []):
         patch.append(Patch(_TRACKERS, [row["tracker"]]))
         fix += f", with {dotted(_TRACKERS)}: [{row['tracker']}]"
-    if isinstance(value, dict) and len(place) > 1:
-        patch = []  # a map is no value of this key
+    if (isinstance(value, dict) and len(place) > 1) or (place[-1] == "name" and not isinstance(value, str)):
+        patch = []  # it is no value of this key
     if is_taken:
         fix, patch = f"keep one of the two, as {home}", []
     return found._replace(because=tuple(because), fix=fix, patch=() if is_override else tuple(patch))
+
+
+def is_apart(path: Path, place: Path) -> bool:
+    """Whether a key would mean another thing where the format has it: a judge's temperature is not the policy's."""
+    return (path[0] in _APART and place[0] != path[0]) or path == ("dataset", "seed")
+
+
+def not_meant(found: Finding, path: Path, home: str) -> Finding:
+    """The finding for a key whose name the format has for another thing alone; which of them is meant is not known."""
+    place = home if "." in home else f"the recipe's {home}"
+    because = f"`{path[0]}` has none, and {place} is that of the training"
+    return found._replace(because=(because,), fix=f"remove {path[-1]}, or write {place} for the training", patch=())
 
 
 def algorithm_answer(path: Path, row: Row, source: Source) -> tuple[tuple[str, ...], str, tuple[Patch, ...]]:
@@ -65,6 +81,8 @@ def algorithm_answer(path: Path, row: Row, source: Source) -> tuple[tuple[str, .
     if "set" not in row:
         return (row["because"],), f"the nearest is {row['nearest']}", ()
     places = {("grpo", key): value for key, value in row["set"].items()}
+    if not places and path[-1] == "loss_type":
+        places = {("grpo", "loss_type"): row["names"][0]}  # always trained, and a loss too
     new = {place: value for place, value in places.items() if place == path or written(source, place) is None}
     patch = [Patch(place, value) for place, value in new.items()]
     if path not in places:

@@ -6,7 +6,14 @@ from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.released.releases import removal
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.unknown_keys.generation_kwargs import generation_kwargs_finding
-from grpo_recipes.resolve.unknown_keys.other_names import DERIVED, PROMPTS, inner_name, named_elsewhere
+from grpo_recipes.resolve.unknown_keys.other_names import (
+    DERIVED,
+    PROMPTS,
+    inner_name,
+    is_apart,
+    named_elsewhere,
+    not_meant,
+)
 from grpo_recipes.resolve.unknown_keys.other_names import written as _at
 from grpo_recipes.schemas.keys import OF_ITEMS, is_of_an_item, keys_named, recipe_keys, section_keys
 from grpo_recipes.schemas.other_names import other_names
@@ -149,12 +156,10 @@ def _move(path: Path, target: str, value: object, message: str, source: Source) 
     is_override = mark is not None and mark.file == OVERRIDE_FILE
     over = source.won_over(path, place)
     taken = _at(source, place) is not None and not is_override and not over
-    return Finding(
-        UNKNOWN_KEY,
-        "error",
-        message,
-        dotted(path),
-        mark,
+    found = Finding(UNKNOWN_KEY, "error", message, dotted(path), mark)
+    if is_apart(path, place):
+        return not_meant(found, path, target)
+    return found._replace(
         because=(f"the format has {target}" + (", which is written too" if taken else ""), *([over] if over else [])),
         fix=f"keep one of the two, as {target}" if taken else f"write it as {target}",
         patch=() if taken or is_override else (Patch(path, remove=True), Patch(place, value)),
