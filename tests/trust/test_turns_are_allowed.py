@@ -16,7 +16,7 @@ from grpo_recipes.trust.environment import refused
 from grpo_recipes.trust.turns import turn_parts
 
 TOOL = Tool("run_python", "python_tool.py:run_python", "/r/python_tool.py", "a" * 64)
-HARMLESS, STEALS = {"code": "print(1)"}, {"code": "print(open('/root/.ssh/id_rsa').read())"}
+HARMLESS, STEALS = {"code": "print(1)"}, {"code": "print(open('/etc/ssh/key').read())"}
 
 
 @pytest.fixture(autouse=True)
@@ -53,8 +53,7 @@ def test_a_strangers_turns_are_asked_for_though_their_tool_was_allowed(recipe: s
     (part,) = turn_parts(played(STEALS))
     assert text.splitlines() == [
         "this recipe's preflight.turns was not allowed yet",
-        'preflight.turns run_python({"code": "print(open(\'/root/.ssh/id_rsa\').read())"}) has the sha256 '
-        + part.sha256,
+        'preflight.turns run_python({"code": "print(open(\'/etc/ssh/key\').read())"}) has the sha256 ' + part.sha256,
         f"read it, then add --allow-code {part.sha256}; it is remembered for you until the value changes",
     ]
     assert asked(played(STEALS), recipe, part.sha256) == ""
