@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from environments import STACKS
 from laboratory import Laboratory, Outcome
-from rendered import rendered
+from rendered import Rendered, rendered
 from small_model import write_small_model
 from test_same_experiment import recipe
 
@@ -57,8 +57,8 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def train(laboratory: Laboratory, stack: str, own: Path, folder: Path, *, allowed: bool) -> tuple[Outcome, Any]:
-    """Two steps with an adapter and a KL term; the outcome and run.json."""
+def planned(stack: str, own: Path, folder: Path, *, allowed: bool) -> Rendered:
+    """Two steps with an adapter and a KL term."""
     loss_type = "bnpo" if stack.startswith("0.16.") else "grpo"
     training = {"max_steps": 2, "optim": "adamw_torch", "learning_rate": 1e-3}
     if stack.startswith("0.14."):
@@ -67,7 +67,12 @@ def train(laboratory: Laboratory, stack: str, own: Path, folder: Path, *, allowe
         training["per_device_train_batch_size"] = 16
     written = recipe(own, loss_type, "LoRA", training=training)
     written["model"]["trust_remote_code"] = allowed
-    made = rendered(written, stack, folder)
+    return rendered(written, stack, folder)
+
+
+def train(laboratory: Laboratory, stack: str, own: Path, folder: Path, *, allowed: bool) -> tuple[Outcome, Any]:
+    """The outcome and run.json."""
+    made = planned(stack, own, folder, allowed=allowed)
     assert made.errors == () and made.folder is not None
     modules = {"HF_MODULES_CACHE": str(folder / "modules")}
     outcome = laboratory.run(stack, "trained_runs.trained", run_folder=str(made.folder), environment=modules)
@@ -82,7 +87,15 @@ def test_it_trains_with_all_its_proofs(stack: str, own: Path, laboratory: Labora
     assert not [proof for proof in record["proofs"] if proof["ok"] is False]
 
 
-@pytest.mark.parametrize("stack", ["0.21.0/4.55.4", STACKS[-1]])
+@pytest.mark.parametrize("stack", STACKS[-1:])
+def test_code_that_is_not_allowed_is_refused_where_the_installed_transformers_has_no_class(
+    stack: str, own: Path, tmp_path: Path
+) -> None:
+    (finding,) = planned(stack, own, tmp_path / "it", allowed=False).errors
+    assert finding.rule == "MDL005"
+
+
+@pytest.mark.parametrize("stack", ["0.21.0/4.55.4"])
 def test_code_that_is_not_allowed_does_not_run(stack: str, own: Path, laboratory: Laboratory, tmp_path: Path) -> None:
     outcome, record = train(laboratory, stack, own, tmp_path / "it", allowed=False)
     assert outcome.result["exit_code"] == 1
