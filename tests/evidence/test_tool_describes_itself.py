@@ -123,7 +123,9 @@ BODIES = {
 def _is_found(source: str, folder: Path) -> bool:
     place = folder / "source.py"
     place.write_text(source)
-    return bool(list(slips(documented(str(place))["f"])))
+    function = documented(str(place), "f")
+    assert function is not None
+    return bool(list(slips(function)))
 
 
 @pytest.fixture(scope="module")
