@@ -194,7 +194,8 @@ def test_a_row_that_fills_no_template_and_a_tokenizer_that_pads_with_its_end_are
         "evaluation: {path: held_out.jsonl}\nrewards: [{python: mine.py:reads_messages}]\n"
     )
     (tmp_path / "mine.py").write_text(
-        "def reads_messages(completions, **kwargs):\n    return [float(len(c[0]['content'])) for c in completions]\n"
+        "def reads_messages(completions, **kwargs):\n"
+        "    return [float(len(c.__getitem__(0)['content'])) for c in completions]\n"
     )
     answer = preflight("recipe.yaml", "--json", "--set", "dataset.prompt_format=standard")
     assert answer.code == 2, answer.err
