@@ -35,8 +35,8 @@ the estimate does not cover. Another machine is `grpo-run fit RECIPE --target te
 ## How to choose
 
 - **By task.** GSM8K is the cheapest, with a published result for most sizes; MATH is harder, and DAPO-Math needs long
-  answers. Countdown, JSON, function calls and instructions have rewards that need no mathematics. `code` runs what the
-  model writes: in a container, please.
+  answers. Countdown, JSON, function calls, instructions and reversed text have rewards that need no mathematics.
+  `code` runs what the model writes: in a container, please.
 - **By GPU.** LoRA is what fits. With less memory take the recipe of a smaller model before one in 4 bits: vLLM cannot
   be given a policy in 4 bits, so transformers generates, which is several times slower.
 - **By what you change.** Your model on a task of the catalogue is `extends: grpo-recipes:bases/gsm8k`, as

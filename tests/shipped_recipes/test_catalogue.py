@@ -26,7 +26,7 @@ STACKS = {
     "0.29.1/4.57.6": "python==3.11,torch==2.9.0,trl==0.29.1,transformers==4.57.6,peft==0.18.1,accelerate==1.13.0,"
     "datasets==4.8.5,bitsandbytes==0.50.2,deepspeed==0.18.2,math-verify==0.9.0,vllm==0.12.0",
 }
-TASKS = {"GSM8K", "MATH", "DAPO-Math", "countdown", "instructions", "JSON", "function calls", "code"}
+TASKS = {"GSM8K", "MATH", "DAPO-Math", "countdown", "instructions", "JSON", "function calls", "code", "reversed text"}
 FAMILIES = {"qwen2", "qwen3", "llama3", "gemma3", "phi4", "olmo2"}
 # The chat template of a hub model is not here.
 NEED_THE_TEMPLATE = {("not-checked", "TOK003"), ("not-checked", "TOL006")}

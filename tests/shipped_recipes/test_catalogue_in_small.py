@@ -1,5 +1,6 @@
 """Recipes of the catalogue, their data and model in small: each method trains two steps, and its proofs hold."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -11,12 +12,14 @@ from kept_recipes import ROOT
 from support.tiny_models import write_tiny_model
 
 pytestmark = pytest.mark.stack
+REVERSE_TEXT = ROOT / "recipes/catalogue/bases/reverse_text.py"
 RULE = json.dumps({"func_name": "verify_letter_frequency", "letter": "e", "N": 0})
 ROWS: dict[str, list[dict[str, Any]]] = {
     "qwen2_5_1_5b_instructions_lora": [
         {"messages": [{"role": "user", "content": f"say {n} with no e"}], "ground_truth": RULE} for n in range(8)
     ],
     "qwen2_5_3b_countdown_full": [{"nums": [n, 2, 3], "target": n + 5} for n in range(8)],
+    "qwen3_0_6b_reverse_text_lora": [{"prompt": f"text {n}"} for n in range(8)],
     "llama3_1_8b_gsm8k_qlora": [{"question": f"what is {n}+1", "answer": f"it is\n#### {n + 1}"} for n in range(8)],
 }
 SMALL = {
@@ -44,6 +47,8 @@ def test_a_recipe_trains_in_small(name: str, model: Path, tmp_path: Path, warm_p
     command = [str(warm_python / "python"), "-m", "grpo_recipes.cli.main", f"{ROOT}/recipes/catalogue/{name}.yaml"]
     command += ["--smoke", "--out", "run", *settings, "--set", f"model.model_name_or_path={model}"]
     command += ["--set", "quantization.bnb_4bit_compute_dtype=float32"] if name.endswith("qlora") else []
+    if "reverse_text" in name:
+        command += ["--allow-code", hashlib.sha256(REVERSE_TEXT.read_bytes()).hexdigest()]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 0, done.stderr
