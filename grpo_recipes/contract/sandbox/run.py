@@ -46,6 +46,8 @@ _BEFORE_IT = 1 << 16
 """What Python may print before the program runs, in bytes."""
 _THREADS = 64
 """Of a program without processes; they share its memory and its computing."""
+_OF_THE_USER = 128
+"""Threads that other programs of an ordinary user may start while this one runs: the kernel counts them, too."""
 _OF_BUBBLEWRAP = 2
 """Processes of a namespace of users before the program starts any; counted there alone, since Linux 5.14."""
 _TRIAL = "[ok]"
@@ -157,7 +159,12 @@ def _request(mechanism: Mechanism, limits: Limits, user: int | None, landlock_ab
     # RLIMIT_NPROC counts threads, too, and all of a user's; it does not bind root.
     is_bound = user is not None or os.geteuid() != 0 or mechanism == "none"
     processes = limits.processes if is_bound else 0
-    beside = 1 if user is not None else _OF_BUBBLEWRAP if mechanism == "bubblewrap" else 1 + _threads_of(os.getuid())
+    if user is not None:
+        beside = 1
+    elif mechanism == "bubblewrap":
+        beside = _OF_BUBBLEWRAP
+    else:
+        beside = 1 + _threads_of(os.getuid()) + _OF_THE_USER
     held = (
         ""
         if mechanism == "none"
