@@ -74,6 +74,8 @@ def schema_findings(errors: Sequence[Mapping[str, Any]], facts: Facts, source: S
         del grouped[path]  # another branch of the union went deeper, and says more
     found = {path: with_reason(_finding(path, group, facts, source), path, source) for path, group in grouped.items()}
     moved = {patch.path for finding in found.values() for patch in finding.patch if not patch.remove}
+    # The section is verl's where a key of it is written elsewhere.
+    moved |= {("rollout", "python") for path, one in found.items() if path[:1] == ("rollout",) and len(one.patch) > 1}
     return {path: finding for path, finding in found.items() if finding.rule != MISSING_KEY or path not in moved}
 
 
@@ -115,8 +117,7 @@ def _path(error: Mapping[str, Any], source: Source) -> Path:
 
 
 def _finding(path: Path, group: Sequence[Mapping[str, Any]], facts: Facts, source: Source) -> Finding:
-    error = group[0]
-    kind = error["type"]
+    error, kind = group[0], group[0]["type"]
     if kind == "extra_forbidden":
         return unknown_key(path, error["input"], facts, source)
     if kind == "missing":
@@ -130,7 +131,7 @@ def _finding(path: Path, group: Sequence[Mapping[str, Any]], facts: Facts, sourc
 
 
 def _missing(path: Path, source: Source) -> Finding:
-    section = dotted(path[:-1])
+    section, key = dotted(path[:-1]), str(path[-1])
     examples = {
         "recipe": "recipe: 1",
         "name": "name: my-run",
@@ -138,7 +139,6 @@ def _missing(path: Path, source: Source) -> Finding:
         "dataset": OF_EPISODES if "environment" in source.values else "dataset: {path: openai/gsm8k, name: main}",
         "training": "training: {prompts_per_step: 16}",
     }
-    key = str(path[-1])
     return Finding(
         MISSING_KEY,
         "error",

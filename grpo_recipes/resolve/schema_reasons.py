@@ -17,6 +17,14 @@ _KNOWN: Mapping[tuple[str, str], tuple[str, str]] = {
         "a service is named here; whether wandb is offline says WANDB_MODE in the environment",
         "report_to: [wandb]",
     ),
+    ("environment.python", "None"): (
+        "an environment is a class of yours whose methods the model calls",
+        "python: file.py:Class, or remove environment",
+    ),
+    ("rollout.python", "None"): (
+        "a rollout is a function of yours that makes the completions instead of TRL",
+        "python: file.py:function, or remove rollout",
+    ),
 }
 _STEPS = ("save_steps", "logging_steps", "eval_steps")
 _WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?) ?[A-Za-z]+")

@@ -179,3 +179,42 @@ def test_modules_by_commas_become_a_list(tmp_path: Path) -> None:
     recipe = {**yaml.safe_load(BASE), "lora": {"r": 4, "lora_target": "q_proj,v_proj"}}
     (finding,) = [one for one in _resolved(tmp_path, recipe).findings if one.key == "lora.lora_target"]
     assert patched(recipe, finding.patch)["lora"]["target_modules"] == ["q_proj", "v_proj"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "home"),
+    [
+        ("n", 8, "grpo.num_generations"),
+        ("temperature", 0.7, "generation.temperature"),
+        ("response_length", 64, "generation.max_completion_length"),
+        ("gpu_memory_utilization", 0.4, "generation.vllm_gpu_memory_utilization"),
+    ],
+)
+def test_the_rollout_of_verl_is_told_where_its_keys_are(key: str, value: object, home: str, tmp_path: Path) -> None:
+    recipe: dict[str, Any] = yaml.safe_load(BASE)
+    section, _, own = home.partition(".")
+    recipe.get(section, {}).pop(own, None)
+    recipe["rollout"] = {key: value}
+    refused = [one for one in _resolved(tmp_path, recipe).findings if one.key.startswith("rollout")]
+    assert [(one.rule, one.fix) for one in refused] == [("FCT001", f"write it as {home}")]
+    mended = patched(recipe, refused[0].patch)
+    assert mended[section][own] == value
+    del mended["rollout"]  # nothing is in it by now
+    assert not [one for one in _resolved(tmp_path, mended).findings if one.key.startswith("rollout")]
+
+
+OWN = "python: file.py:function, or remove rollout"
+
+
+@pytest.mark.parametrize(
+    ("rollout", "said"),
+    [
+        ({"python": "mine.py:play", "n": 8}, ["remove n, or write grpo.num_generations for the training"]),
+        ({"zzz": 1}, [OWN, "remove zzz, if what it asks for is not needed"]),
+        ({}, [OWN]),
+        ({"path": "mine.py"}, [OWN, "remove path, or write dataset.path for the training"]),
+    ],
+)
+def test_a_rollout_of_ones_own_keeps_its_answers(rollout: object, said: list[str], tmp_path: Path) -> None:
+    found = _resolved(tmp_path, {**yaml.safe_load(BASE), "rollout": rollout}).findings
+    assert [one.fix for one in found if one.key.startswith("rollout")] == said

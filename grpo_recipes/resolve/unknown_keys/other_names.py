@@ -23,7 +23,7 @@ _TRACKERS: Path = ("logging", "report_to")
 def named_elsewhere(path: Path, value: object, message: str, rule: str, source: Source) -> Finding | None:
     """The finding for a key, a feature or an algorithm that other programs have; None for a name that none has."""
     section, name = dotted(path[:-1]), str(path[-1])
-    row = key_row(section, name)
+    row = key_row("generation" if is_verls_rollout(path, source) else section, name)
     is_algorithm = name in other_names()["algorithm_keys"] and isinstance(value, str)
     algorithm = algorithm_row(value) if is_algorithm else None
     found = Finding(rule, "error", message, dotted(path), source.mark(path))
@@ -47,7 +47,7 @@ def _moved(path: Path, row: Row, value: object, found: Finding, source: Source) 
     over = source.won_over(path, place)
     is_taken = written(source, place) is not None and not is_override and not over
     here = value_here(row, value)
-    if is_apart(path, place):
+    if is_apart(path, place, source):
         return not_meant(found, path, home)
     because = [f"the format has {home}" + (", which is written too" if is_taken else "")]
     because += [reason for reason in (over, row.get("differs")) if reason]
@@ -63,9 +63,17 @@ def _moved(path: Path, row: Row, value: object, found: Finding, source: Source) 
     return found._replace(because=tuple(because), fix=fix, patch=() if is_override else tuple(patch))
 
 
-def is_apart(path: Path, place: Path) -> bool:
+def is_apart(path: Path, place: Path, source: Source) -> bool:
     """Whether a key would mean another thing where the format has it: a judge's temperature is not the policy's."""
+    if is_verls_rollout(path, source) and place[0] in ("generation", "grpo"):
+        return False
     return (path[0] in _APART and place[0] != path[0]) or path == ("dataset", "seed")
+
+
+def is_verls_rollout(path: Path, source: Source) -> bool:
+    """Whether a key stands in the `rollout` of verl, which says how the policy generates, and names no function."""
+    rollout = source.values.get("rollout")
+    return path[0] == "rollout" and len(path) > 1 and isinstance(rollout, dict) and "python" not in rollout
 
 
 def not_meant(found: Finding, path: Path, home: str) -> Finding:

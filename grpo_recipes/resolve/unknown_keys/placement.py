@@ -157,7 +157,7 @@ def _move(path: Path, target: str, value: object, message: str, source: Source) 
     over = source.won_over(path, place)
     taken = _at(source, place) is not None and not is_override and not over
     found = Finding(UNKNOWN_KEY, "error", message, dotted(path), mark)
-    if is_apart(path, place):
+    if is_apart(path, place, source):
         return not_meant(found, path, target)
     return found._replace(
         because=(f"the format has {target}" + (", which is written too" if taken else ""), *([over] if over else [])),
