@@ -52,7 +52,17 @@ _OF_BUBBLEWRAP = 2
 """Processes of a namespace of users before the program starts any; counted there alone, since Linux 5.14."""
 _TRIAL = "[ok]"
 _PROGRAM = Path(__file__).with_name("confined.py")
-_READABLE = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/ld.so.cache", "/nix/store", "/gnu/store")
+_READABLE = (
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib64",
+    "/etc/ld.so.cache",
+    "/etc/alternatives",
+    "/nix/store",
+    "/gnu/store",
+)
 _OF_PYTHON = ("bin", "lib", "lib64", "pyvenv.cfg")
 _DEVICES_READ, _DEVICES_WRITTEN = ("/dev/urandom", "/dev/zero"), ("/dev/null",)
 _OTHER_USERS = (1 << 30, 1 << 30), (61_184, 4_000)

@@ -309,6 +309,15 @@ def test_packages_of_this_python_can_be_imported() -> None:
     assert run(program, limits(cpu_s=30)).printed == b"x**2\n"
 
 
+@pytest.mark.parametrize("mechanism", ["landlock", "bubblewrap"])
+def test_a_program_behind_a_link_of_the_system_runs(mechanism: Any) -> None:
+    skip_without(mechanism)
+    if not os.path.realpath("/usr/bin/awk").startswith("/usr/") or not os.path.islink("/etc/alternatives/awk"):
+        pytest.skip("awk is no link into /etc/alternatives here")
+    program = "import subprocess; subprocess.run(['awk', 'BEGIN { print 6 * 7 }'], check=True)"
+    assert run(program, LIMITS, mechanism=mechanism).printed == b"42\n"
+
+
 BOMB = """
 import os, time
 started = 0
