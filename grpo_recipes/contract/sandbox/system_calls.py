@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Iterator, Mapping
 
-EPERM, ENOSYS, ENOTTY = 1, 38, 25
+EPERM, ENOSYS, ENOTTY, ENOTSUP = 1, 38, 25, 95
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """AUDIT_ARCH of linux/audit.h, by what platform.machine() says; the tables below have their numbers in this order."""
 LAST_KNOWN = 451
@@ -86,6 +86,12 @@ WITHOUT_EFFECT: Mapping[str, tuple[int, int | None]] = {
     "futimesat": (261, None),
     "utimensat": (280, 88),
 }
+# An attribute of a file has a text, and Landlock asks no right for it. Programs take this for a file without any.
+WITHOUT_ATTRIBUTES: Mapping[str, tuple[int, int]] = {
+    "getxattr": (191, 8),
+    "lgetxattr": (192, 9),
+    "fgetxattr": (193, 10),
+}
 # "There is no such call" lets the C library take the older one, which can be looked at.
 ABSENT: Mapping[str, tuple[int, int]] = {"clone3": (435, 435), "openat2": (437, 437)}
 # The first argument is a process, and 0 is the caller.
@@ -143,7 +149,8 @@ def seccomp_filter(machine: str, *, starts_processes: bool, sends_signals: bool)
     if not sends_signals:
         refused.append(TGKILL[column])
     without_effect = [numbers[column] for numbers in WITHOUT_EFFECT.values()]
-    for listed, error in ((refused, EPERM), (without_effect, 0)):
+    without_attributes = [numbers[column] for numbers in WITHOUT_ATTRIBUTES.values()]
+    for listed, error in ((refused, EPERM), (without_effect, 0), (without_attributes, ENOTSUP)):
         for number in listed:
             if number is not None:
                 steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _FAILS | error)]
@@ -181,9 +188,13 @@ def _clone(*, starts_processes: bool) -> Iterator[Step]:
 
 
 def _emptied() -> Iterator[Step]:
-    """A file opened for reading can be emptied by it, for which Landlock asks no right before ABI 3."""
+    """A file can be emptied where it is opened for reading, or for nothing, which the number 3 says.
+
+    Landlock asks no right for the one before ABI 3, and for the other none at all.
+    """
     yield (_AND, 0, 0, _OPENED_FOR | _TRUNCATED)
-    yield from _fails_if_equal(_TRUNCATED)
+    for flags in (_TRUNCATED, _OPENED_FOR, _OPENED_FOR | _TRUNCATED):
+        yield from _fails_if_equal(flags)
 
 
 def _connected() -> Iterator[Step]:

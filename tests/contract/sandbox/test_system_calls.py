@@ -19,6 +19,7 @@ from grpo_recipes.contract.sandbox.system_calls import (
     REFUSED,
     SOCKETPAIR,
     TGKILL,
+    WITHOUT_ATTRIBUTES,
     WITHOUT_EFFECT,
     seccomp_filter,
 )
@@ -30,6 +31,7 @@ HEADERS = {
 NAMED = {
     **REFUSED,
     **WITHOUT_EFFECT,
+    **WITHOUT_ATTRIBUTES,
     **ABSENT,
     **ITS_OWN,
     **{
@@ -85,6 +87,8 @@ def test_each_call_is_decided_as_listed(machine: str) -> None:
     for name, numbers in WITHOUT_EFFECT.items():
         if (number := numbers[column]) is not None:
             assert decided(machine, number) == SILENT, name
+    attributes = {decided(machine, numbers[column]) for numbers in WITHOUT_ATTRIBUTES.values()}
+    assert attributes == {0x00050000 | 95}
     for own in ITS_OWN.values():
         assert [decided(machine, own[column], process) for process in (0, 1)] == [ALLOWED, REFUSAL]
     absent = [decided(machine, numbers[column]) for numbers in ABSENT.values()]
@@ -92,12 +96,10 @@ def test_each_call_is_decided_as_listed(machine: str) -> None:
     clone, opening, control = CLONE[column], OPENAT[column], IOCTL[column]
     assert [decided(machine, clone, flags) for flags in (FORK, THREAD)] == [ALLOWED, ALLOWED]
     assert [decided(machine, clone, flags) for flags in (NEW_USER, OF_PARENT)] == [REFUSAL, REFUSAL]
-    assert [decided(machine, opening, 0, 0, flags) for flags in (0, 0o1000, 0o1001, 0o1102)] == [
-        ALLOWED,
-        REFUSAL,
-        ALLOWED,
-        ALLOWED,
-    ]
+    for flags in (0, 0o1001, 0o1102):
+        assert decided(machine, opening, 0, 0, flags) == ALLOWED
+    for flags in (0o1000, 3, 0o1003, 0o2001003):
+        assert decided(machine, opening, 0, 0, flags) == REFUSAL, "it empties a file, or is opened for nothing"
     assert decided(machine, control, 1, 0x5401) == ALLOWED
     assert decided(machine, control, 1, 0x5412) == 0x00050000 | 25, "no letter is put into a terminal"
     assert [decided(machine, FCNTL[column], 1, asked) for asked in (3, 1030, 8, 15, 1024, 1026)] == [
