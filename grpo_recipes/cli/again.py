@@ -14,7 +14,7 @@ from grpo_recipes.contract.integrity.checkpoints import step_of
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
-from grpo_recipes.lock.extension import LENGTHS, begins_anew, extended, last_checkpoint
+from grpo_recipes.lock.extension import EPISODES, LENGTHS, begins_anew, extended, last_checkpoint
 from grpo_recipes.lock.places import found_places
 from grpo_recipes.lock.read_lock import Lock, read_lock
 from grpo_recipes.lock.resolved_again import resolved_again, same_but_now
@@ -123,7 +123,7 @@ def ready_to_extend(place: str, words: str, stack: Stack, *, accept_drift: bool)
     checkpoint = last_checkpoint(lock, words)
     changes = Changes(overrides=(words,), accept_drift=accept_drift)
     again = planned_again(lock, stack, changes)
-    again = replace(again, lines=tuple(line for line in again.lines if line.what not in LENGTHS))
+    again = replace(again, lines=tuple(line for line in again.lines if line.what not in (*LENGTHS, EPISODES)))
     say(again)
     plan = extended(lock, allowed_plan(again, changes), checkpoint)
     said = [f"goes on from {checkpoint.folder}, with its optimizer, its schedule and its place in the data"]

@@ -76,7 +76,7 @@ def reread(plan: Plan, places: Places) -> Plan:
 
     def reread_data(part: str, data: Data) -> Data:
         read = file_sha256 if data.source == "file" else data_reader(plan)
-        return data if data.source == "hub" else replace(data, sha256=digest(part, read))
+        return data if data.source in ("hub", "made") else replace(data, sha256=digest(part, read))
 
     model, tokenizer, evaluation = plan.model, plan.tokenizer, plan.evaluation
     if model.source == "folder":

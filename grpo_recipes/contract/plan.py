@@ -40,9 +40,8 @@ class World:
     """The processes of the run.
 
     engine: what starts them, see contract/host/engines.py. num_nodes: machines that train; num_processes counts those
-    of all of them.
-    main_process_ip: name or address of the first machine where the recipe says it; an engine that shares machines out
-    knows it by itself. main_process_port: where its processes find each other.
+    of all of them. main_process_ip: name or address of the first machine where the recipe says it; an engine that
+    shares machines out knows it by itself. main_process_port: where its processes find each other.
     """
 
     engine: str
@@ -125,10 +124,10 @@ class Data:
     columns: name -> jinja2 template; added to the row and passed to the rewards.
     max_rows: the first rows are taken, None takes all. sha256: of a local file, or of a folder's files as for a model.
     rows: before max_rows, of a .jsonl file; None where they are not counted without loading them.
-    commit: of the hub, as for a model.
+    commit: of the hub, as for a model. made: of what the worker makes the rows; the source is "made" then, the path "".
     """
 
-    source: Literal["hub", "file", "folder"]
+    source: Literal["hub", "file", "folder", "made"]
     path: str
     format: str | None
     name: str | None
@@ -142,6 +141,7 @@ class Data:
     sha256: str | None = None
     rows: int | None = None
     commit: str | None = None
+    made: dict[str, object] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from grpo_recipes.lock.read_lock import PLAN_FILE, Lock
 from grpo_recipes.lock.unchanged import refuse_damaged
 
 LENGTHS = ("training.max_steps", "training.num_train_epochs")
+EPISODES = "dataset.made.episodes"
+"""What follows from the length, where an environment owns the data: a longer run has more of the same sequence."""
 # Schedules whose learning rate at a step does not depend on how many steps follow.
 _STEADY = ("constant", "constant_with_warmup", "inverse_sqrt")
 

@@ -124,10 +124,13 @@ def _found_before(lock: Lock, plan: Plan, left_out: Mapping[str, object]) -> dic
     """
     sections = [None if one.evaluation is None else _rows_of(one.evaluation.data) for one in (lock.plan, plan)]
     is_other = sections[0] != sections[1]
+    made = lock.plan.data.made != plan.data.made  # a longer run has more episodes
     return {
         key: value
         for key, value in lock.verified.items()
-        if key not in left_out and not (is_other and key.startswith("evaluation."))
+        if key not in left_out
+        and not (is_other and key.startswith("evaluation."))
+        and not (made and key.startswith("dataset."))
     }
 
 

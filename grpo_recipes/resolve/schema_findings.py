@@ -50,7 +50,6 @@ RANGES = {
     "less_than": "below {lt}",
     "less_than_equal": "at most {le}",
 }
-OF_EPISODES = "dataset: {path: episodes.jsonl, prompt: \"{{ '' }}\"}, a row for each episode"
 # What a pattern of the format says, by the last part of its key.
 FORMS = {
     "name": "made of small letters, digits, dots, dashes and underscores, 64 at most, the first a letter or digit",
@@ -136,7 +135,6 @@ def _missing(path: Path, source: Source) -> Finding:
         "recipe": "recipe: 1",
         "name": "name: my-run",
         "model": "model: {model_name_or_path: Qwen/Qwen2-0.5B-Instruct}",
-        "dataset": OF_EPISODES if "environment" in source.values else "dataset: {path: openai/gsm8k, name: main}",
         "training": "training: {prompts_per_step: 16}",
     }
     return Finding(

@@ -13,7 +13,7 @@ from grpo_recipes.contract.files.regular_file import open_regular
 from grpo_recipes.contract.findings.finding import Finding, Mark, Patch
 from grpo_recipes.contract.prompt_shape import template_of
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.training_rows import first_row_of
+from grpo_recipes.rules._shared.training_rows import EPISODE, are_episodes, first_row_of
 from grpo_recipes.user_files.local_files import columns_of, data_format, listed, local_path
 from grpo_recipes.user_files.local_rows import first_rows
 from grpo_recipes.user_files.path_slips import near_path, path_slip
@@ -28,10 +28,13 @@ _QUESTIONS = ("instruction", "problem", "query", "question")
 
 
 def check(context: Context) -> Iterator[Finding]:
-    yield from _section(context, "dataset")
+    if are_episodes(context):
+        yield from _columns(context, "an episode", (EPISODE,))
+    elif context.value("dataset.path") is not None:
+        yield from _section(context, "dataset")
     if context.has_section("evaluation") and context.value("evaluation.path") is not None:
         yield from _section(context, "evaluation")
-    elif context.value("evaluation.split") not in (None, "train"):
+    elif context.value("dataset.path") is not None and context.value("evaluation.split") not in (None, "train"):
         yield from _split_of_training_file(context)
 
 

@@ -14,6 +14,7 @@ from grpo_recipes.settings import Setting
 ID = "SHM014"
 APPLIES_TO = {"trl": "<0.26"}
 OWNS = ("shims.prompt_tokens",)
+READS = ("dataset.prompt",)
 
 
 def decide(context: Context) -> Iterator[Setting]:

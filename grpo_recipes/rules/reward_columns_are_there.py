@@ -15,8 +15,9 @@ from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.reward_keywords import kept_back, not_passed
 from grpo_recipes.rewards.catalog import shipped_reward
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.training_rows import own_columns
 from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition
-from grpo_recipes.user_files.local_files import columns_of, listed, local_path
+from grpo_recipes.user_files.local_files import listed
 from grpo_recipes.user_files.reward_names import names_module
 
 ID = "RWD002"
@@ -28,14 +29,8 @@ _ANSWERS = ("answer", "final_answer", "gold", "ground_truth", "solution", "targe
 
 def _available(context: Context) -> frozenset[str] | None:
     """The columns that rewards receive; None when the data set's own are not known."""
-    path = local_path(context.text("dataset.path"), context.source.directory(("dataset", "path")))
-    if path is None or not os.path.isfile(path):
-        return None
-    try:
-        own = columns_of(path)
-    except (OSError, ValueError):
-        return None
-    return None if own is None else frozenset(own) | frozenset(context.mapping("dataset.columns"))
+    own = own_columns(context)
+    return None if own is None else own | frozenset(context.mapping("dataset.columns"))
 
 
 def needed_columns(context: Context, index: int, reward: dict[str, object]) -> tuple[str, list[str]]:

@@ -8,8 +8,9 @@ from grpo_recipes.schemas.section import PositiveInt, Section, Word
 class DatasetSection(Section):
     """The rows, and how a row becomes a prompt."""
 
-    path: Word
-    """Hub id, a file (.jsonl .json .csv .parquet) or a folder; relative to the file that says it."""
+    path: Word | None = None
+    """Hub id, a file (.jsonl .json .csv .parquet) or a folder; relative to the file that says it. null: an
+    `environment` owns the data, and the rows are numbered episodes."""
     name: Word | None = None
     """Configuration of a hub data set, e.g. main."""
     split: Word = "train"
@@ -17,7 +18,8 @@ class DatasetSection(Section):
     revision: Word | None = None
     """Branch, tag or commit of the hub data set. null is the newest."""
     prompt: Word | None = None
-    """Jinja2 template over the row, e.g. "{{ question }}". null: the rows have a `prompt` column already."""
+    """Jinja2 template over the row, e.g. "{{ question }}". null: the rows have a `prompt` column already; without a
+    path the prompt is empty."""
     prompt_format: Literal["conversational", "standard"] = "conversational"
     """What the template makes: a user message, to which the chat template is applied, or a plain string."""
     system_prompt: Word | None = None
@@ -26,4 +28,5 @@ class DatasetSection(Section):
     columns: dict[str, str] = {}
     """Columns to add, name to jinja2 template; rewards receive them beside the row's own columns."""
     max_rows: PositiveInt | None = None
-    """Only the first rows of the split. null takes all."""
+    """Only the first rows of the split. null takes all. Without a path: how many episodes; null is one for each prompt
+    that max_steps draws, at most 100,000."""

@@ -20,13 +20,14 @@ class EvaluationSection(Section):
     """
 
     path: Word | None = None
-    """As dataset.path. null: the training data's path, with another split."""
+    """As dataset.path. null: the training data's path, with another split; of an environment that owns its data, other
+    episodes."""
     name: Word | None = None
     """As dataset.name. null: the training data's."""
     split: Word | None = None
     """As dataset.split. null: train for a path of its own, else it must be said."""
     max_rows: PositiveInt | None = None
-    """Only the first rows. null takes all."""
+    """Only the first rows. null takes all. Of an environment that owns its data: how many episodes."""
     at_start: bool = True
     """Measure before the first step too, so that there is something to compare with."""
     every_steps: NonNegativeInt = 0

@@ -47,7 +47,7 @@ class Recipe(Section):
     tokenizer: TokenizerSection = TokenizerSection.model_construct()
     quantization: QuantizationSection | None = None
     lora: LoraSection | None = None
-    dataset: DatasetSection
+    dataset: DatasetSection = DatasetSection.model_construct()
     rewards: list[RewardSection] = []
     """What a completion is worth: the weighted sum of these, and of `get_reward` of an environment that has one, with
     the weight 1. Without such an environment there is at least one."""

@@ -78,7 +78,8 @@ class TrainingSection(Section):
     gradient_checkpointing_kwargs: dict[str, Any] | None = None
     """Arguments of torch's checkpoint. null: use_reentrant is chosen."""
     shuffle_dataset: bool = True
-    """Draw prompts in random order."""
+    """Draw prompts in random order. Episodes of an environment that owns its data come in order, unless this is
+    written."""
     save_steps: NonNegativeInt = 500
     """Write a checkpoint every so many optimizer steps. 0: none before the end."""
     save_total_limit: PositiveInt | None = None

@@ -140,6 +140,29 @@ def called(tools: str, names: list[str], call: dict[str, Any]) -> list[dict[str,
     return answers[0]
 
 
+def without_rows(environment: str = "", max_steps: int = -1, rows: list[dict[str, Any]] | None = None) -> list[Any]:
+    """Trains without a data set, or with rows; gives what `reset` of `Game`, if there is one, was called with."""
+    from datasets import Dataset
+    from trl import GRPOTrainer
+
+    names: dict[str, Any] = {"CALLS": []}
+    exec(environment, names)
+    length = {"max_steps": max_steps, "num_train_epochs": 1}
+    arguments = in_library._config(model_init_kwargs={"dtype": "float32"}, shuffle_dataset=False, **length)
+    in_library.STAGE[0] = "trainer"
+    built = GRPOTrainer(
+        model=str(model_with()),
+        args=arguments,
+        train_dataset=None if rows is None else Dataset.from_list(rows),
+        reward_funcs=[lambda completions, **kwargs: [float(len(str(one))) for one in completions]],
+        environment_factory=names.get("Game"),
+    )
+    in_library.STAGE[0] = "train"
+    built.train()
+    calls: list[Any] = names["CALLS"]
+    return calls
+
+
 def with_environment(
     environment: str,
     config: dict[str, Any] | None = None,

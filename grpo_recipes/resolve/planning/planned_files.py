@@ -8,6 +8,7 @@ from grpo_recipes.contract.findings.finding import Path
 from grpo_recipes.contract.plan import Data, Model, Reward, Tokenizer
 from grpo_recipes.contract.planned_tools import Package
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.training_rows import are_episodes
 from grpo_recipes.user_files.data_card import data_folder_content
 from grpo_recipes.user_files.digests import (
     READ_FOR_A_PLAN_BYTES,
@@ -21,6 +22,9 @@ from grpo_recipes.user_files.model_config import cached_commit
 from grpo_recipes.user_files.reward_imports import imported_beside
 from grpo_recipes.user_files.reward_names import names_module, reward_names
 from grpo_recipes.user_files.tokenizer_files import chat_template_of
+
+HELD_OUT = 10**9
+"""The number of the first held-out episode."""
 
 
 def planned_model(context: Context) -> Model:
@@ -52,30 +56,42 @@ def planned_tokenizer(context: Context, model: Model) -> Tokenizer:
 def planned_data(context: Context, section: str) -> Data:
     """The rows of `dataset`, or of `evaluation` with everything that it leaves to `dataset`."""
     own_path = context.value(f"{section}.path") is not None
+    made = None if own_path or not are_episodes(context) else _episodes(context, section)
     path_key: Path = (section, "path") if own_path else ("dataset", "path")
-    value = context.text(".".join(map(str, path_key)))
-    path = local_path(value, context.source.directory(path_key))
+    value = "" if made is not None else context.text(".".join(map(str, path_key)))
+    path = None if made is not None else local_path(value, context.source.directory(path_key))
     kind = None if path is None else data_format(path)
     text = _text_or_none
     prompt_format = context.text("dataset.prompt_format")
     revision = None if section == "evaluation" and own_path else text(context.value("dataset.revision"))
-    sha256, rows = _data_content(path, kind)
+    sha256, rows = _data_content(path, kind) if made is None else _made_content(made)
     return Data(
-        source="file" if kind is not None else "folder" if path is not None else "hub",
+        source="made" if made else "file" if kind is not None else "folder" if path is not None else "hub",
         path=path or value,
         format=kind,
         name=text(context.value(f"{section}.name")) or (None if own_path else text(context.value("dataset.name"))),
         split=text(context.value(f"{section}.split")) or "train",
         revision=revision,
-        prompt=text(context.value("dataset.prompt")),
+        prompt=prompt if isinstance(prompt := context.value("dataset.prompt"), str) else None,
         prompt_format="standard" if prompt_format == "standard" else "conversational",
         system_prompt=text(context.value("dataset.system_prompt")),
         columns={k: str(v) for k, v in context.mapping("dataset.columns").items()},
-        max_rows=context.value(f"{section}.max_rows"),  # type: ignore[arg-type]
+        max_rows=context.value(f"{section}.max_rows") if made is None else None,  # type: ignore[arg-type]
         sha256=sha256,
         rows=rows,
-        commit=cached_commit(value, revision, "datasets") if path is None else None,
+        commit=cached_commit(value, revision, "datasets") if path is None and made is None else None,
+        made=made,
     )
+
+
+def _episodes(context: Context, section: str) -> dict[str, object]:
+    """The episodes of an environment that owns its data; held-out ones have numbers that no training has."""
+    return {"episodes": context.whole(f"{section}.max_rows"), "first": HELD_OUT if section == "evaluation" else 0}
+
+
+def _made_content(made: Mapping[str, object]) -> tuple[str, int]:
+    """The digest of a sequence of episodes, however long it is, and how many are taken."""
+    return hashlib.sha256(f"episodes from {made['first']}".encode()).hexdigest(), int(str(made["episodes"]))
 
 
 def planned_rewards(context: Context) -> tuple[Reward, ...]:

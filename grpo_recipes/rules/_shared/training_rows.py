@@ -7,15 +7,27 @@ from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.local_files import columns_of, local_path
 from grpo_recipes.user_files.local_rows import first_row
 
+EPISODE = "episode"
+"""The column of the rows of an environment that owns its data."""
+
+
+def are_episodes(context: Context) -> bool:
+    """Whether an environment owns the data, so that the rows are numbered episodes."""
+    return context.value("dataset.path") is None and context.has_section("environment")
+
 
 def data_file(context: Context) -> str | None:
-    """The absolute path of the local file of `dataset.path`; None for a folder, a hub id and a missing file."""
+    """The absolute path of the local file of `dataset.path`; None for anything else, and a file that is missing."""
+    if context.value("dataset.path") is None:
+        return None
     path = local_path(context.text("dataset.path"), context.source.directory(("dataset", "path")))
     return path if path is not None and os.path.isfile(path) else None
 
 
 def own_columns(context: Context) -> frozenset[str] | None:
     """The columns of the data itself, without those of `dataset.columns`; None when they are not known."""
+    if are_episodes(context):
+        return frozenset((EPISODE,))
     path = data_file(context)
     try:
         own = columns_of(path) if path is not None else None

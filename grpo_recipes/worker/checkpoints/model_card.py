@@ -125,7 +125,7 @@ def _installed(stack: dict[str, Any]) -> dict[str, str]:
 
 
 def _data(data: dict[str, Any]) -> dict[str, Any]:
-    keys = ("source", "path", "name", "split", "revision", "commit", "sha256", "rows", "max_rows")
+    keys = ("source", "path", "name", "split", "revision", "commit", "sha256", "rows", "max_rows", "made")
     return {key: data[key] for key in keys if data.get(key) is not None}
 
 
@@ -216,6 +216,8 @@ def _run(run: Mapping[str, Any]) -> str:
 
 def _source(what: Mapping[str, Any]) -> str:
     """A model or data set by its name, with what tells which one it was."""
+    if what.get("made") is not None:
+        return f"{what['rows']:,} episodes of the environment"
     kind = "" if what["source"] == "hub" else f" (a local {what['source']})"
     exact = [f"{key} {code(what[key])}" for key in ("name", "split", "revision", "commit", "sha256") if what.get(key)]
     exact += [f"{what['rows']:,} rows"] if what.get("rows") is not None else []

@@ -152,6 +152,9 @@ def _check_prompts(rows: Any, data: Data, where: str) -> None:
 
 
 def _loaded(data: Data, where: str, cache: Path) -> Any:
+    if data.made is not None:
+        first, count = int(str(data.made["first"])), int(str(data.made["episodes"]))
+        return Dataset.from_dict({"episode": list(range(first, first + count))})
     if data.source == "hub":
         return load_dataset(data.path, data.name, split=data.split, revision=data.commit or data.revision)
     path = Path(data.path)
@@ -174,7 +177,12 @@ def _read(data: Data, where: str, *source: Any, **options: Any) -> Any:
 
 
 def _digest(data: Data, where: str) -> str | None:
-    """The sha256 of a local file, None for others. Raises Refused if it is not the planned one, or nothing is there."""
+    """The sha256 of a local file or of made rows, None for others.
+
+    Raises Refused if it is not the planned one, or nothing is there.
+    """
+    if data.made is not None:
+        return data.sha256
     if data.source == "hub":
         return None
     path = Path(data.path)

@@ -16,6 +16,8 @@ from grpo_recipes.worker.resume.same_run import changed, experiment
 Found = TypeVar("Found")
 _SHOWN = 6
 LENGTHS = ("GRPOConfig.max_steps", "GRPOConfig.num_train_epochs")
+# A longer run has more episodes of the same sequence.
+_EPISODES = ("data.made.episodes", "data.rows")
 
 
 def checkpoint_to_resume(folder: Path, plan: Plan, *, contents: bool = True) -> tuple[Path | None, list[str]]:
@@ -67,7 +69,8 @@ def checkpoint_to_extend(folder: Path, plan: Plan, *, contents: bool = True) -> 
     if digests != plan.extends.files:
         raise Refused.of(f"{checkpoint} is another checkpoint than when the plan was made", fix="plan again")
     _refuse_another_world(checkpoint, manifest, plan.expect.world_size)
-    said = _other_experiment(checkpoint, manifest, folder, is_accepted=plan.accept_drift, besides=LENGTHS)
+    besides = LENGTHS if plan.data.made is None else (*LENGTHS, *_EPISODES)
+    said = _other_experiment(checkpoint, manifest, folder, is_accepted=plan.accept_drift, besides=besides)
     said += _other_stack(checkpoint, manifest)
     if contents:
         _refuse_strange_pickles(checkpoint, manifest)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.worker.preflight._shared.fault import fault, listed
-from grpo_recipes.worker.preflight._shared.seen import Seen, prompt_as_text
+from grpo_recipes.worker.preflight._shared.seen import Seen, content_of, prompt_as_text
 
 ID = "PFL007"
 
@@ -21,6 +21,8 @@ def check(seen: Seen) -> Iterator[Finding]:
     trained = {prompt_as_text(prompt) for prompt in seen.data.prompts}
     held_out = seen.held_out
     both = [place for place, prompt in enumerate(held_out.prompts) if prompt_as_text(prompt) in trained]
+    if seen.plan.environment_class is not None:  # it says what a blank prompt is
+        both = [place for place in both if content_of(held_out.prompts[place][-1]).strip()]
     if both:
         yield fault(
             ID,

@@ -1,0 +1,64 @@
+"""An environment that owns its data says how many episodes there are.
+
+Without `dataset.path` the rows are episodes: each has its number in the column `episode`, which `reset` can take, and
+an empty prompt, to which TRL adds what `reset` returns. There is one for each prompt that `max_steps` draws, at most
+100,000, after which they come again; `dataset.max_rows` says another number. They come in their order, so that a longer
+run begins with those of a shorter one; `shuffle_dataset: true` draws them by the seed. Held-out episodes are as many as
+`evaluation.max_rows`, with numbers from 1,000,000,000 on. Where nothing says how many there are, TRL raises ValueError.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.cut import ACCUMULATION, FEEDS, ITERATIONS, MICRO_BATCH, micro_batches_fed
+from grpo_recipes.rules._shared.training_rows import are_episodes
+from grpo_recipes.rules.data_fills_a_generation import prompts_of_a_generation
+from grpo_recipes.settings import Setting
+
+ID = "DAT007"
+PROMPT, ROWS, HELD_OUT = "dataset.prompt", "dataset.max_rows", "evaluation.max_rows"
+SHUFFLE, STEPS = "GRPOConfig.shuffle_dataset", "GRPOConfig.max_steps"
+OWNS = (PROMPT, ROWS, SHUFFLE)
+READS = (ACCUMULATION, FEEDS, MICRO_BATCH, "world.num_processes")
+MOST = 100_000
+SOME = 100
+
+
+def decide(context: Context) -> Iterator[Setting]:
+    if not are_episodes(context):
+        return
+    if context.value(PROMPT) is None:
+        yield decided(PROMPT, "", ID, "reset returns the prompt", context.settings)
+    if not context.given(SHUFFLE):
+        yield decided(SHUFFLE, False, ID, "episodes come in their order", context.settings)
+    steps = context.value(STEPS)
+    if context.value(ROWS) is None and isinstance(steps, int) and steps > 0:
+        fed, taken = micro_batches_fed(context) * context.whole(ITERATIONS), steps * context.whole(ACCUMULATION)
+        generations, prompts = -(-taken // max(1, fed)), prompts_of_a_generation(context)
+        why = f"{generations} generations of {prompts} prompts"
+        yield decided(ROWS, min(MOST, generations * prompts), ID, why, context.settings)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if not are_episodes(context):
+        return
+    if context.value(ROWS) is None:
+        yield context.finding(
+            ID,
+            "max_steps does not say how many episodes the run has",
+            STEPS,
+            because=["an environment that owns its data has no last row: TRL raises ValueError without max_steps"],
+            fix="max_steps: 1000; or max_rows under dataset, the episodes of an epoch",
+        )
+    if not context.has_section("evaluation") or context.value("evaluation.path") is not None:
+        return
+    if context.value(HELD_OUT) is None:
+        yield context.finding(
+            ID,
+            "evaluation does not say how many episodes it has",
+            HELD_OUT,
+            because=["the environment owns the data, and has no last row"],
+            fix=f"max_rows: {SOME}",
+            patch=[Patch(("evaluation", "max_rows"), SOME)],
+        )

@@ -1,0 +1,42 @@
+"""Rows have a source.
+
+A recipe names its data by `dataset.path`. Only a recipe with an `environment` can leave it out: the rows are then
+episodes of the environment (DAT007), and `name`, `split` and `revision`, which pick rows of a data set, would not be
+read. Without both TRL raises ValueError when the trainer is built.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
+
+ID = "DAT008"
+PATH = "dataset.path"
+PICK = ("dataset.name", "dataset.split", "dataset.revision", "evaluation.name", "evaluation.split")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if context.value(PATH) is not None:
+        return
+    if not context.has_section("environment"):
+        has_section = context.has_section("dataset")
+        yield context.finding(
+            ID,
+            "`dataset` lacks path" if has_section else "the recipe lacks dataset",
+            PATH if has_section else "dataset",
+            because=["only an environment can make the rows itself"],
+            fix="path: openai/gsm8k" if has_section else "dataset: {path: openai/gsm8k, name: main}",
+        )
+        return
+    has_own = context.value("evaluation.path") is not None
+    for key in PICK:
+        section, _, name = key.partition(".")
+        if context.given(key) and context.value(key) is not None and not (section == "evaluation" and has_own):
+            yield context.finding(
+                ID,
+                f"{key} picks rows of a data set, and there is no {PATH}",
+                key,
+                because=["the environment owns the data: the rows are its episodes"],
+                fix=f"remove {name}",
+                patch=[Patch((section, name), remove=True)],
+            )
