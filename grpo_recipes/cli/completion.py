@@ -27,9 +27,10 @@ def rules_and_keys(ctx: "Context", param: "Parameter", incomplete: str) -> "list
 
 def shipped_names(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
     """The shipped recipes that `init` writes."""
+    from grpo_recipes.takeover.smollm2_recipe import NAME
     from grpo_recipes.yaml.shipped import shipped_files
 
-    return _beginning(list(shipped_files()), incomplete)
+    return _beginning([*shipped_files(), NAME], incomplete)
 
 
 def keys_to_set(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":

@@ -11,6 +11,7 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.variants.merged_recipe import recipe_yaml
 from grpo_recipes.schemas.recipe import Recipe
+from grpo_recipes.takeover.smollm2_recipe import NAME as BUILT
 from grpo_recipes.user_files.local_files import local_path
 from grpo_recipes.user_files.reward_names import names_module
 from grpo_recipes.yaml.compose import Source, compose
@@ -60,9 +61,9 @@ def shipped_recipe(name: str) -> Shipped:
     wanted = name.removesuffix(".yaml")
     if wanted in known:
         return _shipped(known[wanted])
-    near = nearest_words(wanted, known, cutoff=0.5)
+    near = nearest_words(wanted, (*known, BUILT), cutoff=0.5)
     fix = f"grpo-run init {near[0]}" if near else "grpo-run init --list"
-    raise Refusal.of(f"no shipped recipe is named {name}", because=f"there are {len(known)} of them", fix=fix)
+    raise Refusal.of(f"no shipped recipe is named {name}", because=f"there are {len(known) + 1} of them", fix=fix)
 
 
 def whole_text(one: Shipped) -> str:

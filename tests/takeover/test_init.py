@@ -63,7 +63,7 @@ def test_the_list_has_every_shipped_recipe(grpo_run: Callable) -> None:
     assert head == ["name", "task", "size", "method", "hardware", "state"]
     listed = json.loads(grpo_run("init", "--list", "--json").out)
     assert lines == [[one[key] for key in head] for one in listed]
-    assert [one["name"] for one in listed] == names
+    assert [one["name"] for one in listed] == [*names, "smollm2"]
     assert all(one.values() and all(one.values()) for one in listed)
 
 

