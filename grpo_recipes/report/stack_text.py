@@ -20,6 +20,8 @@ def stack_text(stack: Stack) -> str:
         lines.append(f"{'gpus':<14}not known{why}")
     elif not stack.gpus:
         lines.append(f"{'gpus':<14}none")
+        if stack.avx512_bf16 is False:
+            lines.append(f"{'cpu':<14}no AVX512-BF16: bfloat16 is slower than float32")
     for gpu in stack.gpus or ():
         memory = f", {gpu.memory_gib:.0f} GiB" if gpu.memory_gib is not None else ""
         capability = f", capability {gpu.capability[0]}.{gpu.capability[1]}" if gpu.capability else ""

@@ -1,6 +1,5 @@
 """The stack of this machine."""
 
-import platform
 import sys
 from pathlib import Path
 
@@ -27,9 +26,7 @@ def probe() -> Stack:
 
 
 def has_avx512_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool | None:
-    """Whether the processor has AVX512-BF16; None where the system does not say."""
-    if platform.machine() in ("aarch64", "arm64"):
-        return False
+    """Whether the processor has AVX512-BF16; None where the system does not say, and on other families than x86."""
     try:
         with cpuinfo.open(encoding="utf-8", errors="replace") as lines:
             # The first processor is enough, and the kernel makes this file slowly where there are hundreds.

@@ -33,6 +33,12 @@ def test_a_driver_that_does_not_answer_is_named_on_this_machine_alone() -> None:
     assert stack_text(stack(**NEWEST)).endswith("gpus          not known")
 
 
+def test_a_cpu_that_is_slow_in_bfloat16_is_named_where_it_would_train() -> None:
+    slow = stack(**NEWEST)._replace(gpus=(), avx512_bf16=False)
+    assert stack_text(slow).endswith("no AVX512-BF16: bfloat16 is slower than float32")
+    assert "AVX512" not in stack_text(slow._replace(avx512_bf16=None))
+
+
 @pytest.mark.processes
 def test_where_the_driver_does_not_answer_nothing_is_missing_for_the_cpu(
     grpo_run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
