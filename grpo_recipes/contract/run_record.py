@@ -39,7 +39,8 @@ class RunRecord:
     generation_config_ignored: what the model's own generation_config.json says and the recipe does not.
     slurm_job: the id of the job that the run is, None outside of Slurm.
     begun_anew: the run folder in which it was begun once more with half the micro-batch, None where it was not.
-    train_cpu_s: CPU seconds of all training threads of this process; train_wall_s: seconds by the clock.
+    launches: how often it began to train, more than once with --resume. Of all of them are memory, train_cpu_s, CPU
+    seconds of all training threads, None where a launch was killed, and train_wall_s, seconds by the clock.
     duration: from the 20th step on, {"steps": that this launch trained, "seconds_per_step": their median, evaluations
     left out, "generation_share": of the time, None where TRL does not tell it, "estimated_end": of the last step}.
     phases: of the start of this launch, each with name, began, a Unix time, and seconds, None while it is on; the first
@@ -65,6 +66,7 @@ class RunRecord:
     final: str | None = None
     final_step: int | None = None
     checkpoint: str | None = None
+    launches: int | None = None
     train_cpu_s: float | None = None
     train_wall_s: float | None = None
     duration: dict[str, object] | None = None
@@ -82,6 +84,11 @@ class RunRecord:
     def is_queued_work(self) -> bool:
         """Whether a queue of jobs started the run, which may start it again on whatever machine."""
         return self.slurm_job is not None
+
+
+def launches_text(record: RunRecord) -> str:
+    """The words behind what is of all launches of a run, "" for one."""
+    return f"in {record.launches} launches" if record.launches is not None and record.launches > 1 else ""
 
 
 KEYS = frozenset(RunRecord.__dataclass_fields__)
@@ -118,7 +125,7 @@ def amend_record(folder: str, changes: Mapping[str, object]) -> RunRecord:
 
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("run", "step", "max_steps", "final_step", "exit_code"), int),
+    **dict.fromkeys(("run", "step", "max_steps", "final_step", "exit_code", "launches"), int),
     **dict.fromkeys(("status", "started", "ended", "message", "final", "checkpoint", "slurm_job", "begun_anew"), str),
     **dict.fromkeys(("evaluation", "metrics", "memory"), dict),
     **dict.fromkeys(("train_cpu_s", "train_wall_s"), (int, float)),

@@ -9,7 +9,7 @@ from pathlib import Path
 from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.metrics import METRICS_FILE, change_text, evaluation_text, number, read_all
-from grpo_recipes.contract.run_record import RunRecord
+from grpo_recipes.contract.run_record import RunRecord, launches_text
 from grpo_recipes.contract.secrets.redact import redact
 
 _SHOWN_EXAMPLES = 3
@@ -54,6 +54,8 @@ def _time_lines(record: RunRecord) -> list[str]:
         parts.append(f"{clock(record.train_wall_s)} by the clock")
     if record.train_cpu_s is not None:
         parts.append(f"{record.train_cpu_s:.1f} CPU seconds")
+    if parts and (launches := launches_text(record)):
+        parts[-1] += f" {launches}"
     each, share = (number(record.duration or {}, key) for key in ("seconds_per_step", "generation_share"))
     if each is not None:
         parts.append(f"{each:.3g} s a step" + (f", {share:.0%} of it generation" if share is not None else ""))

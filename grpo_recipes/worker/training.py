@@ -9,6 +9,7 @@ from typing import Any
 from accelerate.utils import gather_object
 
 from grpo_recipes.contract.integrity.checkpoints import step_of
+from grpo_recipes.contract.metrics import number
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.equal_rewards import count_equal_groups
 from grpo_recipes.worker._shared.metrics import MetricsLog
@@ -79,7 +80,7 @@ def run_training(
     checkpoint: the one that is gone on from, None for a beginning; that of the first rank counts.
     """
     trains_here()
-    peaks = PhasePeaks(counter_of(plan.world.device))
+    peaks = PhasePeaks(counter_of(plan.world.device), record.read().get("memory", {}))
     turns = load_turns(plan, folder / "worker" / "user")
     try:
         return _trained(plan, folder, record, request, looked_on, checkpoint, peaks, phases, turns)
@@ -129,6 +130,7 @@ def _trained(
     )
     peaks.told = phases.first_step_goes_on_with
     request.can_wait = True
+    earlier = record.read()
     cpu, wall = time.process_time(), time.perf_counter()
     try:
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
@@ -145,7 +147,8 @@ def _trained(
             if answered is not None:
                 answered.refuse_no_answer()
     cpu_s, wall_s = _cpu_of_all_ranks(trainer, time.process_time() - cpu), time.perf_counter() - wall
-    record.update(step=trainer.state.global_step, train_cpu_s=round(cpu_s, 3), train_wall_s=round(wall_s, 3))
+    spent = _of_all_launches(earlier, {"train_cpu_s": cpu_s, "train_wall_s": wall_s})
+    record.update(step=trainer.state.global_step, **spent)
     if not stop.interrupted and not plan.smoke:
         peaks.goes_on_with("save")
         commit = getattr(trainer.model.config, "_commit_hash", None)
@@ -274,6 +277,12 @@ def _add_callbacks(
 
 def _no_step() -> None:
     """Nothing was evaluated, so no checkpoint is better than the last one."""
+
+
+def _of_all_launches(earlier: Mapping[str, Any], spent: Mapping[str, float]) -> dict[str, float | None]:
+    """Seconds with those of the launches before; None where one of them was killed before it could say its own."""
+    before = {name: number(earlier, name) if earlier.get("launches") else 0.0 for name in spent}
+    return {name: None if (more := before[name]) is None else round(more + own, 3) for name, own in spent.items()}
 
 
 def _cpu_of_all_ranks(trainer: Any, own_s: float) -> float:

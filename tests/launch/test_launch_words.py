@@ -387,6 +387,10 @@ def test_the_summary_says_how_long_a_step_took() -> None:
     assert "  training    12.3 s a step, 71% of it generation\n" in summary(RunRecord(duration=told))
     unknown = RunRecord(train_wall_s=33.4, duration={**told, "generation_share": None})
     assert "  training    0:00:33 by the clock, 12.3 s a step\n" in summary(unknown)
+    again = dataclasses.replace(unknown, launches=2)
+    assert "  training    0:00:33 by the clock in 2 launches, 12.3 s a step\n" in summary(again)
+    assert "0:00:33 by the clock, 9.5 CPU seconds in 2 launches" in summary(dataclasses.replace(again, train_cpu_s=9.5))
+    assert "launches" not in summary(dataclasses.replace(again, launches=1))
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,14 @@ def test_a_run_that_went_well_has_nothing_wrong(tmp_path: Path, paged: Callable[
     assert "0.055 → 0.355" in page.first_screen and "first and last 10 steps" in page.first_screen
 
 
+def test_time_and_memory_of_a_resumed_run_say_of_how_many_launches(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    memory = {"update": {"measured": 5 << 30}}
+    page = paged(made(tmp_path / "run", launches=2, memory=memory))
+    assert "in 2 launches" in page.first_screen
+    assert "of any process in 2 launches" in page.first_screen
+    assert "launches" not in paged(made(tmp_path / "other", launches=1, memory=memory)).first_screen
+
+
 CONSTANT = {"frac_reward_zero_std": 1.0, "reward": 0.0, "reward_std": 0.0}
 WRONG = [
     pytest.param({}, CONSTANT, ["constant reward", "the reward was 0", "grpo-run preflight", "GRD001"], id="constant"),

@@ -132,6 +132,8 @@ def test_a_signal_within_a_generation_saves_where_it_is_used_up(
 
     assert process.returncode == 75, output
     assert record(folder)["step"] % 3 == 0
+    assert record(folder)["launches"] == 1
+    assert record(folder)["train_wall_s"] > 0
     assert [path.name for path in (folder / "checkpoints").iterdir()] == [f"checkpoint-{record(folder)['step']}"]
 
 
@@ -153,6 +155,42 @@ def test_resume_without_a_checkpoint_begins_anew(make_plan: Make, trained: Train
     assert "no checkpoint was written yet: the training begins anew\n" in done.output
     assert trained_lines(again) == trained_lines(whole.folder)
     assert weights(again) == weights(whole.folder)
+
+
+LARGE = {"measured": 7 << 40, "reserved": None, "estimated": None}
+
+
+@pytest.mark.parametrize(
+    ("before", "launches", "has_cpu"),
+    [
+        pytest.param({"launches": 1, "train_wall_s": 1000.0, "train_cpu_s": 900.0}, 2, True, id="interrupted"),
+        pytest.param({"launches": 2, "train_wall_s": 1000.0, "train_cpu_s": None}, 3, False, id="killed"),
+        pytest.param({"launches": None, "train_wall_s": 1000.0, "train_cpu_s": 900.0}, 2, True, id="older record"),
+    ],
+)
+def test_time_and_memory_are_those_of_all_launches(
+    before: Changes, launches: int, has_cpu: bool, make_plan: Make, trained: Train, tmp_path: Path
+) -> None:
+    plan = plan_of(make_plan, "full", {"save_steps": 2, "max_steps": 4})
+    whole = finished(trained, plan, tmp_path / "whole")
+    assert whole.record["launches"] == 1
+    assert 0 < whole.record["train_wall_s"] < 500
+    again = killed_after(whole.folder, 2, tmp_path / "again")
+    memory = {"update": {**LARGE, "counter": "VmHWM"}, "score": {**LARGE, "counter": "another"}, "evaluation": LARGE}
+    content = {**record(again), **before, "memory": memory}
+    content = {key: value for key, value in content.items() if key != "launches" or value is not None}
+    (again / "run.json").write_text(json.dumps(content))
+
+    done = trained(plan, folder=again, resume=True)
+
+    assert done.exit_code == 0, done.output
+    assert done.record["launches"] == launches
+    assert 1000 < done.record["train_wall_s"] < 1500
+    assert (done.record["train_cpu_s"] is not None) == has_cpu
+    assert not has_cpu or 900 < done.record["train_cpu_s"] < 1400
+    held = {phase: seen["measured"] for phase, seen in done.record["memory"].items()}
+    assert (held["update"], held["evaluation"]) == (7 << 40, 7 << 40)
+    assert max(held["score"], held["generate"]) < 1 << 40
 
 
 @pytest.mark.usefixtures("warm")

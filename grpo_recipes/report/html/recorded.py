@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from grpo_recipes.contract import planned_ancestor
 from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.metrics import number
+from grpo_recipes.contract.run_record import launches_text
 from grpo_recipes.report.html.followed_run import FollowedRun
 from grpo_recipes.report.html.words import figure, gib, joined, percent
 from grpo_recipes.report.lineage_text import lineage_lines
@@ -37,6 +38,7 @@ def times(run: FollowedRun) -> list[tuple[str, str]]:
         ("  of it generation", "" if share is None else percent(share)),
         ("the slowest step", "" if steps is None or not steps.count else f"{figure(steps.most)} s"),
         ("all evaluations", f"{figure(run.evaluation_seconds)} s" if run.evaluation_seconds else ""),
+        ("launches", str(record.launches) if launches_text(record) else ""),
         ("started", run.plain(record.started or "")),
         ("ended", run.plain(record.ended or "")),
     ]

@@ -7,6 +7,7 @@ from typing import Any
 
 from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.metrics import GROUPS_WITHOUT_VARIANCE, number
+from grpo_recipes.contract.run_record import launches_text
 from grpo_recipes.report.html import recorded
 from grpo_recipes.report.html.followed_run import FollowedRun
 from grpo_recipes.report.html.held_out import held_out
@@ -109,10 +110,11 @@ def _tiles(run: FollowedRun) -> list[dict[str, str]]:
     duration = run.record.duration or {}
     each = number(duration, "seconds_per_step")
     if listed.seconds is not None:
-        tiles.append(_tile("Time", clock(listed.seconds), "" if each is None else f"{figure(each)} s a step"))
+        notes = [launches_text(run.record), "" if each is None else f"{figure(each)} s a step"]
+        tiles.append(_tile("Time", clock(listed.seconds), ", ".join(filter(None, notes))))
     peak = max((size for one in run.record.memory.values() if (size := _measured(one)) is not None), default=None)
     if peak is not None:
-        tiles.append(_tile("Most memory", gib(peak), "of any process"))
+        tiles.append(_tile("Most memory", gib(peak), f"of any process {launches_text(run.record)}".rstrip()))
     return tiles
 
 

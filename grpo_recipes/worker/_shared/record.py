@@ -75,6 +75,10 @@ class Record:
                 "metrics": {},
                 "checkpoint": None,
                 "guards": [],
+                "memory": {},
+                "launches": int(kept.get("train_wall_s") is not None),
+                "train_cpu_s": None,
+                "train_wall_s": None,
                 **kept,
                 "run": RECORD_FORMAT,
                 "status": "running",
@@ -86,12 +90,9 @@ class Record:
                 **_NO_WORD,
                 "checks": [],
                 "proofs": [],
-                "memory": {},
                 "guards_not_seen": [],
                 "final": None,
                 "final_step": None,
-                "train_cpu_s": None,
-                "train_wall_s": None,
                 "duration": None,
                 "phases": [],
             }
@@ -255,7 +256,7 @@ class Record:
         """Keeps a record that cannot be read under another name, and leaves out of one what is not of its kind."""
         with contextlib.suppress(FileNotFoundError):
             content = self.read()
-            kinds = {"evaluation": dict, "metrics": dict, "guards": list, "step": int}
+            kinds = {"evaluation": dict, "metrics": dict, "guards": list, "step": int, "memory": dict}
             wrong = [key for key, kind in kinds.items() if not isinstance(content.get(key, kind()), kind)]
             if content and not wrong and record_fault(self._path.parent) is None:
                 return

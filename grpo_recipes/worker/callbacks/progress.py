@@ -7,6 +7,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from grpo_recipes.contract.event_words import step_line
+from grpo_recipes.contract.metrics import number
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.library import newest_names
 from grpo_recipes.worker._shared.metrics import MetricsLog
@@ -25,11 +26,15 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
         self._plan, self._record, self._log, self._times, self._peaks = plan, record, log, times, peaks
         self._rewards = [reward.name for reward in plan.rewards]
         self._recorded = 0.0
+        self._began = 0.0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Says of how many steps the run is, and from which one it goes on."""
-        self._record.update(step=state.global_step, max_steps=state.max_steps)
-        said = self._record.read().get("resumed")
+        before = self._record.read()
+        self._began = time.perf_counter() - (number(before, "train_wall_s") or 0.0)
+        launches = int(number(before, "launches") or 0) + 1
+        self._record.update(step=state.global_step, max_steps=state.max_steps, launches=launches, train_cpu_s=None)
+        said = before.get("resumed")
         more = {"resumed": said} if said else {}
         self._log.write("start", state.global_step, max_steps=state.max_steps, **more)
 
@@ -43,7 +48,12 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
         print(words, flush=True)
         if time.perf_counter() - self._recorded > RECORD_EVERY_S:
             self._recorded = time.perf_counter()
-            self._record.note(step=state.global_step, metrics=self.last, memory=self._peaks.record(self._plan))
+            self._record.note(
+                step=state.global_step,
+                metrics=self.last,
+                memory=self._peaks.record(self._plan),
+                train_wall_s=round(self._recorded - self._began, 3),
+            )
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Names the checkpoint, which is whole by now."""

@@ -1,7 +1,7 @@
 """The most memory that each phase of a training held, as it goes on."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,15 +18,15 @@ class PhasePeaks:
     """One phase is on at any time: `load` at first, then what goes_on_with() named, and within it others.
 
     step: the optimizer step that is on, counted from 1; 0 before the first. phase: the one that is on; where it raised,
-    the one that it raised in. told: called with each phase that comes on.
+    the one that it raised in. told: called with each phase that comes on. earlier: the record of the launches before.
     """
 
-    def __init__(self, counter: Counter) -> None:
+    def __init__(self, counter: Counter, earlier: Mapping[str, object]) -> None:
         self.step = 0
         self.phase: Phase = "load"
         self.peaks: dict[Phase, Peak] = {}
         self.told: Callable[[Phase], None] = lambda phase: None
-        self._counter = counter
+        self._counter, self._earlier = counter, earlier
         self._lately = 0
 
     def goes_on_with(self, phase: Phase) -> None:
@@ -70,18 +70,30 @@ class PhasePeaks:
                     self._note(phase, peak)
 
     def record(self, plan: Plan) -> dict[str, object]:
-        """Each phase that was seen, for run.json: bytes measured, reserved and estimated, and what counted them."""
+        """Each phase that any launch saw, for run.json: bytes measured, reserved and estimated, and what counted them.
+
+        What another counter counted in an earlier launch is not compared with: it is of another machine.
+        """
         self.goes_on_with(self.phase)
         terms = {} if plan.memory is None else plan.memory.phases
-        return {
-            phase: {
-                "measured": peak.held,
-                "reserved": peak.reserved,
+        found: dict[str, object] = dict(self._earlier)
+        for phase, peak in self.peaks.items():
+            before = self._before(phase)
+            most = peak if before is None else peak.with_more(before)
+            found[phase] = {
+                "measured": most.held,
+                "reserved": most.reserved,
                 "estimated": sum(terms[phase].values()) if terms.get(phase) else None,
                 "counter": self._counter.name,
             }
-            for phase, peak in self.peaks.items()
-        }
+        return found
+
+    def _before(self, phase: Phase) -> Peak | None:
+        """The most that earlier launches held in a phase."""
+        match self._earlier.get(phase):
+            case {"measured": int(held), "reserved": int() | None as reserved, "counter": self._counter.name}:
+                return Peak(held, reserved)
+        return None
 
     def _note(self, phase: Phase, peak: Peak) -> None:
         before = self.peaks.get(phase)
