@@ -20,6 +20,7 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.yaml.compose import Source
 
 if TYPE_CHECKING:
+    from grpo_recipes.contract.run_record import RunRecord
     from grpo_recipes.launch.progress import View
 
 NAMING_CODE = {("rewards",), ("tools",), ("environment",), ("rollout",), ("preflight",), ("launch", "sandbox")}
@@ -181,14 +182,17 @@ def conclude(plan: Plan, folder: str, code: int, *, as_json: bool) -> int:
     for line in changed:
         click.echo(redact(line), err=True)
     if plan.smoke:
-        click.echo(redact(_verdict(code, None if record is None else record.proofs)), err=as_json)
+        click.echo(redact(_verdict(code, record)), err=as_json)
     if (problem := left_out("stdout")) is not None:  # the exit is that of the run
         click.echo(redact(f"how it ended could not be printed, run.json has it: {problem.strerror}"), err=True)
     return code
 
 
-def _verdict(code: int, proofs: object) -> str:
-    if code != EXIT_DONE:
+def _verdict(code: int, record: "RunRecord | None") -> str:
+    from grpo_recipes.launch.summary import peak_text
+
+    if code != EXIT_DONE or record is None:
         return "smoke failed"
-    is_open = not isinstance(proofs, list) or any(proof.get("ok") is None for proof in proofs)
-    return "smoke passed" + (", but not everything could be seen" if is_open else "")
+    is_open = record.proofs is None or any(isinstance(one, dict) and one.get("ok") is None for one in record.proofs)
+    words = ["smoke passed", "but not everything could be seen" if is_open else "", peak_text(record)]
+    return ", ".join(filter(None, words))

@@ -48,6 +48,18 @@ def status_line(record: RunRecord) -> str:
     return f"{record.status} at step {record.step}{of}"
 
 
+def peak_text(record: RunRecord) -> str:
+    """The phase that held most, beside its estimate, "" where nothing was measured."""
+    known = {phase: seen for phase, seen in record.memory.items() if isinstance(seen, Mapping)}
+    sizes = {phase: size for phase, seen in known.items() if (size := number(seen, "measured")) is not None}
+    if not sizes:
+        return ""
+    phase = max(sizes, key=lambda name: sizes[name])
+    estimated = number(known[phase], "estimated")
+    beside = "" if estimated is None else f" (estimated {estimated / 2**30:.1f})"
+    return f"most memory {sizes[phase] / 2**30:.1f} GiB in {phase}{beside}"
+
+
 def _time_lines(record: RunRecord) -> list[str]:
     parts = []
     if record.train_wall_s is not None:

@@ -17,7 +17,7 @@ from grpo_recipes.launch.plain_lines import PlainProgress
 from grpo_recipes.launch.progress import Estimate, View
 from grpo_recipes.launch.screen import Screen
 from grpo_recipes.launch.showing import progress
-from grpo_recipes.launch.summary import summary
+from grpo_recipes.launch.summary import peak_text, summary
 
 
 class Terminal(io.StringIO):
@@ -391,6 +391,14 @@ def test_the_summary_says_how_long_a_step_took() -> None:
     assert "  training    0:00:33 by the clock in 2 launches, 12.3 s a step\n" in summary(again)
     assert "0:00:33 by the clock, 9.5 CPU seconds in 2 launches" in summary(dataclasses.replace(again, train_cpu_s=9.5))
     assert "launches" not in summary(dataclasses.replace(again, launches=1))
+
+
+def test_the_most_memory_is_that_of_the_phase_that_held_most() -> None:
+    gib = 1 << 30
+    memory: dict[str, object] = {"load": {"measured": gib}, "update": {"measured": 3 * gib, "estimated": 4.5 * gib}}
+    assert peak_text(RunRecord(memory=memory)) == "most memory 3.0 GiB in update (estimated 4.5)"
+    assert peak_text(RunRecord(memory={**memory, "score": {"measured": 9 * gib}})) == "most memory 9.0 GiB in score"
+    assert peak_text(RunRecord(memory={"load": {"measured": "much"}, "save": 3})) == ""
 
 
 @pytest.mark.parametrize(

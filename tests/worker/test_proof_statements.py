@@ -132,11 +132,11 @@ def test_the_peak_of_a_gpu_stands_beside_its_estimate() -> None:
     gib = 1 << 30
     expected = PlannedMemory("fits", {"load": {"weights": gib}, "update": {"weights": gib, "logits": 3 * gib}})
     plan = planned()
-    assert memory_is_measured.prove(plan, (seen(),)).shown == "memory 0.2 GiB"
+    assert memory_is_measured.prove(plan, (seen(),)).shown == "memory so far 0.2 GiB"
     both = (seen(gpu_gib=2.5), seen(gpu_gib=3.5))
-    assert memory_is_measured.prove(plan, both).shown == "memory 0.2 GiB, GPU 3.5 GiB"
+    assert memory_is_measured.prove(plan, both).shown == "memory so far 0.2 GiB, GPU 3.5 GiB"
     told = memory_is_measured.prove(replace(plan, memory=expected), both).shown
-    assert told == "memory 0.2 GiB, GPU 3.5 GiB (estimated 4.0 for the update phase)"
+    assert told == "memory so far 0.2 GiB, GPU 3.5 GiB (estimated 4.0 for the update phase)"
 
 
 SHAPES = [
