@@ -7,8 +7,8 @@ recipe trains on other noise elsewhere. The shim `equal_rewards` sets these adva
 scaling and aggregation; what the KL or entropy terms of a loss teach stays. Groups with any real difference, as far
 as float32 has it, keep what TRL gives them bit for bit. `--accept SHM024` leaves TRL as it is.
 
-TRL 0.14 computes advantages inside of its loss, where no shim reaches them. It goes when TRL compares the rewards of a
-group with a tolerance relative to their size.
+TRL 0.14 computes advantages inside of its loss; there the shim sets to zero what they are multiplied with. It goes when
+TRL compares the rewards of a group with a tolerance relative to their size.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,6 @@ from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.settings import Setting
 
 ID = "SHM024"
-APPLIES_TO = {"trl": ">=0.15.0"}
 OWNS = ("shims.equal_rewards",)
 
 

@@ -62,6 +62,7 @@ def planned_data(path: Path, **changes: Any) -> Changes:
         "sha256": None,
         "rows": None,
         "commit": None,
+        "made": None,
         **changes,
     }
 

@@ -60,6 +60,11 @@ def _spread(values: Any, is_in: Any) -> Any:
     return (largest - values.masked_fill(~is_in, torch.inf).amin(dim=1, keepdim=True)).clamp(min=0)
 
 
+def hands_advantages_on() -> bool:
+    """Whether TRL computes advantages before its loss; trl 0.14 does so inside of it."""
+    return hasattr(grpo_trainer, "gather")
+
+
 def watch_groups(trainer: Any, listener: Listener) -> Callable[[], None]:
     """Calls `listener` after each generation for the training, before its loss; gives what makes it stop.
 
@@ -96,7 +101,7 @@ class _GroupWatch:
         finally:
             grpo_trainer.gather = gather
         if kept and self._trainer.model.training:
-            equal, count = _equal_groups_of(self._trainer, kept[-1]), len(found["advantages"])
+            equal, count = equal_groups_of(self._trainer, kept[-1]), len(found["advantages"])
             start = self._trainer.accelerator.process_index * count
             own = equal.repeat_interleave(self._trainer.num_generations)[start : start + count]
             for listener in tuple(self.listeners):
@@ -112,20 +117,21 @@ def count_equal_groups(trainer: Any) -> None:
         # Older releases keep one list for training and evaluation.
         kept.get("train", kept)[GROUPS_WITHOUT_VARIANCE].append(equal.double().mean().item())
 
-    if hasattr(grpo_trainer, "gather"):
+    if hands_advantages_on():
         watch_groups(trainer, lambda equal, *_: note(equal))
         return
     accelerator, gather = trainer.accelerator, trainer.accelerator.gather_for_metrics
 
     def gathered(values: Any, *given: Any, **named: Any) -> Any:
         if trainer.model.training and values.ndim == 2:  # the rewards; all else that trl 0.14 gathers has no columns
-            note(_equal_groups_of(trainer, accelerator.gather(values)))
+            note(equal_groups_of(trainer, accelerator.gather(values)))
         return gather(values, *given, **named)
 
     accelerator.gather_for_metrics = gathered
 
 
-def _equal_groups_of(trainer: Any, rewards: Any) -> Any:
+def equal_groups_of(trainer: Any, rewards: Any) -> Any:
+    """What equal_groups says of the rewards of a trainer, by its weights and its aggregation."""
     weights = getattr(trainer, "reward_weights", None)
     # Newer releases leave out a completion that no function scored, and have a variable for that.
     score = inspect.unwrap(getattr(grpo_trainer.GRPOTrainer, _GENERATES, grpo_trainer.GRPOTrainer.compute_loss))

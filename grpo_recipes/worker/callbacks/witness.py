@@ -8,7 +8,7 @@ import torch
 from transformers.pytorch_utils import Conv1D
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.equal_rewards import watch_groups
+from grpo_recipes.worker._shared.equal_rewards import hands_advantages_on, watch_groups
 from grpo_recipes.worker._shared.library import micro_batches_per_generation
 from grpo_recipes.worker.callbacks.turn_witness import TurnWitness
 from grpo_recipes.worker.ends.ends import ends_of, last_turn
@@ -40,7 +40,8 @@ class Witness:
         self._owners = owners(trainer.model)
         self._compute_loss = trainer.compute_loss
         trainer.compute_loss = self._watched
-        self._forget_groups = watch_groups(trainer, self._note_noise) if "equal_rewards" in plan.shims else None
+        is_watched = "equal_rewards" in plan.shims and hands_advantages_on()
+        self._forget_groups = watch_groups(trainer, self._note_noise) if is_watched else None
 
     def leave(self) -> None:
         """Gives the trainer its own method back."""
