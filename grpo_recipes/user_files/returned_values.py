@@ -20,6 +20,8 @@ def returns_no_list(node: ast.AST, tree: ast.Module) -> str | None:
 
     None where it may be a list, for what is decorated or no function. tree: of its file.
     """
+    if isinstance(node, ast.Lambda):
+        node = ast.FunctionDef("<lambda>", node.args, [ast.Return(node.body)], decorator_list=[])
     if not isinstance(node, _Function) or node.decorator_list:
         return None
     return _returned(node, _builtins(tree))
