@@ -192,7 +192,7 @@ def _definition(
             severity="not-checked",
         )
     elif isinstance(found.node, ast.ClassDef):
-        if not (found.node.bases or found.node.keywords or found.decorators):
+        if not (found.node.bases or found.node.keywords or found.decorators or _is_gone_through(found.node)):
             yield _at(
                 context,
                 place,
@@ -202,6 +202,11 @@ def _definition(
             )
     elif not found.decorators:
         yield from _signature(context, place, name, found, reward)
+
+
+def _is_gone_through(node: ast.ClassDef) -> bool:
+    """Whether TRL may go through what a call of a class gives."""
+    return any(isinstance(each, ast.FunctionDef) and each.name in ("__new__", "__iter__") for each in node.body)
 
 
 def _signature(
@@ -218,13 +223,16 @@ def _signature(
             fix="remove the / from its parameters",
         )
     if not function.takes_any_keyword:
-        missing = [keyword for keyword in CALLED_WITH if keyword not in function.parameters]
+        missing = ", ".join(keyword for keyword in CALLED_WITH if keyword not in function.parameters)
         signature = ", ".join([*function.parameters, "**kwargs"])
         yield _at(
             context,
             path,
             f"{name} has no **kwargs",
-            because=[f"TRL also passes {', '.join(missing)} and every column", f"it is declared at {found.at}"],
+            because=[
+                f"TRL also passes {f'{missing} and ' if missing else ''}every column",
+                f"it is declared at {found.at}",
+            ],
             fix=f"lambda {signature}: ..." if isinstance(found.node, ast.Lambda) else f"def {name}({signature})",
         )
     options = reward.get("options")

@@ -108,7 +108,7 @@ def source_tree(path: str) -> ast.Module:
 
 @lru_cache(maxsize=16)
 def _tree(path: str, *_stamp: int) -> ast.Module:
-    source = read_text(path, LARGEST_SOURCE)
+    source = read_text(path, LARGEST_SOURCE).removeprefix("\ufeff")  # Python leaves it out, too
     if len(source) > MOST_TOKENS and _has_more_tokens(source, MOST_TOKENS):
         raise ValueError(f"it has more than {MOST_TOKENS:,} words and signs")
     try:
@@ -117,6 +117,21 @@ def _tree(path: str, *_stamp: int) -> ast.Module:
             return ast.parse(source)
     except (RecursionError, MemoryError):
         raise ValueError("it is nested too deeply") from None
+
+
+def is_never_entered(node: ast.AST) -> bool:
+    """Whether an `if` is for type checkers, or for a file that is run by itself: its body never runs in a training.
+
+    With `else: sys.modules[__name__] = ...` it says what the module has that takes the place, as in lazy packages.
+    """
+    match node:
+        case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"), orelse=rest):
+            return not any(
+                isinstance(one, ast.Attribute) and one.attr == "modules" for x in rest for one in ast.walk(x)
+            )
+        case ast.If(test=ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value)])):
+            return value == "__main__"
+    return False
 
 
 def _has_more_tokens(source: str, most: int) -> bool:

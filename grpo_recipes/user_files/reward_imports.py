@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-from grpo_recipes.user_files.local_files import source_tree
+from grpo_recipes.user_files.local_files import is_never_entered, source_tree
 
 MOST_FILES = 32
 
@@ -43,10 +43,21 @@ def _tree(path: str, file: str) -> ast.Module:
         raise ValueError(f"{file}: {error}") from None
 
 
+def _running(tree: ast.Module) -> Iterator[ast.AST]:
+    """The nodes of a file as ast.walk has them, without what a training never enters."""
+    waiting: list[ast.AST] = [tree]
+    for node in waiting:
+        yield node
+        waiting.extend(
+            node.orelse if isinstance(node, ast.If) and is_never_entered(node) else ast.iter_child_nodes(node)
+        )
+
+
 def _modules(tree: ast.Module, file: str) -> Iterator[str]:
     """The first parts of the modules that a file imports, wherever in it, in the order of the file."""
-    tried = {id(one) for node in ast.walk(tree) if isinstance(node, ast.Try) and node.handlers for one in node.body}
-    for node in ast.walk(tree):
+    running = list(_running(tree))
+    tried = {id(one) for node in running if isinstance(node, ast.Try) and node.handlers for one in node.body}
+    for node in running:
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

@@ -38,6 +38,7 @@ OBJECTS = {
     "partial": "import functools as _f\ndef _s(completions, scale=1.0, **_):\n    return [scale] * len(completions)\n"
     "r = _f.partial(_s, scale=0.5)",
     "lambda": "r = lambda completions, **kwargs: [0.5 for _ in completions]",
+    "class": "class _M:\n    def __new__(cls, completions, **_):\n        return [0.5 for _ in completions]\nr = _M",
     "condition": "if True:\n    def r(completions, **kwargs):\n        return [0.5 for _ in completions]",
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from grpo_recipes.user_files.local_files import source_tree
+from grpo_recipes.user_files.local_files import is_never_entered, source_tree
 
 CALLED_WITH = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
 """The keywords that TRL passes to a reward beside the columns."""
@@ -16,6 +16,7 @@ _Read = FunctionNode | ast.Lambda | ast.ClassDef
 # What is bound to one of these can never be called.
 _NO_CALLABLES = (
     ast.Import,
+    ast.Delete,
     ast.Constant,
     ast.JoinedStr,
     ast.List,
@@ -27,7 +28,7 @@ _NO_CALLABLES = (
     ast.SetComp,
 )
 # With one of these a file may bind names that its source does not say.
-_BINDS_UNSEEN = frozenset({"exec", "globals", "locals", "vars", "__getattr__"})
+_BINDS_UNSEEN = frozenset({"exec", "globals", "locals", "vars", "setattr", "__getattr__"})
 _MOST_STEPS = 8
 
 
@@ -164,6 +165,10 @@ def _bindings(body: list[ast.stmt], depends: bool) -> Iterator[tuple[str, ast.AS
         elif isinstance(node, ast.AnnAssign):
             if node.value is not None:
                 yield from ((name, node.value, depends) for name in _targets(node.target))
+        elif isinstance(node, ast.Delete):
+            yield from ((target.id, node, depends) for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.If) and is_never_entered(node):
+            yield from _bindings(node.orelse, depends)
         elif not isinstance(node, ast.Expr):
             yield from _of_block(node)
 
