@@ -62,7 +62,17 @@ def _of_one(
             mark=mark,
         )
         return
-    if read(said.path, said.name) is None:
+    part = _partial_of(said.path, said.name) if kind == "class" and isinstance(found, str) else None
+    if part is not None:
+        yield context.finding(
+            ID,
+            f"{said.file}: {said.name} is a partial of {part}, not a class",
+            key,
+            because=["the tools are the methods of a class, whose objects are made with environment.config"],
+            fix=f"python: {said.file}:{part}, with what the partial binds under config",
+            mark=mark,
+        )
+    elif read(said.path, said.name) is None:
         yield context.finding(
             ID,
             f"not checked: what {said.name} is, which its source does not show",
@@ -83,6 +93,14 @@ def _of_one(
             fix="put what it needs into the file or into one beside it, or install the package and keep it elsewhere",
             mark=mark,
         )
+
+
+def _partial_of(path: str, name: str) -> str | None:
+    """What a name of a file is a functools.partial of, None for anything else."""
+    match module_of(path).bound.get(name, [(None, False)])[-1][0]:
+        case ast.Call(func=ast.Name(id="partial") | ast.Attribute(attr="partial"), args=[ast.Name(id=part), *_]):
+            return part
+    return None
 
 
 def _may_be(path: str, name: str, kind: str) -> bool:
