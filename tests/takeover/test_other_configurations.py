@@ -165,6 +165,27 @@ def test_a_configuration_of_axolotl_is_taken_over_in_full(tmp_path: Path) -> Non
     assert (training["num_train_epochs"], training["gradient_checkpointing"]) == (1, False)
 
 
+@pytest.mark.parametrize(
+    ("said", "dtype", "bf16", "fp16"),
+    [
+        pytest.param("", "bfloat16", True, None, id="nothing said is auto"),
+        pytest.param("fp16: false\n", "bfloat16", True, False, id="auto without fp16"),
+        pytest.param("fp16: true\n", "float16", False, True, id="fp16 wins over the default"),
+        pytest.param("bf16: auto\nfp16: true\n", "float16", False, True, id="fp16 wins over auto"),
+        pytest.param("bf16: null\n", "float32", False, None, id="null is off"),
+        pytest.param("bf16: false\n", "float32", False, None, id="off"),
+        pytest.param("bf16: full\n", "bfloat16", False, None, id="weights alone"),
+    ],
+)
+def test_the_precision_of_axolotl_is_what_its_loader_makes_of_it(
+    said: str, dtype: str, bf16: bool, fp16: bool | None, tmp_path: Path
+) -> None:
+    """Source: axolotl 0.12.2, utils/schemas/config.py (bf16 is "auto" by default) and utils/config, resolve_dtype."""
+    recipe = recipe_of(taken(tmp_path, AXOLOTL.replace("bf16: auto\n", said)))
+    assert recipe["model"]["dtype"] == dtype
+    assert (recipe["training"]["bf16"], recipe["training"].get("fp16")) == (bf16, fp16)
+
+
 def test_the_server_of_axolotl_is_started_by_the_run(tmp_path: Path) -> None:
     text = AXOLOTL.replace("vllm_mode: colocate", "vllm_mode: server").replace("0.2, host: 0.0.0.0", "0.8")
     recipe = recipe_of(taken(tmp_path, text.replace("0.8", "0.8, tensor_parallel_size: 2"), "trl==1.8.0"))

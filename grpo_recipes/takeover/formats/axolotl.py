@@ -97,18 +97,21 @@ def _trl_block(file: Given, flat: Given) -> None:
 
 
 def _precision(file: Given, flat: Given) -> None:
-    """bf16 true or auto is autocast and bfloat16 weights; full is bfloat16 weights alone."""
-    bf16 = file.values.get("bf16")
+    """bf16 true or auto is autocast and bfloat16 weights; full is bfloat16 weights alone. Where nothing is said it is
+    auto, which fp16 wins over."""
     fp16 = bool(file.values.get("fp16"))
+    bf16 = file.values.get("bf16", "auto")
+    if bf16 == "auto" and fp16:
+        bf16 = False
     on = bf16 in (True, "true", "auto", "full")
     dtype = "bfloat16" if on else "float16" if fp16 else "float32"
     flat.draft.put("model.dtype", dtype, f"axolotl loads the weights so for bf16: {str(bf16).lower()}")
-    if bf16 == "auto":
+    if "bf16" not in file:
+        flat.draft.put("training.bf16", on, "axolotl's own default: auto, true on GPUs that can" if on else "")
+    elif bf16 == "auto":
         file.emulated("bf16", "training.bf16", True, "auto is true on GPUs that can")
-    elif "bf16" in file:
-        file.mapped("bf16", "training.bf16", on and bf16 != "full")
     else:
-        flat.draft.put("training.bf16", False)
+        file.mapped("bf16", "training.bf16", on and bf16 != "full")
     if "fp16" in file:
         file.mapped("fp16", "training.fp16", fp16 and not on)
     if "tf32" in file:
