@@ -14,6 +14,8 @@ AXOLOTL = "axolotl"
 OWN_KEYS = {
     "base_model": AXOLOTL,
     "actor_rollout_ref": "verl",
+    "rlhf_type": "ms-swift",
+    "finetuning_type": "LLaMA-Factory",
     "compute_environment": "accelerate",
 }
 # What TRL's and open-r1's scripts read beside GRPOConfig. Source: trl 1.16.0, ModelConfig and ScriptArguments;
@@ -57,14 +59,6 @@ def other_programs(source: Source) -> Finding | None:
     if found is None:
         return None
     program, keys = found
-    from shlex import quote  # only a file of another program pays for this import
-
-    file = quote(source.file)
-    fixes = {
-        TRL: f"grpo-run init --from {file} -o recipe.yaml",
-        AXOLOTL: f"grpo-run init --from {file} -o recipe.yaml",
-        "accelerate": f"grpo-run init --from CONFIG --accelerate {file}, with the configuration that it launches",
-    }
     shown = ", ".join(keys[:_SHOWN]) + (f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else "")
     return Finding(
         MISSING_KEY,
@@ -73,8 +67,19 @@ def other_programs(source: Source) -> Finding | None:
         "recipe",
         source.mark(("recipe",)),
         because=(f"it has {shown}, and none of `recipe: 1`, model, dataset, rewards and training",),
-        fix=fixes.get(program, "grpo-run init writes a small recipe; write the values of this file into it"),
+        fix=way_to_a_recipe(program, source.file),
     )
+
+
+def way_to_a_recipe(program: str, file: str) -> str:
+    """How a file of another program becomes a recipe."""
+    from shlex import quote  # only a file of another program pays for this import
+
+    if program in (TRL, AXOLOTL):
+        return f"grpo-run init --from {quote(file)} -o recipe.yaml"
+    if program == "accelerate":
+        return f"grpo-run init --from CONFIG --accelerate {quote(file)}, with the configuration that it launches"
+    return "grpo-run init writes a small recipe; write the values of this file into it"
 
 
 def _is_meant_as_a_recipe(values: Mapping[str, object]) -> bool:

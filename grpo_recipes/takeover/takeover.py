@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grpo_recipes.errors import Refusal
+from grpo_recipes.resolve.other_programs import OWN_KEYS, way_to_a_recipe
 from grpo_recipes.takeover.basis.draft import Draft, Given, Row
 from grpo_recipes.takeover.basis.read import read_mapping
 from grpo_recipes.takeover.basis.release import Release, declared_release, detected_release
@@ -98,6 +99,13 @@ def _dialect(values: Mapping[str, object], config: str) -> Dialect:
         raise Refusal.of(f"{config}: it is a recipe already", fix=f"grpo-run validate {config}")
     if is_axolotl(values):
         return "axolotl"
+    other = next((key for key in OWN_KEYS if key in values), None)
+    if other is not None:
+        raise Refusal.of(
+            f"{config}: this is a configuration of {OWN_KEYS[other]}",
+            because=f"it has {other}; init --from reads those of TRL, open-r1 and axolotl",
+            fix=way_to_a_recipe(OWN_KEYS[other], config),
+        )
     return "open_r1" if is_open_r1(values, values.get("reward_funcs")) else "trl"
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from small_recipe import BASE, declared
 
+from grpo_recipes.errors import Refusal
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.takeover.takeover import take_over
 
@@ -42,6 +43,14 @@ num_epochs: 1
 """
 VERL = "data: {train_files: a.parquet}\nactor_rollout_ref: {model: {path: a/b}}\nalgorithm: {adv_estimator: grpo}\n"
 ACCELERATE = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nmixed_precision: bf16\n"
+SWIFT = (
+    "rlhf_type: grpo\nmodel: a/b\ndataset: a/c\nreward_funcs: accuracy format\n"
+    "learning_rate: 1e-5\nnum_generations: 8\nbeta: 0.04\n"
+)
+LLAMA_FACTORY = (
+    "stage: ppo\nfinetuning_type: lora\nmodel_name_or_path: a/b\ndataset: a\n"
+    "learning_rate: 1e-5\nnum_train_epochs: 3.0\noutput_dir: out\n"
+)
 FLAT = "recipe: 1\nname: a\nmodel_name_or_path: a/b\ndataset_name: a/c\nlearning_rate: 1.0e-6\nnum_generations: 8\n"
 RECIPES = [
     pytest.param(BASE, id="a-recipe"),
@@ -75,6 +84,8 @@ def test_a_recipe_is_taken_for_no_other_programs_file(text: str, tmp_path: Path)
         pytest.param(AXOLOTL, "axolotl", id="axolotl"),
         pytest.param(VERL, "verl", id="verl"),
         pytest.param(ACCELERATE, "accelerate", id="accelerate"),
+        pytest.param(SWIFT, "ms-swift", id="ms-swift"),
+        pytest.param(LLAMA_FACTORY, "LLaMA-Factory", id="llama-factory"),
     ],
 )
 def test_another_programs_file_is_one_message(text: str, program: str, tmp_path: Path) -> None:
@@ -91,9 +102,14 @@ def test_the_way_on_that_is_offered_exists(text: str, tmp_path: Path) -> None:
     assert take_over(str(path)).text.startswith("#")
 
 
-def test_a_file_that_cannot_be_taken_over_is_not_offered_so(tmp_path: Path) -> None:
-    path = tmp_path / "verl.yaml"
-    path.write_text(VERL, encoding="utf-8")
+@pytest.mark.parametrize("text", [VERL, ACCELERATE, SWIFT, LLAMA_FACTORY], ids=["verl", "accelerate", "swift", "lf"])
+def test_a_file_that_cannot_be_taken_over_is_not_offered_so(text: str, tmp_path: Path) -> None:
+    """Nor is it read with TRL's names and defaults."""
+    path = tmp_path / "other.yaml"
+    path.write_text(text, encoding="utf-8")
     (found,) = resolve(str(path), declared()).findings
-    assert found.fix is not None and "--from" not in found.fix
+    assert found.fix is not None and f"--from {path}" not in found.fix
     assert found.patch == ()
+    with pytest.raises(Refusal, match="this is a configuration of") as refused:
+        take_over(str(path))
+    assert found.fix in str(refused.value)
