@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.exits import EXIT_INTERNAL
-from grpo_recipes.contract.files.part_files import read_answer
+from grpo_recipes.contract.files.part_files import PROGRESS_FILE, read_answer
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.host.surroundings import absolute_places
 from grpo_recipes.contract.secrets.redact import redact
@@ -23,6 +23,7 @@ from grpo_recipes.launch.redacted_log import redacted_log
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LEAVE_S = 25.0
 _SHOWN_LINES = 30
+_LOOKS_EVERY_S = 0.2
 
 
 @contextlib.contextmanager
@@ -45,7 +46,7 @@ def temporary_folder(what: str) -> Iterator[str]:
 def answer_of(folder: str, what: str) -> dict[str, Any]:
     """What launch.sh of a folder found and wrote into it, as JSON values. what: "preflight", "export" or "generate".
 
-    Raises Refusal with the end of its output when it could not answer.
+    What it says to be busy with goes to stderr. Raises Refusal with the end of its output when it could not answer.
     """
     log = Path(folder, f"{what}.log")
     scratch = os.path.join(folder, "tmp")  # what rewards leave there goes with the folder
@@ -60,7 +61,7 @@ def answer_of(folder: str, what: str) -> dict[str, Any]:
             start_new_session=True,
         )
         try:
-            child.wait()
+            _follow(child, Path(folder, PROGRESS_FILE))
         finally:
             with _not_interrupted():
                 _end(child)
@@ -75,6 +76,20 @@ def answer_of(folder: str, what: str) -> dict[str, Any]:
             ),
             exit_code=EXIT_INTERNAL,
         ) from None
+
+
+def _follow(child: "subprocess.Popen[bytes]", progress: Path) -> None:
+    """Waits for the end, and shows each line of progress."""
+    shown, ended = 0, False
+    while not ended:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(timeout=_LOOKS_EVERY_S)
+        ended = child.returncode is not None
+        lines = progress.read_text(encoding="utf-8").splitlines(keepends=True) if progress.exists() else []
+        for line in lines[shown:]:
+            if line.endswith("\n"):
+                print(redact(line), end="", file=sys.stderr, flush=True)
+                shown += 1
 
 
 def _interrupt(*_: object) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from grpo_recipes.contract.files.folder_files import write_whole
 
 REQUEST_FILE = "request.json"
+PROGRESS_FILE = "progress.txt"
 
 
 def write_request(folder: Path, request: Mapping[str, object]) -> None:
@@ -19,6 +20,12 @@ def read_request(folder: Path) -> dict[str, Any]:
     """What is asked for."""
     request: dict[str, Any] = json.loads((folder / REQUEST_FILE).read_text(encoding="utf-8"))
     return request
+
+
+def tell(folder: Path, line: str) -> None:
+    """Adds a line to what the part is busy with; whoever waits for the answer shows it."""
+    with (folder / PROGRESS_FILE).open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
 
 
 def answer_file(what: str) -> str:

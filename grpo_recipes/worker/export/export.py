@@ -14,7 +14,16 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.adapters.merging import merged, rounded
 from grpo_recipes.worker.answering.policy import Policy, processing_of
-from grpo_recipes.worker.answering.trained import FINAL, is_packed, load_base, load_plain, load_trained, make_own_model
+from grpo_recipes.worker.answering.trained import (
+    FINAL,
+    device_of,
+    is_adapter,
+    is_packed,
+    load_base,
+    load_plain,
+    load_trained,
+    make_own_model,
+)
 from grpo_recipes.worker.checkpoints.manifest import write_model_manifest
 from grpo_recipes.worker.ends.ends import Ends, ends_of
 from grpo_recipes.worker.export.card import write_card
@@ -29,7 +38,18 @@ from grpo_recipes.worker.export.gguf import (
 )
 from grpo_recipes.worker.export.log_probs import log_probs
 from grpo_recipes.worker.export.place import written_beside
-from grpo_recipes.worker.export.proof import ExportProof, TrainedSaid, blindness, largest, refusal, rounding, seen
+from grpo_recipes.worker.export.progress import Progress
+from grpo_recipes.worker.export.proof import (
+    Dtypes,
+    ExportProof,
+    TrainedSaid,
+    blindness,
+    computed_in,
+    largest,
+    refusal,
+    rounding,
+    seen,
+)
 from grpo_recipes.worker.export.texts import Texts, texts_of
 from grpo_recipes.worker.export.written import write_adapter, write_ends, write_tokenizer, write_weights
 
@@ -69,7 +89,7 @@ class _Trained(NamedTuple):
     dtype: torch.dtype
 
 
-def exported(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path) -> Exported:
+def exported(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, progress: Progress) -> Exported:
     """Writes an export to its place. Raises Refused, with nothing there, where it is not what was trained.
 
     scratch: a folder that is removed afterwards.
@@ -77,31 +97,34 @@ def exported(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path) -> Exp
     if asked.converter is not None:
         check_reader()
     make_own_model(plan, folder)
-    trained = _trained(plan, folder, scratch)
+    trained = _trained(plan, folder, asked, scratch, progress)
     gc.collect()
     dtype = trained.dtype if asked.dtype is None or asked.what == "adapter" else getattr(torch, asked.dtype)
+    dtypes = Dtypes(dtype, dtype if asked.what == "adapter" else computed_in(dtype, trained.dtype, device_of(plan)))
 
     def load() -> Any:
         return load_trained(plan, folder, packed=False)
 
-    moved = rounding(load, dtype, trained.texts.texts, trained.seen.trained)
+    moved = rounding(load, dtypes, trained.texts.texts, trained.seen.trained, progress)
     with written_beside(asked.place) as writing:
         if asked.what == "adapter":
             write_adapter(plan, folder, writing)
         else:
+            progress.stage("merging and writing the weights" if is_adapter(plan) else "writing the weights")
             _write_model(load(), dtype, writing)
         write_tokenizer(folder, writing)
         gc.collect()
         if asked.what != "adapter":
             write_ends(trained.generation_config, trained.ends, writing)
         again = _loads(plan, folder, asked, writing)
-        proof = _proof(plan, again, trained, moved, dtype, writing)
+        proof = _proof(plan, again, trained, moved, dtypes, writing, progress)
         notes = _notes(plan, asked, trained, dtype)
         gguf = None
         if asked.converter is not None:
+            progress.stage("converting to GGUF")
             made = convert(writing, proof.dtype, asked.converter)
             end = check_vocabulary(writing / made, trained.ends)
-            gguf = Gguf(made, _proof_of_gguf(plan, writing, made, trained, moved, dtype))
+            gguf = Gguf(made, _proof_of_gguf(plan, writing, made, trained, moved, dtypes, progress))
             notes.append(words_of_ends(made, end, trained.ends))
         write_card(plan, folder, writing, asked.what, proof, notes)
         write_model_manifest(writing, None)
@@ -112,13 +135,17 @@ def exported(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path) -> Exp
     return Exported(asked.what, proof.dtype, proof, gguf, files, tuple(notes), findings)
 
 
-def _trained(plan: Plan, folder: Path, scratch: Path) -> _Trained:
+def _trained(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, progress: Progress) -> _Trained:
+    progress.stage("loading the trained model")
     model = load_trained(plan, folder, packed=True)
+    dtype = next(weight.dtype for weight in model.parameters() if weight.is_floating_point())
+    if asked.what == "model" and not is_packed(plan):
+        model = rounded(model, computed_in(dtype, dtype, device_of(plan)))
     policy = Policy(plan, model, processing_of(plan, folder / FINAL), [])
     texts = texts_of(plan, folder, policy, scratch)
-    dtype = next(weight.dtype for weight in model.parameters() if weight.is_floating_point())
     rows = model.get_input_embeddings().weight.shape[0]
-    return _Trained(texts, seen(model, texts.texts), ends_of(policy, plan), policy.own_generation_config, rows, dtype)
+    said = seen(model, texts.texts, progress)
+    return _Trained(texts, said, ends_of(policy, plan), policy.own_generation_config, rows, dtype)
 
 
 def _write_model(model: Any, dtype: torch.dtype, place: Path) -> None:
@@ -135,7 +162,13 @@ def _loads(plan: Plan, folder: Path, asked: ExportAsked, place: Path) -> Callabl
 
 
 def _proof(
-    plan: Plan, load: Callable[[], Any], trained: _Trained, moved: float, dtype: torch.dtype, place: Path
+    plan: Plan,
+    load: Callable[[], Any],
+    trained: _Trained,
+    moved: float,
+    dtypes: Dtypes,
+    place: Path,
+    progress: Progress,
 ) -> ExportProof:
     """The proof of a written export. Raises Refused where it is not the trained model."""
     _check_tokens(plan, place, trained)
@@ -147,29 +180,33 @@ def _proof(
             because=f"its embedding has {rows:,} rows, that of the trained model {trained.rows:,}",
             fix="report this as a defect of grpo-run",
         )
-    proof = _held_against(model, trained, moved, dtype)
+    progress.stage("proving what was written", len(trained.texts.texts))
+    proof = _held_against(model, trained, moved, dtypes, progress)
     if not proof.holds:
         raise Refused(refusal(proof))
     return proof
 
 
-def _held_against(model: Any, trained: _Trained, moved: float, dtype: torch.dtype) -> ExportProof:
-    differing = largest(log_probs(model, trained.texts.texts), trained.seen.trained)
+def _held_against(model: Any, trained: _Trained, moved: float, dtypes: Dtypes, progress: Progress) -> ExportProof:
+    if dtypes.computed != dtypes.weights:
+        model = rounded(model, dtypes.computed)
+    differing = largest(log_probs(model, trained.texts.texts, progress.count), trained.seen.trained)
     without = trained.seen.without
     of_adapter = None if without is None else largest(without, trained.seen.trained)
-    name = str(dtype).removeprefix("torch.")
+    name = str(dtypes.weights).removeprefix("torch.")
     return ExportProof(trained.texts.what, len(trained.seen.trained), name, differing, moved, of_adapter)
 
 
 def _proof_of_gguf(
-    plan: Plan, place: Path, file: str, trained: _Trained, moved: float, dtype: torch.dtype
+    plan: Plan, place: Path, file: str, trained: _Trained, moved: float, dtypes: Dtypes, progress: Progress
 ) -> ExportProof:
     """The proof of a GGUF file. Raises Refused where it is not the trained model, or nobody can tell."""
     try:
-        model = load_plain(place, plan, dtype, file)
+        model = load_plain(place, plan, dtypes.weights, file)
     except (ValueError, KeyError, ImportError, NotImplementedError, RuntimeError) as problem:
         raise unreadable(problem) from problem
-    proof = _held_against(model, trained, moved, dtype)
+    progress.stage("proving the GGUF file", len(trained.texts.texts))
+    proof = _held_against(model, trained, moved, dtypes, progress)
     refuse_another(proof)
     return proof
 

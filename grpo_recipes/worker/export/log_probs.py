@@ -1,6 +1,6 @@
 """How likely a model thinks the tokens of completions are."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -13,8 +13,8 @@ class ProofText(NamedTuple):
     prompt: int
 
 
-def log_probs(model: Any, texts: Sequence[ProofText]) -> list[float]:
-    """The log-probability of each token behind the prompts, one text after the other, at temperature 1."""
+def log_probs(model: Any, texts: Sequence[ProofText], count: Callable[[], None]) -> list[float]:
+    """The log-probability of each token behind the prompts, at temperature 1. count: called after each text."""
     found: list[float] = []
     device = next(model.parameters()).device
     with torch.inference_mode():
@@ -24,4 +24,5 @@ def log_probs(model: Any, texts: Sequence[ProofText]) -> list[float]:
             chosen = ids[0, text.prompt :, None].to(logits.device)
             for rows, tokens in zip(logits.split(256), chosen.split(256), strict=True):
                 found += torch.log_softmax(rows.float(), -1).gather(1, tokens)[:, 0].tolist()
+            count()
     return found

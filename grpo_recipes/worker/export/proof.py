@@ -1,10 +1,13 @@
 """Whether an exported model is the trained one: both say how likely the tokens of the same completions are.
 
 What the dtype allows is measured, not chosen: the trained model itself, each of its weights moved at random by up to a
-unit in the last place of that dtype and computed in it, differs from itself by so much. A weight of the exported model
-is rounded twice, when the change is added and when it becomes one of that dtype, by half a unit each. Nor is a
-log-probability known better than to a unit in its own last place. The largest of some hundred differences varies by
-chance, and with the order in which a processor adds.
+unit in the last place of that dtype, differs from itself by so much. A weight of the exported model is rounded twice,
+when the change is added and when it becomes one of that dtype, by half a unit each. Nor is a log-probability known
+better than to a unit in its own last place. The largest of some hundred differences varies by chance, and with the
+order in which a processor adds.
+
+Weights of bfloat16 are computed with in float32 where that costs nothing: where the trained model is float32, and on a
+CPU that multiplies bfloat16 slower. What the computation itself rounds would hide more than the weights do.
 """
 
 import math
@@ -14,12 +17,14 @@ from typing import Any, NamedTuple
 import torch
 
 from grpo_recipes.contract.findings.finding import Finding, mistake
+from grpo_recipes.worker.adapters.merging import rounded
 from grpo_recipes.worker.export.log_probs import ProofText, log_probs
+from grpo_recipes.worker.export.progress import Progress
 
 # Of the trained model, each moved in another way.
 MOVED = 2
 # Measured on LoRA, full and 4-bit runs in three dtypes: an exported model differs by up to 1.2 times as much, and by
-# more only if it is another model.
+# more only if it is another model; by half as much where it is computed in float32. See tests/export/test_bound.py.
 TIMES = 4.0
 _AT_ONCE = 1 << 22
 
@@ -62,21 +67,45 @@ class ExportProof(NamedTuple):
         return self.of_adapter is not None and self.of_adapter <= self.allowed
 
 
-def seen(model: Any, texts: Sequence[ProofText]) -> TrainedSaid:
+def computed_in(exported: torch.dtype, trained: torch.dtype, device: str) -> torch.dtype:
+    """The dtype that the proof of a dtype computes in; trained: of the trained model's weights.
+
+    float16 stays, since what is computed may leave its range, and so does bfloat16 where float32 takes twice the memory
+    and saves no time.
+    """
+    is_slow = device == "cpu" and not getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)()
+    return torch.float32 if exported == torch.bfloat16 and (trained == torch.float32 or is_slow) else exported
+
+
+def seen(model: Any, texts: Sequence[ProofText], progress: Progress) -> TrainedSaid:
     """What the trained model says, with its adapter and without it."""
-    trained = log_probs(model, texts)
+    progress.stage("computing with the trained model", len(texts))
+    trained = log_probs(model, texts, progress.count)
     if not hasattr(model, "disable_adapter"):
         return TrainedSaid(trained, None)
+    progress.stage("computing without its adapter", len(texts))
     with model.disable_adapter():
-        return TrainedSaid(trained, log_probs(model, texts))
+        return TrainedSaid(trained, log_probs(model, texts, progress.count))
+
+
+class Dtypes(NamedTuple):
+    """weights: of the exported weights. computed: what the proof computes with them in."""
+
+    weights: torch.dtype
+    computed: torch.dtype
 
 
 def rounding(
-    load: Callable[[], Any], dtype: torch.dtype, texts: Sequence[ProofText], trained: Sequence[float]
+    load: Callable[[], Any], dtypes: Dtypes, texts: Sequence[ProofText], trained: Sequence[float], progress: Progress
 ) -> float:
     """The largest difference that moving the weights of the trained model makes. load: gives that model anew."""
-    last_place: float = torch.finfo(torch.float32).eps * max(abs(each) for each in trained)
-    return max(last_place, *(largest(log_probs(_moved(load(), dtype, seed), texts), trained) for seed in range(MOVED)))
+    name = str(dtypes.weights).removeprefix("torch.")
+    progress.stage(f"measuring what rounding to {name} makes", MOVED * len(texts))
+    found: list[float] = [torch.finfo(torch.float32).eps * max(abs(each) for each in trained)]
+    for seed in range(MOVED):
+        moved = rounded(_moved(load(), dtypes.weights, seed), dtypes.computed)
+        found.append(largest(log_probs(moved, texts, progress.count), trained))
+    return max(found)
 
 
 def largest(some: Sequence[float], others: Sequence[float]) -> float:

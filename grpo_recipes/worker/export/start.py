@@ -3,13 +3,14 @@
 FOLDER is a temporary one; request.json in it says what is asked for, and the answer is written there.
 """
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_files import read_text
-from grpo_recipes.contract.files.part_files import read_request, write_answer
+from grpo_recipes.contract.files.part_files import read_request, tell, write_answer
 from grpo_recipes.contract.findings.finding import Finding, as_record
 from grpo_recipes.contract.read_plan import from_json
 from grpo_recipes.worker._shared.imports import kept_imports
@@ -34,13 +35,14 @@ def _answer(request: dict[str, Any], here: Path) -> dict[str, Any]:
         from grpo_recipes.worker.export.export import ExportAsked, exported
         from grpo_recipes.worker.export.gguf import NotConverted
         from grpo_recipes.worker.export.place import NoFolderThere
+        from grpo_recipes.worker.export.progress import Progress
         from grpo_recipes.worker.export.push import pushed
 
     folder, place = Path(request["run"]), Path(request["place"])
     plan = from_json(read_text(folder, "plan.json"))
     asked = ExportAsked(request["what"], request["dtype"], place, request["converter"])
     try:
-        made = exported(plan, folder, asked, here / "scratch")
+        made = exported(plan, folder, asked, here / "scratch", Progress(functools.partial(tell, here)))
     except NotConverted as problem:
         return _ended(EXIT_FAILED, *problem.findings)
     except Refused as stopped:
