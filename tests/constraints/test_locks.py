@@ -17,7 +17,7 @@ CPU, CUDA, CUDA12 = (
     pins((FOLDER / name).read_text(encoding="utf-8")) for name in ("cpu.txt", "cuda.txt", "cuda12.txt")
 )
 LOCKS = pytest.mark.parametrize(
-    ("lock", "extras"), [(CUDA, EXTRAS), (CUDA12, EXTRAS[:3]), (CPU, EXTRAS[:3])], ids=["cuda", "cuda12", "cpu"]
+    ("lock", "extras"), [(CUDA, EXTRAS), (CUDA12, EXTRAS[:4]), (CPU, EXTRAS[:4])], ids=["cuda", "cuda12", "cpu"]
 )
 
 
