@@ -49,6 +49,7 @@ LAYERS = (
 ROOMS = {
     "contract": (
         "contract.host",
+        "contract.tasks",
         "contract.findings",
         "contract.files",
         "contract.secrets",

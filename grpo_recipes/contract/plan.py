@@ -14,7 +14,6 @@ from grpo_recipes.contract.planned_vllm import Vllm
 CODE_OF = "code."
 """In `verified`: what follows is a repository of the hub whose code runs, and the value its commit."""
 PLAN_FORMAT = 1
-
 Strategy = Literal["single", "ddp", "zero1", "zero2", "zero3", "fsdp2"]
 
 
@@ -122,9 +121,9 @@ class Data:
     prompt: jinja2 template over the row, or None when the rows have a `prompt` column already.
     prompt_format: TRL's words, "conversational" (messages) or "standard" (a string); only for a template.
     columns: name -> jinja2 template; added to the row and passed to the rewards.
-    max_rows: the first rows are taken, None takes all. sha256: of a local file, or of a folder's files as for a model.
-    rows: before max_rows, of a .jsonl file; None where they are not counted without loading them.
-    commit: of the hub, as for a model. made: of what the worker makes the rows; the source is "made" then, the path "".
+    max_rows: the first rows are taken, None takes all. sha256: of a local file, of a folder's files as for a model, or
+    of made rows. rows: before max_rows, None where they are not counted without loading them. commit: as for a model.
+    made: of what the worker makes the rows, {"episodes": ...} or {"reasoning_gym": ...}; source "made", path "" then.
     """
 
     source: Literal["hub", "file", "folder", "made"]

@@ -4,11 +4,12 @@ import dataclasses
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from grpo_recipes.contract.integrity.used_run import HOW_TO_MEND, HOW_TO_MEND_FOLDER, used_folder, used_run
 from grpo_recipes.contract.plan import CODE_OF, Data, Model, Plan, Reward
 from grpo_recipes.contract.planned_ancestor import Ancestor, weights_sha256
+from grpo_recipes.contract.tasks.task_rows import NotInstalled, NotMade, made_rows
 from grpo_recipes.errors import Refusal
 from grpo_recipes.lock.hub import fetch_configurations, hub_commit
 from grpo_recipes.trust.code import brings_remote_code
@@ -129,7 +130,21 @@ def _data(data: Data, is_pinned: bool) -> Data:
     if data.source == "hub":
         known = data.commit if is_pinned else None
         return replace(data, commit=known or _commit(data.path, data.revision, "datasets"))
+    if data.made is not None and "reasoning_gym" in data.made:
+        return _made(data, data.made["reasoning_gym"])
     return _folder(data, data.source == "folder")
+
+
+def _made(data: Data, made: Any) -> Data:
+    """The data with the digest of its rows, and of what scores them, as far as the package is here. Raises Refusal."""
+    try:
+        found = made_rows(made)
+    except NotInstalled:
+        return data  # a rule says it of the machine that trains
+    except NotMade as problem:
+        raise Refusal.of("the rows of reasoning_gym cannot be made", because=str(problem)) from None
+    known: dict[str, object] = {"reasoning_gym": {**made, "scorers": found.scorers}}
+    return replace(data, sha256=found.sha256, rows=len(found.rows), made=known)
 
 
 def _folder(part: Part, is_folder: bool) -> Part:

@@ -46,7 +46,7 @@ def found_places(lock: Lock) -> Places:
         place = _place(places, lock, "chat template", template, sha256, text_sha256)
         _put(places.values, ("tokenizer", "chat_template_path"), place)
     for section, data in _data_sections(plan):
-        if data.source not in ("hub", "made"):
+        if data.source in ("file", "folder"):
             read = file_sha256 if data.source == "file" else data_reader(plan)
             _put(places.values, (section, "path"), _place(places, lock, section, data.path, data.sha256, read))
     for index, reward in enumerate(plan.rewards):

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from grpo_recipes.contract.files.regular_file import open_regular
 from grpo_recipes.contract.findings.finding import Finding, Mark, Patch
 from grpo_recipes.contract.prompt_shape import template_of
+from grpo_recipes.contract.tasks import COLUMNS
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.training_rows import EPISODE, are_episodes, first_row_of
+from grpo_recipes.rules._shared.training_rows import EPISODE, are_episodes, first_row_of, makes_rows
 from grpo_recipes.user_files.local_files import columns_of, data_format, listed, local_path
 from grpo_recipes.user_files.local_rows import first_rows
 from grpo_recipes.user_files.path_slips import near_path, path_slip
@@ -28,7 +29,9 @@ _QUESTIONS = ("instruction", "problem", "query", "question")
 
 
 def check(context: Context) -> Iterator[Finding]:
-    if are_episodes(context):
+    if makes_rows(context):
+        yield from _columns(context, "the data", COLUMNS)
+    elif are_episodes(context):
         yield from _columns(context, "an episode", (EPISODE,))
     elif context.value("dataset.path") is not None:
         yield from _section(context, "dataset")
@@ -132,7 +135,7 @@ def _split_of_training_file(context: Context) -> Iterator[Finding]:
 def _columns(context: Context, file: str, columns: tuple[str, ...] | None) -> Iterator[Finding]:
     prompt = context.value("dataset.prompt")
     if prompt is None:
-        if columns is not None and "prompt" not in columns:
+        if columns is not None and "prompt" not in columns and not makes_rows(context):
             likely = _prompts(context, columns)
             written = likely[0] if len(likely) == 1 else "{{ ... }}"
             yield context.finding(

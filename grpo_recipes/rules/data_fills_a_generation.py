@@ -9,23 +9,25 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.training_rows import data_file, own_columns
+from grpo_recipes.rules._shared.training_rows import data_file, makes_rows, own_columns
 from grpo_recipes.user_files.local_rows import rows_up_to
 
 ID = "DAT002"
 APPLIES_TO = {"trl": ">=0.16"}
-PROMPTS, ROWS = "training.prompts_per_step", "dataset.max_rows"
+PROMPTS, ROWS, SIZE = "training.prompts_per_step", "dataset.max_rows", "dataset.reasoning_gym.size"
 
 
 def check(context: Context) -> Iterator[Finding]:
     needed = prompts_of_a_generation(context)
     path, most = data_file(context), context.value(ROWS)
     has = rows_up_to(path, needed) if path is not None and own_columns(context) is not None else None
+    if makes_rows(context):
+        has = context.whole(SIZE)
     few_taken = isinstance(most, int) and most < needed
     if not few_taken and (has is None or has >= needed):
         return
     rows = min(n for n in (most, has) if isinstance(n, int))
-    key = ROWS if few_taken and (has is None or has >= needed) else "dataset.path"
+    key = ROWS if few_taken and (has is None or has >= needed) else SIZE if makes_rows(context) else "dataset.path"
     fix, patch = _way_out(context, key, needed, rows)
     yield context.finding(
         ID,

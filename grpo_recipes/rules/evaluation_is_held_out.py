@@ -7,13 +7,14 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.training_rows import makes_rows
 from grpo_recipes.user_files.local_files import data_format, local_path
 
 ID = "EVL001"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    if not context.has_section("evaluation"):
+    if not context.has_section("evaluation") or makes_rows(context, "evaluation"):
         return
     own_path = context.value("evaluation.path") is not None
     trained_on = _place(context, "dataset")

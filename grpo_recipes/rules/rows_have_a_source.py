@@ -1,14 +1,16 @@
 """Rows have a source.
 
-A recipe names its data by `dataset.path`. Only a recipe with an `environment` can leave it out: the rows are then
-episodes of the environment (DAT007), and `name`, `split` and `revision`, which pick rows of a data set, would not be
-read. Without both TRL raises ValueError when the trainer is built.
+A recipe names its data by `dataset.path`, or tasks that make it by `dataset.reasoning_gym`. Only a recipe with an
+`environment` can leave out both: the rows are then episodes of the environment (DAT007), and `name`, `split` and
+`revision`, which pick rows of a data set, would not be read. Without all of them TRL raises ValueError when the trainer
+is built.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.training_rows import makes_rows
 
 ID = "DAT008"
 PATH = "dataset.path"
@@ -16,13 +18,13 @@ PICK = ("dataset.name", "dataset.split", "dataset.revision", "evaluation.name", 
 
 
 def check(context: Context) -> Iterator[Finding]:
-    if context.value(PATH) is not None:
+    if context.value(PATH) is not None or makes_rows(context):
         return
     if not context.has_section("environment"):
         has_section = context.has_section("dataset")
         yield context.finding(
             ID,
-            "`dataset` lacks path" if has_section else "the recipe lacks dataset",
+            "`dataset` has neither path nor reasoning_gym" if has_section else "the recipe lacks dataset",
             PATH if has_section else "dataset",
             because=["only an environment can make the rows itself"],
             fix="path: openai/gsm8k" if has_section else "dataset: {path: openai/gsm8k, name: main}",

@@ -1,5 +1,6 @@
 """`evaluation`: the same rewards on rows that are not trained on."""
 
+from grpo_recipes.schemas.dataset import Seed
 from grpo_recipes.schemas.section import NonNegativeInt, PositiveInt, Section, Word
 
 
@@ -13,6 +14,15 @@ class PassesSection(Section):
     """The reward, before its weight, from which on a completion passes."""
 
 
+class HeldOutTasksSection(Section):
+    """Held-out rows of the tasks of `dataset.reasoning_gym`."""
+
+    size: PositiveInt = 100
+    """How many rows are made."""
+    seed: Seed = 0
+    """Rows of another seed than those of the training, also where both are the same number."""
+
+
 class EvaluationSection(Section):
     """The run's rewards on held-out rows, each figure with its 95 % interval: a bootstrap over the rows, 2000 times.
 
@@ -22,6 +32,8 @@ class EvaluationSection(Section):
     path: Word | None = None
     """As dataset.path. null: the training data's path, with another split; of an environment that owns its data, other
     episodes."""
+    reasoning_gym: HeldOutTasksSection | None = None
+    """Rows of the tasks of dataset.reasoning_gym whose questions are not trained on. null: they are at path."""
     name: Word | None = None
     """As dataset.name. null: the training data's."""
     split: Word | None = None

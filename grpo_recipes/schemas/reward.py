@@ -15,7 +15,7 @@ class RewardSection(Section):
 
     name: Word | None = None
     """A shipped reward: accuracy, completion_length, countdown, exact_match, follows_instruction, function_calls,
-    json_fields, regex_match, tag_format, valid_json."""
+    json_fields, reasoning_gym, regex_match, tag_format, valid_json."""
     python: Annotated[str, Field(pattern=REWARD)] | None = None
     """Your function, `file.py:function`, relative to the file that says it, or `module:function` of an installed
     package. It runs only when allowed; those of `trl.rewards` are."""

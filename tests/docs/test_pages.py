@@ -20,7 +20,7 @@ from grpo_recipes.schemas.models import sections
 pytestmark = pytest.mark.slow
 
 # What a recipe file cannot show: files of a machine, command lines, and what the worker says.
-WITHOUT_EXAMPLE = {"STK001", "STK002", "STK003", "STK004", "STK005", "TRU001", "TRU002", "TRU003"}
+WITHOUT_EXAMPLE = {"RWD013", "STK001", "STK002", "STK003", "STK004", "STK005", "TRU001", "TRU002", "TRU003"}
 WITHOUT_EXAMPLE |= {"YML001", "YML002", "YML003", "YML012", "YML013", "YML024", "YML025", "YML026"}
 OF_THE_WORKER = ("PRF", "GRD", "PFL")
 
@@ -42,9 +42,12 @@ def test_the_made_pages_of_docs_are_what_the_recipe_and_the_rules_give() -> None
     assert set(rule_pages.FOLDER.iterdir()) <= set(texts), "a page of a family that is no more"
 
 
+BELOW = ("dataset.reasoning_gym", "evaluation.reasoning_gym")
+
+
 def test_the_reference_has_every_key_with_what_it_is() -> None:
     entries = dict(re.findall(r"(?m)^### `(.+)`\n\n((?:- .*\n)+)", recipe_reference.page()))
-    of_sections = set(sections()) - {"training.cut", "evaluation.passes", "preflight.turns"}
+    of_sections = set(sections()) - {*BELOW, "training.cut", "evaluation.passes", "preflight.turns"}
     assert set(entries) == set(recipe_keys()) - of_sections - {"trl"}
     for key, facts in entries.items():
         assert re.findall(r"(?m)^- (\w+):", facts)[:4] == ["Type", "Default", "Becomes", "Kind"], key
@@ -82,6 +85,15 @@ def test_a_page_has_what_why_example_and_fix(grpo_run: Callable) -> None:
 def test_a_key_has_its_default_in_every_release(grpo_run: Callable) -> None:
     page = grpo_run("explain", "grpo.beta").out
     assert "trl 0.14.0 to 0.18.2: default 0.04\n  trl 0.19.0 to 1.16.0: default 0.0" in page
+
+
+def test_the_tasks_of_reasoning_gym_and_what_configures_one_are_listed(grpo_run: Callable) -> None:
+    assert " chain_sum " in grpo_run("explain", "reasoning_gym").out
+    page = grpo_run("explain", "reasoning_gym.chain_sum").out
+    assert "  min_terms       2  (int)\n" in page
+    assert page == grpo_run("explain", "dataset.reasoning_gym.chain_sum").out
+    assert "default: 1000" in grpo_run("explain", "dataset.reasoning_gym.size").out
+    assert grpo_run("explain", "reasoning_gym.chain_sums").code == 2
 
 
 def test_a_field_that_came_and_went_says_so(grpo_run: Callable) -> None:

@@ -20,6 +20,11 @@ def test_every_reward_is_listed_with_what_it_takes() -> None:
         "follows_instruction": (("ground_truth",), {}, ()),
         "function_calls": (("solution",), {}, ()),
         "json_fields": (("solution",), {}, ()),
+        "reasoning_gym": (
+            ("question", "answer", "task", "task_config", "metadata"),
+            {"answer_in": "completion"},
+            (),
+        ),
         "regex_match": ((), {"full": False}, ("pattern",)),
         "tag_format": ((), {"tags": ("think", "answer")}, ()),
         "valid_json": ((), {"required_keys": ()}, ()),

@@ -8,7 +8,7 @@ from grpo_recipes.contract.findings.finding import Path
 from grpo_recipes.contract.plan import Data, Model, Reward, Tokenizer
 from grpo_recipes.contract.planned_tools import Package
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.training_rows import are_episodes
+from grpo_recipes.rules._shared.training_rows import are_episodes, makes_rows, tasks
 from grpo_recipes.user_files.data_card import data_folder_content
 from grpo_recipes.user_files.digests import (
     READ_FOR_A_PLAN_BYTES,
@@ -56,6 +56,8 @@ def planned_tokenizer(context: Context, model: Model) -> Tokenizer:
 def planned_data(context: Context, section: str) -> Data:
     """The rows of `dataset`, or of `evaluation` with everything that it leaves to `dataset`."""
     own_path = context.value(f"{section}.path") is not None
+    if makes_rows(context) and not own_path:
+        return _made(context, section)
     made = None if own_path or not are_episodes(context) else _episodes(context, section)
     path_key: Path = (section, "path") if own_path else ("dataset", "path")
     value = "" if made is not None else context.text(".".join(map(str, path_key)))
@@ -72,7 +74,7 @@ def planned_data(context: Context, section: str) -> Data:
         name=text(context.value(f"{section}.name")) or (None if own_path else text(context.value("dataset.name"))),
         split=text(context.value(f"{section}.split")) or "train",
         revision=revision,
-        prompt=prompt if isinstance(prompt := context.value("dataset.prompt"), str) else None,
+        prompt=_prompt(context),
         prompt_format="standard" if prompt_format == "standard" else "conversational",
         system_prompt=text(context.value("dataset.system_prompt")),
         columns={k: str(v) for k, v in context.mapping("dataset.columns").items()},
@@ -92,6 +94,38 @@ def _episodes(context: Context, section: str) -> dict[str, object]:
 def _made_content(made: Mapping[str, object]) -> tuple[str, int]:
     """The digest of a sequence of episodes, however long it is, and how many are taken."""
     return hashlib.sha256(f"episodes from {made['first']}".encode()).hexdigest(), int(str(made["episodes"]))
+
+
+def _made(context: Context, section: str) -> Data:
+    """Rows that tasks make; a launch makes them, and knows what is in them."""
+    size = context.whole(f"{section}.reasoning_gym.size")
+    made: dict[str, object] = {
+        "tasks": tasks(context),
+        "size": size,
+        "seed": context.whole(f"{section}.reasoning_gym.seed"),
+    }
+    if section == "evaluation":
+        made["not_in"] = planned_data(context, "dataset").made["reasoning_gym"]  # type: ignore[index]
+    return Data(
+        source="made",
+        path="",
+        format=None,
+        name=None,
+        split="train",
+        revision=None,
+        prompt=_prompt(context),
+        prompt_format="standard" if context.text("dataset.prompt_format") == "standard" else "conversational",
+        system_prompt=_text_or_none(context.value("dataset.system_prompt")),
+        columns={k: str(v) for k, v in context.mapping("dataset.columns").items()},
+        max_rows=context.value(f"{section}.max_rows"),  # type: ignore[arg-type]
+        rows=size if section == "dataset" else None,
+        made={"reasoning_gym": made},
+    )
+
+
+def _prompt(context: Context) -> str | None:
+    written = _text_or_none(context.value("dataset.prompt"))
+    return "{{ question }}" if written is None and makes_rows(context) else written
 
 
 def planned_rewards(context: Context) -> tuple[Reward, ...]:

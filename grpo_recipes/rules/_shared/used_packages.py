@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 
+from grpo_recipes.contract.tasks import PACKAGE
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context, NotJudged
 from grpo_recipes.rules._shared.loaded_model import MODEL, model_config, quantized, sees
+from grpo_recipes.rules._shared.training_rows import makes_rows
 
 ALWAYS = ("torch", "transformers", "trl", "accelerate", "datasets")
-OPTIONAL = frozenset({"bitsandbytes", "deepspeed", "liger-kernel", "math-verify", "peft", "vllm"})
+OPTIONAL = frozenset({"bitsandbytes", "deepspeed", "liger-kernel", "math-verify", "peft", PACKAGE, "vllm"})
 """Of a stack, what a recipe can do without."""
 
 WITH_MATH_VERIFY = tuple(
@@ -82,6 +84,10 @@ def needed(context: Context) -> Iterator[tuple[str, str, str, str]]:
             name = str(reward.get("name") or reward["python"])
             yield "math-verify", "rewards", f"the reward {name} compares with it", "train"
             break
+    is_scored = any(reward.get("name") == "reasoning_gym" for reward in (rewards if isinstance(rewards, list) else []))
+    if is_scored or makes_rows(context):
+        key = "rewards" if is_scored else "dataset"
+        yield PACKAGE, key, "its tasks make the rows and score the answers", PACKAGE
     yield from _of_the_processor(context)
     if context.value("GRPOConfig.use_liger_kernel") is True:
         yield "liger-kernel", "GRPOConfig.use_liger_kernel", "use_liger_kernel takes its kernels from it", ""

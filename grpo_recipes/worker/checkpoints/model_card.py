@@ -216,8 +216,13 @@ def _run(run: Mapping[str, Any]) -> str:
 
 def _source(what: Mapping[str, Any]) -> str:
     """A model or data set by its name, with what tells which one it was."""
-    if what.get("made") is not None:
+    if what["source"] == "made" and "episodes" in what["made"]:
         return f"{what['rows']:,} episodes of the environment"
+    if what["source"] == "made":
+        made = what["made"]["reasoning_gym"]
+        tasks = ", ".join(code(task["name"]) for task in made["tasks"])
+        rows = f"{made['size']:,} rows, seed {made['seed']}, sha256 {code(what.get('sha256') or '')}"
+        return f"tasks of reasoning-gym: {tasks}, {rows}"
     kind = "" if what["source"] == "hub" else f" (a local {what['source']})"
     exact = [f"{key} {code(what[key])}" for key in ("name", "split", "revision", "commit", "sha256") if what.get(key)]
     exact += [f"{what['rows']:,} rows"] if what.get("rows") is not None else []

@@ -9,6 +9,8 @@ from datasets import Dataset, DatasetDict, load_dataset, load_from_disk
 
 from grpo_recipes.contract.plan import Data
 from grpo_recipes.contract.prompt_shape import PICTURES, wrong_prompt
+from grpo_recipes.contract.tasks import PACKAGE
+from grpo_recipes.contract.tasks.task_rows import NotMade, made_rows
 from grpo_recipes.worker._shared.digest import sha256_of
 from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker._shared.verified import seen_in_rows
@@ -152,17 +154,36 @@ def _check_prompts(rows: Any, data: Data, where: str) -> None:
 
 
 def _loaded(data: Data, where: str, cache: Path) -> Any:
-    if data.made is not None:
+    if data.made is not None and "episodes" in data.made:
         first, count = int(str(data.made["first"])), int(str(data.made["episodes"]))
         return Dataset.from_dict({"episode": list(range(first, first + count))})
     if data.source == "hub":
         return load_dataset(data.path, data.name, split=data.split, revision=data.commit or data.revision)
+    if data.made is not None:
+        return _made(data, where, data.made["reasoning_gym"])
     path = Path(data.path)
     if data.source == "file":
         return _read(data, where, data.format, data_files=str(path), split="train", cache_dir=str(cache))
     if (path / "dataset_dict.json").exists() or (path / "state.json").exists():
         return _saved(path, data.split, where)
     return _read(data, where, str(path), name=data.name, split=data.split, cache_dir=str(cache))
+
+
+def _made(data: Data, where: str, made: Any) -> Dataset:
+    """The rows of tasks. Raises Refused where they, or what scores them, are not those of the plan."""
+    try:
+        found = made_rows(made)
+    except NotMade as problem:
+        raise Refused.of(f"{where}: the rows of reasoning_gym cannot be made", because=str(problem)) from None
+    is_other = data.sha256 not in (None, found.sha256)
+    if is_other or made.get("scorers") not in (None, found.scorers):
+        what = "rows" if is_other else "scorers"
+        raise Refused.of(
+            f"{where}: the {what} of reasoning_gym are not those of the plan",
+            because=f"{PACKAGE} {found.release} is installed, and the plan was made with other sources of its tasks",
+            fix=f"install the release of {PACKAGE} that plan.json names under stack, or plan again",
+        )
+    return Dataset.from_list(found.rows)
 
 
 def _read(data: Data, where: str, *source: Any, **options: Any) -> Any:
@@ -177,12 +198,12 @@ def _read(data: Data, where: str, *source: Any, **options: Any) -> Any:
 
 
 def _digest(data: Data, where: str) -> str | None:
-    """The sha256 of a local file or of made rows, None for others.
+    """The sha256 of a local file or of made episodes, None for others.
 
     Raises Refused if it is not the planned one, or nothing is there.
     """
     if data.made is not None:
-        return data.sha256
+        return data.sha256 if "episodes" in data.made else None
     if data.source == "hub":
         return None
     path = Path(data.path)

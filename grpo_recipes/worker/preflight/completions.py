@@ -90,6 +90,8 @@ def _tags(rows: Sequence[dict[str, Any]], rewards: tuple[Reward, ...]) -> list[s
         if reward.kind == "shipped" and reward.target == "tag_format":
             wanted = reward.kwargs.get("tags")
             return [str(tag) for tag in wanted] if isinstance(wanted, list | tuple) else ["think", "answer"]
+    if any(reward.target == "reasoning_gym" and reward.kwargs.get("answer_in") == "answer_tag" for reward in rewards):
+        return ["answer"]
     named = [dict.fromkeys(TAG.findall(prompt_as_text(row["prompt"]))) for row in rows]
     return [tag for tag in named[0] if all(tag in others for others in named)] if named else []
 

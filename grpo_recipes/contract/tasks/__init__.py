@@ -1,0 +1,4 @@
+"""Rows that tasks of a package make."""
+
+PACKAGE = "reasoning-gym"
+COLUMNS = ("question", "answer", "task", "task_config", "metadata")

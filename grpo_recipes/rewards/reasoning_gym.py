@@ -1,0 +1,126 @@
+"""What a task of reasoning-gym gives to the answer of its row."""
+
+import functools
+import json
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from grpo_recipes.contract.tasks.task_rows import dataset_of, from_text
+from grpo_recipes.rewards.completion_text import Completion, completion_text
+
+ANSWER_TAG = re.compile(r"<answer>(.*?)</answer>", re.S)
+LONGEST_S = 10.0
+_said: set[tuple[str, str]] = set()
+
+
+class TooLong(BaseException):
+    """A scorer that was ended; no Exception, since scorers take those of an answer for a wrong one."""
+
+
+def reasoning_gym(
+    completions: list[Completion],
+    *,
+    question: list[str],
+    answer: list[str | None],
+    task: list[str],
+    task_config: list[str],
+    metadata: list[str],
+    answer_in: str = "completion",
+    **kwargs: Any,
+) -> list[float]:
+    """Gives what the row's task of reasoning-gym scores the answer with, mostly from 0.0 to 1.0.
+
+    answer_in: where the answer stands: the whole completion, its last_line, or answer_tag, the last
+    <answer>...</answer>; a completion without one has no answer. The columns are those of `dataset.reasoning_gym`.
+    A scorer that raises on an answer, or takes longer than ten seconds, gives it 0.0 if it can score the row's own
+    answer; that is told once for each task, and logged as reasoning_gym/not_scored. Else what it raised ends the run.
+    """
+    rows = zip(completions, question, answer, task, task_config, metadata, strict=True)
+    scores: list[float] = []
+    failed = 0
+    for completion, asked, right, name, config, said in rows:
+        entry = {"question": asked, "answer": right, "metadata": from_text(said)}
+        given = _answer(completion_text(completion), answer_in)
+        try:
+            scores.append(_score(name, config, given, entry))
+        except Exception as problem:
+            if given == right or not _scores_its_own(name, config, entry):
+                raise
+            failed += 1
+            scores.append(0.0)
+            _tell(name, problem, given)
+    log_metric = kwargs.get("log_metric")
+    if log_metric is not None:
+        log_metric("reasoning_gym/not_scored", failed / max(1, len(scores)))
+    return scores
+
+
+def _answer(text: str, answer_in: str) -> str | None:
+    if answer_in == "completion":
+        return text.strip()
+    if answer_in == "last_line":
+        return text.strip().rpartition("\n")[2].strip()
+    if answer_in == "answer_tag":
+        found = ANSWER_TAG.findall(text)
+        return str(found[-1]).strip() if found else None
+    raise ValueError(f"answer_in {answer_in!r} is none of completion, last_line and answer_tag")
+
+
+@functools.cache
+def _scorer(name: str, config: str) -> Callable[[str | None, dict[str, Any]], float]:
+    task = {"name": name, "weight": 1, "config": json.loads(config)}
+    scorer: Callable[[str | None, dict[str, Any]], float] = dataset_of([task], size=1, seed=0).score_answer
+    return scorer
+
+
+def _score(name: str, config: str, given: str | None, entry: dict[str, Any]) -> float:
+    """The score of an answer. Raises what the scorer raises, and TimeoutError."""
+    return float(_within_limit(_scorer(name, config), given, entry))
+
+
+def _scores_its_own(name: str, config: str, entry: dict[str, Any]) -> bool:
+    """Whether the scorer works on the row, so that it is the answer that it cannot take."""
+    try:
+        _score(name, config, entry["answer"], entry)
+    except Exception:
+        return False
+    return True
+
+
+def _within_limit(scorer: Callable[..., float], given: str | None, entry: dict[str, Any]) -> float:
+    """What a scorer says within LONGEST_S; signals reach the main thread alone, others wait for it."""
+    if threading.current_thread() is not threading.main_thread():
+        return scorer(given, entry)
+    is_over = False
+
+    def end(*_: object) -> None:
+        nonlocal is_over
+        is_over = True
+        raise TooLong
+
+    before = signal.signal(signal.SIGALRM, end)
+    left, _ = signal.setitimer(signal.ITIMER_REAL, LONGEST_S, 1.0)  # again, for one that swallows it
+    try:
+        score = scorer(given, entry)
+    except TooLong:
+        score = 0.0
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, left)
+        signal.signal(signal.SIGALRM, before)
+    if is_over:
+        raise TimeoutError(f"it took more than {LONGEST_S:g} s")
+    return score
+
+
+def _tell(name: str, problem: Exception, given: str | None) -> None:
+    """Says once for each task and kind of error that an answer could not be scored."""
+    kind = (name, type(problem).__name__)
+    if kind not in _said:
+        _said.add(kind)
+        shown = " ".join(repr(given)[:80].split())
+        text = f"{kind[1]}: {' '.join(str(problem).split())[:200]}"
+        print(f"reasoning_gym: {name} cannot score the answer {shown}, which gets 0.0: {text}", file=sys.stderr)

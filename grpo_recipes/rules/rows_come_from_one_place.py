@@ -1,0 +1,62 @@
+"""Rows come from one place: a path, or tasks that make them.
+
+`dataset` has at most one of `path` and `reasoning_gym`, and an `evaluation` of made rows exactly one: with neither it
+would measure the rows that are trained on. name, split and revision say which rows of a path are taken; made rows have
+none of these.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.training_rows import makes_rows
+
+ID = "DAT009"
+OF_A_PATH = ("name", "split", "revision")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    yield from _of_section(context, "dataset", has_rows=True)
+    if context.has_section("evaluation"):
+        yield from _of_section(context, "evaluation", has_rows=not makes_rows(context))
+
+
+def _of_section(context: Context, section: str, *, has_rows: bool) -> Iterator[Finding]:
+    """has_rows: whether it has rows without saying it."""
+    path, are_made = context.value(f"{section}.path"), makes_rows(context, section)
+    if path is not None and are_made:
+        yield context.finding(
+            ID,
+            f"{section} has both path and reasoning_gym",
+            f"{section}.path",
+            because=["rows are read from a path, or made by tasks"],
+            fix="keep one of them",
+        )
+    elif path is None and not are_made and not has_rows:
+        yield context.finding(
+            ID,
+            f"{section} has no rows: neither path nor reasoning_gym",
+            section,
+            because=["without them it would measure the rows that are trained on"],
+            fix="reasoning_gym: {size: 100, seed: 1}",
+            patch=[Patch((section, "reasoning_gym"), {"size": 100, "seed": 1})],
+        )
+    elif are_made and section == "evaluation" and not makes_rows(context):
+        yield context.finding(
+            ID,
+            "evaluation.reasoning_gym has no tasks",
+            "evaluation.reasoning_gym",
+            because=["its tasks are those of dataset.reasoning_gym, and dataset has none"],
+            fix="path: a file with held-out rows",
+        )
+    elif are_made:
+        for key in OF_A_PATH:
+            if (section, key) != ("evaluation", "revision") and context.given(f"{section}.{key}"):
+                yield context.finding(
+                    ID,
+                    f"{section}.{key} says which rows of a path are taken, and there is none",
+                    f"{section}.{key}",
+                    because=["tasks of reasoning_gym make the rows"],
+                    fix=f"remove {key}",
+                    patch=[Patch((section, key), remove=True)],
+                )

@@ -1,0 +1,131 @@
+"""Each task of `dataset.reasoning_gym` is one of the package, and takes its configuration.
+
+The package raises ValueError for a task that it does not have and TypeError for a key of another task, when the rows
+are made; a value of a wrong type raises in the middle of them, or makes other rows. Names, keys and types are those of
+the release that was tested; what another release has beside them is not checked. Which values a task allows, the
+package says itself when preflight or a launch makes the rows.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path, Severity
+from grpo_recipes.contract.tasks import PACKAGE
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.training_rows import makes_rows
+from grpo_recipes.shown_values import flow
+
+ID = "DAT010"
+SECTION = ("dataset", "reasoning_gym")
+# What a value of a declared type may be; of other types nothing is said.
+TYPES: Mapping[str, tuple[str, tuple[type, ...]]] = {
+    "int": ("a whole number", (int,)),
+    "float": ("a number", (int, float)),
+    "bool": ("true or false", (bool,)),
+    "str": ("text", (str,)),
+    "list": ("a list", (list,)),
+    "tuple": ("a list", (list,)),
+}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    if not makes_rows(context):
+        return
+    name, config = context.value(f"{'.'.join(SECTION)}.name"), context.mapping(f"{'.'.join(SECTION)}.config")
+    several = context.value(f"{'.'.join(SECTION)}.tasks")
+    listed = several if isinstance(several, list) else []
+    if (name is None) == (not listed):
+        message = "both name and tasks" if listed else "neither name nor tasks"
+        yield _finding(context, SECTION, f"dataset.reasoning_gym has {message}", "it takes one task, or a list", None)
+        return
+    if listed and config:
+        because = "each of tasks has its own config"
+        yield _finding(context, (*SECTION, "config"), "config is of one task, and there are several", because, None)
+    if not listed:
+        yield from _task(context, SECTION, str(name), config)
+    names = [task.get("name") for task in listed]
+    for index, task in enumerate(listed):
+        path = (*SECTION, "tasks", index)
+        fault = _fault(task, names[:index])
+        if fault is not None:
+            yield _finding(
+                context, path, f"tasks[{index}] {fault}", "a task is {name: ..., weight: 1, config: {...}}", None
+            )
+        else:
+            yield from _task(context, path, task["name"], task.get("config") or {})
+
+
+def _fault(task: Mapping[str, object], before: list[object]) -> str | None:
+    """What is wrong with one of several tasks, whatever it is."""
+    weight, more = task.get("weight", 1), sorted(set(task) - {"name", "weight", "config"})
+    if more:
+        return f"has {more[0]}"
+    if not isinstance(task.get("name"), str):
+        return "has no name"
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight > 0:
+        return f"has weight {flow(weight)}, which is no number above 0"
+    if not isinstance(task.get("config", {}), dict):
+        return f"has config {flow(task['config'])}, which is no map"
+    return f"is {task['name']} again, which the package allows once" if task["name"] in before else None
+
+
+def _task(context: Context, path: Path, name: str, config: Mapping[str, object]) -> Iterator[Finding]:
+    from grpo_recipes.facts.released import reasoning_gym as facts
+
+    installed = context.stack.version(PACKAGE)
+    is_other = installed not in (None, facts.release())
+    of = f"{PACKAGE} {facts.release()}"
+    known = facts.config_keys(name)
+    if known is None:
+        near = nearest_words(name, facts.task_names(), cutoff=0.6)
+        fix = f"name: {near[0]}" if near else "grpo-run explain reasoning_gym, which lists them"
+        patch = [Patch((*path, "name"), near[0])] if near else []
+        yield _or_not_checked(context, (*path, "name"), f"{of} has no task {name}", fix, patch, is_other)
+        return
+    for key, value in config.items():
+        place = (*path, "config", key)
+        if key in ("seed", "size"):
+            because = f"all tasks have the {key} of dataset.reasoning_gym"
+            yield _finding(context, place, f"{name} is given {key} in its config", because, f"remove {key}")
+        elif key not in known:
+            near = nearest_words(key, [each for each in known if each not in config], cutoff=0.6)
+            fix = f"{near[0]}: {flow(value)}" if near else f"its keys are {', '.join(known) or 'none'}"
+            patch = [Patch(place, remove=True), Patch((*path, "config", near[0]), value)] if near else []
+            yield _or_not_checked(context, place, f"{name} of {of} has no key {key}", fix, patch, is_other)
+        elif (wanted := _wrong_type(known[key].type, value)) is not None:
+            fix = f"{key}: {flow(known[key].default)}, the default"
+            yield _or_not_checked(context, place, f"{name}: {key} is {flow(value)}, not {wanted}", fix, [], is_other)
+
+
+def _wrong_type(declared: str, value: object) -> str | None:
+    """What a value should be, None where it is that or nothing is known."""
+    is_optional = declared.startswith("Optional[")
+    words, types = TYPES.get(declared.removeprefix("Optional[").partition("[")[0].rstrip("]"), ("", ()))
+    is_right = not types or (isinstance(value, types) and (bool in types or not isinstance(value, bool)))
+    return None if is_right or (is_optional and value is None) else words
+
+
+def _or_not_checked(
+    context: Context, path: Path, message: str, fix: str, patch: list[Patch], is_other: bool
+) -> Finding:
+    """An error, or not checked where another release than the table's is installed."""
+    if is_other:
+        because = f"{context.stack.version(PACKAGE)} is installed; preflight makes the rows with it"
+        return _finding(context, path, f"not checked: {message}", because, None, severity="not-checked")
+    return _finding(context, path, message, "it raises when the rows are made", fix, patch)
+
+
+def _finding(
+    context: Context,
+    path: Path,
+    message: str,
+    because: str,
+    fix: str | None,
+    patch: list[Patch] | None = None,
+    severity: Severity = "error",
+) -> Finding:
+    mark = context.source.mark(path)
+    key = ".".join(map(str, path[:3]))
+    return context.finding(
+        ID, message, key, because=[because], fix=fix, patch=patch or (), severity=severity, mark=mark
+    )

@@ -1,0 +1,193 @@
+"""A training on rows of reasoning-gym, and what stops it: the real package, TRL and the quickstart's model."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from worker_runs import events, planned_data
+
+from grpo_recipes.contract.plan import Data
+from grpo_recipes.contract.tasks import task_rows
+
+pytestmark = pytest.mark.stack
+
+MODEL = Path(__file__).parents[2] / "recipes" / "quickstart" / "model"
+SUMS = {"max_terms": 2, "max_digits": 2}
+RECIPE: dict[str, Any] = {
+    "recipe": 1,
+    "name": "tasks",
+    "model": {"model_name_or_path": str(MODEL)},
+    "dataset": {
+        "reasoning_gym": {
+            "size": 24,
+            "seed": 1,
+            "tasks": [{"name": "chain_sum", "weight": 2, "config": SUMS}, {"name": "number_sorting"}],
+        },
+        # the model knows sums alone
+        "prompt": "{{ 10 + question | length % 80 }}+25=",
+    },
+    "rewards": [{"name": "reasoning_gym", "options": {"answer_in": "last_line"}}],
+    "evaluation": {"reasoning_gym": {"size": 6, "seed": 2}},
+    "generation": {"max_completion_length": 6, "use_vllm": False},
+    "grpo": {"num_generations": 4},
+    "training": {"prompts_per_step": 4, "max_steps": 2, "save_steps": 1},
+}
+
+
+def command(*words: str, cwd: Path, beside: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    """Runs grpo-run. beside: a folder whose packages win."""
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    environment |= {} if beside is None else {"PYTHONPATH": str(beside)}
+    program = [str(Path(sys.executable).with_name("grpo-run")), *words]
+    return subprocess.run(program, cwd=cwd, capture_output=True, text=True, env=environment, timeout=500, check=False)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tasks")
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(RECIPE, sort_keys=False))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(project: Path) -> Path:
+    done = command("run", "recipe.yaml", "--out", "run", cwd=project)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return project / "run"
+
+
+@pytest.fixture(scope="module")
+def other_scorer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package with a scorer of sums that has one line more; its rows are the same."""
+    spec = find_spec("reasoning_gym")
+    assert spec is not None
+    assert spec.origin is not None
+    folder = tmp_path_factory.mktemp("packages")
+    shutil.copytree(Path(spec.origin).parent, folder / "reasoning_gym")
+    with (folder / "reasoning_gym/arithmetic/chain_sum.py").open("a") as file:
+        file.write("MORE = 1\n")
+    return folder
+
+
+def test_two_steps_with_the_tasks_own_scores(run: Path) -> None:
+    plan, record = (json.loads((run / name).read_text()) for name in ("plan.json", "run.json"))
+    assert [plan["data"]["rows"], plan["evaluation"]["data"]["rows"]] == [24, 6]
+    assert record["verified"]["dataset.rows"] == 24
+    assert set(plan["data"]["made"]["reasoning_gym"]["scorers"]) == {"chain_sum", "number_sorting"}
+    assert plan["stack"]["packages"]["reasoning-gym"]
+    steps = events(run, "step")
+    assert [step["step"] for step in steps] == [1, 2]
+    assert all(0.0 <= step["rewards/reasoning_gym/mean"] <= 1.0 for step in steps)
+    assert all("reasoning_gym/not_scored" in step for step in steps)
+    assert "tasks of reasoning-gym: `chain_sum`, `number_sorting`, 24 rows, seed 1" in (
+        run / "final" / "README.md"
+    ).read_text(encoding="utf-8")
+
+
+def test_a_run_that_goes_on_draws_the_same_rows(run: Path, project: Path) -> None:
+    done = command("run", str(run), "--extend", "training.max_steps=3", "--out", "longer", cwd=project)
+    assert done.returncode == 0, done.stdout + done.stderr
+    plans, records = (
+        [json.loads((folder / name).read_text()) for folder in (run, project / "longer")]
+        for name in ("plan.json", "run.json")
+    )
+    assert plans[0]["data"] == plans[1]["data"]
+    assert records[0]["verified"] == records[1]["verified"]
+    assert records[1]["step"] == 3
+
+
+def test_another_scorer_is_drift_and_is_not_launched(run: Path, other_scorer: Path, project: Path) -> None:
+    same = command("run", str(run), "--validate-only", "--json", cwd=project)
+    assert "differs" not in {line["state"] for line in json.loads(same.stdout)["lines"] if line["kind"] == "experiment"}
+    done = command("run", str(run), "--validate-only", "--json", cwd=project, beside=other_scorer)
+    lines = json.loads(done.stdout)["lines"]
+    assert [line["what"] for line in lines if (line["state"], line["kind"]) == ("differs", "experiment")] == [
+        "dataset.made.reasoning_gym.scorers.chain_sum"
+    ]
+
+
+def test_the_worker_stops_where_its_package_is_another_one(other_scorer: Path, project: Path) -> None:
+    planned = command("run", "recipe.yaml", "--out", "planned", "--dry-run", cwd=project)
+    assert planned.returncode == 0, planned.stderr
+    environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(other_scorer), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        ["bash", "planned/launch.sh"], cwd=project, capture_output=True, text=True, env=environment, check=False
+    )
+    record = json.loads((project / "planned" / "run.json").read_text())
+    assert (record["status"], record["exit_code"]) == ("stopped", 3), done.stdout + done.stderr
+    assert "the scorers of reasoning_gym are not those of the plan" in done.stdout + done.stderr
+
+
+def made(**changes: Any) -> Data:
+    spec = {"tasks": [{"name": "chain_sum", "weight": 1, "config": SUMS}], "size": 8, "seed": 1}
+    known = {"source": "made", "path": "", "format": None, "columns": {}, "made": {"reasoning_gym": spec}}
+    return Data(**planned_data(Path()) | known | changes)
+
+
+def test_other_rows_than_the_plans_are_refused(tmp_path: Path) -> None:
+    from grpo_recipes.worker._shared.refused import Refused
+    from grpo_recipes.worker.data.dataset import prepared_rows
+
+    rows = prepared_rows(made(), "dataset", tmp_path / "cache", 0)
+    assert [message["content"] for message in rows[0]["prompt"]] == [rows[0]["question"]]
+    assert rows.column_names[:5] == ["question", "answer", "task", "task_config", "metadata"]
+    with pytest.raises(Refused, match="the rows of reasoning_gym are not those of the plan"):
+        prepared_rows(made(sha256="0" * 64), "dataset", tmp_path / "cache", 0)
+
+
+def test_a_missing_package_is_named_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from grpo_recipes.worker._shared.refused import Refused
+    from grpo_recipes.worker.data.dataset import prepared_rows
+
+    (tmp_path / "reasoning_gym.py").write_text("raise ImportError('no module named reasoning_gym')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    task_rows._made_of.cache_clear()
+    with pytest.raises(Refused) as stopped:
+        prepared_rows(made(), "dataset", tmp_path / "cache", 0)
+    assert "pip install 'grpo-recipes[reasoning-gym]'" in stopped.value.findings[0].because[0]
+    task_rows._made_of.cache_clear()
+
+
+def test_a_config_that_the_package_refuses_is_named_before_anything_starts(project: Path, tmp_path: Path) -> None:
+    words = ("--set", "dataset.reasoning_gym.tasks[0].config.min_terms=7")
+    for name in ("run", "preflight"):
+        out = ("--out", str(tmp_path / "run")) if name == "run" else ()
+        done = command(name, "recipe.yaml", *words, *out, cwd=project)
+        assert done.returncode != 0
+        assert "max_terms must be >= min_terms" in done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def looked_at(project: Path) -> Callable[..., str]:
+    def run(*words: str) -> str:
+        return command("preflight", "recipe.yaml", "--rows", "8", *words, cwd=project).stdout
+
+    return run
+
+
+def test_preflight_shows_rows_and_what_the_real_scorer_gives(looked_at: Callable[..., str]) -> None:
+    text = looked_at("--set", "dataset.prompt=null")
+    assert "RWD013" not in text
+    assert re.search(r"^rows +24, 8 of them looked at closely$", text, re.MULTILINE), text
+    assert re.search(r"^evaluation +6 rows$", text, re.MULTILINE)
+    table = re.search(
+        r"^reward +weight +gold +empty +words +noise .*\nreasoning_gym +1 +(\S+) +(\S+) ", text, re.MULTILINE
+    )
+    assert table is not None, text
+    assert (float(table[1]), float(table[2])) == (1.0, 0.0)
+
+
+def test_preflight_names_right_answers_that_do_not_score_one(looked_at: Callable[..., str]) -> None:
+    """The recipe's own column wins, and the task's scorer cannot read it."""
+    tasks = "dataset.reasoning_gym.tasks=[{name: number_sorting}]"
+    text = looked_at("--set", tasks, "--set", "dataset.columns={answer: 'the list {{ answer }}'}")
+    assert re.search(r"warning: the right answers of (\d) of \1 rows score less than 1.0 by reasoning_gym", text), text
