@@ -182,6 +182,24 @@ MOVES = [
         "t:\n  x: 1\ng:\n  s: none  # Dr. GRPO\n",
         id="another key with another value elsewhere",
     ),
+    pytest.param(
+        "a:\n  # why\n  x: 1  # mine\nb: {  # kept\n}\n",
+        moved("a.x", "b.y", 1),
+        "a: {}\n# why\n# mine\nb: {  # kept\ny: 1}\n",
+        id="into braces that hold a comment alone",
+    ),
+    pytest.param(
+        "a:\n  x: 1  # mine\nb: {\n  # kept\n  }  # too\n",
+        moved("a.x", "b.y", 1),
+        "a: {}\n# mine\nb: {\n  # kept\n  y: 1}  # too\n",
+        id="into braces with a comment on its own line",
+    ),
+    pytest.param(
+        "a:\n  x: |\n    u\n    v # no\nb: {  # kept\n}\n",
+        moved("a.x", "b.y", "u\nv # no\n"),
+        None,
+        id="a text of several lines into braces that hold a comment",
+    ),
 ]
 
 

@@ -196,7 +196,8 @@ def _inserted(text: str, path: Path, body: str, above: list[str], value: object 
     )
     around = entry_at(text, path[:depth])
     node: Node = around.value if around is not None else yaml.compose(text, Loader=LOADER)
-    is_empty = isinstance(node, yaml.ScalarNode) or not node.value
+    has_comment = "#" in text[node.start_mark.index : node.end_mark.index]  # between the braces
+    is_empty = isinstance(node, yaml.ScalarNode) or not (node.value or has_comment)
     if around is not None and is_empty and not around.parent.flow_style and (above or "#" in body):
         return _inserted_below(text, around, path[depth:], body, above)
     if isinstance(node, yaml.ScalarNode):
