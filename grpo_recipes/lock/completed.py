@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from grpo_recipes.contract.integrity.used_run import HOW_TO_MEND, HOW_TO_MEND_FOLDER, used_folder, used_run
+from grpo_recipes.contract.integrity.used_run import how_to_mend, used_folder, used_run
 from grpo_recipes.contract.plan import CODE_OF, Data, Model, Plan, Reward
 from grpo_recipes.contract.planned_ancestor import Ancestor, weights_sha256
 from grpo_recipes.contract.tasks.task_rows import NotInstalled, NotMade, made_rows
@@ -116,14 +116,14 @@ def _refuse_damaged(ancestor: Ancestor, run: str, model: Model) -> None:
     own, name = os.path.split(model.path)
     fault = used_run(Path(run), os.path.relpath(ancestor.path, run), own_model=name if own == run else None).fault
     if fault is not None:
-        raise Refusal.of(f"{ancestor.named}: {fault.words}", because=f"it {fault.because}", fix=HOW_TO_MEND)
+        raise Refusal.of(f"{ancestor.named}: {fault.words}", because=f"it {fault.because}", fix=how_to_mend(fault))
 
 
 def _refuse_damaged_folder(path: str) -> None:
     """Raises Refusal where a folder with a manifest of grpo-run is not as that says; a hub id is no folder."""
     fault = used_folder(Path(path)).fault if os.path.isdir(path) else None
     if fault is not None:
-        raise Refusal.of(f"{path}: {fault.words}", because=f"it {fault.because}", fix=HOW_TO_MEND_FOLDER)
+        raise Refusal.of(f"{path}: {fault.words}", because=f"it {fault.because}", fix=how_to_mend(fault, is_run=False))
 
 
 def _data(data: Data, is_pinned: bool) -> Data:

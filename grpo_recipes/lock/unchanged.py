@@ -11,7 +11,7 @@ from grpo_recipes.contract.integrity.run_folder import (
     record_fault,
 )
 from grpo_recipes.contract.integrity.run_id import INTEGRITY_FILE
-from grpo_recipes.contract.integrity.used_run import HOW_TO_MEND, used_run
+from grpo_recipes.contract.integrity.used_run import how_to_mend, used_run
 from grpo_recipes.errors import Refusal
 from grpo_recipes.lock.read_lock import Lock
 
@@ -51,7 +51,7 @@ def refuse_damaged(lock: Lock, weights: str | None, *, own_model: str | None = N
         raise Refusal.of(
             f"{lock.folder}: {used.fault.words}",
             because=f"it {used.fault.because}",
-            fix=f"remove {own_model}; it is made anew" if is_made_anew else HOW_TO_MEND,
+            fix=f"remove {own_model}; it is made anew" if is_made_anew else how_to_mend(used.fault),
         )
     return [_words_of_old(lock)] if used.is_old else []
 

@@ -208,12 +208,12 @@ def written_folder(named: str, path: str) -> NoStart | bool:
     """Why a folder is not as the grpo_run.json in it says, else whether that is old and has no content hashes."""
     if not os.path.lexists(os.path.join(path, "grpo_run.json")):
         return False
-    from grpo_recipes.contract.integrity.used_run import HOW_TO_MEND_FOLDER, used_folder  # models of others do without
+    from grpo_recipes.contract.integrity.used_run import how_to_mend, used_folder  # models of others do without
 
     used = used_folder(Path(path), contents=False)
     if used.fault is None:
         return used.is_old
-    return NoStart(f"{named}: {used.fault.words}", (f"it {used.fault.because}",), HOW_TO_MEND_FOLDER)
+    return NoStart(f"{named}: {used.fault.words}", (f"it {used.fault.because}",), how_to_mend(used.fault, is_run=False))
 
 
 def _is_run(folder: str) -> bool:
@@ -246,12 +246,12 @@ def _of_a_run(named: str, place: str, run: str, weights: str) -> StartingPoint |
     if not os.path.isdir(weights):
         return _untrained(named, run, plan, record)
     adapter = read_adapter(weights)
-    from grpo_recipes.contract.integrity.used_run import HOW_TO_MEND, used_run  # recipes of a model do without
+    from grpo_recipes.contract.integrity.used_run import how_to_mend, used_run  # recipes of a model do without
 
     own = None if adapter is None else own_model(plan)
     used = used_run(Path(run), os.path.relpath(weights, run), own_model=own, contents=False)
     if used.fault is not None:
-        return NoStart(f"{named}: {used.fault.words}", (f"it {used.fault.because}",), HOW_TO_MEND)
+        return NoStart(f"{named}: {used.fault.words}", (f"it {used.fault.because}",), how_to_mend(used.fault))
     if adapter is None and not os.path.isfile(os.path.join(weights, "config.json")):
         return NoStart(f"{named} has no trained weights", (f"{weights} holds neither a model nor an adapter",))
     step = record.get("final_step", record.get("step"))

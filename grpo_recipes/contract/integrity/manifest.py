@@ -45,7 +45,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class FileFault:
-    """A file that is not as it was written. kind: "missing", "changed" or "one too many"."""
+    """A file that is not as it was written. kind: "missing", "changed", "one too many", or "shut" to this user."""
 
     name: str
     kind: str
@@ -54,7 +54,9 @@ class FileFault:
     @property
     def words(self) -> str:
         """What happened to it, in short."""
-        happened = {"missing": "is missing", "one too many": "was added"}.get(self.kind, "was changed")
+        happened = {"missing": "is missing", "one too many": "was added", "shut": "cannot be read"}.get(
+            self.kind, "was changed"
+        )
         return f"{self.name} {happened}"
 
     def __str__(self) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from grpo_recipes.contract.files.bounded_json import read_json
-from grpo_recipes.contract.files.folder_files import status
+from grpo_recipes.contract.files.folder_files import open_to_read, status
 from grpo_recipes.contract.integrity.digests import Digest
 from grpo_recipes.contract.integrity.manifest import (
     MANIFEST,
@@ -33,8 +33,8 @@ _NOT_AS_WRITTEN = "is not as grpo-run wrote it"
 _FOR_PEOPLE = (".md", ".gguf")
 # Of a checkpoint; nothing that starts from its weights reads them.
 _FOR_A_RESUME = (".pt", ".pth", ".distcp", "training_args.bin", "trainer_state.json", "zero_to_fp32.py", "latest")
-HOW_TO_MEND_FOLDER = f"bring it back from a copy; remove {MANIFEST} from the folder if the change is yours"
-HOW_TO_MEND = "bring it back from a copy, or train the run again"
+_MEND_FOLDER = f"bring it back from a copy; remove {MANIFEST} from the folder if the change is yours"
+_MEND = "bring it back from a copy, or train the run again"
 
 
 class UsedRun(NamedTuple):
@@ -60,7 +60,7 @@ def used_run(folder: Path, weights: str | None, *, own_model: str | None = None,
         if fault is None and part is not None and _is_there(folder, part):
             fault, is_part_old = _of_a_part(folder, part, contents=contents)
             is_old = is_old or is_part_old
-    return UsedRun(fault, is_old)
+    return UsedRun(None if fault is None else _as_it_is(folder, fault), is_old)
 
 
 def used_folder(place: Path, *, contents: bool = True) -> UsedRun:
@@ -75,15 +75,36 @@ def used_folder(place: Path, *, contents: bool = True) -> UsedRun:
     try:
         listed, is_old = _stated(place, is_model="checkpoint" not in content, is_copy=True)
     except NotWhole as problem:
-        return UsedRun(FileFault(MANIFEST, "changed", f"{_NOT_AS_WRITTEN}: {problem}"))
+        return UsedRun(_as_it_is(place, FileFault(MANIFEST, "changed", f"{_NOT_AS_WRITTEN}: {problem}")))
     listed = {name: written for name, written in listed.items() if not name.endswith(_FOR_A_RESUME)}
     found = [fault for fault in _faults(place, listed, contents) if fault.kind != "one too many"]
-    return UsedRun(found[0] if found else None, is_old)
+    return UsedRun(_as_it_is(place, found[0]) if found else None, is_old)
+
+
+def how_to_mend(fault: FileFault, *, is_run: bool = True) -> str:
+    """What to do about a file that is not as it was written. is_run: it is of a run folder, not of a copied model."""
+    if fault.kind == "shut":
+        return "let this user read it"
+    if fault.kind == "one too many":
+        return "move it out of the folder"
+    return _MEND if is_run else _MEND_FOLDER
 
 
 def changed_files(folder: Path) -> list[FileFault]:
     """Which of integrity.json, plan.json and run.json are not as grpo-run wrote them, or not of the trained model."""
-    return _of_the_run(folder) or list(_of_the_model(folder))
+    found = _of_the_run(folder) or list(_of_the_model(folder))
+    return [_as_it_is(folder, fault) for fault in found]
+
+
+def _as_it_is(folder: Path, fault: FileFault) -> FileFault:
+    """The fault, which is another one where this user may not open the file: nobody knows that it was changed."""
+    try:
+        open_to_read(folder, fault.name).close()
+    except PermissionError as problem:
+        return FileFault(fault.name, "shut", f"may not be opened by this user: {problem.strerror}")
+    except OSError:
+        pass
+    return fault
 
 
 def _of_the_run(folder: Path) -> list[FileFault]:
