@@ -70,6 +70,21 @@ def test_what_nobody_started_is_not_waited_for(folder: Path, grpo_run: Callable)
     assert f"grpo-run {folder} trains it" in answer.err
 
 
+@pytest.mark.parametrize(
+    "content", [None, "", '{"run": 1, "sta', '{"run": 1}'], ids=["gone", "empty", "cut", "no seal"]
+)
+def test_a_run_that_lost_its_record_was_started_all_the_same(
+    content: str | None, folder: Path, grpo_run: Callable
+) -> None:
+    (folder / "checkpoints").mkdir()
+    if content is not None:
+        (folder / "run.json").write_text(content)
+    answer = grpo_run("watch", str(folder))
+    assert answer.code == 2
+    assert f"run.json {'is missing' if content is None else 'was changed'}" in answer.err
+    assert "nobody started it" not in answer.err
+
+
 def test_what_is_no_run_folder_is_refused(tmp_path: Path, grpo_run: Callable) -> None:
     answer = grpo_run("watch", str(tmp_path))
     assert (answer.code, answer.out) == (2, "")

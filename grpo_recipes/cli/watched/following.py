@@ -8,6 +8,7 @@ from pathlib import Path
 
 from grpo_recipes.contract.exits import EXIT_FAILED
 from grpo_recipes.contract.files.folder_lock import holder
+from grpo_recipes.contract.integrity.run_folder import RECORD_FILE
 from grpo_recipes.contract.run_record import RunRecord, read_record
 from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.progress import Progress
@@ -63,6 +64,7 @@ def _is_elsewhere(folder: str, record: RunRecord | None) -> bool:
 def _ended(folder: str, events: RunEvents | None, shown: Progress) -> int:
     record = read_record(folder)
     if record is None:
+        _refuse_lost_record(folder)
         raise Refusal.of(
             f"{folder}: there is nothing to watch",
             because="nobody started it",
@@ -74,3 +76,13 @@ def _ended(folder: str, events: RunEvents | None, shown: Progress) -> int:
         return record.exit_code
     shown.say("its process is gone without a word, and run.json says as before that it runs")
     return EXIT_FAILED
+
+
+def _refuse_lost_record(folder: str) -> None:
+    """Raises Refusal where the record of a run that began is gone or cannot be read."""
+    from grpo_recipes.contract.integrity.used_run import changed_files, how_to_mend  # a run that is watched has one
+
+    for fault in changed_files(Path(folder)):
+        if fault.name == RECORD_FILE:
+            fix = how_to_mend(fault)
+            raise Refusal.of(f"{folder}: {fault.words}", because=f"it {fault.because}", fix=fix)
