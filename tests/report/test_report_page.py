@@ -304,6 +304,21 @@ def test_a_damaged_file_of_a_run_ends_nothing(
     assert "run" in paged(folder).first_screen
 
 
+@pytest.mark.parametrize(
+    "content", [None, b"", b"\x00\xff\n" * 9, b'{"event": "st'], ids=["gone", "empty", "noise", "cut"]
+)
+def test_figures_that_are_lost_are_named(content: bytes | None, tmp_path: Path, paged: Callable[..., Page]) -> None:
+    folder = made(tmp_path / "run")
+    words = "metrics.jsonl has no line that can be read"
+    assert words not in paged(folder).text
+    (folder / "metrics.jsonl").unlink()
+    if content is not None:
+        (folder / "metrics.jsonl").write_bytes(content)
+    assert words in paged(folder).first_screen
+    (folder / "metrics.jsonl").write_text('{"event": "start", "step": 0, "time": 1.0}\n')
+    assert words not in paged(folder).text, "a run that is shorter than logging_steps has no step there"
+
+
 def test_a_run_that_has_not_begun_says_so(tmp_path: Path, paged: Callable[..., Page]) -> None:
     folder = made(tmp_path / "run")
     for name in ("run.json", "metrics.jsonl"):

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from grpo_recipes.contract.metrics import GROUPS_WITHOUT_VARIANCE, figures_of, number
+from grpo_recipes.contract.integrity.run_folder import RECORD_FILE
+from grpo_recipes.contract.metrics import GROUPS_WITHOUT_VARIANCE, METRICS_FILE, figures_of, number
 from grpo_recipes.report.html.followed_run import FollowedRun
 from grpo_recipes.report.html.series import StepSeries
 from grpo_recipes.report.html.words import figure, percent
@@ -33,7 +34,8 @@ def troubles(run: FollowedRun) -> list[Trouble]:
     of_guards = [one for one in _of_guards(run) if one.page not in said]
     said |= {one.page for one in of_guards}
     signs = [one for one in _signs(run) if one.page not in said]
-    found = [*_of_changes(run), *ended, *_of_status(run, ended), *of_guards, *signs, *_of_server(run), *_of_plan(run)]
+    files = [*_of_changes(run), *_of_lost_figures(run)]
+    found = [*files, *ended, *_of_status(run, ended), *of_guards, *signs, *_of_server(run), *_of_plan(run)]
     return sorted(found, key=lambda one: _RANK.index(one.level))[:MOST]
 
 
@@ -44,6 +46,14 @@ def _of_changes(run: FollowedRun) -> list[Trouble]:
     because = tuple(run.plain(line) for line in run.listed.changed)
     fix = "grpo-run RUNDIR --verify names all that changed; bring it back from a copy"
     return [Trouble(BAD, "plan or record of the run were changed after they were written", because, fix)]
+
+
+def _of_lost_figures(run: FollowedRun) -> list[Trouble]:
+    """A metrics.jsonl that is gone or damaged, which looks as if nothing was trained."""
+    if not run.record.step or not run.has_ended or run.last_time is not None:
+        return []
+    because = (f"{RECORD_FILE} says that {run.record.step} steps were trained",)
+    return [Trouble(WARNING, f"{METRICS_FILE} has no line that can be read", because, "bring it back from a copy")]
 
 
 def _of_findings(run: FollowedRun) -> list[Trouble]:
