@@ -2,9 +2,11 @@
 
 It travels: to a repository, to another team, into plan.json and the card of the trained model. What has the form of a
 token (hf_..., sk-..., ghp_..., AKIA..., a password in an address) is refused wherever it stands. Logins belong into the
-shell that starts grpo-run, or into the file that the service's own login command writes.
+shell that starts grpo-run, or into the file that the service's own login command writes. An option of a reward, or a
+value of an environment's config, that is named like one, api_key or password, is a warning: it may be a word to guess.
 """
 
+import re
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
@@ -13,6 +15,8 @@ from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.yaml.compose import Source, once_for_a_source
 
 ID = "TRU002"
+_NAMED = r"(?i)(.*[_-])?((api|secret|access|private)[_-]?key|(api|access|auth|bearer|hf)[_-]?token|passw(or)?d|secret)"
+_VALUE = r"(?=.*\d)(?=.*[A-Za-z])[^\s./~$<{\[][^\s<>]{7,}"
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -27,6 +31,35 @@ def check(context: Context) -> Iterator[Finding]:
             fix="take it out, make a new one, and set that in the shell that starts grpo-run",
             patch=(Patch(path, remove=True),),
         )
+    for path in _named(context.source):
+        yield Finding(
+            rule=ID,
+            severity="warning",
+            message=f"{dotted(path)} has the name of a secret",
+            key=dotted(path),
+            mark=context.source.mark(path),
+            because=("plan.json, checkpoints and the card of the model have what a recipe says",),
+            fix=f"take it out, and read it in your file from a variable of the shell: os.environ[{_variable(path)!r}]",
+        )
+
+
+def _variable(path: Path) -> str:
+    return str(path[-1]).upper().replace("-", "_")
+
+
+def _named(source: Source) -> Iterator[Path]:
+    """The places of options that are named like a secret, and of such values of an environment's config."""
+    rewards, environment = source.values.get("rewards"), source.values.get("environment")
+    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
+        yield from _named_in(("rewards", index, "options"), reward.get("options") if isinstance(reward, dict) else None)
+    if isinstance(environment, dict):
+        yield from _named_in(("environment", "config"), environment.get("config"))
+
+
+def _named_in(path: Path, given: object) -> Iterator[Path]:
+    for key, value in given.items() if isinstance(given, dict) else ():
+        if re.fullmatch(_NAMED, str(key)) and re.fullmatch(_VALUE, str(value)) and not has_secret(str(value)):
+            yield (*path, key)
 
 
 @once_for_a_source
