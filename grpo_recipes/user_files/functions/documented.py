@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from grpo_recipes.user_files.functions.definitions import Definition, definition
 from grpo_recipes.user_files.functions.type_hints import Hints
+from grpo_recipes.user_files.returned_values import own_nodes
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 Kind = Literal["positional only", "plain", "*", "**"]
@@ -36,6 +37,7 @@ class Documented(NamedTuple):
     parameters: tuple[Parameter, ...]
     is_async: bool
     is_decorated: bool
+    yields: bool
 
 
 def documented(path: str, name: str) -> Documented | None:
@@ -64,6 +66,7 @@ def documented_function(node: _Function, hints: Hints) -> Documented:
         parameters=tuple(_parameters(node.args, hints)),
         is_async=isinstance(node, ast.AsyncFunctionDef),
         is_decorated=bool(node.decorator_list),
+        yields=any(isinstance(one, ast.Yield | ast.YieldFrom) for one in own_nodes(node.body)),
     )
 
 
