@@ -1,11 +1,14 @@
 """What a task of reasoning-gym gives to the answer of its row."""
 
+import ast
+import builtins
 import functools
 import json
 import re
 import signal
 import sys
 import threading
+import unicodedata
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +17,12 @@ from grpo_recipes.rewards.completion_text import Completion, completion_text
 
 ANSWER_TAG = re.compile(r"<answer>(.*?)</answer>", re.S)
 LONGEST_S = 10.0
+# Scorers that take an answer for Python and run it: of the first a literal is meant, of the others a formula.
+LITERALS = ("binary_matrix", "n_queens", "spiral_matrix", "string_insertion")
+FORMULAS = ("countdown", "intermediate_integration", "polynomial_multiplication", "puzzle24", "simple_integration")
+NO_FORMULA = re.compile(r"""['"`\\]|__|(?<![0-9])\.\s*[A-Za-z_]""")
+NAME = re.compile(r"[^\W\d]\w*")
+OF_FORMULAS = ("abs", "max", "min", "pow", "round", "sum")
 _said: set[tuple[str, str]] = set()
 
 
@@ -72,13 +81,25 @@ def _answer(text: str, answer_in: str) -> str | None:
 
 @functools.cache
 def _scorer(name: str, config: str) -> Callable[[str | None, dict[str, Any]], float]:
-    task = {"name": name, "weight": 1, "config": json.loads(config)}
-    scorer: Callable[[str | None, dict[str, Any]], float] = dataset_of([task], size=1, seed=0).score_answer
+    dataset = dataset_of([{"name": name, "weight": 1, "config": json.loads(config)}], size=1, seed=0)
+    if name in LITERALS:
+        sys.modules[type(dataset).__module__].eval = ast.literal_eval  # type: ignore[attr-defined]
+    scorer: Callable[[str | None, dict[str, Any]], float] = dataset.score_answer
     return scorer
 
 
+def _refuse_code(answer: str) -> None:
+    """Raises ValueError for what sympy would run as Python: texts, attributes, and functions of Python's own."""
+    plain = unicodedata.normalize("NFKC", answer)
+    own = [name for name in NAME.findall(plain) if hasattr(builtins, name) and name not in OF_FORMULAS]
+    if own or NO_FORMULA.search(plain):
+        raise ValueError(f"it is no formula but code{f', with {own[0]}' if own else ''}, which the scorer would run")
+
+
 def _score(name: str, config: str, given: str | None, entry: dict[str, Any]) -> float:
-    """The score of an answer. Raises what the scorer raises, and TimeoutError."""
+    """The score of an answer. Raises what the scorer raises, TimeoutError, and ValueError for code."""
+    if name in FORMULAS and given is not None:
+        _refuse_code(given)
     return float(_within_limit(_scorer(name, config), given, entry))
 
 

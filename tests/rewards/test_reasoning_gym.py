@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,6 +47,48 @@ def test_a_task_without_an_answer_scores_what_is_said(task: str) -> None:
     rows = rows_of(task, 1)
     assert rows["answer"] == [None]
     assert all(0.0 <= score < 1.0 for score in reasoning_gym(["lorem ipsum"], **rows))
+
+
+CODE = (
+    "__import__('pathlib').Path({file!r}).touch()",
+    "[__import__('pathlib').Path({file!r}).touch()]",
+    "open({file!r}, 'w')",
+    "exec(bytes({bytes}))",
+    "ｅｘｅｃ(bytes({bytes}))",
+    "(lambda f: f(bytes({bytes})))(exec)",
+)
+
+
+@pytest.mark.parametrize("task", sorted(set(task_names()) - SLOW))
+def test_no_scorer_runs_what_a_model_wrote(task: str, tmp_path: Path) -> None:
+    """Nine scorers of the package pass an answer to eval, or to sympy, which evaluates it with Python's functions."""
+    file = tmp_path / "touched"
+    rows = rows_of(task, 1)
+    code = list(f"open({str(file)!r}, 'w')".encode())
+    for text in CODE:
+        (score,) = reasoning_gym([text.format(file=str(file), bytes=code)], **rows)
+        assert not file.exists(), text
+        assert score < 1.0 or task in TAKES_NOISE
+
+
+@pytest.mark.parametrize(
+    ("task", "score"),
+    [("binary_matrix", 0.1), ("n_queens", 0.5), ("spiral_matrix", 0.1), ("string_insertion", 0.1)],
+)
+def test_an_answer_as_a_list_of_python_gets_what_the_package_gives_it(task: str, score: float) -> None:
+    rows = rows_of(task, 1)
+    right = rows["answer"][0]
+    cells = [line.split() for line in right.split("\n")]
+    listed = list(right) if task == "string_insertion" else cells[0] if task == "spiral_matrix" else cells
+    said = str(listed) if task != "binary_matrix" else str([[int(cell) for cell in row] for row in cells])
+    assert reasoning_gym([said], **rows) == [score]
+
+
+@pytest.mark.parametrize(
+    "text", ["94*4 - 61 - 6", "x**2/2 + sin(x)*exp(-x) + C", "abs(-3)*max(1, 2)", "1.5 + 2.", "√2"]
+)
+def test_a_formula_is_no_code(text: str) -> None:
+    module._refuse_code(text)
 
 
 def test_a_score_is_the_tasks_own_number() -> None:

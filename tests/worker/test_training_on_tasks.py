@@ -32,8 +32,8 @@ RECIPE: dict[str, Any] = {
             "seed": 1,
             "tasks": [{"name": "chain_sum", "weight": 2, "config": SUMS}, {"name": "number_sorting"}],
         },
-        # the model knows sums alone
-        "prompt": "{{ 10 + question | length % 80 }}+25=",
+        # the model knows sums alone, as 17+25=
+        "prompt": "{{ question.rpartition(': ')[2] | replace(' ', '') if task == 'chain_sum' else '17+25=' }}",
     },
     "rewards": [{"name": "reasoning_gym", "options": {"answer_in": "last_line"}}],
     "evaluation": {"reasoning_gym": {"size": 6, "seed": 2}},
@@ -87,6 +87,7 @@ def test_two_steps_with_the_tasks_own_scores(run: Path) -> None:
     steps = events(run, "step")
     assert [step["step"] for step in steps] == [1, 2]
     assert all(0.0 <= step["rewards/reasoning_gym/mean"] <= 1.0 for step in steps)
+    assert max(step["rewards/reasoning_gym/mean"] for step in steps) > 0.0
     assert all("reasoning_gym/not_scored" in step for step in steps)
     assert "tasks of reasoning-gym: `chain_sum`, `number_sorting`, 24 rows, seed 1" in (
         run / "final" / "README.md"

@@ -57,10 +57,8 @@ BOOKKEEPING = ("logging", "guards", "evaluation", "preflight", "name", "descript
 # What decides which weights the run hands over; a recipe without them has those after the last step.
 ENDS = ("evaluation.keep_best", "evaluation.stop_after")
 # What they go by; without them it measures the run and no more.
-OF_THE_CHOICE = tuple(
-    f"evaluation.{name}"
-    for name in ("path", "name", "split", "max_rows", "every_steps", "greedy", "samples", "generated_by")
-)
+_ROWS = ("path", "name", "split", "max_rows", "reasoning_gym.size", "reasoning_gym.seed")
+OF_THE_CHOICE = tuple(f"evaluation.{name}" for name in (*_ROWS, "every_steps", "greedy", "samples", "generated_by"))
 
 # Names that GRPOConfig and transformers' GenerationConfig share.
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
