@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any
 
+from grpo_recipes.contract.tasks import ANSWER_IN
 from grpo_recipes.contract.tasks.task_rows import dataset_of, from_text
 from grpo_recipes.rewards.completion_text import Completion, completion_text
 
@@ -76,7 +77,7 @@ def _answer(text: str, answer_in: str) -> str | None:
     if answer_in == "answer_tag":
         found = ANSWER_TAG.findall(text)
         return str(found[-1]).strip() if found else None
-    raise ValueError(f"answer_in {answer_in!r} is none of completion, last_line and answer_tag")
+    raise ValueError(f"answer_in {answer_in!r} is none of {', '.join(ANSWER_IN)}")
 
 
 @functools.cache

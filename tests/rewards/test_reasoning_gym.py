@@ -118,7 +118,7 @@ def test_where_the_answer_is_taken_from(answer_in: str, said: str, score: float)
 
 
 def test_another_word_for_where_ends_the_run() -> None:
-    with pytest.raises(ValueError, match="answer_in 'box' is none of completion, last_line and answer_tag"):
+    with pytest.raises(ValueError, match="answer_in 'box' is none of completion, last_line, answer_tag"):
         reasoning_gym(["1"], answer_in="box", **rows_of("leg_counting", 1))
 
 

@@ -2,3 +2,4 @@
 
 PACKAGE = "reasoning-gym"
 COLUMNS = ("question", "answer", "task", "task_config", "metadata")
+ANSWER_IN = ("completion", "last_line", "answer_tag")

@@ -1,0 +1,34 @@
+"""The reward reasoning_gym looks for the answer in a place that there is.
+
+`answer_in` is completion, last_line or answer_tag. Any other word raises ValueError at the first reward, after the
+first generation.
+"""
+
+from collections.abc import Iterator
+
+from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.tasks import ANSWER_IN
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.shown_values import flow
+
+ID = "RWD012"
+
+
+def check(context: Context) -> Iterator[Finding]:
+    rewards = context.value("rewards")
+    for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
+        options = reward.get("options")
+        said = options.get("answer_in", ANSWER_IN[0]) if isinstance(options, dict) else ANSWER_IN[0]
+        if reward.get("name") == "reasoning_gym" and said not in ANSWER_IN:
+            near = nearest_words(str(said), ANSWER_IN, cutoff=0.5)
+            place = ("rewards", index, "options", "answer_in")
+            yield context.finding(
+                ID,
+                f"answer_in is {flow(said)}, which is no place of an answer",
+                "rewards",
+                because=[f"an answer is looked for in {', '.join(ANSWER_IN)}"],
+                fix=f"answer_in: {near[0] if near else ANSWER_IN[0]}",
+                patch=[Patch(place, near[0])] if near else [],
+                mark=context.source.mark(place),
+            )
