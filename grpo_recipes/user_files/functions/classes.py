@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from grpo_recipes.user_files.functions.definitions import Definition, definition
-from grpo_recipes.user_files.functions.documented import Documented, documented_function, hints_of
+from grpo_recipes.user_files.functions.documented import Documented, documented_function, hints_of, inside
 from grpo_recipes.user_files.functions.type_hints import Hints
 
 Bound = Literal["object", "class", "nothing"]
@@ -106,16 +106,8 @@ def _method(node: ast.FunctionDef | ast.AsyncFunctionDef, hints: Hints) -> Metho
     takes_self = bool(own) and own[0].kind in ("positional only", "plain", "*")
     drops = takes_self and bound_to != "nothing" and own[0].kind != "*"
     kept = own[1:] if drops else own
-    returns = any(_is_value(one) for one in _within(node))
+    returns = any(_is_value(one) for one in inside(node))
     return Method(function._replace(parameters=kept), bound_to, takes_self, returns)
-
-
-def _within(node: ast.AST) -> Iterator[ast.AST]:
-    """What a function does itself, without the functions and classes that it defines."""
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            yield child
-            yield from _within(child)
 
 
 def _is_value(node: ast.AST) -> bool:

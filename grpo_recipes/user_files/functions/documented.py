@@ -2,12 +2,12 @@
 
 import ast
 import inspect
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from grpo_recipes.user_files.functions.definitions import Definition, definition
 from grpo_recipes.user_files.functions.type_hints import Hints
-from grpo_recipes.user_files.returned_values import own_nodes
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 Kind = Literal["positional only", "plain", "*", "**"]
@@ -66,8 +66,16 @@ def documented_function(node: _Function, hints: Hints) -> Documented:
         parameters=tuple(_parameters(node.args, hints)),
         is_async=isinstance(node, ast.AsyncFunctionDef),
         is_decorated=bool(node.decorator_list),
-        yields=any(isinstance(one, ast.Yield | ast.YieldFrom) for one in own_nodes(node.body)),
+        yields=any(isinstance(one, ast.Yield | ast.YieldFrom) for one in inside(node)),
     )
+
+
+def inside(node: ast.AST) -> Iterator[ast.AST]:
+    """What a function does itself, without the functions and classes that it defines."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield child
+            yield from inside(child)
 
 
 def _text(node: _Function) -> str | None:
