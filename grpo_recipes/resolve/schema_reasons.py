@@ -27,6 +27,7 @@ _KNOWN: Mapping[tuple[str, str], tuple[str, str]] = {
     ),
 }
 _STEPS = ("save_steps", "logging_steps", "eval_steps")
+_OF_A_CLASS = re.compile(r"([^:]+\.py):((?:\w+\.)+(\w+))")
 _WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?) ?[A-Za-z]+")
 
 
@@ -65,6 +66,10 @@ def _fix(key: str, path: Path, value: object) -> str | None:
         return f"remove {path[-1]}, or write its keys below it, indented"
     if key == "generation.stop_token_ids":
         return f'stop: ["{value}"], and without it here' if isinstance(value, str) else None
+    of_a_class = _OF_A_CLASS.fullmatch(value) if path[-1] == "python" and isinstance(value, str) else None
+    if of_a_class is not None:
+        file, inner, name = of_a_class.groups()
+        return f"python: {file}:{name}, with a line {name} = {inner} at the end of the file"
     number = _WITH_UNIT.fullmatch(value) if isinstance(value, str) else None
     if number is not None:
         return f"the number alone, in the unit of the key: {entry(path, number[1])}"

@@ -247,3 +247,18 @@ def test_what_a_tool_is_called_is_not_what_the_recipe_is_called(key: str, tmp_pa
         f"remove {key}, if what it asks for is not needed",
     )
     assert found.because == ("nothing reads it", "it has python, timeout")
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("rewards: [{python: 'rw.py:Judge.short'}]", "python: rw.py:short, with a line short = Judge.short at the end"),
+        ("tools: [{python: './t.py:A.B.add'}]", "python: ./t.py:add, with a line add = A.B.add at the end of the file"),
+        ("rewards: [{python: 'rw.py'}]", None),
+        ("rewards: [{python: 'rw.py:a-b.c'}]", None),
+    ],
+)
+def test_a_function_of_a_class_gets_a_name_of_the_file(text: str, fix: str | None, tmp_path: Path) -> None:
+    (found,) = errors(resolved(tmp_path, text))
+    assert found.rule == "SCH003"
+    assert (found.fix or "").startswith(fix) if fix else found.fix is None
