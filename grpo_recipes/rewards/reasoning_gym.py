@@ -10,6 +10,7 @@ import sys
 import threading
 import unicodedata
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from grpo_recipes.contract.tasks import ANSWER_IN
@@ -23,7 +24,11 @@ LITERALS = ("binary_matrix", "n_queens", "spiral_matrix", "string_insertion")
 FORMULAS = ("countdown", "intermediate_integration", "polynomial_multiplication", "puzzle24", "simple_integration")
 NO_FORMULA = re.compile(r"""['"`\\]|__|(?<![0-9])\.\s*[A-Za-z_]""")
 NAME = re.compile(r"[^\W\d]\w*")
-OF_FORMULAS = ("abs", "max", "min", "pow", "round", "sum")
+_WORDS = """
+abs max min pow round sum Abs Max Min Rational Pow sqrt cbrt root exp log ln sin cos tan sec csc cot asin acos atan sinh
+cosh tanh asinh acosh atanh erf erfi gamma beta zeta factorial binomial floor ceiling sign pi E I N oo
+"""
+OF_FORMULAS = frozenset(_WORDS.split())
 _said: set[tuple[str, str]] = set()
 
 
@@ -90,9 +95,13 @@ def _scorer(name: str, config: str) -> Callable[[str | None, dict[str, Any]], fl
 
 
 def _refuse_code(answer: str) -> None:
-    """Raises ValueError for what sympy would run as Python: texts, attributes, and functions of Python's own."""
-    plain = unicodedata.normalize("NFKC", answer)
-    own = [name for name in NAME.findall(plain) if hasattr(builtins, name) and name not in OF_FORMULAS]
+    """Raises ValueError for what sympy would run as Python: texts, attributes, Python's functions, and most of its own.
+
+    A name that neither has is a symbol. sympy can make texts, and read them as code.
+    """
+    sympy, plain = import_module("sympy"), unicodedata.normalize("NFKC", answer)
+    names = [name for name in NAME.findall(plain) if name not in OF_FORMULAS]
+    own = [name for name in names if hasattr(builtins, name) or hasattr(sympy, name)]
     if own or NO_FORMULA.search(plain):
         raise ValueError(f"it is no formula but code{f', with {own[0]}' if own else ''}, which the scorer would run")
 

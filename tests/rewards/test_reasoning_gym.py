@@ -85,10 +85,24 @@ def test_an_answer_as_a_list_of_python_gets_what_the_package_gives_it(task: str,
 
 
 @pytest.mark.parametrize(
-    "text", ["94*4 - 61 - 6", "x**2/2 + sin(x)*exp(-x) + C", "abs(-3)*max(1, 2)", "1.5 + 2.", "√2"]
+    "text",
+    [
+        "94*4 - 61 - 6",
+        "x**2/2 + sin(x)*exp(-x) + C",
+        "abs(-3)*max(1, 2)",
+        "1.5 + 2.",
+        "log(u) + sqrt(pi)*erf(X_1)",
+        "√2",
+    ],
 )
 def test_a_formula_is_no_code(text: str) -> None:
     module._refuse_code(text)
+
+
+@pytest.mark.parametrize("text", ["sympify(srepr(x)[6])", "S(latex(x))", "x.__class__", "(x) .args", "'a'", "eval(x)"])
+def test_what_sympy_could_read_as_code_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="it is no formula but code"):
+        module._refuse_code(text)
 
 
 def test_a_score_is_the_tasks_own_number() -> None:

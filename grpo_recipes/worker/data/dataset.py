@@ -159,7 +159,7 @@ def _loaded(data: Data, where: str, cache: Path) -> Any:
         return Dataset.from_dict({"episode": list(range(first, first + count))})
     if data.source == "hub":
         return load_dataset(data.path, data.name, split=data.split, revision=data.commit or data.revision)
-    if data.made is not None:
+    if data.made is not None and "reasoning_gym" in data.made:
         return _made(data, where, data.made["reasoning_gym"])
     path = Path(data.path)
     if data.source == "file":
