@@ -98,7 +98,8 @@ def estimated(asked: dict[str, Any]) -> int:
     layout = Layout("single", 1, "transformers", asked["batch"] * asked["accumulation"])
     found = estimate(asked["config"], update_of(asked), layout)
     return max(
-        sum(term.size for term in phase.terms if term.name not in ("context", "slack")) for phase in found.phases
+        sum(term.size for term in phase.terms if term.name not in ("context", "libraries", "slack"))
+        for phase in found.phases
     )
 
 

@@ -3,7 +3,13 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from grpo_recipes.memory.allowances import communicator_bytes, context_bytes, slack_bytes
+from grpo_recipes.memory.allowances import (
+    broadcast_bytes,
+    communicator_bytes,
+    context_bytes,
+    library_bytes,
+    slack_bytes,
+)
 from grpo_recipes.memory.generation import (
     cache_bytes,
     generation_bytes,
@@ -104,17 +110,21 @@ def _phases(
     """The phases in their order; each has what stays, and what it computes."""
     stays = {"weights": held.weights, "adapter": held.adapter, "reference": held.reference}
     trained = {"optimizer": held.optimizer, "buckets": held.buckets}
-    is_on_gpu = update.device == "cuda"
-    around = {"context": context_bytes(), "communicators": communicator_bytes(layout.processes)} if is_on_gpu else {}
+    around = {"libraries": library_bytes()}
+    if update.device == "cuda":
+        around = {"context": context_bytes(), "communicators": communicator_bytes(layout.processes)}
+    tensor = architecture.vocabulary * architecture.hidden * update.weight_width
+    loading = {"largest tensor": tensor}
+    if layout.strategy == "ddp" and (sent := broadcast_bytes(held.weights + held.adapter)) > tensor:
+        loading = {"broadcast": sent}
     needed = vllm_needs(architecture, update, layout)
     pool = vllm_bytes(layout, gpu_bytes, needed) if layout.generation == "vllm_colocate" else 0
     idle = {"vllm": (vllm_left_bytes() if layout.vllm_sleeps else pool) if pool else 0}
     always, gathered = stays | trained | around, {"gathered": held.gathered}
-    tensor = architecture.vocabulary * architecture.hidden * update.weight_width
     scored = scoring_bytes(architecture, update)
     update_holds = _updating(computed, held, layout)
     found = [
-        _phase("load", stays | around, {"largest tensor": tensor}),
+        _phase("load", stays | around, loading),
         _phase("generate", always, _generating(architecture, update, layout, pool, held)),
         _evaluating(layout, always, idle, pool, _answering(architecture, update, layout, update.batch, held)),
         _phase("score", always | idle | gathered, {"activations": scored}) if layout.scores else None,

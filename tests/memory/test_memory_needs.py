@@ -132,5 +132,16 @@ def test_memory_is_not_judged_by_what_would_be_trained_without_a_refused_section
     assert ["MEM001" in found for found in rules] == [True, False]
 
 
+def test_a_cpu_holds_the_libraries_and_ddp_sends_the_weights_in_copies() -> None:
+    cpu = "tested,gpus=0,avx512_bf16=yes"
+    alone, two = (_known("qwen2_lora.yaml", cpu, f"launch.num_processes={number}") for number in (1, 2))
+    one, both = (each.estimate().by_phase() for each in (alone, two))
+    assert {phase["libraries"] for phase in (*one.values(), *both.values())} == {600 << 20}
+    assert "broadcast" not in one["load"] and both["load"]["broadcast"] == 500 << 20
+    assert not any("broadcast" in both[phase] for phase in both if phase != "load")
+    zero2 = _known("qwen2_lora.yaml", f"{NEWEST}2xH100-80GB", "distributed.strategy=zero2").estimate().by_phase()
+    assert "broadcast" not in zero2["load"] and "libraries" not in zero2["load"]
+
+
 def test_a_cpu_has_no_verdict() -> None:
     assert _known("qwen2_lora.yaml", "tested,gpus=0,avx512_bf16=yes").gpu_bytes is None
