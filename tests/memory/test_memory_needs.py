@@ -39,7 +39,7 @@ def test_an_adapter_beside_four_bits() -> None:
     assert (found.update.adapter.r, found.update.adapter.width, found.update.width) == (16, 2, 2)
     assert (found.layout.strategy, found.layout.sequences) == ("single", 128)
     assert found.gpu_bytes == 80 * 2**30
-    assert found.assumed == ("prompts of at most 512 tokens, for nothing limits them",)
+    assert found.assumed == ("prompts of at most 512 tokens: no max_prompt_length, and no preflight counted them",)
 
 
 def test_shards_with_vllm_in_the_same_processes() -> None:

@@ -19,6 +19,7 @@ from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.findings_json import findings_json
 from grpo_recipes.resolve.resolve import plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
+from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.yaml.compose import Source
 
 GIB = 1 << 30
@@ -83,22 +84,27 @@ def preflight(
         "time_limit": time_limit,
         "memory_limit": None if memory_limit is None else int(memory_limit * GIB),
     }
-    found, text = _found(plan, resolution.context.source, limits, strict=strict)
+    found, text = _found(plan, resolution.context, limits, strict=strict)
     news = [finding for finding in found if not _is_said(finding, resolution.findings)]
     return _answer(resolution.file, [*resolution.findings, *news], text, as_json)
 
 
-def _found(plan: Plan, source: Source, limits: dict[str, object], *, strict: bool) -> tuple[list[Finding], str]:
-    """The findings of the worker, and what it shows."""
+def _found(plan: Plan, context: Context, limits: dict[str, object], *, strict: bool) -> tuple[list[Finding], str]:
+    """The findings of the worker, and what it shows; how long the prompts are is kept for estimates."""
     from grpo_recipes.launch.part import answer_of, temporary_folder
     from grpo_recipes.render.preflight_folder import write_preflight_folder
     from grpo_recipes.report.preflight_text import preflight_text
+    from grpo_recipes.rules._shared.memory_needs import prompts_key
+    from grpo_recipes.user_files.counted_prompts import CountedPrompts, keep_counted
 
+    source = context.source
     with temporary_folder(PREFLIGHT) as temporary:
         folder = write_preflight_folder(
             plan, os.path.join(temporary, "run"), merged_recipe_text(source), {**_length(plan), **limits}
         )
         answer = answer_of(folder, PREFLIGHT)
+    if (counted := answer["shown"]["counted"]) is not None and (key := prompts_key(context)) is not None:
+        keep_counted(key, CountedPrompts(**counted))
     return [_finding(fault, source, strict=strict) for fault in answer["faults"]], preflight_text(answer["shown"])
 
 

@@ -42,7 +42,7 @@ def share_needed(
     settings = context.settings
     tried = settings.having(settings[key]._replace(value=value) for key, value in values.items())
     try:
-        needs = memory_needs(context._replace(settings=tried))
+        needs = memory_needs(context._replace(settings=tried), decides=True)
     except NotJudged:
         return None
     found = [] if isinstance(needs, str) else needs.estimate().phases

@@ -1,5 +1,6 @@
 """What a recipe's memory depends on, read from its settings, and the estimate of it, for rules; no rule itself."""
 
+import os
 from collections.abc import Mapping
 from typing import NamedTuple, cast
 
@@ -13,6 +14,8 @@ from grpo_recipes.rules._shared.loaded_model import adapter_dtype, model_config,
 from grpo_recipes.rules._shared.used_gpus import assumed_sizes, gpu_bytes
 from grpo_recipes.rules._shared.vllms_gpu import has_a_gpu_of_its_own
 from grpo_recipes.user_files.architecture import read_architecture
+from grpo_recipes.user_files.counted_prompts import counted_prompts, key_of
+from grpo_recipes.user_files.local_files import local_path
 
 _WIDTHS = {"float32": 4, "bfloat16": 2, "float16": 2}
 _ATTENTION: Mapping[str, Attention] = {
@@ -23,6 +26,7 @@ _ATTENTION: Mapping[str, Attention] = {
 }
 _ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
 _ASSUMED_PROMPT = 512
+_OF_THE_TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 _DECIDING = (("model",), ("lora",), ("quantization",))
 _NOT_COVERED = (
     "modules_to_save",
@@ -34,9 +38,10 @@ _NOT_COVERED = (
 )
 
 
-def memory_needs(context: Context) -> MemoryNeeds | str:
+def memory_needs(context: Context, *, decides: bool = False) -> MemoryNeeds | str:
     """The update and the layout of a recipe, or why its memory is not known.
 
+    decides: a rule chooses a value by it, which does not depend on what preflight counted on this machine.
     What is not decided yet counts as little as it can: a micro-batch of one completion, with checkpointing, and vLLM
     in processes of its own. Raises NotJudged where something was refused that decides what is trained.
     """
@@ -62,7 +67,7 @@ def memory_needs(context: Context) -> MemoryNeeds | str:
         return adapter
     if isinstance(four_bits, str):
         return four_bits
-    prompt, assumed = longest_prompt(context)
+    prompt, assumed = longest_prompt(context, decides=decides)
     cut, strategy = _batch(context), _strategy(context)
     storage = context.value("BitsAndBytesConfig.bnb_4bit_quant_storage")
     if strategy == "fsdp2" and four_bits is not None and storage != context.value("model_init_kwargs.dtype"):
@@ -137,8 +142,8 @@ def _four_bits(context: Context) -> FourBits | str | None:
     return FourBits(width, bool(context.value("BitsAndBytesConfig.bnb_4bit_use_double_quant")))
 
 
-def longest_prompt(context: Context) -> tuple[int, tuple[str, ...]]:
-    """The tokens of the longest prompt, and what is assumed where nothing limits them."""
+def longest_prompt(context: Context, *, decides: bool = False) -> tuple[int, tuple[str, ...]]:
+    """The tokens of the longest prompt, and what is assumed where nothing limits them. decides: as of memory_needs."""
     limit = context.value("GRPOConfig.max_prompt_length")
     if isinstance(limit, int):
         return limit, ()
@@ -148,7 +153,31 @@ def longest_prompt(context: Context) -> tuple[int, tuple[str, ...]]:
     )
     if isinstance(window, int) and isinstance(completion, int) and window > completion:
         return window - completion, ()
-    return _ASSUMED_PROMPT, (f"prompts of at most {_ASSUMED_PROMPT} tokens, for nothing limits them",)
+    key = None if decides else prompts_key(context)
+    if key is not None and (counted := counted_prompts(key)) is not None:
+        of = f"of the {counted.rows:,} rows" if counted.counted == counted.rows else f"of {counted.counted:,} rows"
+        return counted.longest, (
+            f"prompts of at most {counted.longest} tokens, the longest {of} that preflight counted",
+        )
+    return _ASSUMED_PROMPT, (
+        f"prompts of at most {_ASSUMED_PROMPT} tokens: no max_prompt_length, and no preflight counted them",
+    )
+
+
+def prompts_key(context: Context) -> str | None:
+    """What a preflight keeps the lengths of the prompts under, None where more than files and texts make them."""
+    values = {name: context.source.values.get(name) for name in ("dataset", "model", "tokenizer")}
+    if any(context.has_section(name) for name in ("tools", "environment", "rollout")):
+        return None
+    data, model = (
+        local_path(context.text(f"{section}.{key}"), context.source.directory((section, key)))
+        for section, key in (("dataset", "path"), ("model", "model_name_or_path"))
+    )
+    if data is not None and not os.path.isfile(data):
+        return None
+    files = [] if model is None else [os.path.join(model, name) for name in _OF_THE_TOKENIZER]
+    said = [values, context.value("GRPOConfig.chat_template_kwargs")]
+    return key_of(said, [*([] if data is None else [data]), *files])
 
 
 class _BatchCut(NamedTuple):

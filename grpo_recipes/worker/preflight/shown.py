@@ -20,6 +20,7 @@ def shown(seen: Seen) -> dict[str, Any]:
     rewards = [_reward(reward) for reward in seen.rewards]
     return {
         "lines": lines,
+        "counted": _counted(seen),
         "tools": _tools(seen),
         "examples": _examples(seen),
         "played": _played(seen),
@@ -57,6 +58,13 @@ def _prompts(seen: Seen) -> list[tuple[str, str]]:
         text += f", of {len(seen.lengths)} prompts"
     context = "unknown" if seen.context is None else str(seen.context)
     return [("prompts", f"{text}; completions up to {max_completion_length(seen)}; context {context}")]
+
+
+def _counted(seen: Seen) -> dict[str, int] | None:
+    """The longest prompt, for estimates of the memory that a training takes."""
+    if not seen.lengths or seen.data is None:
+        return None
+    return {"longest": max(seen.lengths), "counted": len(seen.lengths), "rows": seen.data.total}
 
 
 def _ends(seen: Seen) -> list[tuple[str, str]]:
