@@ -18,7 +18,8 @@ class Fitted:
     """A machine with what a run needs of it. refused: the errors of the recipe there, which cannot be run with them.
 
     ways: what would make it fit, "" where it does or nothing is known. duration: None where it cannot run.
-    traced: an update through the installed libraries, where that was asked for.
+    traced: an update through the installed libraries, where that was asked for. unit: what has the memory, "GPU" or, on
+    the CPU, "process": its share of this machine's memory.
     """
 
     machine: str
@@ -29,6 +30,7 @@ class Fitted:
     ways: str = ""
     duration: Duration | None = None
     traced: TracedUpdate | None = None
+    unit: str = "GPU"
 
     def verdict(self) -> str:
         """The word that the answer begins with."""
@@ -60,9 +62,10 @@ def _memory(one: Fitted) -> str:
         return bare_text([mistake(lines[0], because=reasons)])
     if peak is not None:
         of = "" if gpu_bytes is None else f" of {gpu_bytes / GIB:.1f}"
-        lines[0] += f", {peak.total() / GIB:.1f}{of} GiB of each GPU in {peak.name} ({one.layout})"
+        lines[0] += f", {peak.total() / GIB:.1f}{of} GiB of each {one.unit} in {peak.name} ({one.layout})"
     if gpu_bytes is None:
-        lines.append("  = not known: how much memory its GPUs have")
+        whose = "its GPUs have" if one.unit == "GPU" else "it has"
+        lines.append(f"  = not known: how much memory {whose}")
     lines += [f"  = assumed: {assumed}" for assumed in one.assumed]
     lines += [f"  = would fit with: {one.ways}"] if one.ways else []
     return "\n".join([*lines, *(f"  {row}" for row in memory_table(one.estimate.by_phase()))])

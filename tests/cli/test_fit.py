@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from grpo_recipes.stack.machine_memory import machine_memory
+
 RECIPES = Path(__file__).parents[2] / "recipes"
 LORA, ZERO3 = str(RECIPES / "qwen2_lora.yaml"), str(RECIPES / "qwen2_5_7b_zero3.yaml")
 TESTED = ("--target", "tested,vllm==0.30.0")
@@ -98,6 +100,55 @@ def test_seconds_that_are_not_known_are_not_guessed(grpo_run: Callable, recipe: 
     out = grpo_run("fit", recipe, *target, "--price", "1").out
     assert f"  seconds        unknown: {said}" in out
     assert "tokens generated" in out and "hours" not in out
+
+
+def test_a_cpu_is_judged_by_the_memory_of_this_machine(grpo_run: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    from grpo_recipes.cli.commands import fit
+    from grpo_recipes.stack.probe import probe
+
+    here = probe()._replace(gpus=())
+    monkeypatch.setattr(fit, "chosen_stack", lambda target: here)
+    words = ("fit", str(RECIPES / "quickstart.yaml"), "--set", "generation.max_prompt_length=14")
+    two = ("--set", "launch.num_processes=2")
+    for memory, more, code, verdict in (
+        (8 << 30, (), 0, "fits, 0.7 of 8.0 GiB of each process in update"),
+        (8 << 30, two, 0, "fits, 0.6 of 4.0 GiB of each process in update"),
+        (1 << 29, (), 1, "does not fit, 0.7 of 0.5 GiB of each process"),
+        (None, (), 1, "unknown, 0.7 GiB of each process"),
+    ):
+        monkeypatch.setattr(fit, "machine_memory", lambda memory=memory: memory)
+        answer = grpo_run(*words, *more)
+        assert (answer.code, answer.out.startswith(f"this stack: {verdict}")) == (code, True), answer.out
+        assert "GPU" not in answer.out
+    elsewhere = grpo_run(*words, "--gpus", "1xA100-80GB")
+    assert "of 80.0 GiB of each GPU" in elsewhere.out
+
+
+def test_a_declared_cpu_has_a_memory_that_nobody_knows(grpo_run: Callable) -> None:
+    answer = grpo_run("fit", str(RECIPES / "quickstart.yaml"), "--target", "tested,gpus=0")
+    assert answer.code == 1
+    assert "  = not known: how much memory it has\n" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        pytest.param({"a/b/memory.max": "4096\n", "a/memory.max": "max\n"}, 4096, id="its own group"),
+        pytest.param({"a/b/memory.max": "max\n", "a/memory.max": "2048\n"}, 2048, id="a group above it"),
+        pytest.param({"memory.max": "1024\n"}, 1024, id="a container"),
+        pytest.param({"memory/memory.limit_in_bytes": "512\n"}, 512, id="version 1"),
+        pytest.param({}, None, id="no limit"),
+    ],
+)
+def test_the_least_limit_of_the_control_groups_counts(
+    files: dict[str, str], expected: int | None, tmp_path: Path
+) -> None:
+    for name, text in files.items():
+        (tmp_path / "groups" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "groups" / name).write_text(text)
+    (tmp_path / "cgroup").write_text("1:cpu:/x\n0::/a/b\n")
+    found = machine_memory(tmp_path / "groups", tmp_path / "cgroup")
+    assert found == expected or (expected is None and found is not None and found > 1 << 28)
 
 
 @pytest.mark.parametrize("price", ["-1", "nan", "inf", "cheap"])

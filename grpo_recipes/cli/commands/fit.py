@@ -17,6 +17,7 @@ from grpo_recipes.report.fit_text import Fitted, fit_json, fit_text
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.rules import memory_is_enough
 from grpo_recipes.rules._shared.memory_needs import longest_prompt, memory_needs
+from grpo_recipes.stack.machine_memory import machine_memory
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.stack.target import parse_target
 
@@ -44,7 +45,7 @@ def fit(
     trace: bool,
     as_json: bool,
 ) -> int:
-    """Estimate what a recipe needs of each GPU, phase by phase, and how long it takes; no torch, no GPU.
+    """Estimate what a recipe needs of each GPU, or of the CPU's memory, and how long it takes; no torch, no GPU.
 
     The estimate comes from the model's config.json, the plan, and datasheets of GPUs; rewards, evaluations, checkpoints
     and what GPUs send each other are in no time that it tells. Exits 0 when the recipe fits everywhere, tightly or not,
@@ -90,6 +91,11 @@ def _fitted(name: str, resolution: Resolution, trace: bool) -> Fitted:
         return Fitted(name, MemoryEstimate((), None, needs), duration=duration)
     processes = needs.layout.processes
     layout = f"{needs.layout.strategy}, {processes} process{'es' if processes > 1 else ''}"
+    unit = "GPU"
+    if needs.update.device == "cpu":
+        unit, memory = "process", None if resolution.context.stack.declared else machine_memory()
+        here = max(1, processes // resolution.context.whole("world.num_nodes"))
+        needs = needs._replace(gpu_bytes=None if memory is None else memory // here)
     return Fitted(
         name,
         needs.estimate(),
@@ -98,4 +104,5 @@ def _fitted(name: str, resolution: Resolution, trace: bool) -> Fitted:
         ways=next((f.fix or "" for f in resolution.findings if f.rule == memory_is_enough.ID), ""),
         duration=duration,
         traced=traced_update(needs) if trace else None,
+        unit=unit,
     )
