@@ -35,7 +35,7 @@ def test_the_bound_tells_a_right_merge_from_a_wrong_one(
     kind: str, merge: str, run_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from grpo_recipes.worker.export import export
-    from grpo_recipes.worker.export.progress import Progress
+    from grpo_recipes.worker.export.progress import Stages
 
     proofs: list[Any] = []
     made = export.ExportProof
@@ -46,10 +46,10 @@ def test_the_bound_tells_a_right_merge_from_a_wrong_one(
     asked = export.ExportAsked("model", "bfloat16", tmp_path / "exported")
 
     if merge == "right":
-        export.exported(plan, run, asked, tmp_path / "scratch", Progress(said.append))
+        export.exported(plan, run, asked, tmp_path / "scratch", Stages(said.append))
     else:
         with pytest.raises(export.Refused):
-            export.exported(plan, run, asked, tmp_path / "scratch", Progress(said.append))
+            export.exported(plan, run, asked, tmp_path / "scratch", Stages(said.append))
 
     (proof,) = proofs
     bounds = proof.difference / proof.allowed
@@ -92,7 +92,7 @@ def test_a_long_stage_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
     now = iter(range(0, 100, 3))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
     said: list[str] = []
-    shown = progress.Progress(said.append)
+    shown = progress.Stages(said.append)
     shown.stage("proving", 8)
     for _ in range(8):
         shown.count()

@@ -38,7 +38,7 @@ from grpo_recipes.worker.export.gguf import (
 )
 from grpo_recipes.worker.export.log_probs import log_probs
 from grpo_recipes.worker.export.place import written_beside
-from grpo_recipes.worker.export.progress import Progress
+from grpo_recipes.worker.export.progress import Stages
 from grpo_recipes.worker.export.proof import (
     Dtypes,
     ExportProof,
@@ -89,7 +89,7 @@ class _Trained(NamedTuple):
     dtype: torch.dtype
 
 
-def exported(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, progress: Progress) -> Exported:
+def exported(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, progress: Stages) -> Exported:
     """Writes an export to its place. Raises Refused, with nothing there, where it is not what was trained.
 
     scratch: a folder that is removed afterwards.
@@ -135,7 +135,7 @@ def exported(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, progre
     return Exported(asked.what, proof.dtype, proof, gguf, files, tuple(notes), findings)
 
 
-def _trained(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, progress: Progress) -> _Trained:
+def _trained(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, progress: Stages) -> _Trained:
     progress.stage("loading the trained model")
     model = load_trained(plan, folder, packed=True)
     dtype = next(weight.dtype for weight in model.parameters() if weight.is_floating_point())
@@ -168,7 +168,7 @@ def _proof(
     moved: float,
     dtypes: Dtypes,
     place: Path,
-    progress: Progress,
+    progress: Stages,
 ) -> ExportProof:
     """The proof of a written export. Raises Refused where it is not the trained model."""
     _check_tokens(plan, place, trained)
@@ -187,7 +187,7 @@ def _proof(
     return proof
 
 
-def _held_against(model: Any, trained: _Trained, moved: float, dtypes: Dtypes, progress: Progress) -> ExportProof:
+def _held_against(model: Any, trained: _Trained, moved: float, dtypes: Dtypes, progress: Stages) -> ExportProof:
     if dtypes.computed != dtypes.weights:
         model = rounded(model, dtypes.computed)
     differing = largest(log_probs(model, trained.texts.texts, progress.count), trained.seen.trained)
@@ -198,7 +198,7 @@ def _held_against(model: Any, trained: _Trained, moved: float, dtypes: Dtypes, p
 
 
 def _proof_of_gguf(
-    plan: Plan, place: Path, file: str, trained: _Trained, moved: float, dtypes: Dtypes, progress: Progress
+    plan: Plan, place: Path, file: str, trained: _Trained, moved: float, dtypes: Dtypes, progress: Stages
 ) -> ExportProof:
     """The proof of a GGUF file. Raises Refused where it is not the trained model, or nobody can tell."""
     try:

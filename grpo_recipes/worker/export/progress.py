@@ -7,7 +7,7 @@ _SHARES = (25, 50, 75)
 _SOONEST_S = 5.0
 
 
-class Progress:
+class Stages:
     """Says each stage as it begins, and the quarters of a long one. say: takes a line."""
 
     def __init__(self, say: Callable[[str], None]) -> None:

@@ -19,7 +19,7 @@ import torch
 from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.worker.adapters.merging import rounded
 from grpo_recipes.worker.export.log_probs import ProofText, log_probs
-from grpo_recipes.worker.export.progress import Progress
+from grpo_recipes.worker.export.progress import Stages
 
 # Of the trained model, each moved in another way.
 MOVED = 2
@@ -77,7 +77,7 @@ def computed_in(exported: torch.dtype, trained: torch.dtype, device: str) -> tor
     return torch.float32 if exported == torch.bfloat16 and (trained == torch.float32 or is_slow) else exported
 
 
-def seen(model: Any, texts: Sequence[ProofText], progress: Progress) -> TrainedSaid:
+def seen(model: Any, texts: Sequence[ProofText], progress: Stages) -> TrainedSaid:
     """What the trained model says, with its adapter and without it."""
     progress.stage("computing with the trained model", len(texts))
     trained = log_probs(model, texts, progress.count)
@@ -96,7 +96,7 @@ class Dtypes(NamedTuple):
 
 
 def rounding(
-    load: Callable[[], Any], dtypes: Dtypes, texts: Sequence[ProofText], trained: Sequence[float], progress: Progress
+    load: Callable[[], Any], dtypes: Dtypes, texts: Sequence[ProofText], trained: Sequence[float], progress: Stages
 ) -> float:
     """The largest difference that moving the weights of the trained model makes. load: gives that model anew."""
     name = str(dtypes.weights).removeprefix("torch.")

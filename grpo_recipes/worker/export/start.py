@@ -35,14 +35,14 @@ def _answer(request: dict[str, Any], here: Path) -> dict[str, Any]:
         from grpo_recipes.worker.export.export import ExportAsked, exported
         from grpo_recipes.worker.export.gguf import NotConverted
         from grpo_recipes.worker.export.place import NoFolderThere
-        from grpo_recipes.worker.export.progress import Progress
+        from grpo_recipes.worker.export.progress import Stages
         from grpo_recipes.worker.export.push import pushed
 
     folder, place = Path(request["run"]), Path(request["place"])
     plan = from_json(read_text(folder, "plan.json"))
     asked = ExportAsked(request["what"], request["dtype"], place, request["converter"])
     try:
-        made = exported(plan, folder, asked, here / "scratch", Progress(functools.partial(tell, here)))
+        made = exported(plan, folder, asked, here / "scratch", Stages(functools.partial(tell, here)))
     except NotConverted as problem:
         return _ended(EXIT_FAILED, *problem.findings)
     except Refused as stopped:
