@@ -97,14 +97,14 @@ KEYS = frozenset(RunRecord.__dataclass_fields__)
 def read_record(folder: str) -> RunRecord | None:
     """The record of a run folder, or None when there is none that can be read.
 
-    Unknown keys and values of another kind are left out, and a status that nobody writes is unknown: it is printed in
-    many places, and a line break in it would begin a line of its own there.
+    Unknown keys and values of another kind are left out, and a status that nobody writes, or none, is unknown: it is
+    printed in many places, and a line break in it would begin a line of its own there.
     """
     content = _read_keys(folder)
     if content is None:
         return None
     known = {key: value for key, value in content.items() if _is_of_its_kind(key, value)}
-    if known.get("status", "running") not in STATUSES:
+    if known.get("status") not in STATUSES:
         known["status"] = UNKNOWN
     return RunRecord(**known)  # type: ignore[arg-type]
 

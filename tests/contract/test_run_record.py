@@ -27,5 +27,12 @@ def test_any_other_status_is_unknown(status: str, tmp_path: Path) -> None:
     assert status_of(tmp_path, status) == UNKNOWN
 
 
-def test_a_status_that_is_no_text_is_left_out(tmp_path: Path) -> None:
-    assert status_of(tmp_path, ["completed"]) == "running"
+def test_a_status_that_is_no_text_is_unknown(tmp_path: Path) -> None:
+    assert status_of(tmp_path, ["completed"]) == UNKNOWN
+
+
+def test_a_record_without_a_status_is_unknown(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"run": 1}')
+    record = read_record(str(tmp_path))
+    assert record is not None
+    assert record.status == UNKNOWN

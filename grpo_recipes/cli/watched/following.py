@@ -9,7 +9,7 @@ from pathlib import Path
 from grpo_recipes.contract.exits import EXIT_FAILED
 from grpo_recipes.contract.files.folder_lock import holder
 from grpo_recipes.contract.integrity.run_folder import RECORD_FILE
-from grpo_recipes.contract.run_record import RunRecord, read_record
+from grpo_recipes.contract.run_record import UNKNOWN, RunRecord, read_record
 from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.progress import Progress
 from grpo_recipes.launch.run_events import RunEvents
@@ -63,8 +63,9 @@ def _is_elsewhere(folder: str, record: RunRecord | None) -> bool:
 
 def _ended(folder: str, events: RunEvents | None, shown: Progress) -> int:
     record = read_record(folder)
-    if record is None:
+    if record is None or record.status == UNKNOWN:
         _refuse_lost_record(folder)
+    if record is None:
         raise Refusal.of(
             f"{folder}: there is nothing to watch",
             because="nobody started it",
