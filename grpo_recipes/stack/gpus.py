@@ -20,7 +20,7 @@ _SIZE = r"(\d{1,4})\s*G(?:I?B)?"
 _SLACK = 0.1
 """Makers say 16 GB of what the driver shows as 15 GiB."""
 # Words beside a name that tell neither memory nor capability.
-_FORMS = re.compile("NVIDIA|TESLA|GEFORCE|GPU|GENERATION|PCIE|SXM[2-6]?|DGXS|MEGA|FHHL|HBM[23]E?")
+_FORMS = "NVIDIA|TESLA|GEFORCE|GPU|GENERATION|PCIE|SXM[2-6]?|DGXS|MEGA|FHHL|HBM[23]E?"
 
 
 def visible_gpus() -> tuple[Gpu, ...] | None:
@@ -127,7 +127,9 @@ def _base_and_memory(key: str) -> tuple[str, float | None]:
     if "MIG" in key.split("-"):
         return key, None  # a slice has less than the whole
     parts = [
-        part for part in re.sub(r"(?<=\d)-(?=G(I?B)?(-|$)|TI(-|$))", "", key).split("-") if not _FORMS.fullmatch(part)
+        part
+        for part in re.sub(r"(?<=\d)-(?=G(I?B)?(-|$)|TI(-|$))", "", key).split("-")
+        if not re.fullmatch(_FORMS, part)
     ]
     sizes = [float(size[1]) for part in parts if (size := re.fullmatch(_SIZE, part))]
     base = "-".join(part for part in parts if not re.fullmatch(_SIZE, part))

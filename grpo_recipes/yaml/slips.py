@@ -18,10 +18,10 @@ MOST = 20
 
 _NO_SPACE = r"\s*(?:- )?([A-Za-z_][\w.-]*):([^\s:/][^\s:]*)\s*"
 _KEY = r"(?:- +)*[^\s\"'#\[{&*!|>%@`-][^\"'#]*?:(?:\s+(?P<value>.*))?"
-_BLOCK = re.compile(r"(?:.*(?::|-)\s+)?[|>][-+0-9]*$")
-_QUOTED = re.compile(r"""(?<![^\s:,\[{])(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')""")
-_COMMENT = re.compile(r"(?:^|\s)#.*")
-_OPEN_QUOTE = re.compile(r"""(?:^|[:,\[{-])\s*(["'])""")
+_BLOCK = r"(?:.*(?::|-)\s+)?[|>][-+0-9]*$"
+_QUOTED = r"""(?<![^\s:,\[{])(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')"""
+_COMMENT = r"(?:^|\s)#.*"
+_OPEN_QUOTE = r"""(?:^|[:,\[{-])\s*(["'])"""
 
 
 def missing_space(text: str) -> str | None:
@@ -74,8 +74,8 @@ def _outside_of_texts(page: Page) -> Iterator[_Line]:
         block, is_inside = None, bool(closing) or depth > 0
         if closing and closing not in text:
             continue
-        text = _COMMENT.sub("", _QUOTED.sub("''", text.partition(closing)[2] if closing else text)).rstrip()
-        opened = _OPEN_QUOTE.search(text.replace("''", ""))
+        text = re.sub(_COMMENT, "", re.sub(_QUOTED, "''", text.partition(closing)[2] if closing else text)).rstrip()
+        opened = re.search(_OPEN_QUOTE, text.replace("''", ""))
         closing = opened[1] if opened else ""
         key = None if is_inside else re.fullmatch(_KEY, text)
         value = (key["value"] or "") if key else text
@@ -89,4 +89,4 @@ def _outside_of_texts(page: Page) -> Iterator[_Line]:
         yield _Line(number, line, text, inner, None if is_item and not is_text else is_text)
         if is_text is not True:
             above, is_open = inner, key is not None and not value
-            block = inner if _BLOCK.fullmatch(text) else None
+            block = inner if re.fullmatch(_BLOCK, text) else None
