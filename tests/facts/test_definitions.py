@@ -18,7 +18,6 @@ READ = {
     "under if": "if True:\n    def r(): ...",
     "under try": "try:\n    def r(): ...\nfinally:\n    pass",
     "under with": "with open('x') as file:\n    def r(): ...",
-    "for a checker of types": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from beside import far as r",
     "asynchronous": "async def r(): ...",
     "imported": "from beside import far as r",
     "imported and renamed": "from beside import far\nr = far",
@@ -78,6 +77,11 @@ def test_what_only_running_the_file_tells_is_not_read(source: str, file: Path) -
 @pytest.mark.parametrize("source", UNBOUND.values(), ids=UNBOUND)
 def test_a_name_that_nothing_binds_is_none(source: str, file: Path) -> None:
     file.write_text(source)
+    assert definition(str(file), "r") is None
+
+
+def test_what_a_checker_of_types_alone_imports_is_not_there(file: Path) -> None:
+    file.write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from beside import far as r")
     assert definition(str(file), "r") is None
 
 

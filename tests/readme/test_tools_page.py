@@ -47,7 +47,7 @@ def recipe(page: str, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def with_environment(page: str, tmp_path: Path) -> Path:
-    return _written(page, tmp_path, "counter.py", ("environment:",))
+    return _written(page, tmp_path, "counter.py", ("environment:\n  python: counter.py",))
 
 
 def _written(page: str, folder: Path, file: str, sections: tuple[str, ...]) -> Path:

@@ -169,6 +169,8 @@ def prompts_key(context: Context) -> str | None:
     values = {name: context.source.values.get(name) for name in ("dataset", "model", "tokenizer")}
     if any(context.has_section(name) for name in ("tools", "environment", "rollout")):
         return None
+    if context.value("dataset.path") is None:
+        return None
     data, model = (
         local_path(context.text(f"{section}.{key}"), context.source.directory((section, key)))
         for section, key in (("dataset", "path"), ("model", "model_name_or_path"))
