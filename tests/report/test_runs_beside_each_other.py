@@ -92,7 +92,17 @@ def test_whatever_a_folder_holds_it_is_named_and_ends_nothing(
     assert found == {"sound": "completed", "other": status}
     answer = grpo_run("runs", str(tmp_path))
     assert answer.code == 0
-    assert ("other: " in answer.err) == status.startswith("damaged")
+    assert ("other: " in answer.err) == (status.startswith("damaged") or "metrics.jsonl" in change)
+
+
+@pytest.mark.parametrize("line", ["noise", "[]", '{"event": "step", "rew'])
+def test_a_mean_that_leaves_out_a_line_is_marked(line: str, tmp_path: Path, grpo_run: Callable) -> None:
+    place = made(tmp_path / "a", {}, DONE)
+    rows = STEPS.splitlines()
+    (place / "metrics.jsonl").write_text("\n".join([*rows[:7], line, *rows[8:]]) + "\n")
+    answer = grpo_run("runs", str(tmp_path))
+    assert "completed, changed" in answer.out
+    assert "a: metrics.jsonl has a line that is no event" in answer.err
 
 
 def test_pipes_links_and_folders_that_are_no_runs_are_named(tmp_path: Path, grpo_run: Callable) -> None:

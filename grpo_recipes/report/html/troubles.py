@@ -45,7 +45,7 @@ def _of_changes(run: FollowedRun) -> list[Trouble]:
         return []
     because = tuple(run.plain(line) for line in run.listed.changed)
     fix = "grpo-run RUNDIR --verify names all that changed; bring it back from a copy"
-    return [Trouble(BAD, "plan or record of the run were changed after they were written", because, fix)]
+    return [Trouble(BAD, "files of the run were changed after they were written", because, fix)]
 
 
 def _of_lost_figures(run: FollowedRun) -> list[Trouble]:

@@ -30,8 +30,8 @@ class ListedRun(NamedTuple):
 
     status: as in run.json, or one of STATUSES that no run.json has: killed, it says running and the process is gone;
     planned, never started; half written; or "damaged plan" and "damaged record", which `because` explains.
-    because: the ids of the findings that ended it, or why a file of it cannot be read. changed: which of its plan and
-    its record are not as grpo-run wrote them, each with the reason.
+    because: the ids of the findings that ended it, or why a file of it cannot be read. changed: which of its plan, its
+    record and its last figures are not as grpo-run wrote them, each with the reason.
     reward: mean of the last steps, as many as reward_steps. before, after: mean held-out reward.
     seconds: of training, else from its start to its last word. at: when it started or was planned, seconds since 1970.
     values: of its plan, by the keys that a user writes: those of the experiment, then those of the machine.
@@ -61,7 +61,7 @@ def one_run(folder: Path) -> ListedRun | None:
         return None
     values, plan_fault = _values(folder) if planned is not None else ({}, f"{PLAN_FILE} is missing")
     record = read_record(str(folder)) if recorded is not None else None
-    last = _last_events(folder) if record is not None else []
+    last, unreadable = _last_events(folder) if record is not None else ([], ())
     rewards = _rewards(last)[-_AVERAGED_STEPS:]
     known = record or RunRecord()
     word, because = _status(folder, record, recorded is not None, plan_fault)
@@ -83,7 +83,7 @@ def one_run(folder: Path) -> ListedRun | None:
         seconds=_seconds(known, started, last),
         at=written if started is None else started,
         values=values,
-        changed=tuple(map(str, changed_files(folder))),
+        changed=(*map(str, changed_files(folder)), *unreadable),
     )
 
 
@@ -143,27 +143,30 @@ def _values(folder: Path) -> tuple[dict[str, object], str | None]:
     return {**by_kind["experiment"], **digests, **by_kind["machine"], **smoke}, None
 
 
-def _last_events(folder: Path) -> list[Mapping[str, object]]:
-    """The last events of metrics.jsonl that are whole, as many as have the rewards of the last steps."""
+def _last_events(folder: Path) -> tuple[list[Mapping[str, object]], tuple[str, ...]]:
+    """The last events of metrics.jsonl, as many as have the rewards of the last steps, and what is wrong with it."""
     try:
         with open_to_read(folder, METRICS_FILE) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - _TAIL))
             content = file.read(_TAIL)
     except OSError:
-        return []
+        return [], ()
     lines = content.split(b"\n")
     events: list[Mapping[str, object]] = []
+    unreadable: tuple[str, ...] = ()
     for line in reversed(lines[1 if size > _TAIL else 0 : -1]):
         try:
             event = parsed(line)
         except ValueError:
-            continue
+            event = None
         if isinstance(event, dict):
             events.append(event)
+        elif line:
+            unreadable = (f"{METRICS_FILE} has a line that is no event",)
         if len(events) >= _AVERAGED_STEPS and len(_rewards(events)) >= _AVERAGED_STEPS:
             break
-    return events[::-1]
+    return events[::-1], unreadable
 
 
 def _rewards(events: list[Mapping[str, object]]) -> list[float]:
