@@ -22,8 +22,9 @@ def accuracy(completions: list[Completion], *, solution: list[object], **kwargs:
 
     The answer is what stands in the last <answer>...</answer>, or else what math-verify finds: \boxed{},
     LaTeX, or the last number. solution: LaTeX or a plain number or expression; a row whose solution is no
-    mathematics gets None, that is, no reward. Numbers with powers of powers or five-digit exponents are not
-    evaluated and count as wrong.
+    mathematics gets None, that is, no reward. Where the solution is a number, a sum or product of numbers is no
+    answer: 17 + 12 repeats the question and does not say 29. Numbers with powers of powers or five-digit exponents
+    are not evaluated and count as wrong.
     """
     return [_judge(completion_text(given), wanted) for given, wanted in zip(completions, solution, strict=True)]
 
@@ -38,7 +39,8 @@ def _judge(text: str, solution: object) -> float | None:
         return 1.0
     if TOO_LARGE.search(answer):
         return 0.0
-    return float(_is_equal(gold, _parsed_expression(answer) if tagged else _parsed(answer)))
+    given = _parsed_expression(answer) if tagged else _parsed(answer)
+    return float(not _is_to_be_computed(gold, given) and _is_equal(gold, given))
 
 
 def _parsed_expression(text: str) -> list[Any]:
@@ -58,6 +60,21 @@ def _parsed(text: str) -> list[Any]:
         return list(parse(text, parsing_timeout=_timeout(PARSING_TIMEOUT_S)))
     except (Exception, TimeoutException):  # TimeoutException is a BaseException and would end the training
         return []
+
+
+def _is_to_be_computed(gold: list[Any], answer: list[Any]) -> bool:
+    """Whether the solution is a number and the answer a sum or product of numbers, which math-verify would compute."""
+    if not answer or not getattr(gold[0], "is_Number", False):
+        return False
+    terms = answer[0].args if getattr(answer[0], "is_Add", False) else answer[:1]
+    numbers = [factors for term in terms if (factors := _numbers(term))]
+    return len(numbers) > 1 or any(len(factors) > 1 for factors in numbers)
+
+
+def _numbers(term: Any) -> list[Any]:
+    """The factors of a term that are whole numbers or decimals, without its sign; a fraction or a power is none."""
+    factors = [one for one in term.args if one != -1] if getattr(term, "is_Mul", False) else [term]
+    return [one for one in factors if getattr(one, "is_Integer", False) or getattr(one, "is_Float", False)]
 
 
 def _is_equal(gold: list[Any], answer: list[Any]) -> bool:

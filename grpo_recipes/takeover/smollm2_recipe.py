@@ -80,7 +80,7 @@ launch:
 """
 
 REWARDS = '''\
-"""Whether a sum is solved. The shipped `accuracy` also takes 17 + 12 for 29, which a model soon finds out."""
+"""Whether a sum is solved: the last number of the first line is its result."""
 
 import re
 
