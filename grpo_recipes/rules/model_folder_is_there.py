@@ -20,9 +20,7 @@ from grpo_recipes.user_files.model_config import cached_snapshot, read_adapter
 from grpo_recipes.user_files.path_slips import near_path, path_slip
 
 ID = "MDL001"
-_ADDRESS = re.compile(
-    r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)(?:/tree/([\w.-]+))?/?", re.ASCII
-)
+_ADDRESS = r"(?a)(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)(?:/tree/([\w.-]+))?/?"
 KEY = "model.model_name_or_path"
 MOST_NEIGHBOURS = 200
 
@@ -81,7 +79,7 @@ def _from_run(value: str) -> list[Patch]:
 
 
 def _hub_id(context: Context, value: str) -> Iterator[Finding]:
-    address = _ADDRESS.fullmatch(value)
+    address = re.fullmatch(_ADDRESS, value) if ".co/" in value else None
     if address is not None:
         yield _address(context, value, address[1], address[2])
     elif slip := path_slip(value):

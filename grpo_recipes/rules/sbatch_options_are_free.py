@@ -19,7 +19,7 @@ from grpo_recipes.rules._shared.machines import is_slurm
 
 ID = "WLD006"
 OPTIONS = "slurm.options"
-NAME = re.compile(r"[a-z][a-z0-9-]*[a-z0-9]")
+NAME = r"[a-z][a-z0-9-]*[a-z0-9]"
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -28,7 +28,7 @@ def check(context: Context) -> Iterator[Finding]:
     for name, value in context.mapping(OPTIONS).items():
         if ("slurm", "options", name) in context.refused:
             continue
-        if not NAME.fullmatch(name):
+        if not re.fullmatch(NAME, name):
             yield _misspelt(context, name, value)
         elif (key := home(name)) is not None:
             yield _not_here(context, name, "one value has one place", f"write it as {key}, and remove it here")
@@ -61,7 +61,7 @@ def _misspelt(context: Context, name: str, value: object) -> Finding:
     is_better = is_allowed(right) and right not in context.mapping(OPTIONS)
     patch = [_removal(name), *([Patch(("slurm", "options", right), value)] if is_better else [])]
     because = "the long name of an option, without its dashes, such as mem-per-gpu"
-    fix = right if NAME.fullmatch(right) and right not in context.mapping(OPTIONS) else None
+    fix = right if re.fullmatch(NAME, right) and right not in context.mapping(OPTIONS) else None
     return _found(context, name, f"{name} is no option of sbatch", because, fix, patch)
 
 

@@ -7,16 +7,16 @@ import json
 import re
 from collections.abc import Mapping
 
-_MARK = re.compile(r"Args:|Returns:|Raises:")
-_END = re.compile(r"Returns:|Raises:")
-_ARGUMENT = re.compile(r"([ \t]*)(\w+):")
-_CHOICES = re.compile(r"\(choices:", re.IGNORECASE)
+_MARK = "Args:|Returns:|Raises:"
+_END = "Returns:|Raises:"
+_ARGUMENT = r"([ \t]*)(\w+):"
+_CHOICES = r"(?i)\(choices:"
 
 
 def description(text: str) -> str:
     """What a docstring says before its first section."""
     text = text.strip()
-    found = _MARK.search(text)
+    found = re.search(_MARK, text)
     return (text if found is None else text[: found.start()]).strip()
 
 
@@ -31,7 +31,7 @@ def argument_texts(text: str) -> Mapping[str, str]:
     for line in _block(text.strip()).split("\n"):
         if not line.strip():
             continue
-        start = None if takes_next else _ARGUMENT.match(line)
+        start = None if takes_next else re.match(_ARGUMENT, line)
         if start is not None and (said is None or not line.startswith((f"{indent} ", f"{indent}\t"))):
             indent, rest = start[1], line[start.end() :].strip()
             said = found[start[2]] = [rest] if rest else []
@@ -46,12 +46,12 @@ def _block(text: str) -> str:
     """The lines below `Args:`, which is a line of its own that is neither the first one nor the last."""
     lines = text.split("\n")
     start = next((place for place in range(1, len(lines) - 1) if lines[place].lstrip() == "Args:"), None)
-    return "" if start is None else _END.split("\n".join(lines[start + 1 :]), maxsplit=1)[0]
+    return "" if start is None else re.split(_END, "\n".join(lines[start + 1 :]), maxsplit=1)[0]
 
 
 def unread_choices(said: str) -> str | None:
     """The choices at the end of an argument's text where they are no list of JSON; None where they are, or none."""
-    found = _CHOICES.search(said)
+    found = re.search(_CHOICES, said)
     if found is None or not said.rstrip().endswith(")"):
         return None
     written = said[found.end() :].strip().removesuffix(")").strip()
