@@ -18,8 +18,11 @@ PICK = ("dataset.name", "dataset.split", "dataset.revision", "evaluation.name", 
 
 
 def check(context: Context) -> Iterator[Finding]:
+    written = context.source.values.get("dataset")
     if context.value(PATH) is not None or makes_rows(context):
         return
+    if isinstance(written, dict) and written.get("reasoning_gym") is not None:
+        return  # SCH002 names what is wrong with it
     if not context.has_section("environment"):
         has_section = context.has_section("dataset")
         yield context.finding(

@@ -23,7 +23,7 @@ def read_request(folder: Path) -> dict[str, Any]:
 
 
 def tell(folder: Path, line: str) -> None:
-    """Adds a line to what the part is busy with; whoever waits for the answer shows it."""
+    """Adds a line that says what the part is doing; the command that waits for its answer prints it."""
     with (folder / PROGRESS_FILE).open("a", encoding="utf-8") as file:
         file.write(f"{line}\n")
 

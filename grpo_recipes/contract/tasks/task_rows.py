@@ -1,6 +1,6 @@
-"""The rows of reasoning-gym's tasks, made in a process of its own: the package and its random numbers stay out of here.
+"""Makes the rows of reasoning-gym's tasks in a separate process, so that the package is not imported here.
 
-Some tasks walk through sets, whose order is the process's own, so the hashes of that process have a fixed seed.
+Some tasks iterate over sets, whose order differs between processes, so that process has a fixed hash seed.
 """
 
 import functools
