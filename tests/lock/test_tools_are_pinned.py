@@ -65,7 +65,9 @@ def test_the_plan_says_what_a_tool_is_and_the_folder_has_its_files(tmp_path: Pat
 
 def test_nothing_starts_before_a_tool_is_allowed(tmp_path: Path, grpo_run: Callable) -> None:
     project = _project(tmp_path / "a")
-    answer = grpo_run(str(project / "recipe.yaml"), "--target", "python==3.11.9,gpus=0", "--dry-run")
+    answer = grpo_run(
+        str(project / "recipe.yaml"), "--target", "python==3.11.9,gpus=0", "--dry-run", "--out", str(tmp_path / "dry")
+    )
     assert answer.code == 0, answer.err
     refused = grpo_run(str(project / "recipe.yaml"), "--out", str(tmp_path / "out"))
     assert refused.code == 2
