@@ -45,14 +45,17 @@ def reasoning_gym(
     task_config: list[str],
     metadata: list[str],
     answer_in: str = "completion",
+    partial: bool = True,
     **kwargs: Any,
 ) -> list[float]:
     """Gives what the row's task of reasoning-gym scores the answer with, mostly from 0.0 to 1.0.
 
     answer_in: where the answer stands: the whole completion, its last_line, or answer_tag, the last
-    <answer>...</answer>; a completion without one has no answer. The columns are those of `dataset.reasoning_gym`.
-    A scorer that raises on an answer, or takes longer than ten seconds, gives it 0.0 if it can score the row's own
-    answer; that is told once for each task, and logged as reasoning_gym/not_scored. Else what it raised ends the run.
+    <answer>...</answer>; a completion without one has no answer.
+    partial: False gives 0.0 to what the task scores below 1.0.
+    The columns are those of `dataset.reasoning_gym`. A scorer that raises on an answer, or takes longer than ten
+    seconds, gives it 0.0 if it can score the row's own answer; that is told once for each task, and logged as
+    reasoning_gym/not_scored. Else what it raised ends the run.
     """
     rows = zip(completions, question, answer, task, task_config, metadata, strict=True)
     scores: list[float] = []
@@ -61,7 +64,8 @@ def reasoning_gym(
         entry = {"question": asked, "answer": right, "metadata": from_text(said)}
         given = _answer(completion_text(completion), answer_in)
         try:
-            scores.append(_score(name, config, given, entry))
+            score = _score(name, config, given, entry)
+            scores.append(score if partial or score >= 1.0 else 0.0)
         except Exception as problem:
             if given == right or not _scores_its_own(name, config, entry):
                 raise

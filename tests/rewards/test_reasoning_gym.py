@@ -113,6 +113,15 @@ def test_a_score_is_the_tasks_own_number() -> None:
     assert reasoning_gym([near], **rows) == [wanted.score_answer(near, wanted[0])]
 
 
+def test_an_answer_that_holds_the_right_one_gets_nothing_if_none_is_partial() -> None:
+    rows = rows_of("chain_sum", 1)
+    right = rows["answer"][0]
+    twice = [f"{right}{right}", right]
+    rows = {name: values * 2 for name, values in rows.items()}
+    assert reasoning_gym(twice, **rows) == [0.5, 1.0]
+    assert reasoning_gym(twice, partial=False, **rows) == [0.0, 1.0]
+
+
 @pytest.mark.parametrize(
     ("answer_in", "said", "score"),
     [

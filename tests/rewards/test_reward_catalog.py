@@ -22,7 +22,7 @@ def test_every_reward_is_listed_with_what_it_takes() -> None:
         "json_fields": (("solution",), {}, ()),
         "reasoning_gym": (
             ("question", "answer", "task", "task_config", "metadata"),
-            {"answer_in": "completion"},
+            {"answer_in": "completion", "partial": True},
             (),
         ),
         "regex_match": ((), {"full": False}, ("pattern",)),
