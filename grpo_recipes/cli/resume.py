@@ -21,7 +21,8 @@ from grpo_recipes.stack.probe import probe
 from grpo_recipes.trust.user_code import user_files, with_changed
 
 STARTED_WITH = ("world", "arguments", "shims", "deepspeed", "environment")
-UNTOLD = ("verified", "folder", "recipe_file", "accept_drift")
+UNTOLD = ("verified", "folder", "recipe_file", "accept_drift", "memory")
+"""Parts of plan.json that differ where nothing else does; memory is an estimate, which a preflight makes closer."""
 _SHOWN = 6
 _DEPTH = 3
 

@@ -9,6 +9,11 @@ from pathlib import Path
 import pytest
 from swept_runs import FEW_STEPS, QUICKSTART, RATE, Swept, command, started, wait_until
 
+from grpo_recipes.resolve.resolve import resolve
+from grpo_recipes.rules._shared.memory_needs import prompts_key
+from grpo_recipes.stack.target import parse_target
+from grpo_recipes.user_files.counted_prompts import CountedPrompts, keep_counted
+
 pytestmark = pytest.mark.processes
 FIRST = f"{RATE.rpartition('.')[2]}-0.001-seed-42"
 
@@ -42,6 +47,34 @@ def test_runs_that_have_room_go_on_at_once_each_with_its_gpus(sweep: Callable[..
     first = done.err.index("[1/6]")
     assert all(done.err.index(f"{name} begins, CUDA_VISIBLE_DEVICES=") < first for name in done.names[:4])
     assert f"{done.names[0]}: run folder {done.folder / done.names[0]}" in done.err
+
+
+def test_a_preflight_before_the_start_writes_no_run_again(
+    sweep: Callable[..., Swept], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    planned = sweep("sweep", QUICKSTART, "--seeds", "1", *FEW_STEPS, "--dry-run")
+    assert planned.code == 0, planned.err
+    before = (planned.folder / planned.names[0] / "plan.json").read_text()
+    keep_counted(_key_of_the_prompts(), CountedPrompts(longest=14, counted=7126, rows=7126))
+    done = sweep("sweep", "swept")
+    assert done.code == 0, done.err
+    assert "written again" not in done.err and not list(done.folder.glob("*/replaced-*"))
+    assumed = [
+        json.loads(text)["memory"]["assumed"]
+        for text in (before, (done.folder / done.names[0] / "plan.json").read_text())
+    ]
+    assert ["7,126 rows that preflight counted" in " ".join(one) for one in assumed] == [False, True]
+
+
+def _key_of_the_prompts() -> str:
+    stack, _ = parse_target("tested,gpus=0")
+    assert stack is not None
+    context = resolve(QUICKSTART, stack).context
+    assert context is not None
+    key = prompts_key(context)
+    assert key is not None
+    return key
 
 
 def test_a_sweep_that_was_killed_goes_on_and_comes_to_the_same(stand_in: Path, tmp_path: Path) -> None:

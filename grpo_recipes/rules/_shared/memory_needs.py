@@ -166,19 +166,22 @@ def longest_prompt(context: Context, *, decides: bool = False) -> tuple[int, tup
 
 def prompts_key(context: Context) -> str | None:
     """What a preflight keeps the lengths of the prompts under, None where more than files and texts make them."""
-    values = {name: context.source.values.get(name) for name in ("dataset", "model", "tokenizer")}
     if any(context.has_section(name) for name in ("tools", "environment", "rollout")):
         return None
     if context.value("dataset.path") is None:
         return None
-    data, model = (
-        local_path(context.text(f"{section}.{key}"), context.source.directory((section, key)))
-        for section, key in (("dataset", "path"), ("model", "model_name_or_path"))
-    )
+    sections = {name: context.source.values.get(name) for name in ("dataset", "model", "tokenizer")}
+    local: dict[str, str | None] = {}
+    for section, key in (("dataset", "path"), ("model", "model_name_or_path")):
+        local[section] = local_path(context.text(f"{section}.{key}"), context.source.directory((section, key)))
+        values = sections[section]
+        if local[section] is not None and isinstance(values, Mapping):  # the recipe of a run folder has whole paths
+            sections[section] = {**values, key: local[section]}
+    data, model = local["dataset"], local["model"]
     if data is not None and not os.path.isfile(data):
         return None
     files = [] if model is None else [os.path.join(model, name) for name in _OF_THE_TOKENIZER]
-    said = [values, context.value("GRPOConfig.chat_template_kwargs")]
+    said = [sections, context.value("GRPOConfig.chat_template_kwargs")]
     return key_of(said, [*([] if data is None else [data]), *files])
 
 
