@@ -75,7 +75,7 @@ RESULTS = {
 
 
 def train(name: str, result: Result) -> None:
-    """Trains all seeds, or goes on with them. Ends the script if a run did not complete."""
+    """Runs the sweep of all seeds, or resumes it. Raises CalledProcessError if a run does not complete."""
     rewards = hashlib.sha256((REAL / "smollm2/rewards.py").read_bytes()).hexdigest()
     new = ["sweep", str(result.recipe), "--seeds", ",".join(map(str, SEEDS)), "--out", str(BUILT / name)]
     brings_code = "rewards.py" in result.recipe.read_text()
