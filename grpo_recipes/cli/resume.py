@@ -22,7 +22,7 @@ from grpo_recipes.trust.user_code import user_files, with_changed
 
 STARTED_WITH = ("world", "arguments", "shims", "deepspeed", "environment")
 UNTOLD = ("verified", "folder", "recipe_file", "accept_drift", "memory")
-"""Parts of plan.json that differ where nothing else does; memory is an estimate, which a preflight makes closer."""
+"""Parts of plan.json whose changes are not reported. memory is an estimate, which a preflight improves."""
 _SHOWN = 6
 _DEPTH = 3
 

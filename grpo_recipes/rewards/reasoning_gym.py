@@ -53,10 +53,12 @@ def reasoning_gym(
     answer_in: where the answer stands: the whole completion, its last_line, or answer_tag, the last
     <answer>...</answer>; a completion without one has no answer.
     partial: False gives 0.0 to what the task scores below 1.0.
-    The columns are those of `dataset.reasoning_gym`. A scorer that raises on an answer, or takes longer than ten
-    seconds, gives it 0.0 if it can score the row's own answer; that is told once for each task, and logged as
-    reasoning_gym/not_scored. Else what it raised ends the run.
+    The columns are those of `dataset.reasoning_gym`. If a scorer raises on an answer, or takes longer than ten
+    seconds, the answer gets 0.0. This is printed once per task and logged as reasoning_gym/not_scored. If the scorer
+    cannot score the row's own answer either, its error ends the run. Raises ValueError for an option it cannot read.
     """
+    if not isinstance(partial, bool):  # "false" would count as true
+        raise ValueError(f"partial {partial!r} is neither true nor false")
     rows = zip(completions, question, answer, task, task_config, metadata, strict=True)
     scores: list[float] = []
     failed = 0

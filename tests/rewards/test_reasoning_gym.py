@@ -140,6 +140,11 @@ def test_where_the_answer_is_taken_from(answer_in: str, said: str, score: float)
     assert reasoning_gym([conversation], answer_in=answer_in, **rows) == [score]
 
 
+def test_a_text_is_no_answer_to_whether_half_an_answer_counts() -> None:
+    with pytest.raises(ValueError, match="partial 'false' is neither true nor false"):
+        reasoning_gym(["1"], partial="false", **rows_of("leg_counting", 1))
+
+
 def test_another_word_for_where_ends_the_run() -> None:
     with pytest.raises(ValueError, match="answer_in 'box' is none of completion, last_line, answer_tag"):
         reasoning_gym(["1"], answer_in="box", **rows_of("leg_counting", 1))
