@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.contract.findings.findings_text import bare_text
 from grpo_recipes.duration.planned import Duration
-from grpo_recipes.launch.traced_update import TracedUpdate
 from grpo_recipes.memory.estimate import MemoryEstimate
 from grpo_recipes.report.duration_text import duration_lines, duration_value
 from grpo_recipes.report.memory_table import GIB, memory_table
@@ -18,8 +17,7 @@ class Fitted:
     """A machine with what a run needs of it. refused: the errors of the recipe there, which cannot be run with them.
 
     ways: what would make it fit, "" where it does or nothing is known. duration: None where it cannot run.
-    traced: an update through the installed libraries, where that was asked for. unit: what has the memory, "GPU" or, on
-    the CPU, "process": its share of this machine's memory.
+    unit: what has the memory, "GPU" or, on the CPU, "process": its share of this machine's memory.
     """
 
     machine: str
@@ -29,7 +27,6 @@ class Fitted:
     refused: tuple[Finding, ...] = ()
     ways: str = ""
     duration: Duration | None = None
-    traced: TracedUpdate | None = None
     unit: str = "GPU"
 
     def verdict(self) -> str:
@@ -52,7 +49,7 @@ def fit_json(found: Sequence[Fitted], price: float | None = None) -> str:
 
 def _block(one: Fitted, price: float | None) -> str:
     duration = [] if one.duration is None else duration_lines(one.duration, price)
-    return "\n".join([_memory(one), *_traced(one.traced), *duration])
+    return "\n".join([_memory(one), *duration])
 
 
 def _memory(one: Fitted) -> str:
@@ -69,16 +66,6 @@ def _memory(one: Fitted) -> str:
     lines += [f"  = assumed: {assumed}" for assumed in one.assumed]
     lines += [f"  = would fit with: {one.ways}"] if one.ways else []
     return "\n".join([*lines, *(f"  {row}" for row in memory_table(one.estimate.by_phase()))])
-
-
-def _traced(traced: TracedUpdate | None) -> list[str]:
-    """An update of one process with whole weights: by the formulas, and through the installed libraries."""
-    if traced is None:
-        return []
-    lines = [
-        f"  {name:<11}  {computed / GIB:8.2f}  {found / GIB:8.2f}" for name, (computed, found) in traced.terms.items()
-    ]
-    return [f"  an update with whole weights, GiB: by the formulas, and traced through trl {traced.trl}", *lines]
 
 
 def _reasons(one: Fitted) -> list[str]:
@@ -100,10 +87,5 @@ def _value(one: Fitted, price: float | None) -> dict[str, object]:
         "assumed": list(one.assumed),
         "phases": one.estimate.by_phase(),
         "fix": one.ways or None,
-        "traced": None if one.traced is None else _traced_value(one.traced),
         "duration": None if one.duration is None else duration_value(one.duration, price),
     }
-
-
-def _traced_value(traced: TracedUpdate) -> dict[str, object]:
-    return {name: {"estimated": computed, "traced": found} for name, (computed, found) in traced.terms.items()}

@@ -152,21 +152,3 @@ def test_the_least_limit_of_the_control_groups_counts(
 @pytest.mark.parametrize("price", ["-1", "nan", "inf", "cheap"])
 def test_a_price_is_a_number(grpo_run: Callable, price: str) -> None:
     assert grpo_run("fit", LORA, *TESTED, "--gpus", "1xH100", "--price", price).code == 2
-
-
-@pytest.mark.stack
-def test_an_update_is_traced_through_the_installed_libraries(grpo_run: Callable, tmp_path: Path) -> None:
-    model = tmp_path / "model"
-    model.mkdir()
-    sizes = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4}
-    more = {"num_key_value_heads": 2, "vocab_size": 4096, "tie_word_embeddings": True, "max_position_embeddings": 4096}
-    own = {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "dtype": "float32"}
-    (model / "config.json").write_text(json.dumps(own | sizes | more))
-    settings = (f"model.model_name_or_path={model}", "training.per_device_train_batch_size=2")
-    overrides = [word for setting in settings for word in ("--set", setting)]
-    answer = grpo_run("fit", LORA, *overrides, "--target", "tested,gpus=1xA100-80GB", "--trace", "--json")
-    assert answer.code == 0, answer.err
-    traced = json.loads(answer.out)["machines"][0]["traced"]
-    assert set(traced) == {"weights", "gradients", "optimizer", "activations", "peak"}
-    for term, sizes_of in traced.items():
-        assert sizes_of["estimated"] == pytest.approx(sizes_of["traced"], rel=0.1), term

@@ -55,10 +55,6 @@ code=0; answer=$("$base/grpo-run" qwen2_lora.yaml 2>&1) || code=$?
 [[ $code == 2 && $answer == *"trl, "*"are not installed"* ]] || fail "a run without the stack: exit $code"
 say "base dependencies only: a run is refused, trl is not installed"
 
-code=0; answer=$("$base/grpo-run" fit qwen2_lora.yaml --target "$machine" --trace 2>&1) || code=$?
-[[ $code == 2 && $answer == *"--trace needs torch, transformers, trl, peft"* ]] || fail "a trace without the stack: exit $code"
-say "base dependencies only: a trace is refused, torch is not installed"
-
 printf '\ntrl: {weight_decy: 0.01}\n' >> qwen2_lora.yaml
 "$base/grpo-run" validate qwen2_lora.yaml --fix --write --target "$machine" || fail "validate --fix --write"
 "$base/grpo-run" explain BAT001 | grep -q "Proved by" || fail "explain with its examples"

@@ -11,7 +11,6 @@ from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.duration.planned import planned_duration
 from grpo_recipes.errors import Refusal
-from grpo_recipes.launch.traced_update import traced_update
 from grpo_recipes.memory.estimate import MemoryEstimate
 from grpo_recipes.report.fit_text import Fitted, fit_json, fit_text
 from grpo_recipes.resolve.resolve import Resolution, plan_of
@@ -34,7 +33,6 @@ from grpo_recipes.stack.target import parse_target
 @click.option(
     "--price", type=click.FloatRange(min=0), metavar="PRICE", help="What one GPU costs for an hour, in any currency."
 )
-@click.option("--trace", is_flag=True, help="Trace an update through the installed libraries.")
 @click.option("--json", "as_json", is_flag=True, help="Print bytes and seconds for programs.")
 def fit(
     recipe: str,
@@ -42,7 +40,6 @@ def fit(
     target: str | None,
     gpus: str | None,
     price: float | None,
-    trace: bool,
     as_json: bool,
 ) -> int:
     """Estimate what a recipe needs of each GPU, or of the CPU's memory, and how long it takes; no torch, no GPU.
@@ -58,9 +55,7 @@ def fit(
         raise Refusal.of(f"--price {price} is no price", fix="--price 2.5")
     stack = chosen_stack(target)
     machines = {"this stack": stack} if gpus is None else _machines(stack, gpus)
-    found = [
-        _fitted(name, resolved(recipe, machine, overrides, strict=False), trace) for name, machine in machines.items()
-    ]
+    found = [_fitted(name, resolved(recipe, machine, overrides, strict=False)) for name, machine in machines.items()]
     click.echo(redact((fit_json if as_json else fit_text)(found, price)))
     return EXIT_DONE if all(one.verdict() in ("fits", "tight") for one in found) else EXIT_DIFFERENT
 
@@ -78,7 +73,7 @@ def _machines(stack: Stack, gpus: str) -> dict[str, Stack]:
     return found
 
 
-def _fitted(name: str, resolution: Resolution, trace: bool) -> Fitted:
+def _fitted(name: str, resolution: Resolution) -> Fitted:
     """What a recipe needs of a machine. Raises Refusal for one that cannot be read, on whatever machine."""
     errors = tuple(f for f in resolution.findings if f.severity == "error" and f.rule != memory_is_enough.ID)
     if resolution.context is None:
@@ -103,6 +98,5 @@ def _fitted(name: str, resolution: Resolution, trace: bool) -> Fitted:
         needs.assumed,
         ways=next((f.fix or "" for f in resolution.findings if f.rule == memory_is_enough.ID), ""),
         duration=duration,
-        traced=traced_update(needs) if trace else None,
         unit=unit,
     )
