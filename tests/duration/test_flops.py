@@ -96,11 +96,10 @@ def test_attention_on_the_way_back(changes: dict[str, Any], more: float) -> None
 def _counted(config: dict[str, Any], update: Update, targets: str | list[str] | None) -> tuple[int, int]:
     """What torch counts forward, and in all, when TRL computes one micro-batch of a real model."""
     import torch
+    from support.tracing.bare_trainer import bare_trainer, batch
     from torch.utils.flop_counter import FlopCounterMode
     from transformers import AutoConfig, AutoModelForCausalLM
     from trl.trainer.utils import add_fused_lm_head
-
-    from grpo_recipes.tracing.bare_trainer import bare_trainer, batch
 
     sizes = {name: value for name, value in config.items() if name != "model_type"}
     built = AutoConfig.for_model(config["model_type"], **sizes)

@@ -34,8 +34,7 @@ def _inputs() -> tuple[Any, Any, Any]:
 def _trl(settings: dict[str, object], *, is_on_policy: bool = False) -> Any:
     """The gradient of TRL's own loss by the log-probabilities."""
     import torch
-
-    from grpo_recipes.tracing.bare_trainer import bare_trainer
+    from support.tracing.bare_trainer import bare_trainer
 
     old, now, mask = _inputs()
     values = {**DEFAULTS, **settings}

@@ -51,8 +51,9 @@ def traced(config: dict[str, Any] | None = None, **values: Any) -> dict[str, Any
 
 def traces(asked: Sequence[dict[str, Any]], packages: str = "") -> Iterator[dict[str, Any]]:
     """The bytes of each update, one after the other from one process. packages: a folder that stands before .venv."""
-    environment = os.environ | {"PYTHONPATH": packages, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "grpo_recipes.tracing"]
+    path = os.pathsep.join([*filter(None, [packages]), str(ROOT / "tests")])
+    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "support.tracing"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment
     ) as process:

@@ -12,7 +12,7 @@ BLOCK_BYTES = 512
 """torch 2.13.0, c10/cuda/CUDACachingAllocator.cpp: kMinBlockSize, to which each request is rounded up."""
 
 
-class LiveBytes(TorchDispatchMode):  # type: ignore[misc]
+class LiveBytes(TorchDispatchMode):
     """The bytes of the storages that are alive now, and the most there were in each phase.
 
     phase: the name under which peaks are kept. at_output: what was alive when the decoder had ended. scored: how many

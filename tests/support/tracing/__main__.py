@@ -1,10 +1,10 @@
-"""`python -m grpo_recipes.tracing`: a trace as JSON on standard input, its bytes as JSON on standard output."""
+"""`python -m support.tracing`: a trace as JSON on standard input, its bytes as JSON on standard output."""
 
 import json
 import sys
 import warnings
 
-from grpo_recipes.tracing.update import trace
+from support.tracing.update import trace
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore")

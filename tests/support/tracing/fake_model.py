@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from grpo_recipes.tracing.gpu_kernels import ATTENTION
+from support.tracing.gpu_kernels import ATTENTION
 
 _CODE_ENTRIES = 16
 _BLOCK = 64

@@ -7,16 +7,16 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from grpo_recipes.tracing.bare_trainer import autocast, bare_trainer, batch, prepare
-from grpo_recipes.tracing.fake_model import build_model, materialize
-from grpo_recipes.tracing.gpu_kernels import install
-from grpo_recipes.tracing.live import LiveBytes
+from support.tracing.bare_trainer import autocast, bare_trainer, batch, prepare
+from support.tracing.fake_model import build_model, materialize
+from support.tracing.gpu_kernels import install
+from support.tracing.live import LiveBytes
 
 
 def trace(traced: Mapping[str, Any]) -> dict[str, Any]:
     """The bytes of the second update: of each term, of what each phase had at most, and of the whole.
 
-    traced: what `Traced` of benchmarks and tests writes: config, dtype, autocast, quantization, lora, checkpointing,
+    traced: what `traced` of tests/memory/traces.py makes: config, dtype, autocast, quantization, lora, checkpointing,
     attention, batch, prompt, completion, accumulation, beta, optimizer, device ("cuda" for the kernels of a GPU).
     """
     os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -7,7 +7,7 @@ import torch
 ATTENTION = "sdpa_of_a_gpu"
 
 
-class _FusedAttention(torch.autograd.Function):  # type: ignore[misc]
+class _FusedAttention(torch.autograd.Function):
     """Attention that keeps no matrix of scores: its inputs, its result and a sum for each row.
 
     Source: torch 2.13.0, aten/src/ATen/native/transformers/cuda/attention.cu and attention_backward.cu: the
