@@ -27,7 +27,7 @@ LAYERS = (
     "user_files",
     "schemas",
     "memory",
-    "duration",
+    "compute",
     "trust.environment",
     "rules",
     "trust",

@@ -4,11 +4,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from grpo_recipes.compute.planned import Compute
 from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.contract.findings.findings_text import bare_text
-from grpo_recipes.duration.planned import Duration
 from grpo_recipes.memory.estimate import MemoryEstimate
-from grpo_recipes.report.duration_text import duration_lines, duration_value
 from grpo_recipes.report.memory_table import GIB, memory_table
 
 
@@ -16,7 +15,7 @@ from grpo_recipes.report.memory_table import GIB, memory_table
 class Fitted:
     """A machine with what a run needs of it. refused: the errors of the recipe there, which cannot be run with them.
 
-    ways: what would make it fit, "" where it does or nothing is known. duration: None where it cannot run.
+    ways: what would make it fit, "" where it does or nothing is known. compute: None where it cannot run.
     unit: what has the memory, "GPU" or, on the CPU, "process": its share of this machine's memory.
     """
 
@@ -26,7 +25,7 @@ class Fitted:
     assumed: tuple[str, ...] = ()
     refused: tuple[Finding, ...] = ()
     ways: str = ""
-    duration: Duration | None = None
+    compute: Compute | None = None
     unit: str = "GPU"
 
     def verdict(self) -> str:
@@ -34,22 +33,14 @@ class Fitted:
         return "cannot run" if self.refused else self.estimate.verdict()
 
 
-def fit_text(found: Sequence[Fitted], price: float | None = None) -> str:
-    """A block for each machine: the verdict, terms by phases in GiB of one GPU, and the duration.
-
-    price: of a GPU for an hour; None tells no cost.
-    """
-    return "\n\n".join(_block(one, price) for one in found)
+def fit_text(found: Sequence[Fitted]) -> str:
+    """A block for each machine: the verdict, terms by phases in GiB of one GPU, and what a step computes."""
+    return "\n\n".join("\n".join([_memory(one), *_computed(one.compute)]) for one in found)
 
 
-def fit_json(found: Sequence[Fitted], price: float | None = None) -> str:
-    """The answer for programs, in bytes and seconds."""
-    return json.dumps({"machines": [_value(one, price) for one in found]}, indent=2)
-
-
-def _block(one: Fitted, price: float | None) -> str:
-    duration = [] if one.duration is None else duration_lines(one.duration, price)
-    return "\n".join([_memory(one), *duration])
+def fit_json(found: Sequence[Fitted]) -> str:
+    """The answer for programs, in bytes, tokens and operations."""
+    return json.dumps({"machines": [_value(one) for one in found]}, indent=2)
 
 
 def _memory(one: Fitted) -> str:
@@ -68,6 +59,22 @@ def _memory(one: Fitted) -> str:
     return "\n".join([*lines, *(f"  {row}" for row in memory_table(one.estimate.by_phase()))])
 
 
+def _computed(compute: Compute | None) -> list[str]:
+    """Tokens and operations of a step, and the steps of the run."""
+    if compute is None:
+        return []
+    tokens, flops, run = compute.tokens, compute.flops, f"{compute.steps} steps"
+    operations = f"operations unknown: {compute.unknown}"
+    if flops is not None:
+        operations = f"{flops.total():.3g} floating-point operations"
+    if compute.steps is None:
+        run = "unknown: the rows that epochs are counted in are not known before they are loaded"
+    return [
+        f"  a step   {tokens.generated:,.0f} tokens generated, {tokens.trained:,} trained, at most; {operations}",
+        f"  the run  {run}",
+    ]
+
+
 def _reasons(one: Fitted) -> list[str]:
     """Why there is no estimate."""
     if one.refused:
@@ -75,7 +82,7 @@ def _reasons(one: Fitted) -> list[str]:
     return [one.estimate.unknown] if one.estimate.unknown else []
 
 
-def _value(one: Fitted, price: float | None) -> dict[str, object]:
+def _value(one: Fitted) -> dict[str, object]:
     peak = one.estimate.peak()
     return {
         "machine": one.machine,
@@ -87,5 +94,16 @@ def _value(one: Fitted, price: float | None) -> dict[str, object]:
         "assumed": list(one.assumed),
         "phases": one.estimate.by_phase(),
         "fix": one.ways or None,
-        "duration": None if one.duration is None else duration_value(one.duration, price),
+        "compute": None if one.compute is None else _compute_value(one.compute),
+    }
+
+
+def _compute_value(compute: Compute) -> dict[str, object]:
+    """What is computed, for programs; null is unknown."""
+    return {
+        "generated_tokens": compute.tokens.generated,
+        "trained_tokens": compute.tokens.trained,
+        "flops": None if compute.flops is None else compute.flops._asdict(),
+        "steps": compute.steps,
+        "because": compute.unknown or None,
     }

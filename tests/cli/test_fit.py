@@ -67,39 +67,28 @@ def test_a_recipe_that_is_not_there_is_no_answer(grpo_run: Callable) -> None:
     assert "nowhere.yaml does not exist" in answer.err
 
 
-def test_a_run_has_tokens_seconds_and_a_price(grpo_run: Callable) -> None:
-    out = grpo_run("fit", LORA, *TESTED, "--gpus", "2xA100-80GB", "--price", "2.5").out
-    assert "  a step         65,536 tokens generated, 131,072 trained, at most; " in out
-    assert "% of it generation (estimated)" in out
-    assert "  the run        500 steps, " in out
-    assert " at 2.5 an hour for each of 2 GPUs" in out
-    assert "  largest lever  " in out
-
-
-def test_seconds_for_programs_make_hours_and_a_cost(grpo_run: Callable) -> None:
-    answer = grpo_run("fit", ZERO3, *TESTED, "--gpus", "8xH100-80GB", "--price", "3", "--json")
-    found = json.loads(answer.out)["machines"][0]["duration"]
-    for end in (0, 1):
-        parts = [found["seconds"][name][end] for name in ("generation", "scoring", "update")]
-        assert found["seconds_of_a_step"][end] == pytest.approx(sum(parts))
-        assert found["hours"][end] == pytest.approx(found["steps"] * sum(parts) / 3600)
-        assert found["cost"][end] == pytest.approx(found["hours"][end] * 3 * 8)
-    assert found["because"] is None
-
-
 @pytest.mark.parametrize(
-    ("recipe", "gpus", "said"),
+    ("settings", "operations"),
     [
-        pytest.param(LORA, "1xH20", "no datasheet of H20 was read", id="a GPU without a datasheet"),
-        pytest.param(LORA, "1xX900-96GB", "no datasheet of X900-96GB was read", id="a GPU that nobody knows"),
-        pytest.param(str(RECIPES / "quickstart.yaml"), "0", "how fast a CPU trains", id="a CPU"),
+        pytest.param((), "5.17e+14 floating-point operations", id="known"),
+        pytest.param(
+            ("model.model_name_or_path=google/gemma-2-2b",), "operations unknown: models of type", id="another family"
+        ),
     ],
 )
-def test_seconds_that_are_not_known_are_not_guessed(grpo_run: Callable, recipe: str, gpus: str, said: str) -> None:
-    target = ("--target", f"tested,gpus={gpus}")
-    out = grpo_run("fit", recipe, *target, "--price", "1").out
-    assert f"  seconds        unknown: {said}" in out
-    assert "tokens generated" in out and "hours" not in out
+def test_a_step_has_tokens_and_operations(grpo_run: Callable, settings: tuple[str, ...], operations: str) -> None:
+    overrides = [word for setting in settings for word in ("--set", setting)]
+    out = grpo_run("fit", LORA, *overrides, *TESTED, "--gpus", "2xA100-80GB").out
+    assert f"  a step   65,536 tokens generated, 131,072 trained, at most; {operations}" in out
+    assert "  the run  500 steps" in out
+
+
+def test_operations_for_programs(grpo_run: Callable) -> None:
+    answer = grpo_run("fit", ZERO3, *TESTED, "--gpus", "8xH100-80GB", "--json")
+    found = json.loads(answer.out)["machines"][0]["compute"]
+    assert set(found["flops"]) == {"generation", "scoring", "update"}
+    assert all(part > 0 for part in found["flops"].values())
+    assert found["because"] is None
 
 
 def test_a_cpu_is_judged_by_the_memory_of_this_machine(grpo_run: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,8 +136,3 @@ def test_the_least_limit_of_the_control_groups_counts(
     (tmp_path / "cgroup").write_text("1:cpu:/x\n0::/a/b\n")
     found = machine_memory(tmp_path / "groups", tmp_path / "cgroup")
     assert found == expected or (expected is None and found is not None and found > 1 << 28)
-
-
-@pytest.mark.parametrize("price", ["-1", "nan", "inf", "cheap"])
-def test_a_price_is_a_number(grpo_run: Callable, price: str) -> None:
-    assert grpo_run("fit", LORA, *TESTED, "--gpus", "1xH100", "--price", price).code == 2

@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
-from grpo_recipes.duration.between import Between
-from grpo_recipes.duration.planned import planned_duration
 from grpo_recipes.memory.needs import MemoryNeeds
-from grpo_recipes.resolve.resolve import plan_of, resolve
-from grpo_recipes.rules._shared.memory_needs import longest_prompt, memory_needs
+from grpo_recipes.resolve.resolve import resolve
+from grpo_recipes.rules._shared.memory_needs import memory_needs
 from grpo_recipes.stack.target import parse_target
 from grpo_recipes.takeover.shipped import Shipped, shipped_recipes
 from grpo_recipes.yaml.compose import compose
@@ -27,10 +25,10 @@ trained for two steps with a tiny model and rows of its own. Names of columns co
 others' code, which the file of each task names. Where somebody published a run, the values are theirs; what is not
 theirs is said below, and so is what they reached.
 
-Memory is that of the fullest GPU, and hours are those of all steps at full length, without evaluations: both are
-estimates of `grpo-run fit` for the hardware beside them and vLLM 0.30, where the recipe can use it. A dash is for what
-the estimate does not cover. Another machine is `grpo-run fit RECIPE --target tested,vllm==0.30.0,gpus=1xA100-80GB`, and
-`--set` changes one value. What does not fit is refused before it starts, with the changes that are enough.
+Memory is that of the fullest GPU, an estimate of `grpo-run fit` for the hardware beside it and vLLM 0.30, where the
+recipe can use it. A dash is for what the estimate does not cover. Another machine is
+`grpo-run fit RECIPE --target tested,vllm==0.30.0,gpus=1xA100-80GB`, and `--set` changes one value. What does not fit is
+refused before it starts, with the changes that are enough.
 
 ## How to choose
 
@@ -65,31 +63,25 @@ def _table(by_task: dict[str, list[Shipped]]) -> list[str]:
     lines = [
         "## What there is",
         "",
-        "| recipe | model | trained | hardware | GiB | hours |",
-        "|---|---|---|---|---|---|",
+        "| recipe | model | trained | hardware | GiB |",
+        "|---|---|---|---|---|",
     ]
     for task, recipes in by_task.items():
-        lines.append(f"| **{task}** | | | | | |")
+        lines.append(f"| **{task}** | | | | |")
         for one in recipes:
-            memory, hours = _estimates(one)
-            lines.append(f"| `{one.name}` | {_model(one)} | {one.method} | {one.hardware} | {memory} | {hours} |")
+            lines.append(f"| `{one.name}` | {_model(one)} | {one.method} | {one.hardware} | {_memory(one)} |")
     return [*lines, ""]
 
 
-def _estimates(one: Shipped) -> tuple[str, str]:
-    """GiB of the fullest GPU and hours of the run, a dash for what is not known."""
+def _memory(one: Shipped) -> str:
+    """GiB of the fullest GPU, a dash where they are not known."""
     stack, findings = parse_target(f"{STACK},gpus={re.sub(r'^[0-9]+x(?=[0-9])', '', one.hardware)}")
     assert stack is not None, findings
     resolution = resolve(str(one.file), stack)
     assert resolution.context is not None
     needs = memory_needs(resolution.context)
     peak = needs.estimate().peak() if isinstance(needs, MemoryNeeds) else None
-    hours = planned_duration(plan_of(resolution), longest_prompt(resolution.context)[0], needs).hours()
-    return "-" if peak is None else f"{peak.total() / 2**30:.0f}", "-" if hours is None else _ends(hours)
-
-
-def _ends(hours: Between) -> str:
-    return " to ".join(f"{end:.1f}" if end < 9.95 else f"{end:.0f}" for end in hours)
+    return "-" if peak is None else f"{peak.total() / 2**30:.0f}"
 
 
 def _model(one: Shipped) -> str:

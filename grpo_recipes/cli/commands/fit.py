@@ -1,15 +1,13 @@
-"""`grpo-run fit`: what a recipe needs of the memory of GPUs, and how long it takes them, machine by machine."""
-
-import math
+"""`grpo-run fit`: what a recipe needs of the memory of GPUs, and what it computes, machine by machine."""
 
 import click
 
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, target_option
+from grpo_recipes.compute.planned import planned_compute
 from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.duration.planned import planned_duration
 from grpo_recipes.errors import Refusal
 from grpo_recipes.memory.estimate import MemoryEstimate
 from grpo_recipes.report.fit_text import Fitted, fit_json, fit_text
@@ -30,33 +28,26 @@ from grpo_recipes.stack.target import parse_target
     metavar="MACHINES",
     help="Machines to compare instead of the stack's own GPUs, e.g. 1xA100-40GB,8xH100-80GB; a count is of GPUs.",
 )
-@click.option(
-    "--price", type=click.FloatRange(min=0), metavar="PRICE", help="What one GPU costs for an hour, in any currency."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print bytes and seconds for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print bytes, tokens and operations for programs.")
 def fit(
     recipe: str,
     overrides: tuple[str, ...],
     target: str | None,
     gpus: str | None,
-    price: float | None,
     as_json: bool,
 ) -> int:
-    """Estimate what a recipe needs of each GPU, or of the CPU's memory, and how long it takes; no torch, no GPU.
+    """Estimate what a recipe needs of each GPU, or of the CPU's memory, and what a step computes; no torch, no GPU.
 
-    The estimate comes from the model's config.json, the plan, and datasheets of GPUs; rewards, evaluations, checkpoints
-    and what GPUs send each other are in no time that it tells. Exits 0 when the recipe fits everywhere, tightly or not,
-    and 1 otherwise; how long it takes does not count.
+    The estimate comes from the model's config.json and the plan. Exits 0 when the recipe fits everywhere, tightly or
+    not, and 1 otherwise.
 
     \b
-    grpo-run fit recipe.yaml --gpus 1xA100-40GB,8xH100-80GB --price 2.5
+    grpo-run fit recipe.yaml --gpus 1xA100-40GB,8xH100-80GB
     """
-    if price is not None and not math.isfinite(price):
-        raise Refusal.of(f"--price {price} is no price", fix="--price 2.5")
     stack = chosen_stack(target)
     machines = {"this stack": stack} if gpus is None else _machines(stack, gpus)
     found = [_fitted(name, resolved(recipe, machine, overrides, strict=False)) for name, machine in machines.items()]
-    click.echo(redact((fit_json if as_json else fit_text)(found, price)))
+    click.echo(redact((fit_json if as_json else fit_text)(found)))
     return EXIT_DONE if all(one.verdict() in ("fits", "tight") for one in found) else EXIT_DIFFERENT
 
 
@@ -81,9 +72,9 @@ def _fitted(name: str, resolution: Resolution) -> Fitted:
     if errors:
         return Fitted(name, MemoryEstimate((), None), refused=errors)
     needs, prompt = memory_needs(resolution.context), longest_prompt(resolution.context)[0]
-    duration = None if resolution.refused else planned_duration(plan_of(resolution), prompt, needs)
+    compute = None if resolution.refused else planned_compute(plan_of(resolution), prompt, needs)
     if isinstance(needs, str):
-        return Fitted(name, MemoryEstimate((), None, needs), duration=duration)
+        return Fitted(name, MemoryEstimate((), None, needs), compute=compute)
     processes = needs.layout.processes
     layout = f"{needs.layout.strategy}, {processes} process{'es' if processes > 1 else ''}"
     unit = "GPU"
@@ -97,6 +88,6 @@ def _fitted(name: str, resolution: Resolution) -> Fitted:
         f"{layout}, micro-batch {needs.update.batch}",
         needs.assumed,
         ways=next((f.fix or "" for f in resolution.findings if f.rule == memory_is_enough.ID), ""),
-        duration=duration,
+        compute=compute,
         unit=unit,
     )

@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 from support.plans import small_plan
 
+from grpo_recipes.compute.planned import Flops, Work, flops_of, steps_of, tokens_of, work_of
 from grpo_recipes.contract.plan import Batch, Data, Plan
-from grpo_recipes.duration.work import steps_of, tokens_of, work_of
+from grpo_recipes.memory.layout import Layout
+from grpo_recipes.memory.update import Adapter, Update
 from grpo_recipes.resolve.resolve import plan_of, resolve
 from grpo_recipes.stack.target import parse_target
+from grpo_recipes.user_files.architecture import read_architecture
+from grpo_recipes.user_files.model_config import read_model_config
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "recipes" / "quickstart.yaml"
@@ -46,7 +50,39 @@ def test_tokens_of_a_step(
     plan = _plan(*overrides)
     assert tokens_of(plan, prompt=10) == (generated, trained)
     work = work_of(plan)
-    assert (work.generation_every, work.scoring_passes, work.group) == (every, passes, 8)
+    assert (work.generation_every, work.scoring_passes) == (every, passes)
+
+
+def _flops(**changes: object) -> Flops:
+    """The operations of a step of an adapter on one process; changes: of its update, its layout or its work."""
+    config = read_model_config("Qwen/Qwen2.5-1.5B")
+    architecture = None if config is None else read_architecture(config)
+    assert architecture is not None
+    step = (
+        Update(2, 2, None, Adapter(16, "all-linear", 4), True, "sdpa", 8, 512, 512, 8, "adamw_torch", "fused"),
+        Layout("single", 1, "transformers", 64),
+        Work(generation_every=1.0, iterations=1, scoring_passes=0, processes=1),
+    )
+    update, layout, work = (
+        part._replace(**{name: value for name, value in changes.items() if name in part._fields}) for part in step
+    )
+    return flops_of(architecture, update, layout, work)
+
+
+def test_a_generation_is_shared_out_among_its_steps() -> None:
+    once, twice = _flops(), _flops(generation_every=2.0, iterations=2, scoring_passes=1)
+    assert twice.generation == once.generation / 2
+    assert once.scoring == 0 < twice.scoring
+    assert twice.update == once.update
+
+
+def test_checkpointing_computes_more_and_vllm_computes_with_the_merged_adapter() -> None:
+    assert _flops(is_checkpointing=False).update < _flops().update
+    assert _flops(generation="vllm_colocate").generation < _flops().generation
+
+
+def test_processes_multiply_operations() -> None:
+    assert _flops(processes=2).total() == 2 * _flops().total()
 
 
 def _of_rows(rows: int | None, most: int | None, batch: Batch, **arguments: object) -> int | None:

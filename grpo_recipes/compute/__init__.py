@@ -1,0 +1,1 @@
+"""How much a training computes, in tokens and floating-point operations, from sizes and settings alone."""
