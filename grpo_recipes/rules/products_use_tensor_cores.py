@@ -9,7 +9,7 @@ changed. Saying `training.bf16: false`, or `trl.tf32: false`, says that it is me
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.facts.gpu_speeds import gpu_speed
+from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import quantized
 from grpo_recipes.rules._shared.used_gpus import used_gpus
@@ -50,7 +50,7 @@ def _multiplies_float32(context: Context) -> bool:
 
 def _peaks(name: str) -> str:
     """What the datasheet of a GPU says of both, "" where it was not read."""
-    speed = gpu_speed(named_gpu(name).name)
-    if speed is None:
+    peaks = table("gpu_peaks")["gpus"].get(named_gpu(name).name)
+    if peaks is None:
         return ""
-    return f", at {speed.flops_16[1] / 1e12:.3g} instead of {speed.flops_32[1] / 1e12:.3g} Tflop/s by the datasheet"
+    return f", at {peaks['tflops_16']:.3g} instead of {peaks['tflops_32']:.3g} Tflop/s by the datasheet"
