@@ -27,8 +27,6 @@ SURVIVAL ?= full
 DEVICE ?= cuda
 STAGES ?= all
 GPU_ARGS ?=
-# Options of gpu_kit/collect/__main__.py: --sets newest,older,vllm, --part-mib 56, another --python, --cuda, --gpu.
-KIT_ARGS ?=
 
 FAST := not stack and not stacks and not fuzz and not vllm and not survival and not slurm and not hostile
 UNIT := $(FAST) and not processes and not slow
@@ -45,7 +43,7 @@ DEVELOPMENT := -e '.[train,quantization,deepspeed,reasoning-gym,dev]'
 # One retry, for downloads that broke off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup quickstart real-model real results test test-unit test-fast test-hostile test-stack test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu gpu-kit lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
+.PHONY: setup quickstart real-model real results test test-unit test-fast test-hostile test-stack test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
 
 setup: $(VENV)/dev.stamp
 
@@ -160,10 +158,6 @@ test-environments: setup
 test-gpu: PYTHON := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 test-gpu:
 	$(if $(filter cpu,$(DEVICE)),OMP_NUM_THREADS=1 )$(PYTHON) -m gpu_kit.run --device $(DEVICE) --stages $(STAGES) $(GPU_ARGS)
-
-# The packages that a machine with a GPU and no network lacks, in build/gpu-kit, in parts that can be carried there.
-gpu-kit: setup
-	$(BIN)/python -m gpu_kit.collect $(KIT_ARGS)
 
 # The pictures of docs/report.md, of small runs that are trained for them. Needs chromium.
 screenshots: setup

@@ -36,8 +36,8 @@ def report(results: Results) -> str:
 
 
 def _planned() -> str:
-    rows = [f"| {name} | {stage.call} | {stage.limit_s} | {stage.tells} |" for name, stage in STAGES.items()]
-    return "\n".join(["| stage | call | seconds at most | what it tells |", "|---|---|---|---|", *rows]) + "\n"
+    rows = [f"| {name} | {stage.limit_s} | {stage.tells} |" for name, stage in STAGES.items()]
+    return "\n".join(["| stage | seconds at most | what it tells |", "|---|---|---|", *rows]) + "\n"
 
 
 def _body(results: Results) -> str:

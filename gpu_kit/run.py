@@ -16,23 +16,17 @@ from gpu_kit.session import Session, run_stages
 from gpu_kit.stages.catalog import STAGES
 
 MINUTES = 25.0
-OLDER = (ROOT / "build" / "gpu-packages" / "older", ROOT / ".stacks" / "0.23.1-4.57.6")
+OLDER = ROOT / ".stacks" / "0.23.1-4.57.6"
 
 
 def chosen(words: str) -> list[str]:
-    """Names of stages in their order, from names with commas; "all", and "call1" for those of the first call.
-
-    Raises ValueError with a word that names none.
-    """
-    wanted: set[str] = set()
-    for word in filter(None, words.split(",")):
-        found = {name for name, one in STAGES.items() if word in (name, "all", f"call{one.call}")}
-        if not found:
-            raise ValueError(f"no stage {word!r}; there are {', '.join(STAGES)}, call1 to call3 and all")
-        wanted |= found
-    if not wanted:
-        raise ValueError(f"no stage was named; there are {', '.join(STAGES)}, call1 to call3 and all")
-    return [name for name in STAGES if name in wanted]
+    """Names of stages in their order, from names with commas, or "all". Raises ValueError for an unknown name."""
+    wanted = set(filter(None, words.split(",")))
+    unknown = sorted(wanted - {"all", *STAGES})
+    if unknown or not wanted:
+        problem = f"no stage {unknown[0]!r}" if unknown else "no stage was named"
+        raise ValueError(f"{problem}; there are {', '.join(STAGES)} and all")
+    return [name for name in STAGES if wanted & {name, "all"}]
 
 
 def still_to_run(names: list[str], results: Results, *, again: bool) -> list[str]:
@@ -59,23 +53,23 @@ def begun(out: Path, earlier: Path | None, device: str) -> Results:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: the same stages in small")
-    parser.add_argument("--stages", default="all", help="names with commas, call1 to call3, or all")
+    parser.add_argument("--stages", default="all", help="names with commas, or all")
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"for all stages (default: {MINUTES:g})")
     parser.add_argument("--out", type=Path, help="folder of the results (default: build/gpu-DEVICE)")
     parser.add_argument("--work", type=Path, help="folder for models and runs (default: build/gpu-work-DEVICE)")
     parser.add_argument("--earlier", type=Path, help="results.json of an earlier machine to go on from")
-    parser.add_argument("--older", type=Path, help="packages of an older stack, for the stage releases")
+    parser.add_argument("--older", type=Path, help="older packages for the stage releases (default: of .stacks)")
     parser.add_argument("--again", action="store_true", help="run stages that passed once more")
     parser.add_argument("--keep", action="store_true", help="leave weights of the runs where they are")
     parser.add_argument("--list", action="store_true", help="print the stages and stop")
     options = parser.parse_args()
     if options.list:
         for name, stage in STAGES.items():
-            print(f"{name:14} call {stage.call}  at most {stage.limit_s:3} s  {stage.tells}")
+            print(f"{name:14} at most {stage.limit_s:3} s  {stage.tells}")
         return 0
     out = (options.out or ROOT / "build" / f"gpu-{options.device}").resolve()
     work = (options.work or ROOT / "build" / f"gpu-work-{options.device}").resolve()
-    older = options.older or next((place for place in OLDER if place.is_dir()), None)
+    older = options.older or (OLDER if OLDER.is_dir() else None)
     try:
         names = chosen(options.stages)
         out.mkdir(parents=True, exist_ok=True)

@@ -22,39 +22,33 @@ from gpu_kit.stages import (
 
 
 class Stage(NamedTuple):
-    """A stage. limit_s: when it is ended; call: what it is run with where the packages come in parts.
-
-    tells: what is known when it has passed.
-    """
+    """A stage. limit_s: when it is ended; tells: what is known when it has passed."""
 
     run: Callable[[Bench], None]
     limit_s: int
-    call: int
     tells: str
 
 
-MOST_S = 540
-"""No stage may take longer: a command on a machine that is lent for minutes ends after ten."""
 STAGES = {
-    "doctor": Stage(doctor.run, 120, 1, "what grpo-run says of the device is what torch and the driver say"),
-    "lora": Stage(lora.run, 300, 1, "LoRA of 0.5B in bfloat16 trains, every proof holds, the output layer is fused"),
-    "seed_again": Stage(lora.run_again, 300, 1, "the same seed gives the same losses"),
-    "resume": Stage(interrupted.run_resume, 420, 1, "a run that was interrupted ends with the same bytes"),
-    "full_float32": Stage(full_float32.run, 300, 1, "all weights in float32 under autocast"),
-    "qlora": Stage(quantized.run, 300, 1, "LoRA on 1.5B in four bits"),
-    "zero2": Stage(sharded.run_zero2, 300, 1, "DeepSpeed ZeRO-2 with one process"),
-    "zero3": Stage(sharded.run_zero3, 300, 1, "DeepSpeed ZeRO-3 with one process"),
-    "fsdp2": Stage(sharded.run_fsdp2, 300, 1, "FSDP2 with one process"),
-    "lora_7b": Stage(lora.run_7b, 480, 1, "LoRA of 7B in bfloat16"),
-    "peaks_lora": Stage(peaks.run_lora, 540, 2, "memory of LoRA against the estimate, 0.5B to 7B"),
-    "peaks_full": Stage(peaks.run_full, 540, 2, "memory of full training against the estimate, 0.5B to 3B"),
-    "speed": Stage(speed.run, 540, 2, "tokens a second, and what proofs and guards cost beside TRL alone"),
-    "releases": Stage(releases.run, 300, 2, "trl 1.16.0 and an older one compute the same gradient"),
-    "attention": Stage(attention.run, 300, 2, "sdpa and eager attention compute the same gradient"),
-    "sigterm": Stage(interrupted.run_sigterm, 300, 2, "a signal in the middle of a generation saves and ends with 75"),
-    "out_of_memory": Stage(out_of_memory.run, 300, 2, "a training without memory says so, with what takes less"),
-    "peaks_14b": Stage(peaks.run_14b, 540, 2, "memory of LoRA on 14B against the estimate"),
-    "merges": Stage(merges.run, 300, 3, "how far the base drifts when an adapter is merged fifty times"),
-    "vllm": Stage(with_vllm.run, 480, 3, "vLLM in the training process: it has the policy, and gets what is trained"),
-    "vllm_drift": Stage(with_vllm.run_drift, 540, 3, "vLLM and the policy stay together over fifty steps of LoRA"),
+    "doctor": Stage(doctor.run, 120, "what grpo-run says of the device is what torch and the driver say"),
+    "lora": Stage(lora.run, 300, "LoRA of 0.5B in bfloat16 trains, every proof holds, the output layer is fused"),
+    "seed_again": Stage(lora.run_again, 300, "the same seed gives the same losses"),
+    "resume": Stage(interrupted.run_resume, 420, "a run that was interrupted ends with the same bytes"),
+    "full_float32": Stage(full_float32.run, 300, "all weights in float32 under autocast"),
+    "qlora": Stage(quantized.run, 300, "LoRA on 1.5B in four bits"),
+    "zero2": Stage(sharded.run_zero2, 300, "DeepSpeed ZeRO-2 with one process"),
+    "zero3": Stage(sharded.run_zero3, 300, "DeepSpeed ZeRO-3 with one process"),
+    "fsdp2": Stage(sharded.run_fsdp2, 300, "FSDP2 with one process"),
+    "lora_7b": Stage(lora.run_7b, 480, "LoRA of 7B in bfloat16"),
+    "peaks_lora": Stage(peaks.run_lora, 540, "memory of LoRA against the estimate, 0.5B to 7B"),
+    "peaks_full": Stage(peaks.run_full, 540, "memory of full training against the estimate, 0.5B to 3B"),
+    "speed": Stage(speed.run, 540, "tokens a second, and what proofs and guards cost beside TRL alone"),
+    "releases": Stage(releases.run, 300, "trl 1.16.0 and an older one compute the same gradient"),
+    "attention": Stage(attention.run, 300, "sdpa and eager attention compute the same gradient"),
+    "sigterm": Stage(interrupted.run_sigterm, 300, "a signal in the middle of a generation saves and ends with 75"),
+    "out_of_memory": Stage(out_of_memory.run, 300, "a training without memory says so, with what takes less"),
+    "peaks_14b": Stage(peaks.run_14b, 540, "memory of LoRA on 14B against the estimate"),
+    "merges": Stage(merges.run, 300, "how far the base drifts when an adapter is merged fifty times"),
+    "vllm": Stage(with_vllm.run, 480, "vLLM in the training process: it has the policy, and gets what is trained"),
+    "vllm_drift": Stage(with_vllm.run_drift, 540, "vLLM and the policy stay together over fifty steps of LoRA"),
 }
