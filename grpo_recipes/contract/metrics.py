@@ -46,11 +46,11 @@ def read_new(path: str, offset: int, parts: int = _PARTS_AT_ONCE) -> tuple[list[
 
 
 def read_all(path: str) -> Iterator[Event]:
-    """The events of a file, one after the other, as read_new."""
+    """The events of a file, one after the other, as read_new; one part of it is in memory at a time."""
     offset, before = 0, -1
     while offset != before:
         before = offset
-        events, offset = read_new(path, offset)
+        events, offset = read_new(path, offset, parts=1)
         yield from events
 
 

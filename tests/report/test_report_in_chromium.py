@@ -7,8 +7,8 @@ import pytest
 from report_runs import completions, made, row, step
 from support import chromium
 
-from grpo_recipes.report.html.followed_page import write_page
-from grpo_recipes.report.html.followed_run import FollowedRun
+from grpo_recipes.report.html.page import write_page
+from grpo_recipes.report.html.reported_run import ReportedRun
 
 pytestmark = [
     pytest.mark.processes,
@@ -23,8 +23,8 @@ def browser() -> Iterator[chromium.Browser]:
         yield one
 
 
-def paged(place: Path, *folders: Path, reload_s: int | None = None) -> Path:
-    write_page([FollowedRun(str(folder)) for folder in folders], place / "page.html", reload_s)
+def paged(place: Path, *folders: Path) -> Path:
+    write_page([ReportedRun(str(folder)) for folder in folders], place / "page.html")
     return place / "page.html"
 
 
@@ -70,8 +70,8 @@ def test_completions_are_filtered(tmp_path: Path, browser: chromium.Browser) -> 
         assert browser.value(seen) == expected if expected else browser.value(seen).count(",") == 2
 
 
-def test_a_page_of_a_run_that_goes_on_says_how_old_it_is(tmp_path: Path, browser: chromium.Browser) -> None:
-    browser.open(paged(tmp_path, made(tmp_path / "run", status="running"), reload_s=60), 1440)
+def test_a_page_of_a_run_that_still_trains_says_how_old_it_is(tmp_path: Path, browser: chromium.Browser) -> None:
+    browser.open(paged(tmp_path, made(tmp_path / "run", status="running")), 1440)
     assert " s ago" in browser.value("document.getElementById('age').textContent")
 
 

@@ -5,6 +5,8 @@ import hashlib
 import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,8 @@ from report_runs import completions, made, row, step
 from support.report_page import Page
 
 from grpo_recipes.contract.planned_ancestor import Ancestor, Forebear
-from grpo_recipes.report.html.page import ASSETS
+from grpo_recipes.report.html.page import ASSETS, write_page
+from grpo_recipes.report.html.reported_run import ReportedRun
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -337,6 +340,61 @@ def test_what_a_run_came_from_is_told(tmp_path: Path, paged: Callable[..., Page]
     (folder / "plan.json").write_text(json.dumps(plan))
     text = paged(folder).text
     assert "goes on with second, step 200, plan cccccccccccc" in text and "starts from first, step 100" in text
+
+
+def test_the_page_of_a_run_that_still_trains_is_a_snapshot(tmp_path: Path, grpo_run: Callable) -> None:
+    folder, path = made(tmp_path / "run", status="running", step=40, max_steps=60), tmp_path / "page.html"
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write('{"event": "step", "step": 41, "rew')
+    answer = grpo_run("report", str(folder), "-o", str(path))
+    assert (answer.code, answer.out.split()[0]) == (0, str(path))
+    assert answer.err == f"{folder} is still running: the page is a snapshot; to follow it: grpo-run watch {folder}\n"
+    page = Page(path.read_text(encoding="utf-8"))
+    assert "still running" in page.first_screen and "running at step 40 of 60" in page.first_screen
+    assert page.data["x"][0][-1] == 40
+
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(step(number)) + "\n" for number in range(1, 43)))
+    (folder / "run.json").write_text(json.dumps({"run": 1, "status": "completed", "step": 42, "max_steps": 42}))
+    answer = grpo_run("report", str(folder), "-o", str(path))
+    page = Page(path.read_text(encoding="utf-8"))
+    assert answer.err == "" and page.data["x"][0][-1] == 42
+    assert "still running" not in page.first_screen
+
+
+def test_of_several_runs_the_page_counts_those_that_still_train(tmp_path: Path, grpo_run: Callable) -> None:
+    folders = [made(tmp_path / name, status=status) for name, status in (("a", "running"), ("b", "completed"))]
+    answer = grpo_run("report", *map(str, folders), "-o", str(tmp_path / "page.html"))
+    assert answer.err.startswith(f"{folders[0]} is still running")
+    assert "1 of 2 runs still running" in Page((tmp_path / "page.html").read_text(encoding="utf-8")).first_screen
+    folders.append(made(tmp_path / "c", status="running"))
+    answer = grpo_run("report", *map(str, folders), "-o", str(tmp_path / "page.html"))
+    assert answer.err.startswith("2 runs are still running") and f"the first: grpo-run watch {folders[0]}" in answer.err
+
+
+MEASURED = """
+import sys, time
+from pathlib import Path
+from grpo_recipes.report.html.page import write_page
+from grpo_recipes.report.html.reported_run import ReportedRun
+started = time.process_time()
+size = write_page([ReportedRun(sys.argv[1])], Path(sys.argv[2]))
+peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(size, time.process_time() - started, int(peak) // 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_ten_thousand_steps_are_a_small_page(tmp_path: Path) -> None:
+    steps = [step(number, **{f"figure/{place}": number * 0.1 for place in range(20)}) for number in range(1, 10_001)]
+    kept = [completions(number, *[row("x" * 2000, number % 7) for _ in range(4)]) for number in range(1, 10_001, 10)]
+    folder = made(tmp_path / "run", steps=steps, kept=kept)
+    words = [sys.executable, "-c", MEASURED, str(folder), str(tmp_path / "page.html")]
+    done = subprocess.run(words, check=True, capture_output=True, text=True)
+    size, seconds, memory_mib = map(float, done.stdout.split())
+    assert size < 1_000_000 and seconds < 15 and memory_mib < 400
+    few = write_page([ReportedRun(str(made(tmp_path / "few")))], tmp_path / "few.html")
+    assert size < 10 * few
 
 
 def test_a_folder_of_runs_stands_for_its_runs(tmp_path: Path, paged: Callable[..., Page]) -> None:

@@ -8,8 +8,8 @@ import pytest
 from support.report_page import Page
 from worker_runs import Changes, Trained, planned_reward
 
-from grpo_recipes.report.html.followed_page import write_page
-from grpo_recipes.report.html.followed_run import FollowedRun
+from grpo_recipes.report.html.page import write_page
+from grpo_recipes.report.html.reported_run import ReportedRun
 
 pytestmark = pytest.mark.stack
 
@@ -62,7 +62,7 @@ def test_the_first_screen_says_what_is_wrong(
     plan["guards"] |= {"zero_variance": guard, "zero_variance_groups": 8}
     run = trained(plan)
     (run.folder / "launch.sh").write_text("")
-    write_page([FollowedRun(str(run.folder))], tmp_path / "page.html")
+    write_page([ReportedRun(str(run.folder))], tmp_path / "page.html")
     page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
     for words in said:
         assert words in page.first_screen, run.output

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -26,23 +27,18 @@ MOST_RUNS = 24
     type=click.Path(dir_okay=False),
     help="The file. Default: RUNDIR's name and -report.html, or runs-report.html, in the folder where you are.",
 )
-@click.option(
-    "--follow",
-    "is_followed",
-    is_flag=True,
-    help="Write it again while the runs go on, each 5 s or more; ends with them, or when none says a word for 6 hours.",
-)
-def report(folders: tuple[str, ...], out: str | None, is_followed: bool) -> int:
+def report(folders: tuple[str, ...], out: str | None) -> int:
     """Write an HTML page of a run: what is wrong first, then curves, completions, plan, proofs, time and memory.
 
     Several runs, also those of a sweep or of a folder, are drawn on the same axes, below the planned values in which
-    they differ. The page is one file that needs no network and no server; what is in it is shown by any browser.
+    they differ. The page is one file that needs no network and no server; what is in it is shown by any browser. Of a
+    run that still trains it is a snapshot.
 
     \b
     grpo-run report runs/first runs/second -o both.html
     """
-    from grpo_recipes.report.html.followed_page import default_file, follow, refuse_to_replace, write_page
-    from grpo_recipes.report.html.followed_run import FollowedRun
+    from grpo_recipes.report.html.page import refuse_to_replace, write_page
+    from grpo_recipes.report.html.reported_run import ReportedRun
 
     named, folders = folders, tuple(run for folder in folders for run in _runs_of(folder))
     if len(folders) > MOST_RUNS:
@@ -50,25 +46,26 @@ def report(folders: tuple[str, ...], out: str | None, is_followed: bool) -> int:
             f"{len(folders)} runs are too many to be told apart on a page",
             fix=f"name {MOST_RUNS} at most; grpo-run runs lists all of them",
         )
-    runs = [FollowedRun(folder) for folder in folders]
-    path = Path(out) if out is not None else default_file(named)
+    runs = [ReportedRun(folder) for folder in folders]
+    path = Path(out) if out is not None else _default_file(named)
     refuse_to_replace(path)
-    idle = [folder for folder, run in zip(folders, runs, strict=True) if run.listed.status == "planned"]
-    if is_followed and idle:
-        raise Refusal.of(
-            f"{idle[0]}: there is nothing to follow",
-            because="nobody started it",
-            fix=f"grpo-run {shlex.quote(idle[0])} trains it",
-        )
-    if is_followed:
-        click.echo(redact(f"writing {path} while the run goes on; Ctrl-C ends that, not the run"), err=True)
-        if not follow(runs, path):
-            click.echo("nothing was heard for 6 hours: no more is written", err=True)
-        size = os.path.getsize(path)
-    else:
-        size = write_page(runs, path)
+    size = write_page(runs, path)
     click.echo(redact(f"{path}  {size / 1024:,.0f} KiB"))
+    running = [folder for folder, run in zip(folders, runs, strict=True) if run.is_running]
+    if running:
+        is_one = len(running) == 1
+        which = f"{running[0]} is" if is_one else f"{len(running)} runs are"
+        watching = f"to follow {'it' if is_one else 'the first'}: grpo-run watch {shlex.quote(running[0])}"
+        click.echo(redact(f"{which} still running: the page is a snapshot; {watching}"), err=True)
     return EXIT_DONE
+
+
+def _default_file(folders: Sequence[str]) -> Path:
+    """Where a page goes without -o: beside the runs' folders, named like the one run."""
+    if len(folders) == 1:
+        name = os.path.basename(os.path.abspath(folders[0])) or "run"
+        return Path(f"{name}-report.html")
+    return Path("runs-report.html")
 
 
 def _runs_of(folder: str) -> list[str]:

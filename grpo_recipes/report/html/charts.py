@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from grpo_recipes.contract.metrics import GROUPS_WITHOUT_VARIANCE, TRL_WITHOUT_VARIANCE, number
-from grpo_recipes.report.html.followed_run import FollowedRun
+from grpo_recipes.report.html.reported_run import ReportedRun
 from grpo_recipes.report.html.series import StepSeries
 from grpo_recipes.report.html.words import NO_FOLDER, figure, joined, percent, shown_text
 
@@ -124,7 +124,7 @@ _LENGTHS = ("completions/min_length", "completions/max_length")
 _SAID_ELSEWHERE = ("reward", "reward_std", TRL_WITHOUT_VARIANCE, "epoch", "num_tokens", *_LENGTHS)
 
 
-def charts(runs: Sequence[FollowedRun], names: Sequence[str]) -> list[dict[str, object]]:
+def charts(runs: Sequence[ReportedRun], names: Sequence[str]) -> list[dict[str, object]]:
     """The charts of a page, each with its words. names: of the runs, as their lines are called where there are several.
 
     A chart has id, title, about, said (the figures in words), group, is_share and lines: run (its place), label, y, and
@@ -137,7 +137,7 @@ def charts(runs: Sequence[FollowedRun], names: Sequence[str]) -> list[dict[str, 
     return [chart for chart in found if chart["lines"]]
 
 
-def _reward_chart(runs: Sequence[FollowedRun], names: Sequence[str]) -> dict[str, object]:
+def _reward_chart(runs: Sequence[ReportedRun], names: Sequence[str]) -> dict[str, object]:
     lines = []
     for place, run in enumerate(runs):
         if run.series.has("reward"):
@@ -151,7 +151,7 @@ def _reward_chart(runs: Sequence[FollowedRun], names: Sequence[str]) -> dict[str
     return _chart("reward", "Reward", about, lines, _said(runs, names, "reward"), group="rewards")
 
 
-def _each_reward(runs: Sequence[FollowedRun], names: Sequence[str]) -> list[dict[str, object]]:
+def _each_reward(runs: Sequence[ReportedRun], names: Sequence[str]) -> list[dict[str, object]]:
     """A chart for each reward function, where there is more than one."""
     means = dict.fromkeys(
         name for run in runs for name in run.series.figures if name.startswith("rewards/") and name.endswith("/mean")
@@ -181,7 +181,7 @@ def _around(series: StepSeries, mean: str, spread: str) -> dict[str, object]:
     }
 
 
-def _held_out_chart(runs: Sequence[FollowedRun], names: Sequence[str]) -> dict[str, object]:
+def _held_out_chart(runs: Sequence[ReportedRun], names: Sequence[str]) -> dict[str, object]:
     lines, said = [], []
     for place, run in enumerate(runs):
         events = [run.evaluations[step] for step in sorted(run.evaluations)]
@@ -199,7 +199,7 @@ def _held_out_chart(runs: Sequence[FollowedRun], names: Sequence[str]) -> dict[s
 
 
 def _of_kind(
-    kind: ChartKind, runs: Sequence[FollowedRun], names: Sequence[str], group: str = "training"
+    kind: ChartKind, runs: Sequence[ReportedRun], names: Sequence[str], group: str = "training"
 ) -> dict[str, object]:
     lines: list[dict[str, object]] = []
     if len(runs) == 1:
@@ -223,12 +223,12 @@ def _of_kind(
     return _chart(kind.id, kind.title, kind.about, lines, said, group=group, is_share=kind.is_share)
 
 
-def lines_of(kind: ChartKind, run: FollowedRun) -> list[Curve]:
+def lines_of(kind: ChartKind, run: ReportedRun) -> list[Curve]:
     """The lines of a chart for which a run has figures."""
     return [line for line in kind.lines if run.series.has(line.name)]
 
 
-def _is_nothing(runs: Sequence[FollowedRun], name: str) -> bool:
+def _is_nothing(runs: Sequence[ReportedRun], name: str) -> bool:
     """Whether a figure is 0 in all steps, and needs no words beside others."""
     found = [figures for run in runs if (figures := run.series.figures.get(name)) is not None]
     return all(one.least == one.most == 0 for one in found)
@@ -240,14 +240,14 @@ def _values(kind: ChartKind, values: Sequence[float | None]) -> list[float | Non
     return rounded(values)
 
 
-def _words(kind: ChartKind, runs: Sequence[FollowedRun], names: Sequence[str], line: Curve) -> str:
+def _words(kind: ChartKind, runs: Sequence[ReportedRun], names: Sequence[str], line: Curve) -> str:
     said = _said(runs, names, line.name, is_share=kind.is_share, per=2**30 if kind.id == "memory" else 1)
     is_one_of_several = len(runs) == 1 and len(lines_of(kind, runs[0])) > 1
     return f"{line.label} {said}" if said and is_one_of_several else said
 
 
 def _said(
-    runs: Sequence[FollowedRun], names: Sequence[str], name: str, *, is_share: bool = False, per: float = 1
+    runs: Sequence[ReportedRun], names: Sequence[str], name: str, *, is_share: bool = False, per: float = 1
 ) -> str:
     """The first and the last value of each run, means of up to ten steps."""
     parts = []
@@ -261,7 +261,7 @@ def _said(
     return joined(parts)
 
 
-def _others(runs: Sequence[FollowedRun]) -> list[ChartKind]:
+def _others(runs: Sequence[ReportedRun]) -> list[ChartKind]:
     """What else was logged as a number: by a reward of the user's own, or by another release of TRL."""
     names = dict.fromkeys(name for run in runs for name in run.series.figures)
     left = [

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from grpo_recipes.contract.metrics import Event, change_text, figures_of, number
-from grpo_recipes.report.html.followed_run import FollowedRun
+from grpo_recipes.report.html.reported_run import ReportedRun
 from grpo_recipes.report.html.words import figure
 
 _MOST_EXAMPLES = 12
 _MOST_COLUMNS = 20
 
 
-def held_out(run: FollowedRun) -> dict[str, Any]:
+def held_out(run: ReportedRun) -> dict[str, Any]:
     """The evaluations as a table with their intervals, what changed since step 0, and rows that became right."""
     events = [run.evaluations[step] for step in sorted(run.evaluations)]
     cells = [_cells(one) for one in events]
@@ -60,7 +60,7 @@ def _method(event: Event) -> str:
     return "" if level is None or not isinstance(method, str) else f"{100 * level:.3g} % intervals by {method}"
 
 
-def _became(run: FollowedRun) -> str:
+def _became(run: ReportedRun) -> str:
     counts = run.record.evaluation.get("counts")
     if not isinstance(counts, Mapping):
         return ""

@@ -5,8 +5,10 @@ lets no script run but the two that are in it, and lets nobody ask for anything 
 """
 
 import base64
+import contextlib
 import hashlib
 import json
+import os
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -15,8 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grpo_recipes.contract.event_words import clock
+from grpo_recipes.contract.files.folder_files import write_whole
+from grpo_recipes.errors import Refusal
 from grpo_recipes.report.html.charts import charts
-from grpo_recipes.report.html.followed_run import FollowedRun
+from grpo_recipes.report.html.reported_run import ReportedRun
 from grpo_recipes.report.html.shown_run import headline, shown_run, written_at
 from grpo_recipes.report.html.words import figure, shown_text, shown_value
 from grpo_recipes.report.runs.chosen import differing
@@ -28,10 +32,40 @@ ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("uPlot.iife.min.js", "report.js")
 STYLES = ("uPlot.min.css", "report.css")
 MOST_DIFFERING = 60
+_MARK, _HEAD = b"data-written=", 1024
+"""What the page of a report has in its first bytes."""
 
 
-def page(runs: Sequence[FollowedRun], reload_s: int | None = None) -> str:
-    """The HTML of one run or of several beside each other. reload_s: after so many seconds it reads itself again."""
+def refuse_to_replace(path: Path) -> None:
+    """Raises Refusal where something is that is no page of an earlier report."""
+    if not os.path.lexists(path):
+        return
+    head = b""
+    if path.is_file() and not path.is_symlink():
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            head = file.read(_HEAD)
+    if _MARK not in head:
+        raise Refusal.of(
+            f"{path} is there already",
+            because="it is no report, and a report replaces nothing else",
+            fix="-o with a name that is not there",
+        )
+
+
+def write_page(runs: Sequence[ReportedRun], path: Path) -> int:
+    """Writes the page at once or not at all, and gives its size in bytes. Raises Refusal where it cannot."""
+    content = page(runs).encode("utf-8", "replace")
+    try:
+        write_whole(path.parent, path.name, content)
+    except OSError as problem:
+        raise Refusal.of(
+            f"{path} cannot be written", because=str(problem.strerror or problem), fix="-o FILE writes it elsewhere"
+        ) from None
+    return len(content)
+
+
+def page(runs: Sequence[ReportedRun]) -> str:
+    """The HTML of one run or of several beside each other."""
     names = _names(runs)
     shown = [{**shown_run(run, place), "name": names[place]} for place, run in enumerate(runs)]
     drawn = charts(runs, names)
@@ -50,17 +84,25 @@ def page(runs: Sequence[FollowedRun], reload_s: int | None = None) -> str:
         written=datetime.now(UTC).isoformat(timespec="seconds"),
         written_unix=int(time.time()),
         last_word=max((written_at(run) for run in runs), default=""),
-        reload_s=reload_s,
+        running=_running(runs),
     )
 
 
-def _names(runs: Sequence[FollowedRun]) -> list[str]:
+def _running(runs: Sequence[ReportedRun]) -> str:
+    """The words for runs that have not ended, "" if all have."""
+    count = sum(run.is_running for run in runs)
+    if not count or len(runs) == 1:
+        return "still running" if count else ""
+    return f"{count} of {len(runs)} runs still running"
+
+
+def _names(runs: Sequence[ReportedRun]) -> list[str]:
     """What the runs are called: by their folders, those that have one name with a number."""
     names = [shown_text(run.listed.name, run.place, 80) for run in runs]
     return [name if names.count(name) == 1 else f"{name} ({place + 1})" for place, name in enumerate(names)]
 
 
-def _overview(runs: Sequence[FollowedRun], names: Sequence[str]) -> list[dict[str, str]]:
+def _overview(runs: Sequence[ReportedRun], names: Sequence[str]) -> list[dict[str, str]]:
     return [
         {
             "name": name,
@@ -74,7 +116,7 @@ def _overview(runs: Sequence[FollowedRun], names: Sequence[str]) -> list[dict[st
     ]
 
 
-def _differing(runs: Sequence[FollowedRun]) -> list[dict[str, Any]]:
+def _differing(runs: Sequence[ReportedRun]) -> list[dict[str, Any]]:
     """The planned values, and the versions, that are not the same in all runs."""
     keys = differing([run.listed for run in runs])[:MOST_DIFFERING]
     rows = [
@@ -94,7 +136,7 @@ def _differing(runs: Sequence[FollowedRun]) -> list[dict[str, Any]]:
     return rows[: 2 * MOST_DIFFERING]
 
 
-def _packages(run: FollowedRun) -> dict[str, str]:
+def _packages(run: ReportedRun) -> dict[str, str]:
     stack = run.plan.get("stack")
     packages = stack.get("packages") if isinstance(stack, dict) else None
     found = packages if isinstance(packages, dict) else {}

@@ -6,14 +6,14 @@ from grpo_recipes.contract import planned_ancestor
 from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.metrics import number
 from grpo_recipes.contract.run_record import launches_text
-from grpo_recipes.report.html.followed_run import FollowedRun
+from grpo_recipes.report.html.reported_run import ReportedRun
 from grpo_recipes.report.html.words import figure, gib, joined, percent
 from grpo_recipes.report.lineage_text import lineage_lines
 
 _PHASES = ("load", "generate", "score", "update", "sync", "save", "evaluation")
 
 
-def memory(run: FollowedRun) -> list[dict[str, str]]:
+def memory(run: ReportedRun) -> list[dict[str, str]]:
     """Each phase with its peak and what was estimated for it."""
     found = []
     for phase in _PHASES:
@@ -26,7 +26,7 @@ def memory(run: FollowedRun) -> list[dict[str, str]]:
     return found
 
 
-def times(run: FollowedRun) -> list[tuple[str, str]]:
+def times(run: ReportedRun) -> list[tuple[str, str]]:
     """Where the time went, as far as it was measured."""
     record, duration = run.record, run.record.duration or {}
     each, share = number(duration, "seconds_per_step"), number(duration, "generation_share")
@@ -45,7 +45,7 @@ def times(run: FollowedRun) -> list[tuple[str, str]]:
     return [(name, text) for name, text in rows if text]
 
 
-def proofs(run: FollowedRun) -> list[dict[str, str]]:
+def proofs(run: ReportedRun) -> list[dict[str, str]]:
     """The proofs of the first steps, each with what it saw."""
     words = {True: "shown", False: "failed", None: "not seen"}
     return [
@@ -60,7 +60,7 @@ def proofs(run: FollowedRun) -> list[dict[str, str]]:
     ]
 
 
-def checks(run: FollowedRun) -> str:
+def checks(run: ReportedRun) -> str:
     """How many values of the live trainer were compared with the plan."""
     checks = [one for one in run.record.checks or () if isinstance(one, Mapping)]
     wrong = sum(one.get("ok") is not True for one in checks)
@@ -71,7 +71,7 @@ def checks(run: FollowedRun) -> str:
     )
 
 
-def lineage(run: FollowedRun) -> list[str]:
+def lineage(run: ReportedRun) -> list[str]:
     plan = run.planned
     return (
         []
@@ -80,7 +80,7 @@ def lineage(run: FollowedRun) -> list[str]:
     )
 
 
-def versions(run: FollowedRun) -> list[tuple[str, str]]:
+def versions(run: ReportedRun) -> list[tuple[str, str]]:
     """Packages and GPUs of the stack that the run was planned for."""
     stack = run.plan.get("stack")
     stack = stack if isinstance(stack, Mapping) else {}
@@ -94,7 +94,7 @@ def versions(run: FollowedRun) -> list[tuple[str, str]]:
     return [*rows[:100], ("GPUs", counted or "none")]
 
 
-def verified(run: FollowedRun) -> list[tuple[str, str]]:
+def verified(run: ReportedRun) -> list[tuple[str, str]]:
     """What the worker found of data, model and template, and had to find again."""
     found = run.record.verified or {}
     return [(run.plain(key), _short(run.plain(value))) for key, value in list(found.items())[:100]]

@@ -9,8 +9,8 @@ from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.metrics import GROUPS_WITHOUT_VARIANCE, number
 from grpo_recipes.contract.run_record import launches_text
 from grpo_recipes.report.html import recorded
-from grpo_recipes.report.html.followed_run import FollowedRun
 from grpo_recipes.report.html.held_out import held_out
+from grpo_recipes.report.html.reported_run import ReportedRun
 from grpo_recipes.report.html.samples import ShownCompletion
 from grpo_recipes.report.html.troubles import BAD, WARNING, Trouble, troubles
 from grpo_recipes.report.html.words import NO_FOLDER, figure, gib, percent, shown_text, shown_value
@@ -20,7 +20,7 @@ _MOST_ROWS = 400
 _GOOD, _BUSY = "good", "busy"
 
 
-def shown_run(run: FollowedRun, place: int) -> dict[str, Any]:
+def shown_run(run: ReportedRun, place: int) -> dict[str, Any]:
     """What the template has of a run. place: among the runs of the page, from 0."""
     found, samples = troubles(run), [_sample(one) for one in run.samples.shown()]
     return {
@@ -49,7 +49,7 @@ def shown_run(run: FollowedRun, place: int) -> dict[str, Any]:
     }
 
 
-def headline(run: FollowedRun) -> str:
+def headline(run: ReportedRun) -> str:
     """How a run stands: "completed at step 100 of 100"."""
     listed = run.listed
     if listed.step is None:
@@ -59,7 +59,7 @@ def headline(run: FollowedRun) -> str:
     return f"{listed.status} at step {listed.step}{of}{changed}"
 
 
-def _level(run: FollowedRun, found: Sequence[Trouble]) -> str:
+def _level(run: ReportedRun, found: Sequence[Trouble]) -> str:
     levels = {one.level for one in found}
     if BAD in levels:
         return BAD
@@ -68,7 +68,7 @@ def _level(run: FollowedRun, found: Sequence[Trouble]) -> str:
     return WARNING if WARNING in levels or run.listed.status != "completed" else _GOOD
 
 
-def _subtitle(run: FollowedRun) -> str:
+def _subtitle(run: ReportedRun) -> str:
     """The experiment in words."""
     plan = run.plan
     recipe = plan.get("recipe") if isinstance(plan.get("recipe"), dict) else {}
@@ -81,7 +81,7 @@ def _tile(label: str, value: str, note: str = "") -> dict[str, str]:
     return {"label": label, "value": value, "note": note}
 
 
-def _tiles(run: FollowedRun) -> list[dict[str, str]]:
+def _tiles(run: ReportedRun) -> list[dict[str, str]]:
     """The figures that say most, those that are known."""
     tiles, figures, listed = [], run.series.figures, run.listed
     if run.series.has("reward"):
@@ -122,12 +122,12 @@ def _measured(phase: object) -> float | None:
     return number(phase, "measured") if isinstance(phase, Mapping) else None
 
 
-def _settings(run: FollowedRun) -> list[Mapping[str, Any]]:
+def _settings(run: ReportedRun) -> list[Mapping[str, Any]]:
     rows = run.plan.get("settings")
     return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
 
 
-def _plan(run: FollowedRun) -> list[dict[str, Any]]:
+def _plan(run: ReportedRun) -> list[dict[str, Any]]:
     """The planned values by their kind, each with its origin and reason."""
     found = []
     for kind, title in _TITLES.items():
@@ -146,7 +146,7 @@ def _plan(run: FollowedRun) -> list[dict[str, Any]]:
     return found
 
 
-def _shims(run: FollowedRun) -> list[dict[str, str]]:
+def _shims(run: ReportedRun) -> list[dict[str, str]]:
     """The patches that were asked for, with what they did."""
     did = run.record.shims or {}
     return [
@@ -175,7 +175,7 @@ def _sample(one: ShownCompletion) -> dict[str, Any]:
     }
 
 
-def written_at(run: FollowedRun) -> str:
+def written_at(run: ReportedRun) -> str:
     """When the last word of a run was said, "" where nothing was."""
     at = run.last_time
     if at is None or not 0 < at < time.time() + 1e9:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from grpo_recipes.contract.integrity.run_folder import RECORD_FILE
 from grpo_recipes.contract.metrics import GROUPS_WITHOUT_VARIANCE, METRICS_FILE, figures_of, number
-from grpo_recipes.report.html.followed_run import FollowedRun
+from grpo_recipes.report.html.reported_run import ReportedRun
 from grpo_recipes.report.html.series import StepSeries
 from grpo_recipes.report.html.words import figure, percent
 
@@ -27,7 +27,7 @@ class Trouble(NamedTuple):
     page: str = ""
 
 
-def troubles(run: FollowedRun) -> list[Trouble]:
+def troubles(run: ReportedRun) -> list[Trouble]:
     """All that is known to be wrong; what was said of the plan comes last."""
     ended = _of_findings(run)
     said = {one.page for one in ended}
@@ -39,7 +39,7 @@ def troubles(run: FollowedRun) -> list[Trouble]:
     return sorted(found, key=lambda one: _RANK.index(one.level))[:MOST]
 
 
-def _of_changes(run: FollowedRun) -> list[Trouble]:
+def _of_changes(run: ReportedRun) -> list[Trouble]:
     """What is shown and was not written so by grpo-run."""
     if not run.listed.changed or run.listed.status.startswith("damaged"):
         return []
@@ -48,7 +48,7 @@ def _of_changes(run: FollowedRun) -> list[Trouble]:
     return [Trouble(BAD, "files of the run were changed after they were written", because, fix)]
 
 
-def _of_lost_figures(run: FollowedRun) -> list[Trouble]:
+def _of_lost_figures(run: ReportedRun) -> list[Trouble]:
     """A metrics.jsonl that is gone or damaged, which looks as if nothing was trained."""
     if not run.record.step or not run.has_ended or run.last_time is not None:
         return []
@@ -56,7 +56,7 @@ def _of_lost_figures(run: FollowedRun) -> list[Trouble]:
     return [Trouble(WARNING, f"{METRICS_FILE} has no line that can be read", because, "bring it back from a copy")]
 
 
-def _of_findings(run: FollowedRun) -> list[Trouble]:
+def _of_findings(run: ReportedRun) -> list[Trouble]:
     """What ended it, as run.json has it."""
     found = []
     for one in run.record.findings or ():
@@ -81,7 +81,7 @@ def _texts(value: object) -> list[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
-def _of_status(run: FollowedRun, ended: Sequence[Trouble]) -> list[Trouble]:
+def _of_status(run: ReportedRun, ended: Sequence[Trouble]) -> list[Trouble]:
     """An end that is no success and that no finding tells."""
     status, message = run.listed.status, run.record.message
     told = tuple(run.plain(line) for line in message.splitlines()[:12]) if message else ()
@@ -99,7 +99,7 @@ def _of_status(run: FollowedRun, ended: Sequence[Trouble]) -> list[Trouble]:
     return []
 
 
-def _of_guards(run: FollowedRun) -> list[Trouble]:
+def _of_guards(run: ReportedRun) -> list[Trouble]:
     """The guards that spoke, with the reason and the way out of the last time; older releases told neither."""
     found = []
     for one in run.record.guards or ():
@@ -125,7 +125,7 @@ def _of_guards(run: FollowedRun) -> list[Trouble]:
     return found
 
 
-def _signs(run: FollowedRun) -> list[Trouble]:
+def _signs(run: ReportedRun) -> list[Trouble]:
     """What the figures of the steps say by themselves, where no guard did, since it was off or the run too short."""
     series = run.series
     return [one for one in (_constant(series), _truncated(series), _not_finite(series), _worse(run)) if one is not None]
@@ -169,7 +169,7 @@ def _not_finite(series: StepSeries) -> Trouble | None:
     return Trouble(BAD, "not finite: the training computed NaN or infinity", told, fix, "GRD004")
 
 
-def _worse(run: FollowedRun) -> Trouble | None:
+def _worse(run: ReportedRun) -> Trouble | None:
     before, after = run.listed.before, run.listed.after
     if before is None or after is None or after >= before or _may_be_noise(run):
         return None
@@ -181,7 +181,7 @@ def _worse(run: FollowedRun) -> Trouble | None:
     )
 
 
-def _may_be_noise(run: FollowedRun) -> bool:
+def _may_be_noise(run: ReportedRun) -> bool:
     """Whether no change at all is within the interval of what the last evaluation changed."""
     change = run.evaluations[max(run.evaluations)].get("change") if run.evaluations else None
     intervals = change.get("intervals") if isinstance(change, Mapping) else None
@@ -189,7 +189,7 @@ def _may_be_noise(run: FollowedRun) -> bool:
     return any(ends is not None and ends[1] >= 0 for _, _, ends in found)
 
 
-def _of_server(run: FollowedRun) -> list[Trouble]:
+def _of_server(run: ReportedRun) -> list[Trouble]:
     restarts = (run.record.vllm_server or {}).get("restarts")
     if not isinstance(restarts, list) or not restarts:
         return []
@@ -198,5 +198,5 @@ def _of_server(run: FollowedRun) -> list[Trouble]:
     return [Trouble(WARNING, f"the vLLM server was started again {len(deaths)} times", told)]
 
 
-def _of_plan(run: FollowedRun) -> list[Trouble]:
+def _of_plan(run: ReportedRun) -> list[Trouble]:
     return [Trouble(NOTE, f"said of the plan: {run.plain(one)}") for one in _texts(run.plan.get("findings"))[:10]]

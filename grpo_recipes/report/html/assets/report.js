@@ -123,7 +123,7 @@
   addEventListener("hashchange", open);
   open();
 
-  const root = document.documentElement, written = Number(root.dataset.written), every = Number(root.dataset.reloadS);
+  const written = Number(document.documentElement.dataset.written);
   const age = document.getElementById("age");
   const tell = () => {
     const seconds = Math.max(0, Math.round(Date.now() / 1000 - written));
@@ -132,8 +132,4 @@
   };
   tell();
   setInterval(tell, 1000);
-  if (every) {
-    const isRead = () => document.activeElement?.matches("input, select") || String(getSelection()) !== "";
-    setInterval(() => { if (!isRead()) location.reload(); }, 1000 * Math.max(5, every));
-  }
 })();

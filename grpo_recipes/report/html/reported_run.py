@@ -1,18 +1,18 @@
-"""One run folder as a report reads it, again and again while it grows: each look reads what is new."""
+"""One run folder as a report reads it, whether the run has ended or still trains."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from grpo_recipes.contract.files.bounded_json import parsed
-from grpo_recipes.contract.files.folder_files import read_bytes, status
+from grpo_recipes.contract.files.folder_files import read_bytes
 from grpo_recipes.contract.metrics import (
     COMPLETIONS_FILE,
     GROUPS_WITHOUT_VARIANCE,
     METRICS_FILE,
     Event,
     number,
-    read_new,
+    read_all,
     without_variance,
 )
 from grpo_recipes.contract.older_plan import as_now
@@ -31,8 +31,8 @@ MOST_GUARD_WORDS = 40
 ENDED = ("completed", "failed", "stopped", "interrupted", "killed", "damaged record", "damaged plan")
 
 
-class FollowedRun:
-    """What is known of one run. look() reads on. Its values are as fresh as the last look.
+class ReportedRun:
+    """What a run folder says. Raises Refusal if the folder is not a run.
 
     listed, record: as `grpo-run runs` and run.json have them. plan: as data, {} where it cannot be read; planned: the
     same as a plan of this release. evaluations: events of held-out rows, by their steps. guards: the last event of
@@ -40,33 +40,31 @@ class FollowedRun:
     """
 
     def __init__(self, folder: str) -> None:
-        self._folder = Path(folder)
-        self.place = os.path.abspath(folder)
-        self._read: dict[str, tuple[int, int]] = {}
-        self.plan: Mapping[str, object] = {}
-        self.planned: Plan | None = None
-        self._forget()
-        self.look()
-
-    def look(self) -> None:
-        """Reads what has been written since the last look. Raises Refusal where the folder is no run any more."""
+        path, self.place = Path(folder), os.path.abspath(folder)
         try:
-            listed = one_run(self._folder)
+            listed = one_run(path)
         except OSError as problem:
-            raise Refusal.of(f"{self._folder} cannot be read", because=str(problem.strerror or problem)) from None
+            raise Refusal.of(f"{path} cannot be read", because=str(problem.strerror or problem)) from None
         if listed is None:
             raise Refusal.of(
-                f"{self._folder} is no run folder",
+                f"{path} is no run folder",
                 because=f"it has neither {PLAN_FILE} nor launch.sh",
                 fix="name the folder of a run; without --out they are in runs/",
             )
         self.listed: ListedRun = listed._replace(name=os.path.basename(self.place))
-        self.record: RunRecord = read_record(str(self._folder)) or RunRecord(status=listed.status)
-        if not self.plan and listed.status != "damaged plan":
-            self._read_plan()
-        for event in self._new(METRICS_FILE):
+        self.record: RunRecord = read_record(folder) or RunRecord(status=listed.status)
+        self.plan: Mapping[str, object] = {}
+        self.planned: Plan | None = None
+        if listed.status != "damaged plan":
+            self._read_plan(path)
+        self.series, self.samples = StepSeries(), Samples()
+        self.evaluations: dict[int, Event] = {}
+        self.guards: dict[str, Event] = {}
+        self.evaluation_seconds = 0.0
+        self.last_time: float | None = None
+        for event in read_all(str(path / METRICS_FILE)):
             self._take(event)
-        for event in self._new(COMPLETIONS_FILE):
+        for event in read_all(str(path / COMPLETIONS_FILE)):
             self.samples.add(event)
 
     def plain(self, value: object) -> str:
@@ -78,36 +76,10 @@ class FollowedRun:
         """Whether nothing more is to come, as far as this machine can see."""
         return self.listed.status in ENDED
 
-    def _forget(self) -> None:
-        self.series, self.samples = StepSeries(), Samples()
-        self.evaluations: dict[int, Event] = {}
-        self.guards: dict[str, Event] = {}
-        self.evaluation_seconds = 0.0
-        self.last_time: float | None = None
-
-    def _new(self, name: str) -> Iterator[Event]:
-        """The new events of a file. One that was written anew, by a resumed run, is read from its start."""
-        try:
-            found = status(self._folder, name)
-        except OSError:
-            return
-        if found is None:
-            return
-        inode, offset = self._read.get(name, (found.st_ino, 0))
-        if inode != found.st_ino or found.st_size < offset:
-            offset = 0
-            if name == METRICS_FILE:
-                samples = self.samples
-                self._forget()
-                self.samples = samples
-            else:
-                self.samples = Samples()
-        before = -1
-        while offset != before:
-            before = offset
-            events, offset = read_new(str(self._folder / name), offset, parts=1)
-            self._read[name] = (found.st_ino, offset)
-            yield from events
+    @property
+    def is_running(self) -> bool:
+        """Whether the run was started and has not ended, as far as this machine can see."""
+        return self.listed.status == "running"
 
     def _take(self, event: Event) -> None:
         kind, step = event.get("event"), number(event, "step")
@@ -126,9 +98,9 @@ class FollowedRun:
         elif kind == "guard" and len(self.guards) < MOST_GUARD_WORDS:
             self.guards[str(event.get("name"))] = event
 
-    def _read_plan(self) -> None:
+    def _read_plan(self, folder: Path) -> None:
         try:
-            content = parsed(read_bytes(self._folder, PLAN_FILE, LARGEST_PLAN_BYTES))
+            content = parsed(read_bytes(folder, PLAN_FILE, LARGEST_PLAN_BYTES))
         except (OSError, ValueError, RecursionError):
             return
         if not isinstance(content, dict):
