@@ -10,9 +10,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from gpu_kit.bench import ROOT
 from gpu_kit.result import Result, Results, read_results
 from gpu_kit.stages.catalog import STAGES
+from gpu_kit.trained import ROOT
 
 KEPT = ROOT / "benchmarks" / "gpu.json"
 PAGE = ROOT / "benchmarks" / "gpu.md"

@@ -8,12 +8,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from gpu_kit.bench import ROOT
 from gpu_kit.machine import machine
 from gpu_kit.report import report
 from gpu_kit.result import Results, read_results
 from gpu_kit.session import Session, run_stages
 from gpu_kit.stages.catalog import STAGES
+from gpu_kit.trained import ROOT
 
 MINUTES = 25.0
 OLDER = ROOT / ".stacks" / "0.23.1-4.57.6"

@@ -12,10 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_kit.bench import ROOT
 from gpu_kit.result import Result, Results
 from gpu_kit.stages.catalog import STAGES, Stage
-from gpu_kit.trained import environment
+from gpu_kit.trained import ROOT, environment
 
 MARK = "GPU_KIT_STAGE"
 KEPT = (".json", ".jsonl", ".yaml", ".log")

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from gpu_kit import run as runner
-from gpu_kit.recipe import recipe, write_rows
+from gpu_kit.bench import recipe, write_rows
 from gpu_kit.result import Result, Results
 from gpu_kit.scale import SHAPES, Scale
 from gpu_kit.stages.catalog import STAGES
+from gpu_kit.trained import ROOT
 from grpo_recipes.user_files.model_config import parameter_count
 
 
@@ -83,8 +84,6 @@ def test_the_rows_have_as_many_tokens_as_were_asked_for(tmp_path: Path) -> None:
 
 def test_a_recipe_of_a_stage_has_no_findings(tmp_path: Path, grpo_run: Callable) -> None:
     import yaml
-
-    from gpu_kit.bench import ROOT
 
     model = ROOT / "recipes" / "quickstart" / "model"
     file = tmp_path / "recipe.yaml"
