@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from grpo_recipes.contract.secrets import redacted_file
-from grpo_recipes.contract.secrets.flow import BYTES_PER_SECOND, Flow
-from grpo_recipes.contract.secrets.redacted_file import RedactedFile
+from grpo_recipes.contract.secrets.redacted_file import BYTES_PER_SECOND, Flow, RedactedFile
 
 BURST = 1 << 20
 
