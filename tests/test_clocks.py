@@ -24,7 +24,7 @@ REASONS = {
     "cli/test_watch.py": FIGURE,
     "contract/files/test_folder_files.py": BOUNDED,
     "contract/sandbox/test_sandbox.py": WAITS,
-    "contract/secrets/test_secret_names.py": BOUNDED,
+    "contract/secrets/test_known_secrets.py": BOUNDED,
     "distributed/distributed_runs.py": FIGURE,
     "export/test_refused_exports.py": WAITS,
     "facts/test_template.py": BOUNDED,

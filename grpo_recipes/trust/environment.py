@@ -9,7 +9,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from grpo_recipes.contract.secrets.secret_names import names_a_secret
+from grpo_recipes.contract.secrets.known_secrets import names_a_secret
 from grpo_recipes.nearest import nearest_words
 
 _NAME = r"[A-Z_][A-Z0-9_]*"

@@ -13,7 +13,7 @@ from hostile_recipes import Attempt, over
 from small_recipe import STACK
 from test_hostile_recipes import command, placed
 
-from grpo_recipes.contract.secrets.secret_names import names_a_secret
+from grpo_recipes.contract.secrets.known_secrets import names_a_secret
 
 pytestmark = pytest.mark.hostile
 

@@ -16,7 +16,7 @@ import pytest
 from support.work import growth
 
 from grpo_recipes.contract.secrets import known_secrets as known
-from grpo_recipes.contract.secrets import secret_shapes
+from grpo_recipes.contract.secrets import redact
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
 from grpo_recipes.launch.redacted_log import redacted_log
 
@@ -30,7 +30,6 @@ KEY = (
 
 SHAPES = {
     "hugging face": f"hf_{RANDOM}",
-    "hugging face, old": f"api_org_{RANDOM}",
     "openai": f"sk-proj-{RANDOM}",
     "anthropic": f"sk-ant-api03-{RANDOM}-AA",
     "github": f"ghp_{RANDOM}0123456789",
@@ -38,80 +37,23 @@ SHAPES = {
     "github, fine-grained": f"github_pat_11ABC_{RANDOM}",
     "gitlab": f"glpat-{RANDOM}",
     "slack": "xoxb-123456789012-abcdefghijkl",
-    "slack app": f"xapp-1-{RANDOM}",
     "aws": "AKIAIOSFODNN7EXAMPLE",
     "aws, for a while": "ASIAIOSFODNN7EXAMPLE",
     "google": f"AIzaSy{RANDOM}0123456789",
-    "google, oauth": f"ya29.a0Af{RANDOM}",
-    "google, client": f"GOCSPX-{RANDOM}",
-    "json web token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N",
-    "npm": f"npm_{RANDOM}0123456789ab",
-    "pypi": f"pypi-AgEIcHlwaS5vcmc{RANDOM}",
-    "digital ocean": f"dop_v1_{HEX40}",
-    "sendgrid": f"SG.{RANDOM}.{RANDOM}",
-    "stripe": f"sk_live_{RANDOM}",
-    "stripe, restricted": f"rk_test_{RANDOM}",
-    "webhook": f"whsec_{RANDOM}",
-    "docker": f"dckr_pat_{RANDOM}",
-    "telegram": f"123456789:AA{RANDOM}0123456789",
-    "groq": f"gsk_{RANDOM}{RANDOM}",
     "nvidia": f"nvapi-{RANDOM}0123456789",
-    "vault": f"hvs.{RANDOM}",
     "wandb, new": f"wandb_v1_{RANDOM}",
-    "age": f"AGE-SECRET-KEY-1{RANDOM.upper()}{RANDOM.upper()}",
 }
 # A text around each secret, which is written SECRET. What stays visible is the rest.
 BESIDE = {
     "a password of an address": ("postgres://SECRET@host/db", "me:pa55"),
     "one with @ in it": ("redis://SECRET@host:1/0", ":p@ss@word"),
     "an address in JSON": (r'{"url": "https:\/\/SECRET@host\/x"}', "me:hunter2"),
-    "a token as the user": ("https://SECRET@o1.ingest.sentry.io/2", "0123456789abcdef0123456789abcdef"),
-    "basic": ("Authorization: Basic SECRET", "dXNlcjpwYXNz"),
-    "basic without a header": ("sent Basic SECRET", "dXNlcjpwYXNzd29yZA=="),
-    "bearer": ("authorization: bearer SECRET", "short"),
-    "bearer without a header": ("curl -H 'Bearer SECRET'", RANDOM),
-    "bearer, quoted": ("?h=Bearer%20SECRET", RANDOM),
-    "a cookie": ("Set-Cookie: SECRET", "session=abc; Path=/"),
-    "a password": ("password=SECRET", "x7"),
-    "a password in quotes": ('password = "SECRET", user', "two words"),
-    "a password with a quote in it": (r'"password": "SECRET", "user": 1', r"a\"b"),
-    "a password in single quotes": ("{'password': 'SECRET'}", "hunter2"),
-    "a password in YAML": ("  passwd: SECRET\n", "hunter2"),
-    "a password in JSON in JSON": (r"{\"password\": \"SECRET\"}", "hunter2"),
-    "a password of an address line": ("?user=a&password=SECRET", "hunter2"),
-    "an option": ("--password SECRET --other", "hunter2"),
-    "an option with =": ("--db-passphrase=SECRET", "hunter2"),
-    "PGPASSWORD": ("PGPASSWORD=SECRET", "pg"),
-    "MYSQL_PWD": ("MYSQL_PWD=SECRET", "my"),
-    "SSHPASS": ("SSHPASS=SECRET", "ssh"),
-    "a phrase": ("passphrase: 'SECRET'", "three small words"),
-    "client secret": ("client_secret=SECRET", "abc"),
+    "an address that pathlib wrote": ("https:/SECRET@host/x", "me:hunter2"),
     "wandb": ("api key: SECRET", HEX40),
     "wandb's variable": ("WANDB_API_KEY=SECRET", HEX40),
-    "wandb's netrc": ("login user password SECRET", HEX40),
-    "aws secret": ("aws_secret_access_key = SECRET", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
-    "aws secret in JSON": ('"SecretAccessKey": "SECRET"', "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
-    "aws pair": ("SECRET then", "AKIAIOSFODNN7EXAMPLE wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
-    "azure": ("AccountName=a;AccountKey=SECRET;Endpoint=x", RANDOM + "=="),
-    "azure bus": ("SharedAccessKey=SECRET;x", RANDOM + "="),
-    "azure link": ("https://a.b/c?sv=1&sig=SECRET&x", RANDOM),
-    "slack hook": ("https://hooks.slack.com/services/SECRET", "T0/B0/abcDEF123"),
-    "discord hook": ("https://discord.com/api/webhooks/SECRET", f"123456789012345678/{RANDOM}"),
-    "a token": ("access_token=SECRET", RANDOM),
-    "a token in JSON": ('{"token": "SECRET"}', RANDOM),
-    "an option with a token": ("--hf-token SECRET", RANDOM),
-    "a key": ('api-key: "SECRET"', RANDOM),
-    "a private key in lines": (
-        "-----BEGIN RSA PRIVATE KEY-----SECRET-----END RSA PRIVATE KEY-----\nok",
-        "\nMIIE\nabcd=\n",
-    ),
-    "a private key in one line": (
-        r'"-----BEGIN PRIVATE KEY-----SECRET-----END PRIVATE KEY-----\n"',
-        r"\nMIIEvQ\nabcd=\n",
-    ),
-    "an openssh key": ("-----BEGIN OPENSSH PRIVATE KEY-----SECRET-----END ", "\r\nb3BlbnNz\r\n"),
-    "a pgp key": ("-----BEGIN PGP PRIVATE KEY BLOCK-----SECRET-----END ", "\nlQOYBF\n=abc\n"),
-    "a private key without an end": ("-----BEGIN PRIVATE KEY-----SECRET\n", "\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC"),
+    "wandb in JSON": ('{"wandb_api_key": "SECRET"}', HEX40),
+    "wandb in JSON in JSON": (r'"{\"api_key\": \"SECRET\"}"', HEX40),
+    "wandb in Python": ("os.environ['WANDB_API_KEY'] = 'SECRET'", HEX40),
 }
 ORDINARY = (
     "sha256 " + "a1" * 32,
@@ -130,6 +72,9 @@ ORDINARY = (
     "password=$DB_PASSWORD token=${HF_TOKEN}",
     "OLDPWD=/elsewhere PWD=/tmp",
     "http://localhost:8000/a@b https://example.org/x?a=1",
+    '["http://localhost:8000","me@example.org"]',
+    "rewards/token_count: 0.5 api_key_count=3 password=value secret=key",
+    "monkey: " + HEX40,
     "git@github.com:owner/name.git and ssh://git@host/x",
     "basic understanding of basic arithmetic",
     "the secret: patience; the key is access",
@@ -254,7 +199,7 @@ def test_a_short_value_is_hidden_with_care(value: str, text: str, shown: str, mo
 
 
 def test_parts_of_a_known_value_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DATABASE_PASSWORD", "postgres://me:unguessable%21@host/db")
+    monkeypatch.setenv("DATABASE_URL", "postgres://me:unguessable%21@host/db")
     account = {"type": "service_account", "private_key": KEY, "auths": {"hub": {"auth": "bWU6dW5ndWVzc2FibGU="}}}
     monkeypatch.setenv("CLOUD_CREDENTIALS", json.dumps(account))
     text = "unguessable%21 unguessable! TWluZUlzTm90WW91cnNBdEFsbA== bWU6dW5ndWVzc2FibGU= service_account"
@@ -272,12 +217,6 @@ def test_the_place_of_a_file_is_shown_and_a_secret_that_is_a_file_name_too_is_no
     assert hide_secrets(f"correct-horse {tmp_path}/credentials.json") == f"<redacted> {tmp_path}/credentials.json"
 
 
-def test_a_value_is_judged_beside_its_key() -> None:
-    value = {"password": "x7", "token": RANDOM, "eos_token": "<|im_end|>", "name": "x7", "tokens": 5, RANDOM: [RANDOM]}
-    shown = {"password": "<redacted>", "token": "<redacted>", "eos_token": "<|im_end|>", "name": "x7", "tokens": 5}
-    assert redact_value(value) == {**shown, RANDOM: [RANDOM]}
-
-
 def logged(tmp_path: Path, *parts: bytes) -> bytes:
     """What a log holds of what was printed part by part."""
     with redacted_log(str(tmp_path / "train.log")) as output:
@@ -289,7 +228,7 @@ def logged(tmp_path: Path, *parts: bytes) -> bytes:
 @pytest.mark.parametrize("before", [0, 1, 917_504, 917_504 - 20, (1 << 20) - 30, (1 << 20) - 5, 1 << 20, 1_900_000])
 @pytest.mark.parametrize(
     "secret",
-    [f"hf_{RANDOM}", "password=hunter2hunter2", PASSWORD, "x" * 3000 + f"hf_{RANDOM}" + "y" * 3000],
+    [f"hf_{RANDOM}", f"WANDB_API_KEY={HEX40}", PASSWORD, "x" * 3000 + f"hf_{RANDOM}" + "y" * 3000],
     ids=["token", "beside", "known", "far in"],
 )
 def test_no_cut_of_an_endless_line_shows_a_secret(
@@ -298,20 +237,21 @@ def test_no_cut_of_an_endless_line_shows_a_secret(
     monkeypatch.setenv("MY_PASSWORD", PASSWORD)
     text = b"~" * before + b" " + secret.encode() + b" " + b"~" * 1_500_000
     written = logged(tmp_path, *(text[at : at + 50_000] for at in range(0, len(text), 50_000)))
-    for part in (RANDOM[-12:], "hunter2", PASSWORD[-12:]):
+    for part in (RANDOM[-12:], HEX40[-12:], PASSWORD[-12:]):
         assert part.encode() not in written
     assert written.count(b"~") == before + 1_500_000
     assert b"<redacted>" in written
 
 
 def test_secrets_without_a_gap_are_cut_between_them(tmp_path: Path) -> None:
-    text = f"password=hunter2, hf_{RANDOM} ".encode() * 60_000
+    text = f"WANDB_API_KEY={HEX40}, hf_{RANDOM} ".encode() * 60_000
     written = logged(tmp_path, *(text[at : at + 65_536] for at in range(0, len(text), 65_536)))
-    assert written == b"password=<redacted>, <redacted> " * 60_000
+    assert written == b"WANDB_API_KEY=<redacted>, <redacted> " * 60_000
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
-def test_a_private_key_printed_line_by_line_is_hidden(end: str, tmp_path: Path) -> None:
+def test_a_known_key_printed_line_by_line_is_hidden(end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
     parts = [f"{line}{end}".encode() for line in ["first", *KEY.split("\n"), "last"]]
     written = logged(tmp_path, *parts)
     assert b"MII" not in written
@@ -320,23 +260,13 @@ def test_a_private_key_printed_line_by_line_is_hidden(end: str, tmp_path: Path) 
     assert written.rstrip().endswith(b"last")
 
 
-def test_what_only_begins_like_a_private_key_is_written_when_it_grows_long(tmp_path: Path) -> None:
-    lines = [b"-----BEGIN PRIVATE KEY-----\n", *(b"line %d: a sentence.\n" % n for n in range(9000)), b"end\n"]
-    written = logged(tmp_path, b"".join(lines))
-    assert written.count(b"a sentence.") == 9000
-
-
 # fmt: off
 PIECES = (
-    "a.", "e+", ":/", "://", "@", "a@", ":", "hf_", "eyJ", "bearer ", "sk-", "gh", "ghp_", "xox", "AKIA",
-    "SG.", ":AA", "password", "password=", "password=x ", 'password="', "password='", "password: ",
-    "password ", "--password ", "token=", "token ", "token=a1b2c3d4e5f6g7h8i9 ", "secret_access_key=",
-    "api_key", "api key ", "key=", "sig=", "&sig=", "-----BEGIN PRIVATE KEY-----",
-    "-----BEGIN PRIVATE KEY-----\nabc\n", "-----BEGIN ", "-----END ", "PRIVATE KEY", "-", "://a:b@", "://a:",
-    "://a@", "a:b@", "basic ", "basic YTpi ", "authorization:", "cookie: ", "cookie: a=", "\\", '"',
-    "hf_aaaaaaaaaaaaaaaaaaaa ", "AKIAABCDEFGHIJKLMNOP ", "eyJaaaaaaaaaaaaaaaaaaaa.", "SG.aaaaaaaaaaaaaaaaa",
-    "\n", "\\n", "webhooks/", "hooks.slack.com/services/", "%20", "\x1b[0m", "é", "😀", "\ud800", " ", "\x00",
-    "1", "credential=",
+    "a.", "e+", ":/", "://", "@", "a@", ":", "hf_", "hf_a", "sk-", "sk-a", "\nsk-", "gh", "ghp_", "ghp_a",
+    "github_pat_", "glpat-", "xox", "xoxb-", "AKIA", "AKIAA", "AIza", "nvapi-", "wandb_v1_", "api_key",
+    "api key ", "api_key=", "api_key=0", "api_key: " + HEX40[:39] + " ", "api_key" + HEX40, "key=", "0a",
+    "://a:b@", "://a:", "://a@", "a:b@", ":/a:b", ":/:", "\\", '"', "hf_aaaaaaaaaaaaaaaaaaaa ",
+    "AKIAABCDEFGHIJKLMNOP ", "\n", "\\n", "%20", "\x1b[0m", "é", "😀", "\ud800", " ", "\x00", "1",
 )
 # fmt: on
 
@@ -382,6 +312,6 @@ def test_ten_megabytes_take_seconds(piece: str, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_quadratic_pattern_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     quadratic = (((b".",), rb"([a-z][a-z0-9+.-]*://[^@]*)@"),)
-    monkeypatch.setattr(secret_shapes, "_PASSWORDS", quadratic)
+    monkeypatch.setattr(redact, "_KEYS", quadratic)
     assert re.compile(quadratic[0][1])
     assert hiding_grows("a.", 1_000, rounds=5) > MOST

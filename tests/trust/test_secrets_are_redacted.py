@@ -38,12 +38,11 @@ def test_ordinary_text_stays(text: str, monkeypatch: pytest.MonkeyPatch) -> None
         ("key AKIAIOSFODNN7EXAMPLE.", "key <redacted>."),
         ('"api_key": "' + "0a" * 20 + '"', '"api_key": "<redacted>"'),
         ("wandb api-key=" + "0a" * 20, "wandb api-key=<redacted>"),
-        ("Authorization: Bearer abcdef.ghijkl-mnopqr", "Authorization: Bearer <redacted>"),
         ("https://me:pass@host/x and http://:p@h", "https://<redacted>@host/x and http://<redacted>@h"),
         ("my value is correct-horse", "my value is <redacted>"),
         ("correct-horse-battery", "<redacted>"),
     ],
-    ids=["hf", "sk", "github", "aws", "wandb", "wandb name", "bearer", "url", "environment", "longest first"],
+    ids=["hf", "sk", "github", "aws", "wandb", "wandb name", "url", "environment", "longest first"],
 )
 def test_secrets_are_hidden(text: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_PASSWORD", "correct-horse")

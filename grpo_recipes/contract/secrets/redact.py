@@ -1,17 +1,41 @@
-"""Secrets hidden from everything that is printed or written, and a terminal from what would steer it."""
+"""Secrets hidden from everything that is printed or written, and a terminal from what would steer it.
+
+A pattern of a key is compiled where its first letters are found. From there it either fails within a bounded number of
+letters or takes all that it looked at. So the time is linear in the length of any text.
+"""
 
 import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from grpo_recipes.contract.secrets.known_secrets import KnownSecrets, known_secrets
-from grpo_recipes.contract.secrets.secret_shapes import Span, beside_spans, certain_spans
+
+Span = tuple[int, int]
 
 HIDDEN = "<redacted>"
 _HIDDEN = HIDDEN.encode()
 _SHORT = 256
 """Bytes of a text whose secrets are remembered."""
 _FIGURES = (float, int)
+# A letter before sk- may be the end of an escape (\n, %20, \x1b[0m) and need not be of the same word.
+_BEGINS = rb"(?:(?<![A-Za-z0-9_]sk-)|(?<=\\[nrt]sk-)|(?<=%2[0-9a-fA-F]sk-)|(?<=[0-9;\[]msk-))"
+_KEYS: tuple[tuple[tuple[bytes, ...], bytes], ...] = (
+    ((b"hf_",), rb"(hf_[A-Za-z0-9]{20,}+)"),
+    ((b"sk-",), rb"(sk-" + _BEGINS + rb"[A-Za-z0-9_-]{16,}+)"),
+    ((b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_"), rb"(gh[pousr]_[A-Za-z0-9]{20,}+)"),
+    ((b"github_pat_",), rb"(github_pat_[A-Za-z0-9_]{20,}+)"),
+    ((b"glpat-",), rb"(glpat-[A-Za-z0-9_.-]{16,}+)"),
+    ((b"xox",), rb"(xox[abeprs]-[A-Za-z0-9-]{10,}+)"),
+    ((b"AKIA", b"ASIA"), rb"(A[KS]IA[0-9A-Z]{16}(?![0-9A-Za-z]))"),
+    ((b"AIza",), rb"(AIza[A-Za-z0-9_-]{30,}+)"),
+    ((b"nvapi-",), rb"(nvapi-[A-Za-z0-9_-]{30,}+)"),
+    ((b"wandb_v1_",), rb"(wandb_v1_[A-Za-z0-9_-]{20,}+)"),
+    # One of Weights & Biases, which is 40 hex digits as a commit is.
+    ((b"key", b"KEY", b"Key"), rb"(?i:api[ _-]?key)[\"'\]\\ \t=:,]{1,12}([0-9a-fA-F]{40})(?![0-9A-Za-z])"),
+    # user:password of an address, whose slashes JSON may escape.
+    ((b"@",), rb":(?<=[A-Za-z0-9+.-]:)(?:\\?/){1,2}([^\s/:@\"]*:[^\s/\"]+)@"),
+)
+"""Letters of which one is in every match; the pattern, whose group is the secret."""
 
 
 def secret_spans(text: bytes) -> list[Span]:
@@ -30,9 +54,7 @@ def _short_spans(text: bytes, known: KnownSecrets) -> tuple[Span, ...]:
 
 
 def _looked_for(text: bytes, known: KnownSecrets) -> list[Span]:
-    lower = text.lower()
-    found = [*_known_spans(text, known), *certain_spans(text, lower), *beside_spans(text, lower)]
-    found.sort()
+    found = sorted([*_known_spans(text, known), *_key_spans(text)])
     apart: list[Span] = []
     for start, end in found:
         if apart and start <= apart[-1][1]:
@@ -53,6 +75,20 @@ def _known_spans(text: bytes, known: KnownSecrets) -> list[Span]:
     if known.words is not None:
         found += [one.span() for one in known.words.finditer(text)]
     return found
+
+
+def _key_spans(text: bytes) -> list[Span]:
+    """Where a text has what is a secret by its form alone."""
+    found: list[Span] = []
+    for letters, pattern in _KEYS:
+        if any(one in text for one in letters):
+            found += [one.span(1) for one in _compiled(pattern).finditer(text)]
+    return found
+
+
+@cache
+def _compiled(pattern: bytes) -> re.Pattern[bytes]:
+    return re.compile(pattern)
 
 
 def cut_out(text: bytes, spans: Sequence[Span]) -> bytes:
@@ -84,7 +120,7 @@ def redact(text: str) -> str:
 
 
 def hide_secrets(text: str) -> str:
-    """The text without secrets: values of secret variables of this process, and what looks like one.
+    """The text without secrets: values of secret variables of this process, and well-known keys.
 
     Linear in the length of any text.
     """
@@ -92,9 +128,8 @@ def hide_secrets(text: str) -> str:
 
 
 def has_secret(text: str) -> bool:
-    """Whether some part of the text has the form of a token, of a private key or of a password in an address."""
-    content = text.encode("utf-8", "surrogatepass")
-    return bool(certain_spans(content, content.lower()))
+    """Whether some part of the text has the form of a well-known key or of a password in an address."""
+    return bool(_key_spans(text.encode("utf-8", "surrogatepass")))
 
 
 def redact_value(value: object) -> object:
@@ -109,20 +144,8 @@ def _walk(value: object, known: KnownSecrets) -> object:
         return cut_out(value, _spans(value, known))
     if isinstance(value, dict):
         return {
-            _walk(key, known): item if type(item) in _FIGURES else _of_key(key, item, known)
-            for key, item in value.items()
+            _walk(key, known): item if type(item) in _FIGURES else _walk(item, known) for key, item in value.items()
         }
     if isinstance(value, list | tuple):
         return [_walk(item, known) for item in value]
     return value
-
-
-def _of_key(key: object, item: object, known: KnownSecrets) -> object:
-    """A value as it reads beside its key: {"password": "x"} tells as much as password=x."""
-    if isinstance(key, str) and isinstance(item, str) and item:
-        before = f"{key}=".encode("utf-8", "surrogatepass")
-        content = before + item.encode("utf-8", "surrogatepass")
-        spans = [(max(start, len(before)) - len(before), end - len(before)) for start, end in _spans(content, known)]
-        spans = [(start, end) for start, end in spans if end > start]
-        return cut_out(content[len(before) :], spans).decode("utf-8", "surrogatepass") if spans else item
-    return _walk(item, known)

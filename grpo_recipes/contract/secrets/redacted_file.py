@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from grpo_recipes.contract.files.folder_files import open_to_append
-from grpo_recipes.contract.secrets.redact import cut_out, secret_spans
-from grpo_recipes.contract.secrets.secret_shapes import LONGEST_KEY_BLOCK, Span, open_key_block
+from grpo_recipes.contract.secrets.redact import Span, cut_out, secret_spans
 
 _LONGEST_LINE = 1 << 20
 _KEPT_OF_A_LINE = 1 << 17
@@ -103,9 +102,6 @@ class RedactedFile:
         self._rest += content
         # A bar that moves ends its lines with \r. A secret that is cut in two would be seen.
         whole = max(self._rest.rfind(b"\n"), self._rest.rfind(b"\r")) + 1
-        begun = open_key_block(self._rest[:whole])
-        if begun is not None and len(self._rest) - begun <= LONGEST_KEY_BLOCK:
-            whole = begun  # a private key has many lines
         if whole == 0 and len(self._rest) > _LONGEST_LINE:
             self._cut_long_line()
         elif whole:
