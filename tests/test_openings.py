@@ -86,7 +86,6 @@ ALLOWED = {
     "worker/memory/counters.py": "/proc alone",
     "worker/user_code/user_modules.py": "the bytes of a reward file are held against its digest",
     "worker/user_code/contained.py:_looked": "the working folder itself, to come back to it; no file is opened",
-    "worker/_shared/digest.py": "a file that the plan names, held against its digest",
     "worker/data/dataset.py": "the cache of datasets, which writes by paths; run_entries looked before",
     "worker/checkpoints/manifest.py": "a checkpoint that this run has just written, or that run_entries looked at",
     "worker/resume/run_state.py": "a checkpoint whose manifest was checked",

@@ -1,19 +1,19 @@
 """What is different now from when a plan was made: line by line, the experiment and then the machine."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from grpo_recipes.compare.differences import differences
 from grpo_recipes.contract.plan import Data, Model, Plan, Reward
 from grpo_recipes.contract.planned_ancestor import Ancestor, weights_sha256
-from grpo_recipes.lock.places import Places, data_reader, digest_or_none, file_sha256, folder_sha256
+from grpo_recipes.lock.places import Places, Read, data_reader, digest_or_none
 from grpo_recipes.lock.read_lock import Lock
 from grpo_recipes.stack.stack import PACKAGES, from_json_value
 from grpo_recipes.trust.user_code import UserFile, user_files, with_changed
 from grpo_recipes.user_files.ancestor import StartingPoint, read_ancestor
-from grpo_recipes.user_files.digests import folder_content, text_sha256
+from grpo_recipes.user_files.digests import file_content, folder_content, text_content
 from grpo_recipes.user_files.model_config import cached_snapshot
 
 State = Literal["same", "differs", "cannot be verified"]
@@ -71,18 +71,18 @@ def _in_the_same_way(old: Plan, new: Plan, places: Places) -> Plan:
 def reread(plan: Plan, places: Places) -> Plan:
     """The plan with what its files contain now; None for what is not there."""
 
-    def digest(part: str, read: Callable[[str], str]) -> str | None:
+    def digest(part: str, read: Read) -> str | None:
         return digest_or_none(read, places.found[part]) if part in places.found else None
 
     def reread_data(part: str, data: Data) -> Data:
-        read = file_sha256 if data.source == "file" else data_reader(plan)
+        read = file_content if data.source == "file" else data_reader(plan)
         return data if data.source in ("hub", "made") else replace(data, sha256=digest(part, read))
 
     model, tokenizer, evaluation = plan.model, plan.tokenizer, plan.evaluation
     if model.source == "folder":
-        model = replace(model, sha256=digest("model", folder_sha256), files={})
+        model = replace(model, sha256=digest("model", folder_content), files={})
     if tokenizer.chat_template_path is not None:
-        tokenizer = replace(tokenizer, chat_template_sha256=digest("chat template", text_sha256))
+        tokenizer = replace(tokenizer, chat_template_sha256=digest("chat template", text_content))
     if evaluation is not None:
         part = "evaluation" if {"evaluation"} & (places.found.keys() | places.missing.keys()) else "dataset"
         evaluation = replace(evaluation, data=reread_data(part, evaluation.data))
@@ -95,7 +95,7 @@ def reread(plan: Plan, places: Places) -> Plan:
     data, rewards = reread_data("dataset", plan.data), []
     for reward in plan.rewards:
         is_folder = reward.kind == "model" and reward.path is not None
-        now = digest(f"rewards.{reward.name}", folder_sha256) if is_folder else reward.sha256
+        now = digest(f"rewards.{reward.name}", folder_content) if is_folder else reward.sha256
         rewards.append(replace(reward, sha256=now))
     again = replace(
         plan,
@@ -106,7 +106,7 @@ def reread(plan: Plan, places: Places) -> Plan:
         rewards=tuple(rewards),
         ancestor=ancestor,
     )
-    return with_changed(again, lambda file: {"sha256": digest(file.part, file_sha256)})
+    return with_changed(again, lambda file: {"sha256": digest(file.part, file_content)})
 
 
 def weights_in(folder: str) -> str | None:

@@ -1,9 +1,10 @@
 """Where the weights come from that a run starts from, and what they came from themselves."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+
+from grpo_recipes.contract.files.digest import files_sha256
 
 _WEIGHTS = (".safetensors", ".bin", ".pt")
 _OF_THE_TRAINING = ("optimizer", "scheduler", "rng_state", "training_args", "reference_")
@@ -63,9 +64,8 @@ def lineage(ancestor: Ancestor | None, extends: Ancestor | None = None) -> tuple
 
 def weights_sha256(files: Mapping[str, str]) -> str | None:
     """One digest over the files that hold weights, whatever lies beside them; None where none does."""
-    held = {name: files[name] for name in sorted(files) if _holds_weights(name)}
-    text = "".join(f"{digest} {name}\n" for name, digest in held.items())
-    return hashlib.sha256(text.encode()).hexdigest() if held else None
+    held = [(name, files[name]) for name in sorted(files) if _holds_weights(name)]
+    return files_sha256(held) if held else None
 
 
 def _holds_weights(name: str) -> bool:

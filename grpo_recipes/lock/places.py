@@ -10,8 +10,9 @@ from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.lock.read_lock import Lock
 from grpo_recipes.trust.user_code import user_files
 from grpo_recipes.user_files.data_card import WITH_CARDS, data_folder_content
-from grpo_recipes.user_files.digests import file_content, folder_content, text_sha256
+from grpo_recipes.user_files.digests import FileContent, FolderContent, file_content, folder_content, text_content
 
+Read = Callable[[str], FileContent | FolderContent | None]
 USER_FILES = os.path.join("worker", "user")
 
 
@@ -35,52 +36,33 @@ def found_places(lock: Lock) -> Places:
     if plan.smoke:
         places.values.pop("evaluation", None)  # a trial has none, and its plan does not know where the rows were
     if plan.model.source == "folder":
-        place = _place(places, lock, "model", plan.model.path, plan.model.sha256, folder_sha256)
+        place = _place(places, lock, "model", plan.model.path, plan.model.sha256, folder_content)
         _put(places.values, ("model", "model_name_or_path"), place)
     if plan.ancestor is not None and os.path.isabs(plan.ancestor.named):
-        place = _place(places, lock, "ancestor", plan.ancestor.named, None, folder_sha256)
+        place = _place(places, lock, "ancestor", plan.ancestor.named, None, folder_content)
         _put(places.values, ("model", "from_run"), place)
     template = plan.tokenizer.chat_template_path
     if template is not None:
         sha256 = plan.tokenizer.chat_template_sha256
-        place = _place(places, lock, "chat template", template, sha256, text_sha256)
+        place = _place(places, lock, "chat template", template, sha256, text_content)
         _put(places.values, ("tokenizer", "chat_template_path"), place)
     for section, data in _data_sections(plan):
         if data.source in ("file", "folder"):
-            read = file_sha256 if data.source == "file" else data_reader(plan)
+            read = file_content if data.source == "file" else data_reader(plan)
             _put(places.values, (section, "path"), _place(places, lock, section, data.path, data.sha256, read))
     for index, reward in enumerate(plan.rewards):
         if reward.kind == "model" and reward.path is not None:
-            place = _place(places, lock, f"rewards.{reward.name}", reward.path, reward.sha256, folder_sha256)
+            place = _place(places, lock, f"rewards.{reward.name}", reward.path, reward.sha256, folder_content)
             _put(places.values, ("rewards", index, "model"), place)
     for file in user_files(plan):
-        place = _place(places, lock, file.part, file.path, file.sha256, file_sha256, has_copy=True)
+        place = _place(places, lock, file.part, file.path, file.sha256, file_content, has_copy=True)
         _put(places.values, file.key, f"{place}:{file.name}")
     return places
 
 
-def file_sha256(path: str) -> str:
-    """The digest of a file. Raises OSError."""
-    return file_content(path).sha256
-
-
-def folder_sha256(path: str) -> str:
-    """The digest of a folder. Raises OSError."""
-    content = folder_content(path)
-    assert content is not None  # without a limit all of it is read
-    return content.sha256
-
-
-def data_reader(plan: Plan) -> Callable[[str], str]:
-    """What makes the digest of a data folder as the plan was made with it. Raises OSError."""
-    return data_folder_sha256 if plan.made_by.get("digests") == WITH_CARDS else folder_sha256
-
-
-def data_folder_sha256(path: str) -> str:
-    """The digest of a data folder and of what its card names. Raises OSError."""
-    content = data_folder_content(path)
-    assert content is not None  # without a limit all of it is read
-    return content.sha256
+def data_reader(plan: Plan) -> Read:
+    """What reads a data folder as the plan was made with it."""
+    return data_folder_content if plan.made_by.get("digests") == WITH_CARDS else folder_content
 
 
 def _data_sections(plan: Plan) -> Iterator[tuple[str, Data]]:
@@ -96,7 +78,7 @@ def _place(
     part: str,
     path: str,
     sha256: str | None,
-    read: Callable[[str], str],
+    read: Read,
     *,
     has_copy: bool = False,
 ) -> str:
@@ -126,12 +108,13 @@ def _candidates(lock: Lock, path: str) -> Iterator[str]:
         yield from (os.path.normpath(os.path.join(base, below)) for base in (lock.folder, os.getcwd()))
 
 
-def digest_or_none(read: Callable[[str], str], path: str) -> str | None:
+def digest_or_none(read: Read, path: str) -> str | None:
     """The digest of a file or folder, None where it cannot be read."""
     try:
-        return read(path)
+        content = read(path)
     except (OSError, ValueError):
         return None
+    return None if content is None else content.sha256
 
 
 def _put(values: Any, path: tuple[str | int, ...], value: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grpo_recipes.contract.files.digest import files_sha256
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import CODE_OF, Model, Plan, Reward
 from grpo_recipes.contract.planned_tools import Package
@@ -14,7 +15,7 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.trust.allowed import allow, is_allowed
 from grpo_recipes.trust.environment import is_harmless, names_a_place
 from grpo_recipes.trust.user_code import user_files
-from grpo_recipes.user_files.model_code import code_files, named_repositories, whole_sha256
+from grpo_recipes.user_files.model_code import code_files, named_repositories
 from grpo_recipes.user_files.model_config import cached_snapshot
 
 SHORTEST_PREFIX = 32
@@ -74,9 +75,7 @@ def code_parts(plan: Plan) -> list[CodePart]:
             parts.setdefault(part.sha256, part)
     kernel = str(plan.arguments.model_init_kwargs.get("attn_implementation"))
     if "/" in kernel:
-        part = CodePart(
-            "attention kernel", f"{kernel} of the hub", hashlib.sha256(f"kernel {kernel}".encode()).hexdigest()
-        )
+        part = CodePart("attention kernel", f"{kernel} of the hub", _sha256(f"kernel {kernel}"))
         parts.setdefault(part.sha256, part)
     for part in environment_parts(plan):
         parts.setdefault(part.sha256, part)
@@ -113,6 +112,10 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def _whole_sha256(files: dict[str, str]) -> str:
+    return files_sha256(sorted(files.items()), errors="surrogateescape")
+
+
 def brings_remote_code(plan: Plan) -> bool:
     """Whether the model's own code may run."""
     arguments = (plan.arguments.model_init_kwargs, plan.arguments.GRPOConfig)
@@ -141,7 +144,7 @@ def _folder_code(model: Model) -> CodePart:
     except OSError as problem:
         raise Refusal.of(f"{problem.filename} cannot be read", because=str(problem.strerror or problem)) from None
     other = {name: digest for name, digest in model.files.items() if files.get(name) != digest}
-    text = f"remote code {whole_sha256(files)}" + (f" planned {whole_sha256(other)}" if other else "")
+    text = f"remote code {_whole_sha256(files)}" + (f" planned {_whole_sha256(other)}" if other else "")
     return CodePart("remote code", model.path, _sha256(text))
 
 

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from itertools import islice
 
+from grpo_recipes.contract.files.digest import files_sha256
 from grpo_recipes.contract.files.regular_file import read_text
 from grpo_recipes.user_files.digests import FolderContent, bytes_to_read, file_content, folder_content
-from grpo_recipes.user_files.model_code import whole_sha256
 
 CARD = "README.md"
 WITH_CARDS = "2"
@@ -34,7 +34,9 @@ def data_folder_content(folder: str, *, most_bytes: int | None = None) -> Folder
     if most_bytes is not None and sum(map(bytes_to_read, others)) > most_bytes:
         return None
     files |= {os.path.relpath(path, folder): file_content(path).sha256 for path in others}
-    return content if files == content.files else FolderContent(whole_sha256(files), files)
+    if files == content.files:
+        return content
+    return FolderContent(files_sha256(sorted(files.items()), errors="surrogateescape"), files)
 
 
 def front_matter(folder: str) -> str:

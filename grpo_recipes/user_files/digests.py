@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from grpo_recipes.contract.files.digest import file_sha256, files_sha256
 from grpo_recipes.contract.files.regular_file import open_regular, read_text
 from grpo_recipes.facts.source.cache import cache_folder
 
@@ -79,14 +80,13 @@ def folder_content(folder: str, *, most_bytes: int | None = None) -> FolderConte
     if most_bytes is not None and sum(bytes_to_read(path) for path in paths.values()) > most_bytes:
         return None
     files = {name: file_content(path).sha256 for name, path in sorted(paths.items())}
-    text = "".join(f"{digest} {name}\n" for name, digest in files.items())
-    return FolderContent(hashlib.sha256(text.encode()).hexdigest(), files)
+    return FolderContent(files_sha256(files.items()), files)
 
 
-def text_sha256(path: str) -> str:
-    """The digest of a text whose lines end with "\\n", whatever ends them in the file. Raises OSError, ValueError."""
+def text_content(path: str) -> FileContent:
+    """The content of a text whose lines end with "\\n", whatever ends them in the file. Raises OSError, ValueError."""
     text = read_text(path, _LARGEST_TEXT_BYTES).replace("\r\n", "\n").replace("\r", "\n")
-    return hashlib.sha256(text.encode()).hexdigest()
+    return FileContent(hashlib.sha256(text.encode()).hexdigest())
 
 
 def _files(folder: str) -> dict[str, str]:
@@ -119,10 +119,10 @@ def _stamp(path: str) -> list[int]:
 
 
 def _read(path: str, count_rows: bool) -> FileContent:
+    if not count_rows:
+        return FileContent(file_sha256(path))
+    digest, rows, is_row, is_array = hashlib.sha256(), 0, False, False
     with open_regular(path) as file:
-        if not count_rows:
-            return FileContent(hashlib.file_digest(file, "sha256").hexdigest())  # type: ignore[arg-type]
-        digest, rows, is_row, is_array = hashlib.sha256(), 0, False, False
         while content := file.read(_READ_AT_ONCE):  # a line may be as long as the file
             is_array = is_array or (not (rows or is_row) and content.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"[")
             digest.update(content)
@@ -131,7 +131,7 @@ def _read(path: str, count_rows: bool) -> FileContent:
             for line in others:
                 rows += is_row
                 is_row = bool(line.strip())
-        return FileContent(digest.hexdigest(), None if is_array else rows + is_row)
+    return FileContent(digest.hexdigest(), None if is_array else rows + is_row)
 
 
 def _cache_file() -> Path | None:

@@ -1,6 +1,5 @@
 """The code that a model brings: all of its folder, and the repositories whose code its configurations name."""
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -48,12 +47,6 @@ def _files(folder: str, seen: set[str]) -> Iterator[str]:
                 yield from _files(path, seen)
         elif os.path.isfile(path):
             yield path
-
-
-def whole_sha256(files: dict[str, str]) -> str:
-    """One digest of names and digests."""
-    text = "".join(f"{digest} {name}\n" for name, digest in sorted(files.items()))
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def named_repositories(folder: str) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grpo_recipes.user_files import digests
-from grpo_recipes.user_files.digests import KEPT_FROM_BYTES, UNSETTLED_NS, file_content, folder_content, text_sha256
+from grpo_recipes.user_files.digests import KEPT_FROM_BYTES, UNSETTLED_NS, file_content, folder_content, text_content
 
 
 @pytest.fixture(autouse=True)
@@ -102,5 +102,5 @@ def test_a_broken_cache_is_no_cache(large: Path, own_cache: Path) -> None:
 def test_a_text_is_the_same_with_the_line_ends_of_another_system(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"one\ntwo\n")
     (tmp_path / "b").write_bytes(b"one\r\ntwo\r\n")
-    assert text_sha256(str(tmp_path / "a")) == text_sha256(str(tmp_path / "b"))
-    assert text_sha256(str(tmp_path / "a")) == hashlib.sha256(b"one\ntwo\n").hexdigest()
+    assert text_content(str(tmp_path / "a")).sha256 == text_content(str(tmp_path / "b")).sha256
+    assert text_content(str(tmp_path / "a")).sha256 == hashlib.sha256(b"one\ntwo\n").hexdigest()

@@ -4,16 +4,14 @@ sha256 is the fastest digest of the standard library on processors that have ins
 fast as blake2b; files are read by several threads, since it lets others run meanwhile.
 """
 
-import hashlib
 import os
 import stat
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from io import BufferedReader
 from pathlib import Path
-from typing import cast
 
+from grpo_recipes.contract.files.digest import open_sha256
 from grpo_recipes.contract.files.folder_files import open_to_read, walk
 
 _MOST_THREADS = 8
@@ -52,7 +50,7 @@ def digest_of(folder: Path, name: str, *, safe_on_disk: bool = False) -> Digest:
     with open_to_read(folder, name) as file:
         if safe_on_disk:
             os.fsync(file.fileno())
-        digest = hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()
+        digest = open_sha256(file)
         return Digest(file.tell(), digest)
 
 

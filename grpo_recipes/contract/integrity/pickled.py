@@ -1,13 +1,13 @@
 """Files of a checkpoint that are read with pickle, so that whoever wrote them decides what runs."""
 
-import hashlib
 import os
 import re
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from grpo_recipes.contract.integrity.digests import Digest, digests_of
+from grpo_recipes.contract.files.digest import files_sha256
+from grpo_recipes.contract.integrity.digests import digests_of
 from grpo_recipes.contract.integrity.manifest import Manifest
 from grpo_recipes.contract.integrity.seal import YOU
 
@@ -34,12 +34,6 @@ def unsafe_names(names: Iterable[str]) -> list[str]:
     )
 
 
-def digest_of_all(files: dict[str, Digest]) -> str:
-    """One sha256 for several files, of their names and digests."""
-    text = "".join(f"{found.sha256} {name}\n" for name, found in sorted(files.items()))
-    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
-
-
 def strange_pickles(checkpoint: Path, manifest: Manifest) -> tuple[list[str], str] | None:
     """The names and one digest of what may run code in a checkpoint that this user did not write; None without any.
 
@@ -53,7 +47,7 @@ def strange_pickles(checkpoint: Path, manifest: Manifest) -> tuple[list[str], st
     known = {name: manifest.files[name] for name in names}
     if any(digest.sha256 is None for digest in known.values()):
         known = digests_of(checkpoint, names)
-    return names, digest_of_all(known)
+    return names, files_sha256(((name, str(known[name].sha256)) for name in names), errors="surrogateescape")
 
 
 def _reads_weights_only() -> bool:

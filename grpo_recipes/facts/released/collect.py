@@ -6,7 +6,6 @@ Wheels are read block by block; their sources lie in a temporary folder while th
 """
 
 import datetime
-import hashlib
 import sys
 import tempfile
 import zipfile
@@ -17,7 +16,9 @@ from typing import Any
 
 from packaging.version import Version
 
+from grpo_recipes.contract.files.digest import file_sha256
 from grpo_recipes.facts.released import index
+from grpo_recipes.facts.released.as_released import source_sha256
 from grpo_recipes.facts.released.folded import fold, fold_facts, folded_text, table_text
 from grpo_recipes.facts.released.logits import TABLE as LOGITS
 from grpo_recipes.facts.released.logits import to_json_value
@@ -25,7 +26,6 @@ from grpo_recipes.facts.released.model_classes import MODEL_CLASSES
 from grpo_recipes.facts.released.read_requirements import declared_windows, windows_by_key
 from grpo_recipes.facts.released.requirements import TABLE as REQUIREMENTS
 from grpo_recipes.facts.released.shipped import DATA, facts_of_release
-from grpo_recipes.facts.source.digest import files_sha256
 from grpo_recipes.facts.source.package_facts import MODULES, PackageFacts
 from grpo_recipes.facts.source.package_source import PackageSource
 from grpo_recipes.facts.source.read_logits import read_logits_keyword
@@ -121,7 +121,7 @@ def collect_digests() -> None:
                 if read != shipped:
                     raise LookupError(f"{package} {version} says something else than {package}.json")
                 names[version] = sorted(file.relative_to(source.folder).as_posix() for file in source.files.values())
-                digests[version] = files_sha256(source.folder, names[version])
+                digests[version] = source_sha256(source.folder, names[version])
         releases = list(names)
         packages[package] = {
             "releases": releases,
@@ -163,7 +163,7 @@ def _logits_keywords(source: PackageSource) -> dict[str, object]:
         file = source.folder.joinpath(*module.split(".")[1:]).with_suffix(".py")
         if not file.is_file():
             continue
-        key = (hashlib.sha256(file.read_bytes()).hexdigest(), name)
+        key = (file_sha256(file), name)
         if key not in _read_before:
             keyword = read_logits_keyword(source, module, name)
             _read_before[key] = None if keyword is None else to_json_value(keyword)

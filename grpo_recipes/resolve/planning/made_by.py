@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+from grpo_recipes.contract.files.digest import files_sha256
 from grpo_recipes.contract.files.travels import TRAVELS
 from grpo_recipes.user_files.data_card import WITH_CARDS
 
@@ -24,14 +25,13 @@ def made_by() -> dict[str, str]:
 
 def sources_sha256(package: Path, parts: Iterable[str]) -> str:
     """sha256 over names and content of the .py and .json files of these parts of a package."""
-    digest = hashlib.sha256()
+    digests = []
     for part in parts:
         for name in sorted(_files(package, part), key=lambda name: name.split("/")):
             if name.endswith((".py", ".json")):
                 with open(os.path.join(package, name), "rb") as file:
-                    content = hashlib.sha256(file.read()).hexdigest()
-                digest.update(f"{content} {name}\n".encode())
-    return digest.hexdigest()
+                    digests.append((name, hashlib.sha256(file.read()).hexdigest()))
+    return files_sha256(digests)
 
 
 def _files(package: Path, part: str) -> Iterator[str]:

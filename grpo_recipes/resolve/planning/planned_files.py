@@ -15,7 +15,7 @@ from grpo_recipes.user_files.digests import (
     FolderContent,
     file_content,
     folder_content,
-    text_sha256,
+    text_content,
 )
 from grpo_recipes.user_files.local_files import data_format, local_path
 from grpo_recipes.user_files.model_config import cached_commit
@@ -46,7 +46,7 @@ def planned_tokenizer(context: Context, model: Model) -> Tokenizer:
     tokens = context.value("tokenizer.add_tokens")
     path = os.path.normpath(os.path.join(directory, str(template))) if template else None
     if path is not None:
-        sha256: str | None = text_sha256(path)
+        sha256: str | None = text_content(path).sha256
     else:
         own = chat_template_of(model.path, model.commit or model.revision)
         sha256 = None if own is None else hashlib.sha256(own.encode()).hexdigest()

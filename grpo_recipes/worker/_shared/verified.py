@@ -10,10 +10,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.contract.files.digest import file_sha256
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.plan import Model, Plan
 from grpo_recipes.contract.planned_ancestor import Ancestor
-from grpo_recipes.worker._shared.digest import sha256_of
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.refused import Refused
 
@@ -30,7 +30,7 @@ def check_model_files(model: Model) -> None:
         path = Path(model.path) / name
         if not path.is_file():
             raise Refused.of(f"model: {path} does not exist", because="the plan was made with it")
-        if path.stat().st_size <= LARGEST_CHECKED_BYTES and sha256_of(path) != planned:
+        if path.stat().st_size <= LARGEST_CHECKED_BYTES and file_sha256(path) != planned:
             raise Refused.of(
                 f"model: {path} changed since the plan was made",
                 because=f"its sha256 is not {planned[:12]}, which the plan has",
@@ -44,7 +44,7 @@ def check_ancestor(ancestor: Ancestor | None) -> None:
         return  # the model itself, which is looked at as such
     for name, planned in ancestor.files.items():
         path = Path(ancestor.path) / name
-        if not path.is_file() or sha256_of(path) != planned:
+        if not path.is_file() or file_sha256(path) != planned:
             raise Refused.of(
                 f"the adapter of {ancestor.name} is not what it was when the plan was made",
                 because=f"{path} {'does not exist' if not path.is_file() else f'has not the sha256 {planned[:12]}'}",

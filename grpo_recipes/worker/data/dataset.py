@@ -7,11 +7,11 @@ from typing import Any
 
 from datasets import Dataset, DatasetDict, load_dataset, load_from_disk
 
+from grpo_recipes.contract.files.digest import file_sha256
 from grpo_recipes.contract.plan import Data
 from grpo_recipes.contract.prompt_shape import PICTURES, wrong_prompt
 from grpo_recipes.contract.tasks import PACKAGE
 from grpo_recipes.contract.tasks.task_rows import NotMade, made_rows
-from grpo_recipes.worker._shared.digest import sha256_of
 from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker._shared.verified import seen_in_rows
 from grpo_recipes.worker.data.kept_rows import (
@@ -211,7 +211,7 @@ def _digest(data: Data, where: str) -> str | None:
         raise Refused.of(f"{where}: {path} does not exist", because="the plan was made with it")
     if data.source != "file":
         return None
-    found = sha256_of(path)
+    found = file_sha256(path)
     if data.sha256 is not None and found != data.sha256:
         raise Refused.of(
             f"{where}: {path} changed since the plan was made",

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from grpo_recipes.contract import prompt_shape
+from grpo_recipes.contract.files.digest import file_sha256
 from grpo_recipes.contract.files.folder_files import (
     make_folder,
     names,
@@ -30,7 +31,6 @@ from grpo_recipes.contract.files.folder_files import (
 from grpo_recipes.contract.integrity.digests import digest_of
 from grpo_recipes.contract.integrity.seal import YOU, Damaged, opened, sealed
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker._shared.digest import sha256_of
 
 FOLDER = "rendered"
 ROWS = "rows.arrow"
@@ -66,7 +66,7 @@ def decided_by(data: Data, where: str, sha256: str | None) -> str | None:
         "data": {name: value for name, value in asdict(data).items() if name != "path" or sha256 is None},
         "releases": {name: metadata.version(name) for name in _PACKAGES},
         "python": platform.python_version(),
-        "code": [sha256_of(path) for path in (*own, Path(prompt_shape.__file__))],
+        "code": [file_sha256(path) for path in (*own, Path(prompt_shape.__file__))],
     }
     return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.contract.files.digest import file_sha256
 from grpo_recipes.contract.plan import CODE_OF, Plan
-from grpo_recipes.worker._shared.digest import sha256_of
 from grpo_recipes.worker._shared.refused import Refused
 
 
@@ -73,10 +73,10 @@ def _check(plan: Plan, file: Path) -> None:
     known = set(plan.model.files.values())
     if plan.model.source == "hub":
         known |= _of_the_hub(plan, file.name)
-    if known and sha256_of(file) not in known:
+    if known and file_sha256(file) not in known:
         raise Refused.of(
             f"model: code in {file.name} is not what the plan was made with",
-            because=f"its sha256 is {sha256_of(file)[:12]}, which no file of {plan.model.path} had",
+            because=f"its sha256 is {file_sha256(file)[:12]}, which no file of {plan.model.path} had",
             fix="bring the file back, or plan again; new code asks to be allowed",
         )
     # Python runs a compiled copy with the right time and size in place of what was looked at.
@@ -90,4 +90,4 @@ def _of_the_hub(plan: Plan, name: str) -> set[str]:
 
     commit = plan.model.commit or plan.model.revision
     found = cached_file(plan.model.path, name, revision=commit, _raise_exceptions_for_missing_entries=False)
-    return {sha256_of(Path(found))} if found is not None else {"none"}
+    return {file_sha256(Path(found))} if found is not None else {"none"}
