@@ -11,9 +11,9 @@ from typing import Any
 
 from grpo_recipes.contract.files.folder_files import remove_tree, rename, status
 from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints, step_of
-from grpo_recipes.contract.integrity.digests import Digest
+from grpo_recipes.contract.integrity.digests import Digest, sync
 from grpo_recipes.worker.checkpoints.best import take_model
-from grpo_recipes.worker.checkpoints.manifest import own_digests, sync_folder, write_manifest, write_model_manifest
+from grpo_recipes.worker.checkpoints.manifest import own_digests, write_manifest, write_model_manifest
 
 WRITING = "writing"
 _REMOVED = ".removed-"
@@ -77,7 +77,7 @@ def put_in_place(written: Path, place: Path) -> None:
     """Renames a written folder to its place; one of an earlier attempt that lies there is replaced."""
     old = _renamed_away(place) if status(place.parent, place.name) is not None else None
     rename(place.parent, str(written.relative_to(place.parent)), place.name)
-    sync_folder(place.parent)
+    sync(place.parent)
     if old is not None:
         _remove(old)
 

@@ -48,11 +48,6 @@ def own_digests(folder: Path, rank: int, world_size: int) -> dict[str, Digest]:
     return digests_of(folder, names, safe_on_disk=True)
 
 
-def sync_folder(folder: Path) -> None:
-    """Waits until the names in a folder are on the disk."""
-    sync(folder)
-
-
 def installed() -> dict[str, str]:
     """The releases of the packages that train."""
     found = {}
