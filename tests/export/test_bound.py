@@ -54,7 +54,7 @@ def test_the_bound_tells_a_right_merge_from_a_wrong_one(
     (proof,) = proofs
     bounds = proof.difference / proof.allowed
     assert bounds < 0.25 if merge == "right" else bounds > 4
-    assert said == [
+    assert [line for line in said if not line.endswith("%")] == [  # quarters of a stage that took long
         "loading the trained model",
         "computing with the trained model",
         "computing without its adapter",
