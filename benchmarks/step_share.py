@@ -9,6 +9,8 @@ not show a hundredth; a share of one does.
 
 --size   short  the quickstart, 150 steps of a fifth of a second
          long   512 completions of 1,024 tokens with two stop texts, one step of six minutes
+         real   SmolLM2-135M-Instruct, 49,152 tokens, with a stop text: 32 completions of 12 tokens, four steps; needs
+                build/real, which `make real` writes
 --top    prints so many of the functions of grpo-run that the looks were at
 --check  ends with 1 where the share is above 1 %
 """
@@ -30,7 +32,8 @@ from step_cost import SETTINGS, planned, recipe_of
 
 PY_SPY = "py-spy==0.4.3"
 RATE = 200
-STEPS = {"short": 150, "long": 1}
+STEPS = {"short": 150, "long": 1, "real": 4}
+MORE_SETTINGS = {"real": ("generation.stop=['.']",)}
 MOST = 0.01
 NEARLY_ALL = 0.9
 OWN = "/worker/grpo_recipes/"  # of the run folder
@@ -103,7 +106,13 @@ def looked_at(work: Path, size: str, steps: int) -> Path:
     tool = work / "tool"
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(tool), PY_SPY], check=True)
     run, seen, python = work / "run", work / "seen", work / "python"
-    settings = [*SETTINGS[size], f"training.max_steps={steps}", "training.save_steps=0", "evaluation=null"]
+    settings = [
+        *SETTINGS[size],
+        *MORE_SETTINGS.get(size, ()),
+        f"training.max_steps={steps}",
+        "training.save_steps=0",
+        "evaluation=null",
+    ]
     planned(recipe_of(size, work), run, settings)
     looking = f"{tool / 'bin' / 'py-spy'} record -f raw -o {seen} -r {RATE} -d unlimited --full-filenames --idle"
     python.write_text(f'#!/bin/sh\nexec {looking} -- {sys.executable} "$@"\n', encoding="utf-8")
