@@ -3,14 +3,14 @@
     python benchmarks/results.py [--only sums]
 
 Needs build/real, which `make real` writes, and chromium for the pictures: without it they stay as they are. The sweeps
-go to build/results, which keeps what was trained; a sweep that was stopped goes on. An hour and a half of one core,
-10 GiB of memory. The untrained model also answers the held-out rows with other prompts, sampled as the evaluation
-samples.
+go to build/results, which keeps what was trained; a sweep that was stopped is resumed. Three hours of one core, 10 GiB
+of memory. The untrained model also answers the held-out rows with other prompts, sampled as the evaluation samples.
 """
 
 import argparse
 import hashlib
 import json
+import random
 import re
 import statistics
 import subprocess
@@ -35,6 +35,7 @@ RECIPES, REAL, BUILT = ROOT / "benchmarks/results", ROOT / "build/real", ROOT / 
 PAGE, TEMPLATE = ROOT / "docs/results.md", ROOT / "benchmarks/results_template.md"
 SEEDS = (1, 2, 3)
 EXAMPLES = 8
+LARGEST, HELD_OUT, ROWS_SEED = 20, 64, 8
 CALCULATOR = "You are a calculator. Answer with a number and nothing else."
 Row = dict[str, Any]
 
@@ -71,7 +72,31 @@ RESULTS = {
         _question,
         True,
     ),
+    "differences": Result(
+        "Differences, in a sentence of a given form",
+        RECIPES / "differences.yaml",
+        lambda row: f"{row['question']} = {row['answer']}\n",
+        lambda row: f"{row['question']} =",
+        False,
+    ),
+    "number_sequence": Result(
+        "The next number of a sequence",
+        RECIPES / "number_sequence.yaml",
+        lambda row: f"{_question(row)} {row['answer']}\n\n",
+        _question,
+        True,
+    ),
 }
+
+
+def write_differences(folder: Path) -> None:
+    """Rows of a - b without a negative result; 64 of the 210 are held out."""
+    pairs = [(a, b) for a in range(1, LARGEST + 1) for b in range(1, a + 1)]
+    random.Random(ROWS_SEED).shuffle(pairs)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, part in (("test", pairs[:HELD_OUT]), ("train", pairs[HELD_OUT:])):
+        rows = [json.dumps({"question": f"{a} - {b}", "answer": str(a - b)}) + "\n" for a, b in part]
+        (folder / f"{name}.jsonl").write_text("".join(rows))
 
 
 def train(name: str, result: Result) -> None:
@@ -218,6 +243,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=RESULTS, help="only train this one; no page")
     only = parser.parse_args().only
+    write_differences(BUILT / "rows")
     for name in only or RESULTS:
         train(name, RESULTS[name])
     if only:
