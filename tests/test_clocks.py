@@ -39,7 +39,6 @@ REASONS = {
     "launch/test_samples.py": BOUNDED,
     "launch/test_strangers_at_the_port.py": "waits; and one silent caller alone would take more than 45 s",
     "preflight/test_preflight.py": WAITS,
-    "report/test_report_follows.py": WAITS,
     "rules/test_batch_geometry.py": BOUNDED,
     "shipped_recipes/test_python_tool.py": ENDED,
     "slurm/slurm_runs.py": WAITS,
