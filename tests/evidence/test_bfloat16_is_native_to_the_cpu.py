@@ -49,7 +49,7 @@ def _measured(instructions: str | None) -> dict[str, float]:
 def test_without_avx512_torch_has_no_kernel_of_its_own() -> None:
     answer = _measured("AVX2")
     assert not answer["known"]
-    assert answer["ratio"] > 10
+    assert answer["ratio"] > 4
 
 
 def test_with_avx512_alone_each_number_is_converted() -> None:
