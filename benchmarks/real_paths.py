@@ -19,8 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from importlib.metadata import version
-from importlib.util import find_spec
+from importlib.metadata import distribution, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,8 +32,8 @@ SHORT = ("training.max_steps=3", "training.save_steps=1", "evaluation.max_rows=4
          "evaluation.pass_at=[1,2]")  # fmt: skip
 FOUR_BIT = "{load_in_4bit: true, bnb_4bit_quant_type: nf4, bnb_4bit_compute_dtype: float32}"
 TOOL = "[{python: ../../recipes/calculator/calculator.py:calculate, timeout: 10}]"
-# A template of ChatML whose calls TRL can read: SmolLM2's own has no tools.
-TEMPLATE = Path(find_spec("trl").origin or "").parent / "chat_templates/qwen3.jinja"  # type: ignore[union-attr]
+# A ChatML template whose calls TRL can parse. SmolLM2's own template does not render tools.
+TEMPLATE = distribution("trl").locate_file("trl/chat_templates/qwen3.jinja")
 HEAD = """\
 # Every path with a real model
 
@@ -79,7 +78,7 @@ def grpo_run(*words: str, python: Path = Path(sys.executable), stop: Callable[[]
 
 
 def train(name: str, *settings: str, accept: tuple[str, ...] = (), **how: Any) -> tuple[Path, Command]:
-    """A run of the short recipe in a folder of its own."""
+    """Trains the short recipe into build/paths/NAME, and returns that folder and how the command ended."""
     folder = BUILT / name
     shutil.rmtree(folder, ignore_errors=True)
     words = ["smollm2.yaml", "--allow-code", "here", "--out", str(folder)]
@@ -123,13 +122,11 @@ def weights(folder: Path) -> str:
 
 
 def trained(name: str, *settings: str) -> Callable[[], str]:
-    """A path that is a training alone."""
+    """A path that only trains."""
 
     def path() -> str:
         folder, command = train(name, *settings)
-        record = folder / "run.json"
-        losses = command.code == 0 and f"weights {weights(folder)}"
-        return told(folder, command, str(losses or "")) if record.exists() else told(folder, command)
+        return told(folder, command, f"weights {weights(folder)}" if command.code == 0 else "")
 
     return path
 

@@ -49,7 +49,7 @@ class Flow:
         return content
 
     def note(self) -> bytes:
-        """What stands in the log for what was left out."""
+        """Returns the line that the log has in place of what was left out."""
         count, self.skipped, self._end = self.skipped, 0, b""
         return f"\n[{count} bytes of output were left out here: too much was printed]\n".encode() if count else b""
 
