@@ -42,11 +42,8 @@ def test_the_changelog_has_the_sections_of_its_form_and_rules_that_are() -> None
     assert set(re.findall(r"\b[A-Z]{3}\d{3}\b", text)) <= set(known_ids())
 
 
-def test_the_paths_that_contributing_names_are_there() -> None:
+def test_the_targets_that_contributing_names_are_there() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    named = re.findall(r"`((?:\.ci|constraints|grpo_recipes|recipes|tests)/[\w/.]*)`", text)
-    assert named
-    assert all((ROOT / path).exists() for path in named)
     targets = set(re.findall(r"`make ([\w-]+)", text))
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets), targets

@@ -1,4 +1,4 @@
-"""Every file and folder that README.md, docs/ and SECURITY.md name is there."""
+"""Every file and folder that README.md, docs/, CONTRIBUTING.md and SECURITY.md name is there."""
 
 import re
 
@@ -11,7 +11,8 @@ NAMED = re.compile(rf"(?<![\w/.-])((?:{FOLDERS})/[\w./-]*\w/?|(?:{FOLDERS})/)")
 def _named() -> set[tuple[str, str]]:
     """Pages with the paths that they name."""
     made = {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8") for file in MADE}
-    texts = {**pages(), **made, "SECURITY.md": (ROOT / "SECURITY.md").read_text(encoding="utf-8")}
+    included = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("CONTRIBUTING.md", "SECURITY.md")}
+    texts = {**pages(), **made, **included}
     return {(page, path) for page, text in texts.items() for path in NAMED.findall(text)}
 
 

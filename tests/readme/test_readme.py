@@ -38,7 +38,10 @@ def test_the_links_of_the_readme_lead_somewhere() -> None:
     local = [link for link in links if "://" not in link]
     assert len(local) > 15
     assert [link for link in local if not (ROOT / link).exists()] == []
-    assert {file.name for file in DOCS.glob("*.md")} - {link.rpartition("/")[2] for link in local} == {"security.md"}
+    assert {file.name for file in DOCS.glob("*.md")} - {link.rpartition("/")[2] for link in local} == {
+        "security.md",
+        "contributing.md",
+    }
 
 
 def test_the_releases_of_the_table_are_those_that_can_express_the_value() -> None:
