@@ -17,26 +17,26 @@ STACK = "tested,vllm==0.30.0"
 INTRODUCTION = """# The catalogue
 
 Recipes for GPUs, in `recipes/catalogue/`: `grpo-run init --list` lists them, `grpo-run init NAME` writes one as one
-file, and `extends: grpo-recipes:NAME` stands on one without a copy. Begin with `qwen2_5_1_5b_gsm8k_lora`.
+file, and `extends: grpo-recipes:NAME` builds on one without copying it. Start with `qwen2_5_1_5b_gsm8k_lora`.
 
-**None of them was run yet**: neither their models, nor their data, nor a GPU was at hand. Each is validated, without a
-finding, on its machine with two stacks, the tested one and trl 0.29.1 with transformers 4.57.6. One of each method was
-trained for two steps with a tiny model and rows of its own. Names of columns come from cards of the data and from
-others' code, which the file of each task names. Where somebody published a run, the values are theirs; what is not
-theirs is said below, and so is what they reached.
+**None of them has been run yet**: neither their models, nor their data, nor a GPU was available. Each validates without
+a finding for its hardware on two stacks, the tested one and trl 0.29.1 with transformers 4.57.6. One of each method was
+trained for two steps with a tiny model and its own rows. Names of columns come from the data sets' cards and from
+published code, which the file of each task names. If somebody published a run, the values are theirs; what differs is
+listed below, with the results that they reached.
 
-Memory is that of the fullest GPU, an estimate of `grpo-run fit` for the hardware beside it and vLLM 0.30, where the
-recipe can use it. A dash is for what the estimate does not cover. Another machine is
-`grpo-run fit RECIPE --target tested,vllm==0.30.0,gpus=1xA100-80GB`, and `--set` changes one value. What does not fit is
+Memory is that of the fullest GPU, estimated by `grpo-run fit` for the listed hardware, with vLLM 0.30 if the
+recipe can use it. A dash means that the estimate does not cover it. For a different machine run
+`grpo-run fit RECIPE --target tested,vllm==0.30.0,gpus=1xA100-80GB`; `--set` changes one value. What does not fit is
 refused before it starts, with the changes that are enough.
 
 ## How to choose
 
 - **By task.** GSM8K is the cheapest, with a published result for most sizes; MATH is harder, and DAPO-Math needs long
   answers. Countdown, JSON, function calls, instructions and reversed text have rewards that need no mathematics.
-  `code` runs what the model writes: in a container, please.
-- **By GPU.** LoRA is what fits. With less memory take the recipe of a smaller model before one in 4 bits: vLLM cannot
-  be given a policy in 4 bits, so transformers generates, which is several times slower.
+  `code` runs what the model writes: use a container.
+- **By GPU.** LoRA fits where full training does not. If memory is still short, prefer a smaller model to a 4-bit one:
+  vLLM cannot load a 4-bit policy, so transformers generates, which is several times slower.
 - **By what you change.** Your model on a task of the catalogue is `extends: grpo-recipes:bases/gsm8k`, as
   [Recipes](recipes.md) shows; your data on the values of a recipe is `--set dataset.path=rows.jsonl`, or a recipe that
   extends it.
