@@ -1,0 +1,37 @@
+"""Phrases that read as translated, each with the plain English for it."""
+
+import re
+from collections.abc import Iterator
+
+# A regular expression -> what to write instead. Only what is wrong nearly always; a blank stands for any white space.
+INSTEAD = {
+    r"(go|goes|going|gone|went) on (with|from)": "resume, continue",
+    r"without a word": "silently",
+    r"in silence": "silently",
+    r"(is|are) none": "is not a, there is no",
+    r"(is|are) said": "grpo-run reports, prints, says",
+    r"(stand|stands|stood) in(?! for)": "is in",
+    r"(lie|lies|lay) (in|beside)": "is in, is beside",
+    r"(belong|belongs) into": "belongs in",
+    r"can be had": "is available",
+    r"(is|are) to be (found|had|gone|seen)": "can be",
+    r"held against": "compared with",
+    r"what is no": "anything that is not a",
+    r"came of it": "the result",
+    r"(is|are) dearer|dearer than": "is slower, is more expensive",
+    r"(has|have|is) no road": "offers no way",
+    r"whoever": "anyone who",
+    r"mind whom": "be careful who",
+    r"nobody shall": "so that nobody",
+}
+PHRASES = [
+    (re.compile(rf"\b(?:{phrase})\b".replace(" ", r"\s+"), re.IGNORECASE), plain) for phrase, plain in INSTEAD.items()
+]
+
+
+def translated_phrases(text: str) -> Iterator[str]:
+    """Yields `LINE: "PHRASE", write PLAIN` for each phrase of the table in a text, also one over the end of a line."""
+    for pattern, plain in PHRASES:
+        for match in pattern.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            yield f'{line}: "{" ".join(match[0].split())}", write: {plain}'
