@@ -72,7 +72,6 @@ ROOMS = {
         "worker.ends",
         "worker.completions",
         "worker.data",
-        "worker.machines",
         "worker.proofs.before_training",
         "worker.proofs.of_turns",
         "worker.serving",

@@ -1,9 +1,9 @@
-"""Lets the machines of a run folder meet, then becomes what comes after `--`.
+"""Lets the machines of the run folder that holds worker/meet.py meet, then is accelerate's launcher of this one.
 
-python worker/meet.py NODE NODES ADDRESS PORT [--resume] -- COMMAND [ARGUMENT ...]
+python worker/meet.py NODE NODES ADDRESS PORT [--resume]
 """
 
-import os
+import runpy
 import sys
 from pathlib import Path
 
@@ -13,14 +13,15 @@ import grpo_recipes  # noqa: F401
 
 del sys.path[0]
 
-from grpo_recipes.worker.machines.machine import Machine
-from grpo_recipes.worker.machines.meeting import meet
+from accelerate.utils import launch
+
+from grpo_recipes.worker.meeting import Machine, meet
 
 if __name__ == "__main__":
-    end = sys.argv.index("--")
-    node, nodes, address, port, *more = sys.argv[1:end]
-    machine = Machine(Path(__file__).resolve().parent.parent, int(node), int(nodes), address, int(port))
-    code = meet(machine, resumed="--resume" in more)
-    if code:
-        sys.exit(code)
-    os.execvp(sys.argv[end + 1], sys.argv[end + 1 :])
+    node, nodes, address, port, *more = sys.argv[1:]
+    folder = Path(__file__).resolve().parent.parent
+    store = meet(Machine(folder, int(node), int(nodes), address, int(port)), resumed="--resume" in more)
+    launch.is_port_in_use = lambda _: False  # it is: by the store, from which torch's rendezvous is served
+    sys.argv[1:] = ["--config_file", str(folder / "accelerate.yaml"), "--machine_rank", node]
+    sys.argv += ["--main_process_ip", address, "--main_process_port", port, str(folder / "worker" / "train.py"), *more]
+    runpy.run_module("accelerate.commands.launch", run_name="__main__", alter_sys=True)

@@ -1,9 +1,8 @@
-"""The machines of a run meet before they train, or all of them end at once and say why."""
+"""The machines of a run meet before they train, or all of them end and say why: two networks with a cable."""
 
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -12,56 +11,109 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.networks import Network, two_networks
 
 import grpo_recipes.worker
-from grpo_recipes.worker.machines.machine import Machine
-from grpo_recipes.worker.machines.network import interface_of, name_interface, receive_line, send_line
-from grpo_recipes.worker.machines.seal import drawn, is_sealed, read_secret, sealed
+
+pytestmark = pytest.mark.stack
 
 LIMIT_S = 60
+PORT = 29611
 WORKER = Path(grpo_recipes.worker.__file__).parent
-MEET = (
-    "import sys; from pathlib import Path; from grpo_recipes.worker.machines.machine import Machine;"
-    " from grpo_recipes.worker.machines.meeting import meet;"
-    " folder, node, nodes, port, patience = sys.argv[1:];"
-    " machine = Machine(Path(folder), int(node), int(nodes), '127.0.0.1', int(port));"
-    " sys.exit(meet(machine, resumed=False, patience_s=float(patience)))"
-)
-Start = Callable[..., "subprocess.Popen[str]"]
+MEET = """
+import sys
+from pathlib import Path
+from grpo_recipes.worker import meeting
+folder, node, nodes, address, port, patience, change = sys.argv[1:]
+exec(change)
+machine = meeting.Machine(Path(folder), int(node), int(nodes), address, int(port))
+store = meeting.meet(machine, resumed=False, patience_s=float(patience))
+store.set(f"ready/{node}", "")
+if node == "0":
+    store.wait([f"ready/{other}" for other in range(int(nodes))])
+"""
+REMINDING = "meeting._REMINDER_S = 1.0"
+ACCELERATE_YAML = """
+compute_environment: LOCAL_MACHINE
+distributed_type: MULTI_GPU
+num_machines: 2
+num_processes: 2
+machine_rank: 0
+rdzv_backend: static
+use_cpu: true
+mixed_precision: "no"
+"""
+TRAIN = """
+import os, sys, torch
+torch.distributed.init_process_group("gloo")
+total = torch.tensor([torch.distributed.get_rank() + 1])
+torch.distributed.all_reduce(total)
+torch.distributed.destroy_process_group()
+print("trained", int(total), os.environ["GLOO_SOCKET_IFNAME"], os.environ["NCCL_SOCKET_IFNAME"], sys.argv[1:])
+"""
+WAIT = """
+import time
+from pathlib import Path
+Path("trains").touch()
+while not Path("enough").exists():
+    time.sleep(0.1)
+"""
+Process = subprocess.Popen[str]
+Start = Callable[..., Process]
 
 
-@pytest.fixture
-def port() -> int:
-    """A port that is free now."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+@pytest.fixture(scope="module")
+def networks() -> Iterator[tuple[Network, Network]]:
+    with two_networks() as two:
+        yield two
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """What the meeting needs of a run folder."""
-    return _folder(tmp_path / "run", "the plan")
+    return make(tmp_path / "run", "the plan")
 
 
-def _folder(folder: Path, plan: str) -> Path:
+def make(folder: Path, plan: str, train: str = TRAIN) -> Path:
     (folder / "worker").mkdir(parents=True)
     (folder / "plan.json").write_text(plan)
+    (folder / "accelerate.yaml").write_text(ACCELERATE_YAML)
+    (folder / "worker" / "train.py").write_text(train)
     shutil.copyfile(WORKER / "meet.py", folder / "worker" / "meet.py")
     return folder
 
 
 @pytest.fixture
-def started() -> Iterator[Start]:
-    """Starts the meeting of one machine; none of them outlives the test."""
-    processes = []
+def started(networks: tuple[Network, Network]) -> Iterator[Start]:
+    """Starts a machine, the first in one network and each other in the second; none of them outlives the test.
+
+    change: of the module of the meeting. trains: becomes the launcher, too.
+    """
+    processes: list[Process] = []
 
     def start(
-        folder: Path, node: int, port: int, *, nodes: int = 2, patience: float = LIMIT_S
-    ) -> "subprocess.Popen[str]":
-        words = [MEET, str(folder), str(node), str(nodes), str(port), str(patience)]
-        process = subprocess.Popen([sys.executable, "-c", *words], stderr=subprocess.PIPE, text=True)
-        processes.append(process)
-        return process
+        folder: Path,
+        node: int,
+        nodes: int = 2,
+        patience: float = LIMIT_S,
+        change: str = "",
+        trains: bool = False,
+        network: Network | None = None,
+    ) -> Process:
+        network = network or networks[min(node, 1)]
+        words = [str(node), str(nodes), networks[0].address, str(PORT)]
+        command = ["worker/meet.py", *words, "--resume"] if trains else ["-c", MEET, str(folder), *words]
+        processes.append(
+            subprocess.Popen(
+                [*network.prefix, sys.executable, "-P", *command, *([] if trains else [str(patience), change])],
+                cwd=folder,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "RES_OPTIONS": "timeout:1 attempts:1"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+        return processes[-1]
 
     yield start
     for process in processes:
@@ -69,146 +121,146 @@ def started() -> Iterator[Start]:
         process.communicate()
 
 
-def _end(process: "subprocess.Popen[str]") -> tuple[int, str]:
-    said = process.communicate(timeout=LIMIT_S)[1]
-    return process.returncode, said
+def end(process: Process) -> tuple[int, str]:
+    output = process.communicate(timeout=LIMIT_S)[0]
+    return process.returncode, output
 
 
-def _record(folder: Path) -> tuple[str, str]:
-    record = json.loads((folder / "run.json").read_text())
-    return record["status"], record["message"]
+def record(folder: Path) -> tuple[str, str]:
+    content = json.loads((folder / "run.json").read_text())
+    return content["status"], content["message"]
 
 
-def test_machines_that_all_came_go_on(folder: Path, port: int, started: Start) -> None:
-    machines = [started(folder, node, port, nodes=3) for node in (2, 0, 1)]
-    assert [_end(machine) for machine in machines] == [(0, "")] * 3
-    assert sorted(path.name for path in folder.iterdir()) == ["plan.json", "worker"]
+def wait_for_first(network: Network, sent: bytes = b"") -> None:
+    """Waits until machine 0 serves."""
+    call = f"import socket; socket.create_connection(({network.address!r}, {PORT}), 5).sendall({sent!r})"
+    give_up = time.monotonic() + LIMIT_S
+    while subprocess.run([*network.prefix, sys.executable, "-c", call], stderr=subprocess.DEVNULL).returncode:
+        assert time.monotonic() < give_up, "nobody serves"
+        time.sleep(0.1)
 
 
-def test_after_the_meeting_each_becomes_its_command(folder: Path, port: int) -> None:
-    command = [sys.executable, "worker/meet.py", "{node}", "2", "127.0.0.1", str(port), "--", "bash", "-c"]
-    told = 'echo "$0 $GLOO_SOCKET_IFNAME $NCCL_SOCKET_IFNAME $$"'
-    machines = [
-        subprocess.Popen(
-            [*(word.format(node=node) for word in command), told, f"machine {node}"],
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for node in (0, 1)
-    ]
-    said = [machine.communicate(timeout=LIMIT_S)[0].split() for machine in machines]
-    loopback = interface_of("127.0.0.1")
-    assert said == [
-        ["machine", str(node), loopback, f"={loopback}", str(machine.pid)] for node, machine in enumerate(machines)
-    ]
+def wait_for_line(process: Process, words: str) -> None:
+    assert process.stdout is not None
+    assert any(words in line for line in process.stdout)
 
 
-def test_an_interface_that_the_environment_names_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth1")
-    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "^docker0")
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connection:
-        name_interface(connection)
-    assert (os.environ["GLOO_SOCKET_IFNAME"], os.environ["NCCL_SOCKET_IFNAME"]) == ("eth1", "^docker0")
+def test_both_machines_come_and_train_together(folder: Path, networks: tuple[Network, Network], started: Start) -> None:
+    both = [started(folder, node, trains=True) for node in (1, 0)]
+    ends = [end(machine) for machine in both]
+    assert [code for code, _ in ends] == [0, 0], "\n".join(output for _, output in ends)
+    interfaces = [network.prefix[-1] if network.prefix else "lo" for network in reversed(networks)]
+    for (_, output), interface in zip(ends, interfaces, strict=True):
+        assert f"trained 3 {interface} ={interface} ['--resume']" in output
+    assert sorted(path.name for path in folder.iterdir()) == ["accelerate.yaml", "plan.json", "worker"]
 
 
-def test_a_machine_that_does_not_come_is_named(folder: Path, port: int, started: Start) -> None:
-    code, said = _end(started(folder, 0, port, nodes=3, patience=1.0))
-    assert code == 75
-    assert f"no call from machines 1, 2 of 3 at 127.0.0.1:{port}" in said
-    assert _record(folder)[0] == "interrupted"
+def test_a_missing_machine_is_named_while_the_others_wait_and_at_the_end(folder: Path, started: Start) -> None:
+    both = [started(folder, node, nodes=4, patience=8.0, change=REMINDING) for node in (0, 2)]
+    for code, output in map(end, both):
+        assert code == 75, output
+        assert "waiting for machines 1, 3 of 4" in output
+        assert "error: no call from machines 1, 3 of 4" in output
+    assert record(folder)[0] == "interrupted"
+    assert "machines 1, 3 of 4" in record(folder)[1]
 
 
-def test_a_first_machine_that_is_not_there_is_said(folder: Path, port: int, started: Start) -> None:
-    code, said = _end(started(folder, 1, port, patience=1.0))
-    assert (code, f"machine 0 at 127.0.0.1:{port} does not answer" in said) == (75, True)
+def test_a_missing_first_machine_is_named(folder: Path, started: Start) -> None:
+    code, output = end(started(folder, 1, patience=3.0, change=REMINDING))
+    assert code == 75, output
+    assert "waiting for machine 0 at" in output
+    assert "error: machine 0 at" in output and "does not answer" in output
     assert not (folder / "run.json").exists()
 
 
-def test_a_number_that_is_used_twice_ends_all(folder: Path, port: int, started: Start) -> None:
-    machines = [started(folder, node, port, nodes=3) for node in (0, 1, 1)]
-    ends = [_end(machine) for machine in machines]
-    assert [code for code, _ in ends] == [3, 3, 3]
-    for _, said in ends:
-        assert "machine 1 of 3 was started twice" in said
-        assert f"process {machines[1].pid}" in said
-        assert f"process {machines[2].pid}" in said
-    assert _record(folder)[0] == "stopped"
+def test_a_machine_that_is_there_twice_ends_all_and_is_named(folder: Path, started: Start) -> None:
+    machines = [started(folder, node, nodes=3) for node in (0, 1, 1)]
+    for code, output in map(end, machines):
+        assert code == 3, output
+        assert "machine 1 of 3 was started twice" in output
+        assert f"process {machines[1].pid}" in output and f"process {machines[2].pid}" in output
+    assert record(folder)[0] == "stopped"
 
 
-def test_two_first_machines_share_no_port(folder: Path, port: int, started: Start) -> None:
-    with socket.create_server(("", port)):
-        code, said = _end(started(folder, 0, port))
-    assert (code, f"port {port} of machine 0 cannot be listened on" in said) == (3, True)
-
-
-def test_a_copy_of_the_folder_is_no_shared_folder(
-    folder: Path, port: int, started: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_first_machine_that_is_there_twice_is_named(
+    folder: Path, networks: tuple[Network, Network], started: Start
 ) -> None:
+    first = started(folder, 0)
+    wait_for_first(networks[0])
+    code, output = end(started(folder, 0))
+    assert code == 3 and "machine 0 cannot serve at" in output and "EADDRINUSE" in output
+    if networks[1].prefix:
+        again = started(folder, 0, network=networks[1])
+        for code, output in (end(again), end(first)):
+            assert code == 3 and "machine 0 of 2 was started twice" in output, output
+
+
+def test_a_machine_that_comes_once_more_during_the_training_ends_alone(folder: Path, started: Start) -> None:
+    (folder / "worker" / "train.py").write_text(WAIT + TRAIN)
+    both = [started(folder, node, trains=True) for node in (0, 1)]
+    give_up = time.monotonic() + LIMIT_S
+    while not (folder / "trains").exists():
+        assert time.monotonic() < give_up
+        time.sleep(0.1)
+    code, output = end(started(folder, 1))
+    (folder / "enough").touch()
+    assert code == 3 and "machine 1 of 2 was started twice" in output, output
+    assert [end(machine)[0] for machine in both] == [0, 0]
+
+
+def test_a_machine_with_a_different_plan_ends_all_and_is_named(folder: Path, started: Start, tmp_path: Path) -> None:
+    machines = [started(folder, 0), started(make(tmp_path / "other", "a different plan"), 1)]
+    for code, output in map(end, machines):
+        assert code == 3, output
+        assert f"machine 1 ({socket.gethostname()}) has a different plan.json than machine 0" in output
+    assert record(folder)[0] == "stopped"
+
+
+def test_a_machine_with_a_different_stack_ends_all_and_is_named(folder: Path, started: Start) -> None:
+    change = "meeting.installed = lambda: {'trl': '1.15.0', 'torch': '2.13.0'}"
+    machines = [started(folder, 0, change=change), started(folder, 1, change=change.replace("1.15", "1.16"))]
+    for code, output in map(end, machines):
+        assert code == 3, output
+        assert "has a different stack than machine 0" in output and "trl 1.16.0, there 1.15.0" in output
+
+
+def test_a_copy_of_the_folder_ends_all(folder: Path, started: Start, tmp_path: Path) -> None:
     copy = shutil.copytree(folder, tmp_path / "copy")
-    quick = MEET.replace("meet;", "meet; import grpo_recipes.worker.machines.joining as m; m.ANSWER_S = 2.0;", 1)
-    monkeypatch.setitem(globals(), "MEET", quick)
-    first = started(folder, 0, port)
-    code, said = _end(started(copy, 1, port))
-    assert (code, "does not see the run folder of machine 0" in said) == (3, True)
-    assert [_end(each)[0] for each in (started(folder, 1, port), first)] == [0, 0]
+    machines = [started(folder, 0), started(copy, 1, change="meeting._MARK_S = 2.0")]
+    for code, output in map(end, machines):
+        assert code == 3, output
+        assert "does not see the run folder of machine 0" in output
 
 
-def test_the_folder_of_another_plan_is_refused(folder: Path, port: int, started: Start, tmp_path: Path) -> None:
-    first = started(folder, 0, port)
-    code, said = _end(started(_folder(tmp_path / "other", "another plan"), 1, port))
-    assert (code, "has another plan.json than machine 0" in said) == (3, True)
-    assert [_end(each)[0] for each in (started(folder, 1, port), first)] == [0, 0]
+def test_a_machine_that_was_asked_to_leave_may_come_again(folder: Path, started: Start) -> None:
+    first, second = started(folder, 0, nodes=3), started(folder, 1, nodes=3, change=REMINDING)
+    wait_for_line(second, "waiting for machine 2 of 3")
+    second.terminate()
+    code, output = end(second)
+    assert code == 75 and "SIGTERM before the training began" in output
+    again = [started(folder, node, nodes=3) for node in (1, 2)]
+    assert [end(machine)[0] for machine in (first, *again)] == [0, 0, 0]
 
 
-def test_a_number_that_no_machine_has_ends_all(folder: Path, port: int, started: Start) -> None:
-    ends = [_end(each) for each in (started(folder, 0, port), started(folder, 7, port))]
-    assert [code for code, _ in ends] == [3, 3]
-    assert all("is none of 2" in said for _, said in ends)
+def test_a_first_machine_that_leaves_ends_the_others(folder: Path, started: Start) -> None:
+    first, second = started(folder, 0, nodes=3), started(folder, 1, nodes=3, change=REMINDING)
+    wait_for_line(second, "waiting for machine 2 of 3")
+    first.kill()
+    code, output = end(second)
+    assert code == 75 and "left before all machines were there" in output
 
 
-def test_a_stranger_on_the_port_holds_nobody_up(folder: Path, port: int, started: Start) -> None:
-    first = started(folder, 0, port)
-    _wait_for(port, b"GET / HTTP/1.1\r\n\r\n")
-    second = started(folder, 1, port)
-    ends = [_end(first), _end(second)]
-    assert [code for code, _ in ends] == [0, 0]
-    assert ends[0][1].startswith("a caller from 127.0.0.1 is not of this run")
+def test_a_caller_of_another_kind_ends_nothing(folder: Path, networks: tuple[Network, Network], started: Start) -> None:
+    first = started(folder, 0)
+    wait_for_first(networks[0], b"GET / HTTP/1.1\r\n\r\n")
+    ends = [end(started(folder, 1)), end(first)]
+    assert [code for code, _ in ends] == [0, 0], ends
 
 
-def _wait_for(port: int, said: bytes) -> None:
-    with _connected(port) as stranger:
-        stranger.sendall(said)
+def test_an_interface_that_the_environment_names_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    from grpo_recipes.worker.meeting import _name_interface
 
-
-def _connected(port: int) -> socket.socket:
-    for _ in range(LIMIT_S * 10):
-        try:
-            return socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S)
-        except OSError:
-            time.sleep(0.1)
-    raise AssertionError("nobody listens")
-
-
-def _introduce(connection: socket.socket, machine: Machine) -> None:
-    """Says what a machine of the run says."""
-    first = receive_line(connection, LIMIT_S)
-    secret, number = read_secret(machine.folder, first["mark"]), drawn()
-    assert secret is not None
-    send_line(connection, sealed({**machine.introduction(), "number": number}, secret, "call", first["number"]))
-    assert is_sealed(receive_line(connection, LIMIT_S), secret, "answer", number)
-
-
-def test_a_machine_that_left_may_come_again(folder: Path, port: int, started: Start) -> None:
-    first = started(folder, 0, port, nodes=3)
-    with _connected(port) as left:
-        _introduce(left, Machine(folder, 1, 3, "127.0.0.1", port))
-    others = [started(folder, node, port, nodes=3) for node in (1, 2)]
-    assert [_end(one)[0] for one in (first, *others)] == [0, 0, 0]
-
-
-def test_a_signal_ends_the_waiting(folder: Path, port: int, started: Start) -> None:
-    first = started(folder, 0, port)
-    _wait_for(port, b"")
-    os.kill(first.pid, signal.SIGTERM)
-    assert _end(first)[0] == 75
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth1")
+    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "^docker0")
+    _name_interface("127.0.0.1")
+    assert (os.environ["GLOO_SOCKET_IFNAME"], os.environ["NCCL_SOCKET_IFNAME"]) == ("eth1", "^docker0")

@@ -103,8 +103,6 @@ fi
 # Seconds that the other processes have to save after one was told to stop; torch's own 30 are short for a big model.
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${TORCH_ELASTIC_SHUTDOWN_TIMEOUT:-120}"
 
-# First the machines meet: each once, with the same plan and the same folder, or all of them end and say why. Then the
-# same as `accelerate launch`, with the right Python.
-exec "$PYTHON" -P -u "$folder/worker/meet.py" "$node" 2 "$address" "$port" ${1+"$1"} -- \
-  "$PYTHON" -P -m accelerate.commands.launch --config_file "$folder/accelerate.yaml" \
-  --machine_rank "$node" --main_process_ip "$address" --main_process_port "$port" "$folder/worker/train.py" "$@"
+# First the machines meet: each once, with the same plan, stack and folder, or all of them end and report why. Then each
+# becomes `accelerate launch`.
+exec "$PYTHON" -P -u "$folder/worker/meet.py" "$node" 2 "$address" "$port" "$@"

@@ -1,1 +1,0 @@
-"""The machines of a run, which meet before anything heavy is imported."""

@@ -1,0 +1,275 @@
+"""Lets the machines of a run meet before they train: each once, with one plan, one stack and one shared folder.
+
+torch's launcher checks none of this, and waits minutes for a missing machine without naming it. So machine 0 serves a
+TCPStore, each machine writes into it who it is, and the first machine that knows the outcome writes that. The launcher
+in machine 0's process serves its own rendezvous from the same store, so a machine that is started late, or once more,
+still learns what is wrong.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import uuid
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+from torch.distributed import DistError, TCPStore
+
+from grpo_recipes.contract.exits import EXIT_INTERRUPTED, EXIT_STOPPED
+from grpo_recipes.contract.files.folder_files import names, read_bytes, remove, write_whole
+from grpo_recipes.contract.files.folder_lock import holder
+from grpo_recipes.contract.findings.finding import as_record, of_record
+from grpo_recipes.contract.findings.mistake import Mistake
+from grpo_recipes.contract.host.standard_streams import make_steady
+from grpo_recipes.contract.secrets.redact import hide_secrets
+from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.checkpoints.manifest import installed
+
+_PATIENCE_S = 600.0
+_REMINDER_S = 30.0
+_POLL_S = 0.2
+_STORE_S = timedelta(seconds=30)
+# A network file system may show a new file only after 30 seconds.
+_MARK_S = 45.0
+_FAREWELL_S = 10.0
+_OUTCOME = "outcome"
+
+
+class Missing(Mistake):
+    """A machine did not come, or left before all were there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One machine of a run. node: its number of `nodes`; address, port: of machine 0."""
+
+    folder: Path
+    node: int
+    nodes: int
+    address: str
+    port: int
+
+    @property
+    def where(self) -> str:
+        """Machine 0, as messages name it."""
+        return f"machine 0 at {self.address}:{self.port}"
+
+
+def meet(machine: Machine, *, resumed: bool, patience_s: float = _PATIENCE_S) -> TCPStore:
+    """Returns the store of the meeting when all machines are there; machine 0 has to keep it.
+
+    Otherwise reports what is wrong and exits: with 3 if starting again would not help, with 75 if a machine did not
+    come. Machine 0 writes it into run.json.
+    """
+    make_steady()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _leave)
+    try:
+        return _met(machine, time.monotonic() + patience_s)
+    except Mistake as problem:
+        is_final = isinstance(problem, Refused)
+        status, code = ("stopped", EXIT_STOPPED) if is_final else ("interrupted", EXIT_INTERRUPTED)
+        # If a training already runs in the folder, its record stays.
+        if machine.node == 0 and holder(machine.folder) is None:
+            record = Record(machine.folder, 0)
+            record.start(resumed=resumed)
+            record.end(status, code, problem)
+        print(hide_secrets(f"error: {problem}"), file=sys.stderr, flush=True)
+        sys.exit(code)
+
+
+def _leave(number: int, _: object) -> None:
+    print(f"{signal.Signals(number).name} before the training began", file=sys.stderr, flush=True)
+    sys.exit(EXIT_INTERRUPTED)
+
+
+def _met(machine: Machine, give_up: float) -> TCPStore:
+    address, server = _reach(machine, give_up) if machine.node else ("", "")
+    mark = f".meeting.{uuid.uuid4().hex}"
+    store = _store(machine)
+    try:
+        if machine.node == 0:
+            write_whole(machine.folder, mark, "")
+        _join(machine, store, {"mark": mark, "server": server})
+        _wait_for_outcome(machine, store, give_up)
+        _name_interface(address or json.loads(store.get(_key(1)))["server"])
+    except DistError as problem:
+        raise _left(machine, problem) from None
+    finally:
+        with contextlib.suppress(OSError):  # only machine 0 wrote one
+            remove(machine.folder, mark)
+    return store
+
+
+def _reach(machine: Machine, give_up: float) -> tuple[str, str]:
+    """Waits until machine 0 serves; returns the address of this machine that faces it, and its own."""
+    reminder = time.monotonic() + _REMINDER_S
+    while True:
+        try:
+            with socket.create_connection((machine.address, machine.port), timeout=10.0) as connection:
+                return connection.getsockname()[0], connection.getpeername()[0]
+        except OSError as problem:
+            if time.monotonic() > give_up:
+                raise Missing.of(
+                    f"{machine.where} does not answer",
+                    because=str(problem),
+                    fix="launch.sh --node 0 there, and an address at which this machine reaches it",
+                ) from None
+            if time.monotonic() > reminder:
+                reminder += _REMINDER_S
+                print(f"waiting for {machine.where}: {problem}", file=sys.stderr, flush=True)
+        time.sleep(1.0)
+
+
+def _store(machine: Machine) -> TCPStore:
+    is_first = machine.node == 0
+    try:
+        # multi_tenant: torch's launcher, in this process, serves from the same store.
+        return TCPStore(
+            machine.address,
+            machine.port,
+            is_master=is_first,
+            timeout=_STORE_S,
+            wait_for_workers=False,
+            multi_tenant=True,
+        )
+    except DistError as problem:
+        if not is_first:
+            raise _left(machine, problem) from None
+        raise Refused.of(
+            f"machine 0 cannot serve at {machine.address}:{machine.port}",
+            because=(
+                str(problem).partition("\n")[0],
+                "another run has the port, this machine was started twice, or the address is not its own",
+            ),
+            fix="--address of this machine, and the same free --port on all machines",
+        ) from None
+
+
+def _left(machine: Machine, problem: DistError) -> Missing:
+    return Missing.of(
+        f"{machine.where} left before all machines were there",
+        because=str(problem).partition("\n")[0],
+        fix="see what it printed there, and start all machines again",
+    )
+
+
+def _join(machine: Machine, store: TCPStore, more: dict[str, str]) -> None:
+    """Takes the number of this machine. If it may not, lets the others know and raises Refused."""
+    plan = hashlib.sha256(read_bytes(machine.folder, "plan.json")).hexdigest()
+    own = {"plan": plan, "releases": installed(), "host": socket.gethostname(), "pid": os.getpid(), **more}
+    try:
+        if machine.node:
+            _compare(machine, store, own)
+        taken = json.loads(store.compare_set(_key(machine.node), "", json.dumps(own)))
+        if taken != own:
+            raise Refused.of(
+                f"machine {machine.node} of {machine.nodes} was started twice",
+                because=f"process {taken['pid']} on {taken['host']}, process {own['pid']} on {own['host']}",
+                fix="end both, then launch.sh --node 0 on the first machine, --node 1 on the next, each number once",
+            )
+    except Refused as problem:
+        _decide(store, problem)
+        raise
+
+
+def _compare(machine: Machine, store: TCPStore, own: dict[str, Any]) -> None:
+    """Raises Refused if this machine does not have what machine 0 has."""
+    first = json.loads(store.get(_key(0)))
+    this, other = f"machine {machine.node} ({own['host']})", f"machine 0 ({first['host']})"
+    if own["plan"] != first["plan"]:
+        raise Refused.of(
+            f"{this} has a different plan.json than {other}",
+            because="it was started in a different run folder",
+            fix="start all machines from one folder that they share",
+        )
+    packages = sorted(own["releases"].keys() | first["releases"].keys())
+    releases = [(name, own["releases"].get(name), first["releases"].get(name)) for name in packages]
+    if own["releases"] != first["releases"]:
+        raise Refused.of(
+            f"{this} has a different stack than {other}",
+            because=[f"{name} {here}, there {there}" for name, here, there in releases if here != there],
+            fix="the same environment on all machines",
+        )
+    # Machine 0 removes its mark after the outcome, which says more.
+    give_up = time.monotonic() + _MARK_S
+    while first["mark"] not in names(machine.folder) and not store.check([_OUTCOME]):
+        if time.monotonic() > give_up:
+            raise Refused.of(
+                f"{this} does not see the run folder of {other}",
+                because="a file that machine 0 wrote there is not in its folder, which is a copy",
+                fix="a run folder on a disk that all machines share",
+            )
+        time.sleep(_POLL_S)
+
+
+def _wait_for_outcome(machine: Machine, store: TCPStore, give_up: float) -> None:
+    """Returns when all machines are there. Raises Refused or Missing, the same on all machines."""
+    reminder = time.monotonic() + _REMINDER_S
+    try:
+        while not store.check([_OUTCOME]):
+            absent = [node for node in range(machine.nodes) if not store.check([_key(node)])]
+            who = f"machine{'s'[: len(absent) != 1]} {', '.join(map(str, absent))} of {machine.nodes}"
+            if not absent:
+                _decide(store)
+            elif time.monotonic() > give_up:
+                _decide(
+                    store,
+                    Missing.of(
+                        f"no call from {who} at {machine.address}:{machine.port}",
+                        because="it was not started, or cannot reach that address",
+                        fix="launch.sh on each machine, with the address of machine 0 as the others reach it",
+                    ),
+                )
+            elif time.monotonic() > reminder:
+                reminder += _REMINDER_S
+                print(f"waiting for {who} at {machine.address}:{machine.port}", file=sys.stderr, flush=True)
+            time.sleep(_POLL_S)
+        outcome = json.loads(store.get(_OUTCOME))
+        if outcome["wrong"]:
+            if machine.node == 0:
+                _wait_until_read(machine, store)
+            raise (Missing if outcome["is_missing"] else Refused)(*map(of_record, outcome["wrong"]))
+    except BaseException:
+        store.delete_key(_key(machine.node))  # so that it may come again
+        raise
+
+
+def _wait_until_read(machine: Machine, store: TCPStore) -> None:
+    """Keeps the store for the other machines until they have read the outcome and left."""
+    give_up = time.monotonic() + _FAREWELL_S
+    while time.monotonic() < give_up and any(store.check([_key(node)]) for node in range(1, machine.nodes)):
+        time.sleep(_POLL_S)
+
+
+def _decide(store: TCPStore, problem: Mistake | None = None) -> None:
+    """Writes how the meeting ends, unless another machine did."""
+    wrong = [as_record(finding) for finding in problem.findings] if problem else []
+    store.compare_set(_OUTCOME, "", json.dumps({"wrong": wrong, "is_missing": isinstance(problem, Missing)}))
+
+
+def _key(node: int) -> str:
+    return f"machine/{node}"
+
+
+def _name_interface(address: str) -> None:
+    """Makes gloo and NCCL use the interface with this address, unless the environment names another.
+
+    By default gloo takes the address of the host's name, which on Debian is 127.0.1.1, and NCCL the first interface
+    that is neither loopback nor docker's, such as a bridge of virtual machines. InfiniBand still carries NCCL's data.
+    """
+    address = address.removeprefix("::ffff:")
+    for name, interface in psutil.net_if_addrs().items():
+        if address in (known.address for known in interface):
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
+            os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={name}")  # this one, not all whose names begin so
+            return
