@@ -59,7 +59,7 @@ class Machine:
     port: int
 
     @property
-    def where(self) -> str:
+    def first(self) -> str:
         """Machine 0, as messages name it."""
         return f"machine 0 at {self.address}:{self.port}"
 
@@ -74,7 +74,7 @@ def meet(machine: Machine, *, resumed: bool, patience_s: float = _PATIENCE_S) ->
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _leave)
     try:
-        return _met(machine, time.monotonic() + patience_s)
+        return _gather(machine, time.monotonic() + patience_s)
     except Mistake as problem:
         is_final = isinstance(problem, Refused)
         status, code = ("stopped", EXIT_STOPPED) if is_final else ("interrupted", EXIT_INTERRUPTED)
@@ -92,10 +92,10 @@ def _leave(number: int, _: object) -> None:
     sys.exit(EXIT_INTERRUPTED)
 
 
-def _met(machine: Machine, give_up: float) -> TCPStore:
-    address, server = _reach(machine, give_up) if machine.node else ("", "")
+def _gather(machine: Machine, give_up: float) -> TCPStore:
+    address, server = _reach_first(machine, give_up) if machine.node else ("", "")
     mark = f".meeting.{uuid.uuid4().hex}"
-    store = _store(machine)
+    store = _open_store(machine)
     try:
         if machine.node == 0:
             write_whole(machine.folder, mark, "")
@@ -103,14 +103,14 @@ def _met(machine: Machine, give_up: float) -> TCPStore:
         _wait_for_outcome(machine, store, give_up)
         _name_interface(address or json.loads(store.get(_key(1)))["server"])
     except DistError as problem:
-        raise _left(machine, problem) from None
+        raise _first_left(machine, problem) from None
     finally:
         with contextlib.suppress(OSError):  # only machine 0 wrote one
             remove(machine.folder, mark)
     return store
 
 
-def _reach(machine: Machine, give_up: float) -> tuple[str, str]:
+def _reach_first(machine: Machine, give_up: float) -> tuple[str, str]:
     """Waits until machine 0 serves; returns the address of this machine that faces it, and its own."""
     reminder = time.monotonic() + _REMINDER_S
     while True:
@@ -120,17 +120,17 @@ def _reach(machine: Machine, give_up: float) -> tuple[str, str]:
         except OSError as problem:
             if time.monotonic() > give_up:
                 raise Missing.of(
-                    f"{machine.where} does not answer",
+                    f"{machine.first} does not answer",
                     because=str(problem),
                     fix="launch.sh --node 0 there, and an address at which this machine reaches it",
                 ) from None
             if time.monotonic() > reminder:
                 reminder += _REMINDER_S
-                print(f"waiting for {machine.where}: {problem}", file=sys.stderr, flush=True)
+                print(f"waiting for {machine.first}: {problem}", file=sys.stderr, flush=True)
         time.sleep(1.0)
 
 
-def _store(machine: Machine) -> TCPStore:
+def _open_store(machine: Machine) -> TCPStore:
     is_first = machine.node == 0
     try:
         # multi_tenant: torch's launcher, in this process, serves from the same store.
@@ -144,7 +144,7 @@ def _store(machine: Machine) -> TCPStore:
         )
     except DistError as problem:
         if not is_first:
-            raise _left(machine, problem) from None
+            raise _first_left(machine, problem) from None
         raise Refused.of(
             f"machine 0 cannot serve at {machine.address}:{machine.port}",
             because=(
@@ -155,9 +155,9 @@ def _store(machine: Machine) -> TCPStore:
         ) from None
 
 
-def _left(machine: Machine, problem: DistError) -> Missing:
+def _first_left(machine: Machine, problem: DistError) -> Missing:
     return Missing.of(
-        f"{machine.where} left before all machines were there",
+        f"{machine.first} left before all machines were there",
         because=str(problem).partition("\n")[0],
         fix="see what it printed there, and start all machines again",
     )
@@ -217,22 +217,22 @@ def _wait_for_outcome(machine: Machine, store: TCPStore, give_up: float) -> None
     reminder = time.monotonic() + _REMINDER_S
     try:
         while not store.check([_OUTCOME]):
-            absent = [node for node in range(machine.nodes) if not store.check([_key(node)])]
-            who = f"machine{'s'[: len(absent) != 1]} {', '.join(map(str, absent))} of {machine.nodes}"
+            absent = [str(node) for node in range(machine.nodes) if not store.check([_key(node)])]
+            which = f"machine{'s' if len(absent) > 1 else ''} {', '.join(absent)} of {machine.nodes}"
             if not absent:
                 _decide(store)
             elif time.monotonic() > give_up:
                 _decide(
                     store,
                     Missing.of(
-                        f"no call from {who} at {machine.address}:{machine.port}",
+                        f"no call from {which} at {machine.address}:{machine.port}",
                         because="it was not started, or cannot reach that address",
                         fix="launch.sh on each machine, with the address of machine 0 as the others reach it",
                     ),
                 )
             elif time.monotonic() > reminder:
                 reminder += _REMINDER_S
-                print(f"waiting for {who} at {machine.address}:{machine.port}", file=sys.stderr, flush=True)
+                print(f"waiting for {which} at {machine.address}:{machine.port}", file=sys.stderr, flush=True)
             time.sleep(_POLL_S)
         outcome = json.loads(store.get(_OUTCOME))
         if outcome["wrong"]:
