@@ -65,7 +65,6 @@ REASONS = {
     "worker/test_environment_limits.py": ENDED,
     "worker/test_onlooker.py": WAITS,
     "worker/test_phase_peaks.py": "asks for memory, not for time",
-    "worker/test_run_files.py": "waits; and a writer that never answers holds nobody up for more than a minute",
     "worker/test_step_times.py": "compares times of one run with each other: parts are less than the whole",
     "worker/test_templates.py": BOUNDED,
     "worker/test_tool_process.py": ENDED,

@@ -143,36 +143,6 @@ def test_the_output_of_a_process_is_given_back(closing: str) -> None:
     assert "reward mine closed or replaced the output of its process" in done.stdout
 
 
-WRITING = """
-import os, sys, time
-from grpo_recipes.worker._shared.later import Later, come_to_rest
-from grpo_recipes.worker.user_code.contained import contained
-def write():
-    time.sleep(0.2)
-    with open(os.path.join(sys.argv[1], "relative")) as asked, open(sys.argv[1] + "/written", "w") as file:
-        time.sleep(0.5)
-        file.write(asked.read())
-later = Later(write)
-later.add({})
-with contained("mine"):
-    os.close(1)
-    time.sleep(0.4)
-later.add({})
-come_to_rest()
-later.add({})
-print("seen")
-"""
-
-
-def test_what_a_thread_writes_meanwhile_gets_no_number_of_a_stream(tmp_path: Path) -> None:
-    """Its file would be the standard output, which is put right while it is still being written."""
-    (tmp_path / "relative").write_text("whole")
-    done = apart(WRITING, 60, str(tmp_path))
-    said = "reward mine closed or replaced the output of its process; that was undone\nseen\n"
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", said)
-    assert (tmp_path / "written").read_text() == "whole"
-
-
 LEAVING = """
 import atexit, multiprocessing, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor

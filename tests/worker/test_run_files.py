@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.contract.run_record import amend_record
 from grpo_recipes.schemas.export import run_schema
 from grpo_recipes.worker._shared import record as records
-from grpo_recipes.worker._shared.later import Later, come_to_rest
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import RESERVE_FILE, Record
 from grpo_recipes.worker._shared.same_folder import FolderGone
@@ -144,68 +142,37 @@ def test_the_end_is_written_on_a_full_disk_and_progress_is_not(small_disk: Calla
     assert sorted(path.name for path in disk.iterdir()) == ["ballast", "run.json"]
 
 
-def test_what_is_noted_is_read_at_once_and_written_within_a_moment(tmp_path: Path) -> None:
+def test_what_is_noted_is_read_at_once_and_written_with_the_next_update(tmp_path: Path) -> None:
     record = Record(tmp_path, 0)
     record.start(resumed=False)
     for step in range(1, 200):
         record.note(step=step, metrics={"loss": step / 2})
         assert record.read()["step"] == step
-    give_up = time.monotonic() + 60
-    while read(tmp_path)["step"] != 199 and time.monotonic() < give_up:
-        time.sleep(0.01)
+    record.update(checkpoint="checkpoint-199")
     assert (read(tmp_path)["step"], read(tmp_path)["metrics"]) == (199, {"loss": 99.5})
+    record.note(step=200)
+    assert record.end("completed", 0)
+    record.note(step=-1)
+    assert (read(tmp_path)["status"], read(tmp_path)["step"]) == ("completed", 200)
     with pytest.raises(KeyError, match=r"run\.json has no reward_total"):
         record.note(reward_total=2.0)
 
 
-def test_a_note_never_comes_after_what_was_said_later(tmp_path: Path) -> None:
-    """Threads that note, beside one that says more and then how the run ended."""
-    for attempt in range(5):
-        record = Record(tmp_path, 0)
-        record.start(resumed=False)
-        is_over = threading.Event()
+def test_writing_progress_takes_half_a_thousandth_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, written = [100.0], []
 
-        def go_on(record: Record = record, is_over: threading.Event = is_over) -> None:
-            while not is_over.is_set():
-                record.note(metrics={"loss": 1.0})
+    def write(folder: Path, name: str, content: str, *, check: Callable[[], None]) -> None:
+        now[0] += 0.01
+        written.append(json.loads(content)["step"])
 
-        threads = [threading.Thread(target=go_on) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for step in range(20):
-            record.note(step=-1)
-            record.update(step=step, checkpoint=f"checkpoint-{step}")
-            assert (read(tmp_path)["step"], read(tmp_path)["checkpoint"]) == (step, f"checkpoint-{step}")
-        record.note(duration={"steps": attempt})
-        assert record.end("completed", 0)
-        record.note(step=-2)
-        time.sleep(0.05)
-        is_over.set()
-        for thread in threads:
-            thread.join()
-        said = read(tmp_path)
-        assert (said["status"], said["exit_code"], said["step"], said["duration"]) == (
-            "completed",
-            0,
-            19,
-            {"steps": attempt},
-        )
-
-
-def test_a_disk_that_does_not_answer_holds_up_nobody_for_long() -> None:
-    answers = threading.Event()
-
-    def write() -> None:
-        answers.wait()
-
-    later = Later(write)
-    later.add({})
-    began = time.monotonic()
-    come_to_rest(0.3)
-    assert 0.3 <= time.monotonic() - began < 60
-    answers.set()
-    come_to_rest()
-    come_to_rest()
+    record = Record(tmp_path, 0)
+    record.start(resumed=False)
+    monkeypatch.setattr(records, "write_whole", write)
+    monkeypatch.setattr(records.time, "monotonic", lambda: now[0])
+    for step in range(1, 71):
+        record.note(step=step)
+        now[0] += 0.7
+    assert written == [1, 30, 59]
 
 
 def test_a_failure_of_another_rank_is_not_undone_by_a_note(tmp_path: Path) -> None:
@@ -214,22 +181,7 @@ def test_a_failure_of_another_rank_is_not_undone_by_a_note(tmp_path: Path) -> No
     second.note(step=7)
     assert second.end("failed", 1, "out of memory")
     first.note(step=5)
-    time.sleep(0.1)
     assert (read(tmp_path)["status"], read(tmp_path)["step"], first.read()["step"]) == ("failed", 0, 0)
-
-
-def test_a_note_that_finds_no_room_is_told_by_the_next_one(small_disk: Callable[[int], Path]) -> None:
-    disk = small_disk(128)
-    record = Record(disk, 0)
-    record.start(resumed=False)
-    small_disks.fill(disk)
-    with pytest.raises(OSError, match="No space left on device"):
-        for step in range(1000):
-            record.note(step=step)
-            time.sleep(0.01)
-    assert record.read()["step"] > 0
-    assert record.end("failed", 1, "no space is left")
-    assert (read(disk)["status"], read(disk)["step"]) == ("failed", record.read()["step"])
 
 
 def test_a_note_says_that_the_folder_is_gone(tmp_path: Path) -> None:
@@ -279,27 +231,22 @@ def test_why_a_run_ended_is_kept_as_data_until_it_goes_on(tmp_path: Path) -> Non
     assert (record.read()["message"], record.read()["findings"]) == (None, [])
 
 
-def test_a_note_whose_disk_answers_late_does_not_undo_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_does_not_answer_does_not_hold_up_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = Record(tmp_path, 0)
     record.start(resumed=False)
     is_stuck, answers = threading.Event(), threading.Event()
 
-    def late(folder: Path, name: str, content: str, *, check: Callable[[], None]) -> None:
-        def checked() -> None:
-            is_stuck.set()
-            assert answers.wait(30)
-            check()
+    def never(*_: object, **__: object) -> None:
+        is_stuck.set()
+        assert answers.wait(30)
 
-        write_whole(folder, name, content, check=checked)
-
-    with monkeypatch.context() as slow:
-        slow.setattr(records, "write_whole", late)
-        slow.setattr(records, "_LONGEST_TURN_S", 0.1)
-        record.note(step=5)
+    monkeypatch.setattr(records, "_LONGEST_TURN_S", 0.1)
+    with monkeypatch.context() as stuck:
+        stuck.setattr(records, "write_whole", never)
+        training = threading.Thread(target=record.update, kwargs={"step": 5})
+        training.start()
         assert is_stuck.wait(30)
-        slow.setattr(records, "write_whole", write_whole)
-        assert record.end("stopped", 3, "a guard")
-        answers.set()
-        time.sleep(0.3)
+    assert record.end("stopped", 3, "a guard")
     assert (read(tmp_path)["status"], read(tmp_path)["step"]) == ("stopped", 0)
-    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+    answers.set()
+    training.join()

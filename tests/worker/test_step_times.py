@@ -2,9 +2,8 @@
 
 import itertools
 import re
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -89,13 +88,6 @@ def test_evaluations_are_left_out(tmp_path: Path, clock: list[float]) -> None:
     assert times.seconds_of_a_step() == pytest.approx(2.0)
 
 
-def _until_written(folder: Path) -> Iterator[Changes | None]:
-    """The duration in run.json, again and again for a while: a thread writes it, and the clock of the tests stands."""
-    for _ in range(1000):
-        yield record(folder)["duration"]
-        threading.Event().wait(0.01)
-
-
 def test_the_record_tells_after_twenty_steps_and_at_the_end(tmp_path: Path, clock: list[float]) -> None:
     steps = [(3.0, 1.0)] * 19
     times, state = _timed(tmp_path, clock, ALONE, steps, of=40, elsewhere=[0.0])
@@ -103,7 +95,7 @@ def test_the_record_tells_after_twenty_steps_and_at_the_end(tmp_path: Path, cloc
     state.global_step += 1
     clock[0] += 4.0
     times.on_step_end(ALONE, state, None)
-    told = next(found for found in _until_written(tmp_path) if found is not None)
+    told = record(tmp_path)["duration"]
     assert (told["steps"], told["seconds_per_step"]) == (20, 4.0)
     assert told["generation_share"] == pytest.approx(3 * 18 / (4 * 19), abs=1e-4)
     assert told["estimated_end"] > record(tmp_path)["started"]

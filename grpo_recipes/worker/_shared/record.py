@@ -5,7 +5,8 @@ import errno
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +20,6 @@ from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.contract.integrity.run_folder import record_fault, record_text
 from grpo_recipes.contract.run_record import KEYS, RECORD_FILE, RECORD_FORMAT
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
-from grpo_recipes.worker._shared.later import Later
 from grpo_recipes.worker._shared.same_folder import FolderGone, SameFolder
 
 DAMAGED_FILE = "run.json.damaged"
@@ -32,10 +32,8 @@ _KEPT = ("vllm_server",)
 # A thread whose disk does not answer holds up nobody who has to say how the run ended.
 _LONGEST_TURN_S = 10.0
 _NO_WORD: dict[str, Any] = {"exit_code": None, "message": None, "findings": []}
-
-
-class _IsOver(Exception):
-    """The end of the run was said meanwhile."""
+# Writing progress, with an fsync of some milliseconds, takes at most half a thousandth of the training.
+_NOTE_EVERY_S, _NOTE_RARELY = 1.0, 2000
 
 
 class Record:
@@ -43,7 +41,7 @@ class Record:
 
     A status that ends the run is never overwritten by another rank: the first failure is the cause of the
     rest. same: whether the run folder is still that of this run; nothing is written where it is not.
-    What is noted is written in a thread and may be lost with the process; all else is on the disk when a call returns.
+    What is noted may be lost with the process; all else is on the disk when a call returns.
     """
 
     def __init__(self, folder: Path, rank: int) -> None:
@@ -51,8 +49,8 @@ class Record:
         self._path = folder / RECORD_FILE
         self._rank = rank
         self._lock = threading.RLock()
-        self._noted = Later(lambda: self._set({}))
-        self._is_over = False
+        self._noted: dict[str, Any] = {}
+        self._note_after = 0.0
 
     @property
     def is_first(self) -> bool:
@@ -61,7 +59,6 @@ class Record:
 
     def start(self, *, resumed: bool) -> None:
         """Says that the run is running. A resumed run keeps what the record said before, where it can be read."""
-        self._is_over = False
         if self._rank != 0:
             return
         remove_unfinished(self._path.parent, self._path.name)
@@ -108,12 +105,15 @@ class Record:
             self._set(values)
 
     def note(self, **values: Any) -> None:
-        """Sets keys as update() does, within a moment, while the caller goes on: of progress, which comes with steps.
-
-        read() has them at once. Raises what stood in the way of the last note.
-        """
-        if self._may_set(values):
-            self._noted.add(values)
+        """Sets keys of progress: read() has them at once, the file with the next update(), or after some seconds."""
+        if not self._may_set(values):
+            return
+        self._noted.update(values)
+        began = time.monotonic()
+        if began >= self._note_after:
+            self._set({})
+            ended = time.monotonic()
+            self._note_after = ended + max(_NOTE_EVERY_S, _NOTE_RARELY * (ended - began))
 
     def _may_set(self, values: dict[str, Any]) -> bool:
         if undeclared := values.keys() - KEYS:
@@ -125,22 +125,10 @@ class Record:
 
     def _set(self, values: dict[str, Any]) -> None:
         with self._turn():
-            noted, content = self._noted.take(), self._on_disk()
-            if content.get("status") != "running" or not (noted or values):
-                return
-            try:
-                self._write({**content, **noted, **values}, check=self._check_not_over)
-            except _IsOver:
-                return
-            except BaseException:
-                self._noted.give_back(noted)
-                raise
-
-    def _check_not_over(self) -> None:
-        """Is asked right before a file takes its place: a disk may answer long after somebody said the end."""
-        self.same.check()
-        if self._is_over:
-            raise _IsOver
+            content = self._on_disk()
+            if content.get("status") == "running":
+                self._write({**content, **self._noted, **values})
+            self._noted.clear()
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
@@ -168,7 +156,6 @@ class Record:
 
     def reopen(self, **values: Any) -> None:
         """Says that the run goes on after all, and sets keys."""
-        self._is_over = False
         self._write({**self.read(), "status": "running", "ended": None, **_NO_WORD, **values})
 
     def end(
@@ -186,13 +173,12 @@ class Record:
         last_word: replaces what was said before, by the one who knows why it failed. for_all: any rank may say this,
         since rank 0 may be gone. Raises nothing: where run.json cannot be written, stderr says so.
         """
-        with self._turn():  # what is being noted is part of the end, unless its disk does not answer
-            self._is_over = True
+        with self._turn():
             return self._ended(status, exit_code, why, last_word=last_word, for_all=for_all)
 
     def _ended(self, status: str, exit_code: int, why: Mistake | str | None, *, last_word: bool, for_all: bool) -> bool:
         content = self.read()
-        self._noted.take()
+        self._noted.clear()
         is_told = content.get("status", "running") != "running" and not last_word
         may_say = for_all or status in ("failed", "stopped")
         if is_told or (self._rank != 0 and (not may_say or self._is_of_another_launch())):
@@ -212,7 +198,7 @@ class Record:
         """What the record says now, with what was noted, {} when there is none."""
         with self._turn():
             content = self._on_disk()
-            return {**content, **self._noted.waiting()} if content.get("status") == "running" else content
+            return {**content, **self._noted} if content.get("status") == "running" else content
 
     def _on_disk(self) -> dict[str, Any]:
         try:
@@ -221,9 +207,9 @@ class Record:
             return {}
         return content if isinstance(content, dict) else {}
 
-    def _write(self, content: dict[str, Any], check: Callable[[], None] | None = None) -> None:
+    def _write(self, content: dict[str, Any]) -> None:
         self.same.check()
-        write_whole(self._path.parent, self._path.name, self._text(content), check=check or self.same.check)
+        write_whole(self._path.parent, self._path.name, self._text(content), check=self.same.check)
 
     def _text(self, content: dict[str, Any]) -> str:
         return record_text(self._path.parent, cast("dict[str, Any]", redact_value(content)))

@@ -32,7 +32,7 @@ class StartPhases:
         self._end_last()
         self._began = time.perf_counter()
         self._phases.append({"name": name, "began": round(time.time(), 3), "seconds": None})
-        self._record.note(phases=[dict(phase) for phase in self._phases])
+        self._record.update(phases=[dict(phase) for phase in self._phases])
 
     def first_step_goes_on_with(self, phase: Phase) -> None:
         """Begins what belongs to a phase of the memory."""
@@ -45,7 +45,7 @@ class StartPhases:
         if not self._is_over:
             self._end_last()
             self._is_over = True
-            self._record.note(phases=[dict(phase) for phase in self._phases])
+            self._record.update(phases=[dict(phase) for phase in self._phases])
 
     def _end_last(self) -> None:
         if self._phases:

@@ -15,8 +15,6 @@ from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.callbacks.step_times import StepTimes
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 
-RECORD_EVERY_S = 1.0
-
 
 class ProgressLines(TrainerCallback):  # type: ignore[misc]
     """Writes what the trainer logs, and the most bytes that this process held since the line before it."""
@@ -25,7 +23,6 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
         self.last: dict[str, Any] = {}
         self._plan, self._record, self._log, self._times, self._peaks = plan, record, log, times, peaks
         self._rewards = [reward.name for reward in plan.rewards]
-        self._recorded = 0.0
         self._began = 0.0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -46,14 +43,12 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
         self._log.write("step", state.global_step, **{key: value for key, value in self.last.items() if key != "step"})
         words = step_line({**self.last, "step": state.global_step}, state.max_steps, self._times.seconds_left(state))
         print(words, flush=True)
-        if time.perf_counter() - self._recorded > RECORD_EVERY_S:
-            self._recorded = time.perf_counter()
-            self._record.note(
-                step=state.global_step,
-                metrics=self.last,
-                memory=self._peaks.record(self._plan),
-                train_wall_s=round(self._recorded - self._began, 3),
-            )
+        self._record.note(
+            step=state.global_step,
+            metrics=self.last,
+            memory=self._peaks.record(self._plan),
+            train_wall_s=round(time.perf_counter() - self._began, 3),
+        )
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Names the checkpoint, which is whole by now."""

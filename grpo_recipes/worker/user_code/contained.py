@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grpo_recipes.contract.host.processes import ASKING
-from grpo_recipes.worker._shared.later import come_to_rest
 
 RAISED_IN = "raised in "
 _OF_THE_RUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -46,7 +45,6 @@ def contained(what: str, kind: str = "reward") -> Iterator[None]:
 
     kind: what else it is than a reward.
     """
-    come_to_rest()  # a file that another thread opens meanwhile may get the number of a stream that is put right
     before, own = _looked(), os.getpid()
     try:
         yield
