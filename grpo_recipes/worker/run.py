@@ -8,6 +8,7 @@ from pathlib import Path
 
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_lock import TRAINING
+from grpo_recipes.contract.findings.lost_peer import OTHERS_SAY_WHY_S, lost_peer
 from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.contract.host.processes import die_with_parent, launcher_is_gone
 from grpo_recipes.contract.host.standard_streams import make_steady
@@ -30,7 +31,6 @@ from grpo_recipes.worker.survival.folder_faults import explained, make_room
 from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.survival.leaving import leave_soon
 from grpo_recipes.worker.survival.looked_on import LookedOn
-from grpo_recipes.worker.survival.lost_peer import OTHERS_SAY_WHY_S, lost_peer
 from grpo_recipes.worker.tools.tool_functions import check_tool_files
 from grpo_recipes.worker.user_code.reward_faults import explained_reward
 from grpo_recipes.worker.user_code.reward_functions import check_reward_files

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from worker_runs import Changes, Trained, planned_reward
 
-from grpo_recipes.worker.survival.lost_peer import lost_by_watchdog, lost_peer
+from grpo_recipes.contract.findings.lost_peer import lost_by_watchdog, lost_peer
 
 GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/"
 NCCL = "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=12, Timeout(ms)=600000)"

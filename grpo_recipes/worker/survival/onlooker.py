@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_STOPPED
+from grpo_recipes.contract.findings.lost_peer import OTHERS_SAY_WHY_S, lost_by_watchdog
 from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.contract.host.processes import ASKING, process
 from grpo_recipes.contract.secrets.redact import hide_secrets
@@ -35,7 +36,6 @@ from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.guards import no_progress
 from grpo_recipes.worker.guards.alarm import refusal
 from grpo_recipes.worker.survival.last_words import LastWords
-from grpo_recipes.worker.survival.lost_peer import OTHERS_SAY_WHY_S, lost_by_watchdog
 from grpo_recipes.worker.survival.stacks import stacks_file
 
 POLL_S = 0.5
