@@ -19,7 +19,8 @@ from grpo_recipes.contract.files.folder_files import open_to_append, open_to_rea
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, FolderLock, held, holder
 from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
-from grpo_recipes.contract.findings.finding import mistake
+from grpo_recipes.contract.findings.finding import as_record, mistake
+from grpo_recipes.contract.findings.lost_peer import lost_by_watchdog
 from grpo_recipes.contract.host.surroundings import absolute_places
 from grpo_recipes.contract.host.surroundings import told as told_of_places
 from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, amend_record, read_record
@@ -226,22 +227,24 @@ def _conclude(folder: str, record: RunRecord | None, code: int, asked: list[str]
     if record is not None and record.status != "running" and record.exit_code is not None:
         # When one rank crashes, torch stops the others with SIGTERM; those believe they were interrupted.
         # One that torch's watchdog aborts is said to have lost the others, with findings: it knows better.
-        told = (0, EXIT_INTERRUPTED, -signal.SIGABRT) if record.findings else (0, EXIT_INTERRUPTED)
-        is_crash = rank_failure is not None and int(rank_failure[1]) not in told
+        no_crash = (0, EXIT_INTERRUPTED, -signal.SIGABRT) if record.findings else (0, EXIT_INTERRUPTED)
+        is_crash = rank_failure is not None and int(rank_failure[1]) not in no_crash
         if record.exit_code != EXIT_INTERRUPTED or asked or not is_crash:
             return record.exit_code
+    status, exit_code, findings, lost = "interrupted", EXIT_INTERRUPTED, [], None
+    if rank_failure is not None and int(rank_failure[1]) == -signal.SIGABRT:
+        lost = lost_by_watchdog(log, int(rank_failure[2]))
     if asked:
-        status, exit_code = "interrupted", EXIT_INTERRUPTED
         message = f"ended by {' and '.join(asked)} before the worker had saved"
+    elif lost is not None:
+        message, findings = str(lost), [as_record(finding) for finding in lost.findings]
     else:
         status, exit_code = "failed", EXIT_FAILED
         how = f"rank {rank_failure[2]} {_death(int(rank_failure[1]))}" if rank_failure else f"it {_death(code)}"
         message = f"the worker ended without a word: {how}"
-    now = datetime.now(UTC).isoformat(timespec="seconds")
+    told = {"status": status, "exit_code": exit_code, "message": message, "findings": findings}
     try:
-        amend_record(
-            folder, {"status": status, "exit_code": exit_code, "message": message, "findings": [], "ended": now}
-        )
+        amend_record(folder, {**told, "ended": datetime.now(UTC).isoformat(timespec="seconds")})
     except OSError as problem:
         raise Refusal(
             mistake(

@@ -135,6 +135,34 @@ sys.exit(1)
     assert ended(folder).message == "no answer from the other processes for 600 s"
 
 
+WATCHDOG = (
+    "[rank1]:[E606 09:10:08.365 ProcessGroupNCCL.cpp:2197] [PG ID 0 PG GUID 0(default_pg) Rank 1] Process group "
+    "watchdog thread terminated with exception: [Rank 1] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=1, OpType=ALLGATHER, Timeout(ms)=600000) ran for 600004 milliseconds before timing out."
+)
+
+
+@pytest.mark.parametrize(("exit_code", "code", "status"), [(-6, 75, "interrupted"), (-9, 1, "failed")])
+def test_what_the_watchdog_printed_is_why_its_process_ended(
+    exit_code: int, code: int, status: str, run_folder: MakeFolder
+) -> None:
+    folder = run_folder(f"""
+record(status="running", step=3)
+print({WATCHDOG!r})
+print("E1120 api.py:1003] failed (exitcode: {exit_code}) local_rank: 1 (pid: 77) of binary: python")
+sys.exit(1)
+""")
+    (folder / "train.log").write_text(WATCHDOG.replace("600000", "500000"))
+    assert launch(str(folder), echo=io.StringIO()) == code
+    record = ended(folder)
+    assert (record.status, record.exit_code) == (status, code)
+    if code == 75:
+        assert record.message.startswith(
+            "no answer from the other processes for 600 s, by the word of torch's watchdog"
+        )
+        assert record.findings[0]["fix"].startswith("start all machines again with --resume")
+
+
 def test_a_failure_shows_the_end_of_the_log_without_secrets(
     run_folder: MakeFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
