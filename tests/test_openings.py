@@ -93,7 +93,6 @@ ALLOWED = {
     "worker/user_code/planned_code.py": "the folder of this user in which transformers keeps the code of models",
     "worker/trainer/generation_file.py": "beside the weights that transformers writes by their path in the same moment",
     "worker/serving/address.py": "config.json of the model that a server names",
-    "worker/survival/last_words.py": "/proc alone",
     "worker/survival/folder_faults.py:_probe": "finds out why a library could not write, with a file that it removes",
 }
 

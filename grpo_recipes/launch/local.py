@@ -223,17 +223,15 @@ def _conclude(folder: str, record: RunRecord | None, code: int, asked: list[str]
 
     Raises Refusal, with that exit code, where run.json cannot be corrected.
     """
-    rank_failure = _RANK_FAILURE.search(log)
-    if record is not None and record.status != "running" and record.exit_code is not None:
-        # When one rank crashes, torch stops the others with SIGTERM; those believe they were interrupted.
-        # One that torch's watchdog aborts is said to have lost the others, with findings: it knows better.
-        no_crash = (0, EXIT_INTERRUPTED, -signal.SIGABRT) if record.findings else (0, EXIT_INTERRUPTED)
-        is_crash = rank_failure is not None and int(rank_failure[1]) not in no_crash
-        if record.exit_code != EXIT_INTERRUPTED or asked or not is_crash:
-            return record.exit_code
-    status, exit_code, findings, lost = "interrupted", EXIT_INTERRUPTED, [], None
+    rank_failure, lost = _RANK_FAILURE.search(log), None
     if rank_failure is not None and int(rank_failure[1]) == -signal.SIGABRT:
         lost = lost_by_watchdog(log, int(rank_failure[2]))
+    if record is not None and record.status != "running" and record.exit_code is not None:
+        # When one rank crashes, torch stops the others with SIGTERM; those believe they were interrupted.
+        is_crash = rank_failure is not None and lost is None and int(rank_failure[1]) not in (0, EXIT_INTERRUPTED)
+        if record.exit_code != EXIT_INTERRUPTED or asked or not is_crash:
+            return record.exit_code
+    status, exit_code, findings = "interrupted", EXIT_INTERRUPTED, []
     if asked:
         message = f"ended by {' and '.join(asked)} before the worker had saved"
     elif lost is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_lock import TRAINING
-from grpo_recipes.contract.findings.lost_peer import OTHERS_SAY_WHY_S, lost_peer
+from grpo_recipes.contract.findings.lost_peer import lost_peer
 from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.contract.host.processes import die_with_parent, launcher_is_gone
 from grpo_recipes.contract.host.standard_streams import make_steady
@@ -30,10 +30,12 @@ from grpo_recipes.worker.serving.other_machine import loss_of_server, wait_for_s
 from grpo_recipes.worker.survival.folder_faults import explained, make_room
 from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.survival.leaving import leave_soon
-from grpo_recipes.worker.survival.looked_on import LookedOn
 from grpo_recipes.worker.tools.tool_functions import check_tool_files
 from grpo_recipes.worker.user_code.reward_faults import explained_reward
 from grpo_recipes.worker.user_code.reward_functions import check_reward_files
+
+# One that failed writes it down before its connections close; a folder of several machines shows that a moment later.
+_OTHERS_SAY_WHY_S = 5.0
 
 
 def train(folder: Path, *, resume: bool) -> int:
@@ -55,33 +57,31 @@ def train(folder: Path, *, resume: bool) -> int:
     refused = begin(folder, record, TRAINING if rank == 0 else None, resumed=resume)
     if refused is not None:
         return _leave(refused)
-    looked_on = LookedOn(folder, rank, int(os.environ.get("WORLD_SIZE", "1")))
-    request.on_first, request.on_end = looked_on.asked, lambda: _end_at_once(record, looked_on)
+    request.on_end = lambda: record.end("interrupted", EXIT_INTERRUPTED, "ended at once by a signal")
     try:
-        code = _trained(folder, record, request, looked_on, resume=resume)
-        looked_on.bye()
+        code = _trained(folder, record, request, resume=resume)
         leave_soon(code)
         return code
     except Refused as stopped:
         if record.end("stopped", EXIT_STOPPED, stopped) or rank == 0:
             print(hide_secrets(f"error: {stopped}"), file=sys.stderr)
-        return _leave(EXIT_STOPPED, looked_on)
+        return _leave(EXIT_STOPPED)
     except BaseException as problem:
         lost = lost_peer(problem)
         if lost is not None:
-            return _leave(_interrupted(record, lost), looked_on)
+            return _leave(_interrupted(record, lost))
         if (gone := loss_of_server(folder, problem)) is not None:
             print(hide_secrets(f"error: {gone}"), file=sys.stderr)
             record.end("interrupted", EXIT_INTERRUPTED, gone, for_all=True)
-            return _leave(EXIT_INTERRUPTED, looked_on)
+            return _leave(EXIT_INTERRUPTED)
         why, said = _words(problem, folder, record)
         make_room(folder, problem)
         record.end("failed", EXIT_FAILED, why)
         print(hide_secrets(said), file=sys.stderr, end="")
-        return _leave(EXIT_FAILED, looked_on)
+        return _leave(EXIT_FAILED)
 
 
-def _trained(folder: Path, record: Record, request: Interruption, looked_on: LookedOn, *, resume: bool) -> int:
+def _trained(folder: Path, record: Record, request: Interruption, *, resume: bool) -> int:
     phases = StartPhases(record)
     phases.goes_on_with("checking the files")
     plan = read_plan(folder)
@@ -103,7 +103,7 @@ def _trained(folder: Path, record: Record, request: Interruption, looked_on: Loo
         quiet_libraries()
         from grpo_recipes.worker.training import run_training
 
-    interrupted = run_training(plan, folder, record, request, looked_on, checkpoint, phases)
+    interrupted = run_training(plan, folder, record, request, checkpoint, phases)
     if interrupted:
         why = loss_of_server(folder)
         stopped = "stopped by a signal after a whole step"
@@ -129,7 +129,7 @@ def _words(problem: BaseException, folder: Path, record: Record) -> tuple[Mistak
 def _interrupted(record: Record, lost: Mistake) -> int:
     """Says that this process lost the others, unless one of them says within a moment that it failed."""
     print(hide_secrets(f"{traceback.format_exc()}error: {lost}"), file=sys.stderr, flush=True)
-    give_up = time.monotonic() + OTHERS_SAY_WHY_S
+    give_up = time.monotonic() + _OTHERS_SAY_WHY_S
     while time.monotonic() < give_up and record.read().get("status") == "running":
         time.sleep(0.2)
     record.end("interrupted", EXIT_INTERRUPTED, lost, for_all=True)
@@ -162,11 +162,6 @@ def refuse_checkpoints(folder: Path, *, resume: bool) -> None:
         raise Refused.of(f"{checkpoints} has checkpoints already", fix="start with --resume, or use a new run folder")
 
 
-def _end_at_once(record: Record, looked_on: LookedOn) -> None:
-    record.end("interrupted", EXIT_INTERRUPTED, "ended at once by a signal")
-    looked_on.bye()
-
-
 def check_world(plan: Plan) -> None:
     """Raises Refused if the launcher started other processes than planned, or on other machines. Costs no import.
 
@@ -189,10 +184,8 @@ def check_world(plan: Plan) -> None:
             )
 
 
-def _leave(exit_code: int, looked_on: LookedOn | None = None) -> int:
+def _leave(exit_code: int) -> int:
     """Ends a process of several at once: a regular end would wait for ranks that wait for this one."""
-    if looked_on is not None:
-        looked_on.bye()
     sys.stdout.flush()
     sys.stderr.flush()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:

@@ -49,7 +49,6 @@ from grpo_recipes.worker.serving.address import check_other_server
 from grpo_recipes.worker.shims.catalog import apply_before_trainer, apply_on_trainer
 from grpo_recipes.worker.survival.extension_lock import refuse_stale_lock
 from grpo_recipes.worker.survival.interruption import Interruption
-from grpo_recipes.worker.survival.looked_on import LookedOn
 from grpo_recipes.worker.survival.waiting import wait_as_planned
 from grpo_recipes.worker.tools.tool_figures import watch_tools
 from grpo_recipes.worker.tools.turns import Turns, load_turns
@@ -71,7 +70,6 @@ def run_training(
     folder: Path,
     record: Record,
     request: Interruption,
-    looked_on: LookedOn,
     checkpoint: Path | None,
     phases: StartPhases,
 ) -> bool:
@@ -83,7 +81,7 @@ def run_training(
     peaks = PhasePeaks(counter_of(plan.world.device), record.read().get("memory", {}))
     turns = load_turns(plan, folder / "worker" / "user")
     try:
-        return _trained(plan, folder, record, request, looked_on, checkpoint, peaks, phases, turns)
+        return _trained(plan, folder, record, request, checkpoint, peaks, phases, turns)
     except Exception as problem:
         told = out_of_memory(problem, plan, peaks, folder / "worker" / "user")
         if told is None:
@@ -99,7 +97,6 @@ def _trained(
     folder: Path,
     record: Record,
     request: Interruption,
-    looked_on: LookedOn,
     checkpoint: Path | None,
     peaks: PhasePeaks,
     phases: StartPhases,
@@ -126,7 +123,7 @@ def _trained(
     reports = begin_reports(trainer, plan, folder, record, step_of(checkpoint) if checkpoint and is_own else 0)
     known = told.get("evaluation", {})
     log, guards, best_step = _add_callbacks(
-        trainer, plan, held_out, folder, record, stop, looked_on, checkpoint, peaks, phases, reports, known
+        trainer, plan, held_out, folder, record, stop, checkpoint, peaks, phases, reports, known
     )
     peaks.told = phases.first_step_goes_on_with
     request.can_wait = True
@@ -227,7 +224,6 @@ def _add_callbacks(
     folder: Path,
     record: Record,
     stop: InterruptionCallback,
-    looked_on: LookedOn,
     checkpoint: Path | None,
     peaks: PhasePeaks,
     phases: StartPhases,
@@ -261,7 +257,7 @@ def _add_callbacks(
         trainer.add_callback(ProgressLines(plan, record, log, times, peaks))
     if evaluation is not None:
         trainer.add_callback(evaluation)
-    guards = GuardCallback(trainer, plan, folder, record, log, looked_on)
+    guards = GuardCallback(trainer, plan, folder, record, log)
     if evaluation is not None:
         evaluation.on_batch = lambda: guards.still("a batch of an evaluation")
     trainer.add_callback(guards)

@@ -35,7 +35,7 @@ from grpo_recipes.worker.serving.notice import Notice, notice_in, put_up
 from grpo_recipes.worker.serving.story import Story
 from grpo_recipes.worker.survival.extension_lock import refuse_stale_lock
 from grpo_recipes.worker.survival.job_end import after
-from grpo_recipes.worker.survival.stacks import stacks_file
+from grpo_recipes.worker.survival.stall_monitor import stacks_file
 
 pytestmark = pytest.mark.hostile
 
@@ -259,10 +259,10 @@ DOINGS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "tell the end of a job": ("job_ends.jsonl", lambda folder: after(folder, "1", "none/0", 1, 1)),
     "read the notice": ("vllm_server.json", notice_in),
     "put up the notice": ("vllm_server.json", lambda folder: put_up(folder, Notice("up", "1"))),
-    "write stacks": ("stalled", lambda folder: os.close(stacks_file(folder / "stalled" / "rank-0.txt"))),
+    "write stacks": ("stalled", lambda folder: os.close(stacks_file(folder, 0))),
     "write stacks of a rank": (
         "stalled/rank-0.txt",
-        lambda folder: os.close(stacks_file(folder / "stalled" / "rank-0.txt")),
+        lambda folder: os.close(stacks_file(folder, 0)),
     ),
     "read the plan": ("plan.json", read_plan),
     "read what DeepSpeed gets": ("deepspeed.json", refuse_stale_lock),

@@ -124,22 +124,25 @@ sys.exit(1)
     assert ended(folder).message == "the worker ended without a word: rank 1 ended with exit code 1"
 
 
-def test_a_rank_that_the_watchdog_aborted_lost_the_others(run_folder: MakeFolder) -> None:
-    folder = run_folder("""
-why = {"rule": "", "severity": "error", "message": "no answer from the other processes for 600 s"}
-record(status="interrupted", exit_code=75, step=3, message=why["message"], findings=[why])
-print("E1120 api.py:1003] failed (exitcode: -6) local_rank: 1 (pid: 77) of binary: python")
-sys.exit(1)
-""")
-    assert launch(str(folder), echo=io.StringIO()) == 75
-    assert ended(folder).message == "no answer from the other processes for 600 s"
-
-
 WATCHDOG = (
     "[rank1]:[E606 09:10:08.365 ProcessGroupNCCL.cpp:2197] [PG ID 0 PG GUID 0(default_pg) Rank 1] Process group "
     "watchdog thread terminated with exception: [Rank 1] Watchdog caught collective operation timeout: "
     "WorkNCCL(SeqNum=1, OpType=ALLGATHER, Timeout(ms)=600000) ran for 600004 milliseconds before timing out."
 )
+
+
+@pytest.mark.parametrize(("said", "code"), [(f"print({WATCHDOG!r})", 75), ("", 1)], ids=["the watchdog", "a crash"])
+def test_a_rank_that_the_watchdog_aborted_lost_the_others(said: str, code: int, run_folder: MakeFolder) -> None:
+    folder = run_folder(f"""
+why = {{"rule": "", "severity": "error", "message": "no answer from the other processes for 600 s"}}
+record(status="interrupted", exit_code=75, step=3, message=why["message"], findings=[why])
+{said}
+print("E1120 api.py:1003] failed (exitcode: -6) local_rank: 1 (pid: 77) of binary: python")
+sys.exit(1)
+""")
+    assert launch(str(folder), echo=io.StringIO()) == code
+    lost = "no answer from the other processes for 600 s"
+    assert ended(folder).message == (lost if said else "the worker ended without a word: rank 1 was killed by SIGABRT")
 
 
 @pytest.mark.parametrize(("exit_code", "code", "status"), [(-6, 75, "interrupted"), (-9, 1, "failed")])

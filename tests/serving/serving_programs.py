@@ -59,7 +59,7 @@ def end(status, code):
 # Stands for the training in the worker of a run whose server has a machine of its own.
 TRAINING = """
 import json, os, signal, time, urllib.request
-def run_training(plan, folder, record, request, looked_on, checkpoint, phases):
+def run_training(plan, folder, record, request, checkpoint, phases):
     words = ("GRPO_RUN_VLLM_URL", "VLLM_HOST_IP", "NO_PROXY")
     (folder / "told").write_text(json.dumps({key: os.environ.get(key) for key in words}))
     def ask(): urllib.request.urlopen(os.environ["GRPO_RUN_VLLM_URL"] + "/health").read()

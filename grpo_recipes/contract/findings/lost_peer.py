@@ -31,8 +31,6 @@ _WATCHDOG = (
     r"(?:\[rank{rank}\]:.*|\bRank {rank}\] )(?:NCCL|Process group) watchdog thread terminated with exception: (.+)"
 )
 _LONGEST_BECAUSE = 300
-# One that failed writes it down before its connections close; a folder of several machines shows that a moment later.
-OTHERS_SAY_WHY_S = 5.0
 
 
 def lost_peer(problem: BaseException) -> Mistake | None:

@@ -20,8 +20,7 @@ from grpo_recipes.worker.callbacks.guard_lines import Lines, groups_per_step
 from grpo_recipes.worker.guards import catalog, no_movement, no_progress, not_finite
 from grpo_recipes.worker.guards.alarm import Alarm, one_line, refusal
 from grpo_recipes.worker.guards.catalog import WatchedTraining, of_lines
-from grpo_recipes.worker.survival.looked_on import LookedOn
-from grpo_recipes.worker.survival.watchdog import Watchdog
+from grpo_recipes.worker.survival.stall_monitor import StallMonitor
 from grpo_recipes.worker.trainer.real_losses import RealLosses
 from grpo_recipes.worker.trainer.trained_tensors import fingerprints
 
@@ -55,25 +54,24 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         folder: Path,
         record: Record,
         log: MetricsLog | None,
-        looked_on: LookedOn,
     ) -> None:
-        self._trainer, self._plan, self._record, self._log, self._looked_on = trainer, plan, record, log, looked_on
-        self._stacks = folder / "stalled" / f"rank-{trainer.accelerator.process_index}.txt"
+        self._trainer, self._plan, self._record, self._log = trainer, plan, record, log
         self._spoken: dict[str, Spoken] = {}
         self._before: dict[str, int] = {}
         self._lines: Lines | None = None
         self._guards: list[tuple[ModuleType, Any]] = []
         self._losses: RealLosses | None = None
-        self._watchdog: Watchdog | None = None
+        self._stalls: StallMonitor | None = None
         if self._action(no_progress) != "off":
             several = trainer.accelerator.num_processes > 1
             waits_s = float(trainer.args.ddp_timeout) if several else None
-            self._watchdog = Watchdog(plan.guards, self._stacks, self._on_late, looked_on, waits_s)
+            rank = trainer.accelerator.process_index
+            self._stalls = StallMonitor(plan.guards, folder, rank, self._on_late, waits_s)
 
     def still(self, what: str) -> None:
         """Something that is no step goes on: "an evaluation"."""
-        if self._watchdog is not None:
-            self._watchdog.still(what)
+        if self._stalls is not None:
+            self._stalls.still(what)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begins to watch. What a resumed run logged before is looked at again, without a word."""
@@ -95,8 +93,8 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """From here on the step's time counts."""
-        if self._watchdog is not None:
-            self._watchdog.begin()
+        if self._stalls is not None:
+            self._stalls.begin()
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Looks at the losses and the gradient before they change the weights."""
@@ -106,8 +104,8 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The step is over; before a checkpoint or the final model is made of the weights, looks at them."""
-        if self._watchdog is not None:
-            self._watchdog.end()
+        if self._stalls is not None:
+            self._stalls.end()
         if self._losses is not None and (control.should_save or state.global_step >= state.max_steps):
             alarm = self._losses.found_in_weights()
             if alarm is not None:
@@ -214,7 +212,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
             self._log.write("guard", spoken.last_step, **event, count=spoken.count, **why)
 
     def _on_late(self, alarm: Alarm, is_last: bool) -> None:
-        """In the watchdog's thread, while the main one hangs: it cannot raise there, so it ends the process."""
+        """In the monitor's thread, while the main one hangs: it cannot raise there, so it ends the process."""
         action = self._action(no_progress)
         is_end = is_last and action == "stop"
         if is_last and not is_end:
@@ -229,6 +227,5 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         stopped = Refused(refusal(no_progress.NAME, no_progress.ID, step, alarm))
         self._record.end("stopped", EXIT_STOPPED, stopped)
         print(f"error: {stopped}", file=sys.stderr, flush=True)
-        self._looked_on.bye()
         sys.stdout.flush()
         os._exit(EXIT_STOPPED)

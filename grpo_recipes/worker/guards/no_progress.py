@@ -8,7 +8,7 @@ Threshold: guards.no_progress_factor times the median of the last 50 steps, 10 t
 of the training, its first 5 steps, which compile and warm up, each batch of an evaluation, and what follows a step
 until the next one begins, logging and saving. Time in which the process itself was stopped does not count. The stacks
 of all threads are then written to stalled/rank-<rank>.txt in the run folder, by each process: the one that differs is
-the one that hangs. Where py-spy is installed, what it sees follows, with the frames of compiled code.
+the one that hangs.
 
 Action: stop, which at first warns, and ends the run with exit 3 when it takes four times as long as that (20 minutes
 at least, two hours for all else). Where several processes train, not before ddp_timeout is over by a minute: processes

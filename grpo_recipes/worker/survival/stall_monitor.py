@@ -1,0 +1,209 @@
+"""Ends a process whose training stalls, and writes the stacks of its threads to stalled/rank-N.txt.
+
+A thread of the process measures how long each step takes. Code that holds the interpreter's lock, such as a regular
+expression that backtracks without end, stops that thread too, so a second program (`part.py survival.stall_monitor`)
+ends the process when the thread falls silent. Both count only time in which they could run: a suspended job has not
+stalled.
+"""
+
+import faulthandler
+import mmap
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from grpo_recipes.contract.exits import EXIT_STOPPED
+from grpo_recipes.contract.files.folder_files import make_folder, open_to_append
+from grpo_recipes.contract.host.processes import ASKING, die_with_parent, process
+from grpo_recipes.contract.planned_guards import Guards
+from grpo_recipes.contract.secrets.redact import hide_secrets
+from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker.guards import no_progress
+from grpo_recipes.worker.guards.alarm import Alarm, refusal
+
+LONGEST_POLL_S = 1.0
+# The program waits so much longer than the thread, which ends the process itself if it can.
+SLACK_S = 10.0
+STACKS_S = 5.0
+STEP = "a step"
+OWN_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}", f"{os.sep}lib{os.sep}python")
+_PART = Path(__file__).parents[1] / "part.py"
+# The process and the program share memory: one line that says what is watched, then the stacks.
+_LINE_BYTES = 256
+_FRAME = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What the main thread does since `began`, and after how many seconds that is late and ended."""
+
+    what: str
+    step: int
+    began: float
+    longest_s: float
+    end_s: float
+
+
+class StallMonitor:
+    """Measures each step between begin() and end(), and everything else from one still() to the next call.
+
+    on_late: called in a thread, once when something takes too long and again, with True, when the process must end.
+    ddp_timeout_s: None where one process trains alone. Training is unaffected if the program dies.
+    """
+
+    def __init__(
+        self,
+        guards: Guards,
+        folder: Path,
+        rank: int,
+        on_late: Callable[[Alarm, bool], None],
+        ddp_timeout_s: float | None,
+    ) -> None:
+        self._guards, self._folder, self._rank = guards, folder, rank
+        self._on_late, self._ddp_timeout_s = on_late, ddp_timeout_s
+        self._durations: deque[float] = deque(maxlen=no_progress.REMEMBERED_STEPS)
+        self._step = 0
+        self._main = threading.get_ident()
+        self._poll_s = min(LONGEST_POLL_S, guards.no_progress_seconds / 8)
+        self._line = _program_beside(folder, rank) if guards.no_progress == "stop" else None
+        self._watched = self._now("the start of the training", no_progress.longest(guards, ()))
+        threading.Thread(target=self._watch, name="stalls", daemon=True).start()
+
+    def begin(self) -> None:
+        """A step begins."""
+        self._step += 1
+        self._watched = self._now(STEP, no_progress.longest(self._guards, self._durations))
+
+    def end(self) -> None:
+        """A step has ended: what follows it, logging and saving, has no median."""
+        if self._watched.what == STEP:
+            self._durations.append(time.monotonic() - self._watched.began)
+        self.still("what follows a step")
+
+    def still(self, what: str) -> None:
+        """Something that is no step begins, or goes on."""
+        self._watched = self._now(what, no_progress.longest(self._guards, ()))
+
+    def _now(self, what: str, longest_s: float) -> Watched:
+        end_s = no_progress.end_after(longest_s, self._ddp_timeout_s)
+        now = Watched(what, self._step, time.monotonic(), longest_s, end_s)
+        self._tell(now, end_s)  # the thread may never run again
+        return now
+
+    def _tell(self, watched: Watched, left_s: float) -> None:
+        """Tells the program that this process runs. Writing to memory wakes nobody up, so it costs the step nothing."""
+        if self._line is not None:
+            line = f"{time.monotonic()} {left_s + SLACK_S} {watched.step} {watched.what}"
+            self._line[:] = line.encode().ljust(_LINE_BYTES)
+
+    def _watch(self) -> None:
+        """Counts only time in which this thread could run: a process that was stopped has not hung."""
+        watched, waited, said = self._watched, 0.0, 0
+        last = time.monotonic()
+        while True:
+            time.sleep(self._poll_s)
+            now = time.monotonic()
+            gap, last = min(now - last, 2 * self._poll_s), now
+            if watched is not self._watched:
+                watched, waited, said = self._watched, 0.0, 0
+            waited = min(waited + gap, now - watched.began)
+            self._tell(watched, max(watched.end_s - waited, 0.0))
+            if said == 0 and waited > watched.longest_s:
+                said = 1
+                self._late(watched, waited, is_last=False)
+            elif said == 1 and waited > watched.end_s:
+                said = 2
+                self._late(watched, waited, is_last=True)
+
+    def _late(self, watched: Watched, waited: float, *, is_last: bool) -> None:
+        with open(stacks_file(self._folder, self._rank), "a", encoding="utf-8") as file:
+            file.write(f"{watched.what} {watched.step} of this process takes {waited:.0f} s\n")
+            file.flush()
+            faulthandler.dump_traceback(file, all_threads=True)
+            file.write("\n")
+        durations = list(self._durations) if watched.what == STEP else []
+        alarm = no_progress.alarm(waited, watched.what, durations, _name(self._rank), self._where())
+        if self._watched is watched:  # it has not ended meanwhile
+            self._on_late(alarm, is_last)
+
+    def _where(self) -> str:
+        """The innermost line of the main thread, with the innermost one outside of libraries if that is another."""
+        frame = sys._current_frames().get(self._main)
+        if frame is None:
+            return "an unknown place"
+        innermost, own = frame, frame
+        while own.f_back is not None and any(part in own.f_code.co_filename for part in OWN_FOLDERS):
+            own = own.f_back
+        places = [innermost] if own is innermost or own.f_back is None else [innermost, own]
+        return ", called from ".join(
+            f"{Path(place.f_code.co_filename).name}:{place.f_lineno} in {place.f_code.co_name}" for place in places
+        )
+
+
+def stacks_file(folder: Path, rank: int) -> int:
+    """The descriptor of stalled/rank-N.txt in a run folder, which is written on from its end. Raises OSError."""
+    make_folder(folder, "stalled")
+    return open_to_append(folder, _name(rank))
+
+
+def _name(rank: int) -> str:
+    return f"stalled/rank-{rank}.txt"
+
+
+def _program_beside(folder: Path, rank: int) -> mmap.mmap:
+    """Starts the program beside this process, and returns the line that they share."""
+    shared = os.memfd_create("stalls")
+    os.write(shared, b" " * _LINE_BYTES)
+    faulthandler.register(signal.SIGUSR2, file=shared, all_threads=True)  # which needs no interpreter's lock
+    words = [str(_PART), "survival.stall_monitor", str(folder), str(rank), str(os.getpid()), str(shared)]
+    subprocess.Popen([sys.executable, "-I", "-S", *words], stdin=subprocess.DEVNULL, pass_fds=[shared])
+    return mmap.mmap(shared, _LINE_BYTES)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Ends a process whose line stays the same for longer than it says. arguments: see _program_beside."""
+    for number in ASKING:
+        signal.signal(number, signal.SIG_IGN)  # a terminal and a cluster send them to every process
+    die_with_parent()
+    folder, rank, pid, shared = Path(arguments[0]), *(int(word) for word in arguments[1:])
+    known, waited, last = b"", 0.0, time.monotonic()
+    while os.getppid() == pid:
+        time.sleep(LONGEST_POLL_S)
+        now, line, found = time.monotonic(), os.pread(shared, _LINE_BYTES, 0), process(pid)
+        gap, last = min(now - last, 2 * LONGEST_POLL_S), now
+        if line != known:
+            known, waited = line, 0.0
+        elif found is not None and found.state not in "Tt":
+            waited += gap
+        if line.strip() and waited > float(line.split()[1]):
+            _end_held(folder, rank, pid, shared, waited)
+            return
+
+
+def _end_held(folder: Path, rank: int, pid: int, shared: int, waited: float) -> None:
+    """Ends a process whose interpreter is held, with its stacks and the reason written down."""
+    _, _, step, what = os.pread(shared, _LINE_BYTES, 0).decode().rstrip().split(maxsplit=3)
+    os.kill(pid, signal.SIGUSR2)
+    time.sleep(STACKS_S)
+    stacks = os.pread(shared, 1 << 20, _LINE_BYTES).decode(errors="replace")
+    with open(stacks_file(folder, rank), "a", encoding="utf-8") as file:
+        file.write(f"{what} {step} of this process, which holds the interpreter's lock\n{stacks}\n")
+    # Threads are listed from the newest to the first one, which is the main thread.
+    frame = _FRAME.search(stacks.rpartition("hread 0x")[2])
+    where = f"{Path(frame[1]).name}:{frame[2]} in {frame[3]}" if frame else "an unknown place"
+    alarm = no_progress.held(waited, what, _name(rank), where)
+    stopped = Refused(refusal(no_progress.NAME, no_progress.ID, int(step), alarm))
+    Record(folder, rank).end("stopped", EXIT_STOPPED, stopped)
+    print(hide_secrets(f"error: {stopped}"), file=sys.stderr, flush=True)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,125 @@
+"""A process whose interpreter is held is ended by the program beside it, and no other process is."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grpo_recipes.contract.host.processes import descendants
+
+ROOT = Path(__file__).parents[2]
+HELD = "re.match(r'(a+)+$', 'a' * 60 + 'b')"
+PROGRAM = """
+import dataclasses, os, re, signal, sys, time
+from pathlib import Path
+from grpo_recipes.contract.planned_guards import Guards
+from grpo_recipes.schemas.guards import GuardsSection
+from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker.guards import no_progress
+from grpo_recipes.worker.survival import stall_monitor
+
+folder, rank, seconds = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+no_progress.UNKNOWN_FACTOR = no_progress.STOP_AFTER = 1
+stall_monitor.SLACK_S = 1.0
+Record(folder, 0).start(resumed=False)
+guards = dataclasses.replace(Guards(**GuardsSection().model_dump()), no_progress_seconds=seconds)
+stall_monitor.StallMonitor(guards, folder, rank, lambda *_: None, None).begin()
+print("watched", flush=True)
+def held():
+    {does}
+held()
+"""
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Callable[..., "subprocess.Popen[str]"]:
+    """Starts a process that does something while it is watched; tmp_path is its run folder."""
+
+    def start(does: str, *, rank: int = 0, seconds: int = 1) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "-c", PROGRAM.format(does=does), str(tmp_path), str(rank), str(seconds)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    return start
+
+
+def record(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "run.json").read_text())
+    return found
+
+
+def program_beside(process: "subprocess.Popen[str]") -> int:
+    assert process.stdout is not None and process.stdout.readline() == "watched\n"
+    (program,) = descendants(process.pid)
+    return program.pid
+
+
+def is_gone(pid: int, limit_s: float = 60) -> bool:
+    end = time.monotonic() + limit_s
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    return not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize(
+    ("does", "seconds"),
+    [(f"time.sleep(1); {HELD.replace('60', '22')}", 60), ("time.sleep(6)", 1)],
+    ids=["it has time", "its threads run"],
+)
+@pytest.mark.processes
+def test_a_process_that_is_well_is_left_alone(
+    does: str, seconds: int, started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
+) -> None:
+    process = started(does, seconds=seconds)
+    program = program_beside(process)
+    assert process.wait(timeout=60) == 0
+    assert is_gone(program)
+    assert record(tmp_path)["status"] == "running"
+    assert (tmp_path / "stalled").exists() == (seconds == 1)
+
+
+@pytest.mark.processes
+def test_a_suspended_process_has_not_hung(started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path) -> None:
+    process = started("os.kill(os.getpid(), signal.SIGSTOP)")
+    program_beside(process)
+    time.sleep(6)
+    process.send_signal(signal.SIGCONT)
+    assert process.wait(timeout=60) == 0
+    assert record(tmp_path)["status"] == "running"
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.processes
+def test_a_held_interpreter_is_ended_with_its_stacks(
+    rank: int, started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
+) -> None:
+    process = started(HELD, rank=rank)
+    program = program_beside(process)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL, output
+    assert is_gone(program)
+    message = record(tmp_path)["message"]
+    assert (record(tmp_path)["status"], record(tmp_path)["exit_code"]) == ("stopped", 3)
+    assert "no_progress: the guard stopped the run at step 1 [GRD006]" in message
+    assert f"error: {message}" in output
+    stacks = (tmp_path / "stalled" / f"rank-{rank}.txt").read_text()
+    assert ' in held\n  File "<string>", line ' in stacks, stacks
+
+
+@pytest.mark.processes
+def test_a_killed_process_leaves_no_program(started: Callable[..., "subprocess.Popen[str]"]) -> None:
+    process = started("time.sleep(60)")
+    program = program_beside(process)
+    process.kill()
+    assert is_gone(program)
+    assert process.wait(timeout=60) == -signal.SIGKILL
