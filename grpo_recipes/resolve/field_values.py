@@ -169,7 +169,7 @@ def _wrong_type(field: Field, setting: Setting, source: Source) -> Finding | Non
     return Finding(
         WRONG_FIELD_TYPE,
         "error",
-        f"{field.name} is {shown(value)}, it must be {' or '.join(ARTICLES[kind] for kind in kinds)}",
+        f"{field.name} is {shown(value)}, but must be {' or '.join(ARTICLES[kind] for kind in kinds)}",
         dotted(path),
         source.mark(path),
         because=(f"it is declared {field.annotation}",),

@@ -171,7 +171,7 @@ def _out_of_range(path: Path, error: Mapping[str, Any], source: Source) -> Findi
     return Finding(
         OUT_OF_RANGE,
         "error",
-        f"{dotted(path)} is {shown(error['input'])}, it must be {needed}",
+        f"{dotted(path)} is {shown(error['input'])}, but must be {needed}",
         dotted(path),
         source.mark(path),
         fix=fix,
@@ -200,7 +200,7 @@ def _not_one_of(path: Path, group: Sequence[Mapping[str, Any]], literal: Mapping
     return Finding(
         NOT_ONE_OF,
         "error",
-        f"{dotted(path)} is {shown(value)}, it must be one of {', '.join([*choices, *dict.fromkeys(others)])}",
+        f"{dotted(path)} is {shown(value)}, but must be one of {', '.join([*choices, *dict.fromkeys(others)])}",
         dotted(path),
         source.mark(path),
         fix=entry(path, close[0]) if close else None,
@@ -237,7 +237,7 @@ def _wrong_type(path: Path, group: Sequence[Mapping[str, Any]], source: Source) 
     return Finding(
         WRONG_TYPE,
         "error",
-        f"{dotted(path) or 'the recipe'} is {shown(value)}, it must be {' or '.join(expected) or group[0]['msg']}",
+        f"{dotted(path) or 'the recipe'} is {shown(value)}, but must be {' or '.join(expected) or group[0]['msg']}",
         dotted(path),
         mark,
         because=because,

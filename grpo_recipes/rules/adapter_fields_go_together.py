@@ -1,10 +1,10 @@
-"""The fields of an adapter go together.
+"""The fields under `lora` can be combined.
 
-LoraConfig raises ValueError for some combinations: layers can be chosen only among listed `target_modules` (the
-format's default is the word all-linear), a `layers_pattern` is for `layers_to_transform`, a LoRA bias goes with a plain
-start and without DoRA. PEFT notices others when it builds the adapter, after the model was loaded: of DoRA, aLoRA and
-the other variants a layer can be one, and a tensor in `target_parameters` takes neither dropout nor a variant. Others
-pass in silence: in inference mode nothing is trained, and the settings of a start that is not chosen are left out.
+LoraConfig raises ValueError for some combinations. `layers_to_transform` needs a list of `target_modules`, not the word
+all-linear, which is the format's default. `layers_pattern` needs `layers_to_transform`. `lora_bias` needs a plain start
+and no DoRA. PEFT notices others only when it builds the adapter, after loading the model: a layer takes one of DoRA,
+aLoRA and the other variants, and a tensor in `target_parameters` takes neither dropout nor a variant. Others pass
+silently: in inference mode nothing is trained, and PEFT ignores the settings of a start that was not chosen.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from grpo_recipes.rules._shared.adapter_modules import TARGETS, adapted_model
 from grpo_recipes.rules._shared.context import Context
 
 ID = "LRA006"
-# Of these a layer can be one.
+# A layer takes only one of these.
 VARIANTS = (
     "use_dora",
     "alora_invocation_tokens",
@@ -24,9 +24,9 @@ VARIANTS = (
     "monteclora_config",
     "kasa_config",
 )
-# What a start needs, and nothing else reads.
+# Settings that only one start reads.
 OF_A_START = {"loftq_config": "loftq", "eva_config": "eva", "corda_config": "corda", "lora_ga_config": "lora_ga"}
-# These are configurations of their own.
+# Fields that hold a configuration object.
 PARTS = ("velora_config", "kasa_config", "eva_config", "corda_config", "lora_ga_config", "arrow_config", "use_bdlora")
 IN_LORA_CONFIG = "LoraConfig raises ValueError for it"
 WHEN_BUILT = "PEFT raises ValueError when it builds the adapter, after loading the model"
@@ -63,13 +63,13 @@ def _layers(context: Context) -> Iterator[Finding]:
         model = adapted_model(context)
         endings = [] if model is None else [end for end in model[1].endings() if end != "lm_head"]
         both = chosen == "layers_to_transform" and _value(context, "layers_pattern") is not None
-        told = f"{chosen} needs a list of target_modules, here it is {context.value(TARGETS)}"
+        told = f"{chosen} needs a list of target_modules, but the recipe has {context.value(TARGETS)}"
         fix = endings if endings and chosen == "layers_to_transform" else None
         found = _finding(context, chosen, told, IN_LORA_CONFIG, fix, at="target_modules" if fix else chosen)
         further = (Patch(("lora", "layers_pattern"), remove=True),) if both and fix is None else ()
         yield found._replace(patch=found.patch + further)
     elif chosen == "layers_pattern" and _value(context, chosen):
-        yield _finding(context, chosen, "layers_pattern is for layers_to_transform, which is not set", IN_LORA_CONFIG)
+        yield _finding(context, chosen, "layers_pattern needs layers_to_transform, which is not set", IN_LORA_CONFIG)
 
 
 def _bias(context: Context) -> Iterator[Finding]:
@@ -77,10 +77,10 @@ def _bias(context: Context) -> Iterator[Finding]:
         return
     start = _value(context, "init_lora_weights")
     if start is not None and not isinstance(start, bool):
-        told = f"lora_bias goes with a plain start, not with init_lora_weights {start}"
+        told = f"lora_bias cannot be combined with init_lora_weights {start}"
         yield _finding(context, "lora_bias", told, IN_LORA_CONFIG, False)
     elif _value(context, "use_dora") is True:
-        yield _finding(context, "lora_bias", "DoRA has no lora_bias", IN_LORA_CONFIG, False)
+        yield _finding(context, "lora_bias", "lora_bias cannot be combined with DoRA", IN_LORA_CONFIG, False)
 
 
 def _variants(context: Context) -> Iterator[Finding]:
@@ -97,38 +97,42 @@ def _tensors(context: Context) -> Iterator[Finding]:
         return
     dropout = _value(context, "lora_dropout")
     if isinstance(dropout, float | int) and dropout > 0:
-        yield _finding(context, "lora_dropout", "target_parameters take no dropout", WHEN_BUILT, 0.0)
+        yield _finding(
+            context, "lora_dropout", "target_parameters cannot be combined with lora_dropout", WHEN_BUILT, 0.0
+        )
     for name in ("lora_bias", *VARIANTS):
         if _value(context, name) not in (None, False, []):
-            yield _finding(context, name, f"target_parameters do not go with {name}", WHEN_BUILT)
+            yield _finding(context, name, f"target_parameters cannot be combined with {name}", WHEN_BUILT)
 
 
 def _of_no_use(context: Context) -> Iterator[Finding]:
     if _value(context, "inference_mode") is True:
-        told = "in inference_mode the adapter is not trained"
+        told = "inference_mode leaves the adapter untrained"
         yield _finding(
             context,
             "inference_mode",
             told,
-            "no tensor is trained; with gradient checkpointing the run goes on in silence",
+            "no tensor is trained; with gradient checkpointing the run continues silently",
             False,
         )
     for name, right in (("task_type", "CAUSAL_LM"), ("peft_type", "LORA")):
         if _value(context, name) not in (None, right):
-            told = f"{name} is {_value(context, name)}, the adapter's is {right}"
-            yield _finding(context, name, told, "GRPO trains a causal language model through LoRA, nothing else")
+            told = f"{name} is {_value(context, name)}, but must be {right}"
+            yield _finding(context, name, told, "GRPO trains only causal language models with LoRA")
     if context.given("LoraConfig.runtime_config"):
-        because = "PEFT takes an object alone, and raises AttributeError for a map after loading the model"
+        because = "PEFT needs an object, and raises AttributeError for a map after loading the model"
         yield _finding(context, "runtime_config", "runtime_config cannot be written in a recipe", because)
     if isinstance(_value(context, "arrow_config"), dict):
-        because = "PEFT raises AttributeError when it has none, after loading the model"
-        yield _finding(context, "arrow_config", "arrow_config routes between adapters trained before", because)
+        because = "PEFT raises AttributeError without such adapters, after loading the model"
+        yield _finding(
+            context, "arrow_config", "arrow_config routes between adapters that are already trained", because
+        )
     for name in PARTS:
         if _value(context, name) is not None and not isinstance(_value(context, name), dict):
-            told = f"{name} is {_value(context, name)}, it must be a map"
+            told = f"{name} is {_value(context, name)}, but must be a map"
             yield _finding(context, name, told, "LoraConfig raises TypeError for anything else")
     for name, start in OF_A_START.items():
         if isinstance(_value(context, name), dict) and _value(context, "init_lora_weights") != start:
             told = f"{name} has no effect"
-            because = f"PEFT reads it for init_lora_weights: {start} alone"
+            because = f"PEFT reads it only for init_lora_weights: {start}"
             yield _finding(context, name, told, because, severity="warning")

@@ -1,8 +1,8 @@
-"""The modules that an adapter leaves out are not all that it has.
+"""`exclude_modules` leaves at least one module to adapt.
 
-`exclude_modules` is matched as `target_modules` are: a list by whole names or their last parts, a text as one regular
-expression for the whole name. Where it covers every target, PEFT raises ValueError ("No modules were targeted for
-adaptation") after the model was loaded.
+PEFT matches `exclude_modules` like `target_modules`: a list holds whole names or their last parts, a text is one
+regular expression for the whole name. If it covers every target, PEFT raises ValueError ("No modules were targeted for
+adaptation") after loading the model.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def check(context: Context) -> Iterator[Finding]:
     shown = f"[{', '.join(words(excluded))}]" if isinstance(excluded, list) else str(excluded)
     yield context.finding(
         ID,
-        "exclude_modules leave no module to adapt",
+        "exclude_modules leaves no module to adapt",
         EXCLUDED,
         because=[f"target_modules are all among {shown}", "PEFT raises ValueError after loading the model"],
         fix="remove exclude_modules",
@@ -33,7 +33,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _covers(context: Context, excluded: object) -> bool:
-    """Whether what is left out is all that is adapted, as far as that is certain."""
+    """Whether `exclude_modules` certainly covers every adapted module."""
     targets, model = context.value(TARGETS), adapted_model(context)
     chosen = None if model is None else selected(context, model[1])
     if chosen is None:

@@ -1,9 +1,9 @@
 """The layers that get an adapter are layers of the model.
 
-`layers_to_transform` counts from 0. PEFT passes over a number that the model has no layer for, in silence as long as
-another one is there, so that fewer layers are trained than the recipe says; there is no -1 for the last one. With
-`layers_pattern`, the name of the list of layers ("layers", "h"), it raises ValueError when the name is wrong, after the
-model was loaded.
+`layers_to_transform` counts from 0; -1 does not mean the last layer. PEFT silently skips a number that the model has no
+layer for, if at least one other number is right, and then trains fewer layers than the recipe says. If
+`layers_pattern`, the name of the list of layers ("layers", "h"), is wrong, PEFT raises ValueError after loading the
+model.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def _layers(context: Context, numbers: list[int], wrong: list[int], count: int |
         ID,
         f"the model has no layer {', '.join(map(str, wrong))}",
         LAYERS,
-        because=[says, "PEFT leaves such a layer out, in silence when another one is there"],
+        because=[says, "PEFT skips such a layer, silently if any other number is right"],
         fix=f"layers_to_transform: {kept}" if kept else "remove layers_to_transform",
         patch=[Patch(path, kept)] if kept else [Patch(path, remove=True)],
     )

@@ -1,13 +1,13 @@
 """Every module that an adapter names is one of the model's.
 
-PEFT raises ValueError when none of `target_modules` is found, after the model was loaded. As long as one name is right
-it is silent about all others: `[q_prj, v_proj]` trains an adapter on v_proj alone. So it is with `modules_to_save` and
-`target_parameters`. A list holds names or their last parts, never patterns; a text is one regular expression that has
-to match the whole name, so that `q_proj` or `q_proj,v_proj` match nothing. A name that is no linear layer or embedding
-(a norm, a whole block) cannot be adapted.
+PEFT raises ValueError, after loading the model, if it finds none of `target_modules`. If it finds at least one, it
+silently ignores the others: `[q_prj, v_proj]` trains an adapter on v_proj only. `modules_to_save` and
+`target_parameters` behave alike. A list holds names or their last parts, never patterns. A text is one regular
+expression that has to match the whole name, so `q_proj` or `q_proj,v_proj` match nothing. Only linear layers and
+embeddings can be adapted, not norms or whole blocks.
 
-The names are those of well-known models, by the class in their config.json; for other models patterns are looked at,
-and entries that are a name in no model (`q_proj,` with a comma).
+The rule knows the names of well-known models, by the class in their config.json. For other models it checks patterns,
+and entries that cannot be a name in any model (`q_proj,` with a comma).
 """
 
 import re
@@ -52,17 +52,17 @@ def check(context: Context) -> Iterator[Finding]:
     everything = names.adapted + names.other
     if isinstance(targets, list):
         yield from _targets(context, targets, names)
-    yield from _entries(context, SAVED, names, everything, "PEFT trains no copy of it, and says nothing")
+    yield from _entries(context, SAVED, names, everything, "PEFT silently trains no copy of it")
     if isinstance(context.value(EXCLUDED), list):
-        yield from _entries(context, EXCLUDED, names, everything, "nothing is left out", severity="warning")
+        yield from _entries(context, EXCLUDED, names, everything, "PEFT excludes nothing", severity="warning")
     if isinstance(context.value(TOKENS), dict):
         yield from _entries(context, TOKENS, names, names.embedding, "PEFT raises ValueError after loading the model")
     tensors = names.parameters + tuple(f"{name}.{kind}" for name in names.linear for kind in ("weight", "bias"))
-    yield from _entries(context, PARAMETERS, names, tensors, "PEFT is silent when something else is found")
+    yield from _entries(context, PARAMETERS, names, tensors, "PEFT silently ignores it if it finds something else")
 
 
 def _texts(context: Context, targets: object, names: ModuleNames | None) -> Iterator[Finding]:
-    """What is wrong with patterns, and, of a model whose names are not known, with names."""
+    """Findings about patterns, and about names if the model's own names are unknown."""
     if isinstance(targets, str) and not is_all_linear(targets):
         yield from _pattern(context, targets, names)
     if isinstance(context.value(EXCLUDED), str):
@@ -78,43 +78,45 @@ def _pattern(context: Context, pattern: str, names: ModuleNames | None) -> Itera
     if all(re.fullmatch(r"\w+", part) for part in listed) and (len(listed) > 1 or pattern in known_endings()):
         if pattern == "lm_head":
             return
-        because = "a text is one regular expression that has to match a module's whole name; PEFT finds none"
-        yield _finding(context, TARGETS, f"target_modules {pattern!r} is no list", because, listed)
+        because = "a text is one regular expression that has to match a module's whole name; this one matches no module"
+        yield _finding(context, TARGETS, f"target_modules {pattern!r} is a text, not a list", because, listed)
         return
     wrong = list(_unfit(context, TARGETS, pattern, names))
     yield from wrong
     finds = ask((pattern,), names.adapted)[0].finds if names is not None and not wrong else ()
     if finds and not any(finds) and names is not None and not names.also:
-        because = f"it has to match a whole name, as {names.linear[0]}; PEFT raises ValueError after loading the model"
+        because = f"it must match a whole name, as {names.linear[0]}; PEFT raises ValueError after loading the model"
         yield _finding(context, TARGETS, f"target_modules {pattern!r} matches no module", because, None)
 
 
 def _unfit(
     context: Context, key: str, pattern: str, names: ModuleNames | None, around: str = "%s"
 ) -> Iterator[Finding]:
-    """A finding for a text that is no pattern, or one that would keep PEFT busy. around: what PEFT puts about it."""
+    """A finding for a text that is not a pattern, or is too slow to match. around: what PEFT wraps it in."""
     asked = ask((around % pattern,), typical_names() if names is None else names.adapted)[0]
     field = key.partition(".")[2]
     if asked.problem:
-        message = f"{field} {shown_pattern(pattern)} is no regular expression"
+        message = f"{field} {shown_pattern(pattern)} is not a regular expression"
         yield _finding(context, key, message, f"{asked.problem}; PEFT raises it after loading the model", None)
     elif asked.slow:
         message = f"{field} {shown_pattern(pattern)} takes too long to match"
-        because = f"{asked.slow}; PEFT asks it of each module and cannot be stopped"
+        because = f"{asked.slow}; PEFT matches it against each module and cannot be stopped"
         yield _finding(context, key, message, because, None)
 
 
 def _misspelt(context: Context, key: str) -> Iterator[Finding]:
-    """A finding for a list with a text that is a module's name in no model: no name has a comma, space or quote."""
+    """A finding for a list entry that cannot be a module's name: no name has a comma, space or quote."""
     value = context.value(key)
     entries = words(value) if isinstance(value, list) else []
     wrong = [entry for entry in entries if NO_NAME.search(entry)]
     meant = [part.strip(" '\"`[]") for entry in entries for part in entry.split(",") if part.strip(" '\"`[]")]
     if not wrong:
         return
-    because = "a list holds whole names or their last parts; PEFT is silent about one that it does not find"
+    because = "a list holds whole names or their last parts; PEFT silently ignores one that it does not find"
     fix = None if any(NO_NAME.search(part) for part in meant) else list(dict.fromkeys(meant))
-    yield _finding(context, key, f"{wrong[0]!r} is no name of a module", because, fix, (entries.index(wrong[0]),))
+    yield _finding(
+        context, key, f"{wrong[0]!r} cannot be the name of a module", because, fix, (entries.index(wrong[0]),)
+    )
 
 
 def _targets(context: Context, targets: list[object], names: ModuleNames) -> Iterator[Finding]:
@@ -122,7 +124,7 @@ def _targets(context: Context, targets: list[object], names: ModuleNames) -> Ite
         because = "PEFT raises ValueError when it finds none, after loading the model"
         yield _finding(context, TARGETS, "target_modules is empty", because, "all-linear")
     is_alone = not any(is_found(target, names, names.adapted) for target in words(targets))
-    silent = "PEFT is silent about it, since it finds another one"
+    silent = "PEFT silently ignores it, since it finds another module"
     because = "PEFT raises ValueError when it finds none, after loading the model" if is_alone else silent
     yield from _entries(context, TARGETS, names, names.adapted, because)
 
@@ -130,10 +132,10 @@ def _targets(context: Context, targets: list[object], names: ModuleNames) -> Ite
 def _entries(
     context: Context, key: str, names: ModuleNames, among: tuple[str, ...], because: str, severity: str = "error"
 ) -> Iterator[Finding]:
-    """A finding for each entry of a list, or key of a map, that finds none of these names."""
+    """A finding for each entry of a list, or key of a map, that matches none of these names."""
     value, field = context.value(key), key.partition(".")[2]
     entries = words(value) if isinstance(value, list | dict) else []
-    # Of modules to save PEFT looks at the end alone, also within a part.
+    # For modules_to_save PEFT compares only the end, also within a part.
     short = [entry for entry in entries if key == SAVED and any(name.endswith(entry) for name in among)]
     wrong = [entry for entry in entries if entry not in short and not is_found(entry, names, among)]
     fix = _mended(value, {entry: _nearest(entry, key, names, among) for entry in wrong})
@@ -144,19 +146,19 @@ def _entries(
             yield _finding(context, key, f"{entry} cannot be adapted", reason, fix, at)
             continue
         told = f"{_class(context)} has {', '.join(names.endings())}" if among is not names.embedding else ""
-        message = f"the model has no {entry}, which {field} names"
+        message = f"{field} names {entry}, which the model does not have"
         yield _finding(context, key, message, because, fix, at, told, severity)
 
 
 def _nearest(entry: str, key: str, names: ModuleNames, among: tuple[str, ...]) -> list[str]:
-    """The nearest name as a list, or none; tensors by the two last parts of their names."""
+    """The nearest name as a list, empty if nothing is near; tensors by the two last parts of their names."""
     parts = 2 if key == PARAMETERS else 1
     known = dict.fromkeys([*(".".join(name.split(".")[-parts:]) for name in among), *among, *names.also])
     return nearest_words(entry, known, cutoff=0.6)
 
 
 def _mended(value: object, wrong: Mapping[str, list[str]]) -> object:
-    """The list or the map with the nearest names in place of wrong ones, or without them; None for nothing left."""
+    """The list or map with wrong names replaced by the nearest ones or removed; None if nothing is left."""
     if isinstance(value, dict):
         return {(wrong.get(key) or [key])[0]: kept for key, kept in value.items() if wrong.get(key) != []} or None
     return list(dict.fromkeys(word for old in words(value) for word in wrong.get(old, [old]))) or None

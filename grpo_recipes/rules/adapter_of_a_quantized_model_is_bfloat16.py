@@ -1,8 +1,8 @@
 """The adapter of a quantized model is trained in bfloat16.
 
-Since 0.26 TRL casts the adapter of a quantized model to bfloat16, as the QLoRA paper does; before, it stays in float32.
-The dtype decides which updates survive rounding, so it belongs to the experiment. The shim `adapter_dtype` casts it on
-older releases too.
+From 0.26 on TRL casts the adapter of a quantized model to bfloat16, as the QLoRA paper does; older releases leave it in
+float32. The dtype decides which updates survive rounding, so it is part of the experiment. The shim `adapter_dtype`
+casts the adapter on older releases too.
 """
 
 from collections.abc import Iterator

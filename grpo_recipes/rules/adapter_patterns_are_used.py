@@ -1,9 +1,8 @@
-"""Every key of `rank_pattern` and `alpha_pattern` is for a module that gets an adapter.
+"""Every key of `rank_pattern` and `alpha_pattern` matches a module that gets an adapter.
 
-A key is the last part of a module's name, or a regular expression for its end. PEFT 0.21 warns about a key that finds
-none of the adapted modules and leaves it out, so that those modules get the ordinary `r` and `lora_alpha`; older
-releases say nothing. A rank is a whole number of at least 1, else the adapter cannot be built, after the model was
-loaded.
+A key is the last part of a module's name, or a regular expression for its end. If a key matches no adapted module, PEFT
+0.21 warns and ignores it, and those modules get the ordinary `r` and `lora_alpha`; older releases ignore it silently. A
+rank is a whole number of at least 1; otherwise PEFT cannot build the adapter and says so only after loading the model.
 """
 
 from collections.abc import Iterator
@@ -41,7 +40,7 @@ def _nothing(context: Context) -> Iterator[Finding]:
             path = ("lora", key.partition(".")[2])
             yield context.finding(
                 ID,
-                f"{path[1]} is null, it must be a map",
+                f"{path[1]} is null, but must be a map",
                 key,
                 because=["PEFT raises AttributeError for null, after loading the model"],
                 fix=f"remove {path[1]}",
@@ -57,7 +56,7 @@ def _value(context: Context, key: str, pattern: str, value: object) -> Iterator[
     path = ("lora", name, pattern)
     yield context.finding(
         ID,
-        f"{name} of {pattern} is {value}, it must be a {'whole number of at least 1' if key == RANKS else 'number'}",
+        f"{name} of {pattern} is {value}, but must be a {'whole number of at least 1' if key == RANKS else 'number'}",
         key,
         because=["PEFT raises TypeError or ValueError when it builds the adapter, after loading the model"],
         mark=context.source.mark(path),
@@ -70,18 +69,18 @@ def _pattern(context: Context, key: str, pattern: str, modules: list[str] | None
     path, name = ("lora", key.partition(".")[2], pattern), key.partition(".")[2]
     if asked.problem:
         told, because = (
-            f"{shown_pattern(pattern)} in {name} is no regular expression",
+            f"{shown_pattern(pattern)} in {name} is not a regular expression",
             f"{asked.problem}; PEFT raises it",
         )
     elif asked.slow:
         told = f"{shown_pattern(pattern)} in {name} takes too long to match"
-        because = f"{asked.slow}; PEFT asks it of each module and cannot be stopped"
+        because = f"{asked.slow}; PEFT matches it against each module and cannot be stopped"
     else:
         if modules is None or (modules and not asked.finds) or (modules and any(asked.finds)):
             return
         endings = list(dict.fromkeys(module.rpartition(".")[2] for module in modules))
-        told = f"{name} has {pattern}, which finds no module with an adapter"
-        because = f"they get the ordinary value; adapted are {', '.join(endings)}"
+        told = f"{name} has {pattern}, which matches no module with an adapter"
+        because = f"the adapted modules are {', '.join(endings)}; they get the ordinary value"
         close = nearest_words(pattern, endings, cutoff=0.6)
         if close and close[0] not in context.mapping(key):
             value = context.mapping(key)[pattern]

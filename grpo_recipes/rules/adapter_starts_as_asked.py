@@ -1,10 +1,10 @@
 """An adapter starts as `init_lora_weights` says.
 
-Three starts need a preparation that reads the model or the data before the adapter is built, and that neither TRL nor
-grpo-run makes: without it PEFT gives `eva` and `lora_ga` the ordinary start in silence, and raises ValueError for
-`corda`. `pissa`, `orthogonal` and `mica` read the weights themselves and fail on quantized ones, after the model was
-loaded. A word that PEFT does not know raises only then, too. With false the adapter is drawn at random, and the policy
-starts as a damaged model; PEFT has it for tests.
+Three starts read the model or the data before the adapter is built, and neither TRL nor grpo-run does that. Without it
+PEFT silently gives `eva` and `lora_ga` the ordinary start, and raises ValueError for `corda`. `pissa`, `orthogonal` and
+`mica` read the weights themselves and fail on quantized ones, after loading the model. PEFT rejects unknown words only
+then, too. With false the adapter starts at random values, so the policy starts as a damaged model; PEFT offers it for
+tests.
 """
 
 import re
@@ -27,7 +27,7 @@ def check(context: Context) -> Iterator[Finding]:
     if isinstance(start, str):
         yield from _word(context, start)
     elif start is False:
-        because = "its product with the base is not zero, so the first completions are those of another model"
+        because = "a random adapter changes the base model, so the first completions come from a damaged model"
         yield _finding(context, "init_lora_weights false starts from a random adapter", because, True, "warning")
 
 
@@ -49,26 +49,26 @@ def _word(context: Context, start: str) -> Iterator[Finding]:
     lowered = start.lower()
     if kind not in WORDS and lowered not in ("gaussian", "olora", "mica"):
         close = nearest_words(lowered, WORDS, cutoff=0.6)
-        told = f"init_lora_weights {start!r} is no start of an adapter"
+        told = f"init_lora_weights {start!r} is unknown to PEFT"
         because = f"PEFT raises ValueError after loading the model; it knows true, {', '.join(WORDS)}, pissa_niter_16"
         yield _finding(context, told, because, close[0] if close and close[0] not in PREPARED else None)
     elif kind in PREPARED:
-        because = "without a preparation of its own PEFT takes the ordinary start, in silence"
-        yield _finding(context, f"init_lora_weights {kind} is not prepared", because, True)
+        because = "nothing prepares this start here, so PEFT silently takes the ordinary one"
+        yield _finding(context, f"init_lora_weights {kind} is not supported", because, True)
     elif kind == "corda":
         because = "PEFT raises ValueError for a layer without `preprocess_corda`, after loading the model"
-        yield _finding(context, "init_lora_weights corda is not prepared", because, True)
+        yield _finding(context, "init_lora_weights corda is not supported", because, True)
     elif kind == "loftq" and not context.value("LoraConfig.loftq_config"):
-        because = "LoraConfig raises ValueError without one"
+        because = "LoraConfig raises ValueError without it"
         yield _finding(context, "init_lora_weights loftq needs a loftq_config", because)
     elif kind == "orthogonal" and context.whole(RANK) % 2:
         because = "PEFT raises ValueError for an odd rank, after loading the model"
         yield _finding(
-            context, f"init_lora_weights orthogonal needs an even r, here it is {context.value(RANK)}", because
+            context, f"init_lora_weights orthogonal needs an even r, but r is {context.value(RANK)}", because
         )
     elif quantized(context) and (kind in UNQUANTIZED or lowered == "mica"):
-        because = "PEFT raises TypeError or RuntimeError for weights of integers, after loading the model"
-        yield _finding(context, f"init_lora_weights {kind} needs weights that are not quantized", because)
+        because = "PEFT raises TypeError or RuntimeError for integer weights, after loading the model"
+        yield _finding(context, f"init_lora_weights {kind} needs a model that is not quantized", because)
     elif quantized(context) and kind == "loftq":
-        because = "loftq quantizes the base by itself, from full weights"
-        yield _finding(context, "init_lora_weights loftq needs weights that are not quantized", because)
+        because = "loftq quantizes the base itself, from full weights"
+        yield _finding(context, "init_lora_weights loftq needs a model that is not quantized", because)

@@ -1,4 +1,4 @@
-"""The reward reasoning_gym looks for the answer in a place that there is.
+"""The reward reasoning_gym knows where to look for the answer.
 
 `answer_in` is completion, last_line or answer_tag. Any other word raises ValueError at the first reward, after the
 first generation.
@@ -25,9 +25,9 @@ def check(context: Context) -> Iterator[Finding]:
             place = ("rewards", index, "options", "answer_in")
             yield context.finding(
                 ID,
-                f"answer_in is {flow(said)}, which is no place of an answer",
+                f"answer_in is {flow(said)}, which the reward does not know",
                 "rewards",
-                because=[f"an answer is looked for in {', '.join(ANSWER_IN)}"],
+                because=[f"the reward looks for an answer in {', '.join(ANSWER_IN)}"],
                 fix=f"answer_in: {near[0] if near else ANSWER_IN[0]}",
                 patch=[Patch(place, near[0])] if near else [],
                 mark=context.source.mark(place),

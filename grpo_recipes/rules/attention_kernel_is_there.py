@@ -1,11 +1,11 @@
-"""The attention kernel that a recipe asks for is there.
+"""The attention kernel that a recipe asks for is available.
 
 transformers knows eager, sdpa, flex_attention, the flash_attention_ family and kernels of the hub by their names
 (kernels-community/flash-attn2). A misspelt word raises ValueError, and a kernel without its package or its hardware
-ImportError, both in the middle of loading the model. flash_attention_2 needs the package flash-attn, or `kernels` to
-fetch it from the hub; any flash attention needs a GPU, one of capability 8.0 or newer, and numbers of 16 bits: with
-float32 weights and no autocast the kernel refuses the first forward pass, and under an adapter autocast does not cover
-what transformers generates. `auto` leaves the choice to transformers, which takes sdpa.
+raises ImportError, both in the middle of loading the model. flash_attention_2 needs the package flash-attn, or
+`kernels` to fetch it from the hub. Any flash attention needs a GPU of capability 8.0 or newer and 16-bit numbers: with
+float32 weights and no autocast the kernel refuses the first forward pass, and with an adapter autocast does not cover
+generation by transformers. `auto` leaves the choice to transformers, which takes sdpa.
 """
 
 import re
@@ -20,7 +20,7 @@ ID = "MDL002"
 KEY, DTYPE = "model_init_kwargs.attn_implementation", "model_init_kwargs.dtype"
 USE_VLLM = "GRPOConfig.use_vllm"
 WORDS = ("eager", "sdpa", "flex_attention", "flash_attention_2", "flash_attention_3", "flash_attention_4")
-# What other programs, and people, call the kernel that most have.
+# Other names that programs and people use for common kernels.
 OTHER_WORDS = ("fa2", "flash", "flash2", "flash_attn", "flash_attn_2", "flash_attention")
 OLDEST_GPU = (8, 0)
 
@@ -30,7 +30,7 @@ def check(context: Context) -> Iterator[Finding]:
     if not isinstance(word, str) or word == "auto":
         return
     if word not in WORDS:
-        # A kernel of the hub, a variant for paged memory, or what a model's own code calls its own.
+        # A kernel of the hub, a variant for paged memory, or a name from the model's own code.
         if not re.search(r"[/|]|_paged$", word) and context.value("GRPOConfig.trust_remote_code") is not True:
             yield _unknown(context, word)
     elif word.startswith("flash"):
@@ -41,7 +41,7 @@ def _unknown(context: Context, word: str) -> Finding:
     said = word.lower().replace("-", "_")
     close = ["flash_attention_2"] if said in OTHER_WORDS else nearest_words(said, WORDS, cutoff=0.7)
     because = f"transformers knows {', '.join(WORDS)} and kernels of the hub; it raises ValueError while loading"
-    return _finding(context, f"{word} is no attention kernel", because, close[0] if close else "auto")
+    return _finding(context, f"{word} is not an attention kernel", because, close[0] if close else "auto")
 
 
 def _finding(context: Context, told: str, because: str, fix: str = "sdpa") -> Finding:
@@ -54,7 +54,7 @@ def _finding(context: Context, told: str, because: str, fix: str = "sdpa") -> Fi
 def _flash(context: Context, word: str) -> Iterator[Finding]:
     if context.value("world.device") == "cpu":
         because = context.settings["world.device"].why
-        yield _finding(context, f"{word} needs a GPU, this run is on the CPU", because)
+        yield _finding(context, f"{word} needs a GPU, but this run is on the CPU", because)
         return
     old = next((g for g in used_gpus(context) or () if g.capability is not None and g.capability < OLDEST_GPU), None)
     if old is not None and old.capability is not None:
@@ -71,15 +71,15 @@ def _flash(context: Context, word: str) -> Iterator[Finding]:
 
 
 def _whole(context: Context, word: str) -> Iterator[Finding]:
-    """For weights in float32."""
+    """Findings for float32 weights."""
     is_autocast = any(context.value(f"GRPOConfig.{name}") is True for name in ("bf16", "fp16"))
     # DeepSpeed casts the model itself, FSDP2 what it gathers.
     is_in_autocast = context.value("distributed.strategy") not in ("single", "ddp")
     if is_autocast and (is_in_autocast or not context.has_section("lora") or context.value(USE_VLLM) is True):
         return
-    told = f"{word} computes in 16 bits, and the model is in float32 without autocast"
+    told = f"{word} needs 16-bit numbers, but the model is in float32 without autocast"
     if is_autocast:
-        told = f"{word} computes in 16 bits, and an adapter on float32 weights generates without autocast"
+        told = f"{word} needs 16-bit numbers, but an adapter on float32 weights generates without autocast"
     because = 'the kernel raises "FlashAttention only support fp16 and bf16 data type" at the first completion'
     yield context.finding(
         ID, told, KEY, because=[because], fix="dtype: bfloat16", patch=[Patch(("model", "dtype"), "bfloat16")]
@@ -91,7 +91,7 @@ def _package(context: Context, word: str) -> Iterator[Finding]:
         return
     if context.stack.is_absent("flash-attn") and context.stack.is_absent("kernels"):
         because = "transformers raises ImportError while loading the model"
-        yield _finding(context, f"{word} needs flash-attn or kernels, neither is installed", because)
+        yield _finding(context, f"{word} needs flash-attn or kernels, but neither is installed", because)
     else:
         message = "not checked: whether flash-attn or kernels is installed"
         origin = f"{context.stack.origin} does not say"

@@ -1,10 +1,10 @@
-"""Under DeepSpeed bf16 autocast is torch's own, so that float32 weights stay float32.
+"""Under DeepSpeed, bf16 uses torch's autocast, so float32 weights stay float32.
 
-DeepSpeed's own `bf16` is no autocast: it casts every weight and adapter to bfloat16 before the first step, samples
-and evaluates with that, and saves bfloat16, whatever `model.dtype` says; the optimizer alone keeps float32. Plain DDP
-with the same recipe keeps float32 weights and casts inside the operations. From 0.17.2 DeepSpeed can do the same
-(`torch_autocast`), which is then rendered in the place of `bf16`: the same weights under every strategy. It costs two
-more bytes for each parameter over all shards; `dtype: bfloat16` with `bf16: true` is DeepSpeed's own way.
+DeepSpeed's own `bf16` is not autocast. It casts every weight and adapter to bfloat16 before the first step, whatever
+`model.dtype` says, and samples, evaluates and saves in bfloat16; only the optimizer keeps float32. Plain DDP with the
+same recipe keeps float32 weights and casts inside the operations. From 0.17.2 DeepSpeed can do the same
+(`torch_autocast`), and grpo-run writes that instead of `bf16`, so the weights are the same under every strategy. It
+costs two more bytes per parameter, over all shards. For DeepSpeed's own way, write `dtype: bfloat16` with `bf16: true`.
 """
 
 from collections.abc import Iterator

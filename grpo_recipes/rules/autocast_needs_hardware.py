@@ -1,8 +1,8 @@
 """Autocast needs hardware that computes in the data type.
 
-bf16 needs an Ampere GPU (capability 8.0) or newer, or the CPU; TrainingArguments raises ValueError for older GPUs.
-fp16 needs a GPU: on the CPU the Trainer takes it and trains in full precision without a word. Both at once are refused
-by TrainingArguments.
+bf16 needs an Ampere GPU (capability 8.0) or newer, or the CPU; TrainingArguments raises ValueError for older GPUs. fp16
+needs a GPU: on the CPU the Trainer accepts it and silently trains in full precision. TrainingArguments refuses both at
+once.
 """
 
 from collections.abc import Iterator
@@ -28,9 +28,9 @@ def check(context: Context) -> Iterator[Finding]:
     elif context.value(FP16) is True and context.value("world.device") == "cpu":
         yield context.finding(
             ID,
-            "fp16 autocast needs a GPU, this run is on the CPU",
+            "fp16 autocast needs a GPU, but this run is on the CPU",
             FP16,
-            because=[context.settings["world.device"].why, "the Trainer would train in full precision without a word"],
+            because=[context.settings["world.device"].why, "the Trainer would silently train in full precision"],
             fix="fp16: false",
             patch=[Patch(("training", "fp16"), False)],
         )
@@ -48,14 +48,14 @@ def _capability(context: Context) -> Iterator[Finding]:
                 ID,
                 f"whether {gpu.name} computes in bfloat16 is not known",
                 BF16,
-                because=["no datasheet of this GPU is known here"],
+                because=["grpo-run has no datasheet of this GPU"],
                 severity="not-checked",
             )
             return
         if gpu.capability < (8, 0):
             yield context.finding(
                 ID,
-                f"bf16 autocast needs capability 8.0, {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}",
+                f"bf16 autocast needs capability 8.0, but {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}",
                 BF16,
                 because=["TrainingArguments raises ValueError for it"],
                 fix="bf16: false",

@@ -1,14 +1,14 @@
-"""A batch that is cut for the experiment is cut so in the run, or the recipe is refused.
+"""The run cuts its batch as `training.cut` says, or the recipe is refused.
 
-`training.cut` says how many processes share the batch and how many completions each takes at a time. Losses that
-depend on it (loss_type bnpo, top_entropy_quantile; see LOS001) are those of this cut and of no other: with four times
-the processes the same recipe has another gradient. So other processes and another micro-batch are refused. A recipe
-without such a loss trains on the same for every cut; there the claim can go.
+`training.cut` says how many processes share the batch and how many completions each takes at a time. Losses that depend
+on it (loss_type bnpo, top_entropy_quantile; see LOS001) are right only for this cut: with four times the processes the
+same recipe has a different gradient. So other numbers of processes and other micro-batches are refused. A recipe
+without such a loss has the same gradient for every cut, and does not need `training.cut`.
 
-TRL 0.16, which has no loss_type, averages over the tokens of a micro-batch as bnpo does, and 0.17 to 0.21 do it where
-nothing is said: what was trained there is `loss_type: bnpo` with its cut, and has the same gradient on 0.16 and 0.17,
-bit for bit. From 0.18 on completions are shuffled over the micro-batches of a generation: 0.19 to 1.16 have one
-gradient, and it was 5 % off that of 0.17 for the same cut.
+TRL 0.16, which has no loss_type, averages over the tokens of a micro-batch as bnpo does, and 0.17 to 0.21 do so by
+default. To repeat a training from there, write `loss_type: bnpo` with its cut: the gradients of 0.16 and 0.17 are the
+same, bit for bit. From 0.18 on TRL shuffles completions over the micro-batches of a generation: 0.19 to 1.16 share one
+gradient, which was 5 % off that of 0.17 for the same cut.
 """
 
 from collections.abc import Iterator
@@ -50,19 +50,19 @@ def _other_world(context: Context, processes: int) -> Finding:
     so_many = f"{'.'.join(map(str, asked.path))}: {asked.value}" if asked else f"{processes} GPUs to train on"
     return context.finding(
         ID,
-        f"the batch is cut for {processes} process{'' if processes == 1 else 'es'}, and {made} would train",
+        f"the batch is cut for {processes} process{'' if processes == 1 else 'es'}, but {made} would train",
         PROCESSES,
         because=[
-            f"{processes} is {PROCESSES} ({context.origin(PROCESSES)}), a part of the experiment",
+            f"{processes} is {PROCESSES} ({context.origin(PROCESSES)}), part of the experiment",
             f"{made}: {context.settings[WORLD].why}",
         ],
-        fix=f"{so_many}; or to run elsewhere, {instead}",
+        fix=f"{so_many}; or, to run elsewhere, {instead}",
         patch=[asked] if asked else [],
     )
 
 
 def _asked_for(context: Context, processes: int) -> Patch | None:
-    """What makes so many processes train, None where it takes other machines."""
+    """A fix that makes this many processes train, None if it takes other machines."""
     gpus, nodes = context.whole("world.gpus"), context.whole("world.num_nodes")
     if context.given("launch.num_processes") and gpus in (0, processes):
         return Patch(("launch", "num_processes"), processes)
@@ -76,9 +76,9 @@ def _two_sizes(context: Context, size: int) -> Finding:
     own = context.value(MICRO_BATCH)
     return context.finding(
         ID,
-        f"training.per_device_train_batch_size {own} and that of training.cut, {size}, disagree",
+        f"training.per_device_train_batch_size is {own}, but training.cut says {size}",
         MICRO_BATCH,
-        because=["one of them cuts the batch, and the cut is a part of the experiment"],
+        because=["one of them cuts the batch, and the cut is part of the experiment"],
         fix=f"remove per_device_train_batch_size, or {SIZE}: {own}",
         patch=[Patch(("training", "per_device_train_batch_size"), remove=True)],
     )

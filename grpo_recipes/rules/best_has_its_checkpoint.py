@@ -1,9 +1,9 @@
-"""The best evaluation has a checkpoint, and there is more than one to choose from.
+"""The best evaluation has a checkpoint, and there are at least two evaluations to choose from.
 
-`keep_best` hands over the checkpoint of the best evaluation, so one is written at each. Where save_steps is not said it
-is every_steps. A checkpoint is exact only where the completions of a generation are used up; one that is due before
-waits for that, and would be another step's than the evaluation. `stop_after` counts evaluations during the training.
-What `push_to_hub` sends is what the trainer holds, the model of the last step.
+`keep_best` hands over the checkpoint of the best evaluation, so each evaluation needs a checkpoint. If the recipe has
+no save_steps, it follows every_steps. A checkpoint is exact only where a generation's completions are used up; one that
+is due earlier waits for that, and would belong to a later step than the evaluation. `stop_after` counts evaluations
+during the training. `push_to_hub` sends what the trainer holds, the model of the last step.
 """
 
 from collections.abc import Iterator
@@ -28,10 +28,10 @@ def check(context: Context) -> Iterator[Finding]:
         what, key = ("the best evaluation", KEEP) if keeps else ("evaluations without a better one", STOP)
         yield context.finding(
             ID,
-            f"{what} cannot be told: nothing is evaluated during the training",
+            f"{what} cannot be found: nothing is evaluated during the training",
             key,
-            because=[f"every_steps is 0 ({context.origin(EVERY)}): only before the first step and after the last one"],
-            fix="every_steps: 100, or whatever is worth an evaluation",
+            because=[f"every_steps is 0 ({context.origin(EVERY)}): evaluation runs only before and after the training"],
+            fix="every_steps: 100, or another interval",
         )
     else:
         yield from _too_few(context, every)
@@ -40,16 +40,16 @@ def check(context: Context) -> Iterator[Finding]:
     if keeps and context.value(PUSH) is True:
         yield context.finding(
             ID,
-            "the hub would get the model of the last step, not the best one",
+            "push_to_hub would push the model of the last step, not the best one",
             PUSH,
-            because=["the trainer pushes the weights that it holds when the training ends"],
+            because=["the trainer pushes the weights that it holds at the end of the training"],
             fix="remove push_to_hub; grpo-run export RUNDIR --push NAME sends what final/ holds",
             patch=[Patch(("trl", "push_to_hub"), remove=True)],
         )
 
 
 def _too_few(context: Context, every: int) -> Iterator[Finding]:
-    """Where the evaluations of the whole training are too few to choose from, or for an end before the last one."""
+    """Findings for too few evaluations to choose from, or to stop early."""
     steps, stop = context.whole(MAX_STEPS), context.value(STOP)
     if steps <= 0:
         return
@@ -57,11 +57,11 @@ def _too_few(context: Context, every: int) -> Iterator[Finding]:
     because = [f"{steps} steps ({context.origin(MAX_STEPS)}), every_steps {every} ({context.origin(EVERY)})"]
     fix = "a smaller every_steps, or more steps"
     if context.value(KEEP) is True and number == 1:
-        what = "there is one evaluation to choose the best from"
+        what = "keep_best has only one evaluation to choose from"
         yield context.finding(ID, what, EVERY, because=because, fix=fix, severity="warning")
     if isinstance(stop, int) and number <= stop:
         what = (
-            f"the training never ends early: it has {number} evaluation{'s' * (number > 1)}, and stop_after is {stop}"
+            f"the training never stops early: stop_after is {stop}, and it has {number} evaluation{'s' * (number > 1)}"
         )
         yield context.finding(ID, what, STOP, because=because, fix=fix, severity="warning")
 
@@ -74,7 +74,7 @@ def _without_checkpoint(context: Context, every: int) -> Iterator[Finding]:
             ID,
             f"the evaluation at step {every} has no checkpoint",
             EVERY,
-            because=[f"a generation ends every {unit} optimizer steps, and checkpoints come there"],
+            because=[f"checkpoints can only be written where a generation ends, every {unit} optimizer steps"],
             fix=f"every_steps: {whole}",
             patch=[Patch(("evaluation", "every_steps"), whole)],
         )
@@ -86,6 +86,6 @@ def _without_checkpoint(context: Context, every: int) -> Iterator[Finding]:
             because=[
                 f"save_steps is {saves} ({context.origin(SAVE_STEPS)}), every_steps {every} ({context.origin(EVERY)})"
             ],
-            fix=f"save_steps: {every}, or a part of it",
+            fix=f"save_steps: {every}, or a divisor of it",
             patch=[Patch(("training", "save_steps"), every)],
         )

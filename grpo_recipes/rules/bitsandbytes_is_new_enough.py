@@ -1,7 +1,7 @@
-"""bitsandbytes is as new as transformers asks for.
+"""bitsandbytes is new enough for transformers.
 
 transformers 5.23 raises ImportError for bitsandbytes below 0.46.1 when it begins to load a quantized model. Its
-metadata does not declare it, so pip installs an older one without a word.
+metadata does not declare that minimum, so pip silently installs an older release.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""A quantized model loads on a processor as it is.
+"""A quantized model loads on a CPU without Intel's extension for PyTorch.
 
-Up to 4.52 transformers refuses bitsandbytes on a processor without Intel's extension for PyTorch, which bitsandbytes
-does without: 0.50.2 trains there. The shim `bnb_without_ipex` answers for it.
+Up to 4.52 transformers refuses bitsandbytes on a CPU without that extension. bitsandbytes does not need it: 0.50.2
+trains there. The shim `bnb_without_ipex` tells transformers that the extension is present.
 """
 
 from collections.abc import Iterator

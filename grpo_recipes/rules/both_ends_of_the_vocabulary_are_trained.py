@@ -1,9 +1,9 @@
 """Both ends of a tied vocabulary are trained, and both ends of a new token.
 
-`modules_to_save` trains a copy of what it names. Where the embedding and the output layer are one matrix, a copy of one
-of them unties the two: measured with PEFT 0.14 to 0.21 and in TRL, `[embed_tokens]` leaves every row of the output as
-it was, so that the model never learns when to say a new token, and `[lm_head]` leaves the embedding. From PEFT 0.19 on
-`ensure_weight_tying: true` trains both as one. Where they are two, a new token needs both as well.
+`modules_to_save` trains a copy of the modules that it names. If the embedding and the output layer are one matrix, a
+copy of one of them unties the two. Measured with PEFT 0.14 to 0.21 and in TRL: `[embed_tokens]` leaves every row of the
+output unchanged, so the model never learns when to write a new token, and `[lm_head]` leaves the embedding unchanged.
+From PEFT 0.19 on `ensure_weight_tying: true` trains both as one. If they are two matrices, a new token needs both.
 """
 
 from collections.abc import Iterator
@@ -28,11 +28,11 @@ def check(context: Context) -> Iterator[Finding]:
     left = ends.output if trained == [ends.embedding] else ends.embedding
     text, patch = both_ends(context)
     why = (
-        f"{left} is the same matrix before, and another one then" if ends.is_tied else f"the rows of {left} are random"
+        f"{left} is the same matrix now, and a separate one then" if ends.is_tied else f"the rows of {left} are random"
     )
     yield context.finding(
         ID,
-        f"{trained[0]} is trained, and {left} stays as it is",
+        f"{trained[0]} is trained, but {left} is not",
         SAVED,
         because=[f"modules_to_save trains a copy: {why}"],
         severity="warning",

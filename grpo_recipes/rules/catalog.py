@@ -19,9 +19,9 @@ Decide = Callable[[Context], Iterator[Setting]]
 class Rule(NamedTuple):
     """One rule file.
 
-    id: what findings and `explain` call it. title: first line of its docstring, page: the whole.
-    applies_to: package -> version specifier, all must hold. owns: the keys that decide may set.
-    reads: the keys of other rules that decide looks at, so that it waits for them.
+    id: the id in findings and `explain`. title: first line of its docstring; page: the whole docstring. applies_to:
+    package -> version specifier, all must hold. owns: the keys that `decide` may set. reads: keys of other rules that
+    `decide` reads, so it runs after those rules.
     """
 
     id: str
@@ -60,14 +60,14 @@ def rules() -> tuple[Rule, ...]:
 
 @cache
 def deciding_rules() -> tuple[Rule, ...]:
-    """The rules that decide, each behind those that decide what it reads."""
+    """The rules with `decide`, each after the rules whose keys it reads."""
     return in_order(rule for rule in rules() if rule.decide is not None)
 
 
 def in_order(deciding: Iterable[Rule]) -> tuple[Rule, ...]:
-    """The rules by id, but that each follows the owners of what it reads.
+    """The rules sorted by id, except that each follows the owners of the keys it reads.
 
-    Raises ValueError for a setting that two rules own, one that is read and has no owner, and rules that wait for each
+    Raises ValueError if two rules own a setting, if a setting that is read has no owner, or if rules wait for each
     other in a circle.
     """
     waiting = sorted(deciding, key=lambda rule: rule.id)
@@ -83,7 +83,9 @@ def in_order(deciding: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 def _follow(rule: Rule, owners: Mapping[str, Rule], ordered: dict[str, Rule], path: Mapping[str, str]) -> None:
-    """Adds the owners of what a rule reads, then the rule. path: the rules that wait for it, with what each reads."""
+    """Adds the owners of the keys a rule reads, then the rule. path: the rules that wait for it, with the key each
+    reads.
+    """
     if rule.id in path:
         ids = [*path][[*path].index(rule.id) :]
         circle = " of ".join(f"{one} reads {path[one]}" for one in ids)

@@ -1,8 +1,8 @@
-"""A chat template that the recipe names is a file that can be read.
+"""A chat template that the recipe names is a readable file.
 
 The training process reads it when it builds the tokenizer, after all its imports, and would end with FileNotFoundError.
-Its name ends in .jinja, .jinja2 or .j2, and so does what a link points to: the text becomes a part of the trained
-model, and a recipe that calls a private file a template would have it handed on.
+The file name must end in .jinja, .jinja2 or .j2, and so must the target of a link: the text becomes part of the trained
+model, and a recipe that names a private file as template would publish it.
 """
 
 import os
@@ -39,20 +39,20 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _meant(value: str) -> list[str]:
-    """What may have been meant: a template by a name, which there are none of, or a path with a slip."""
+    """A hint: grpo-run has no named templates; or the path may have a typing error."""
     if slip := path_slip(value):
         return [slip]
     is_word = "/" not in value and "." not in value
-    return ["no template has a name of its own here: it is a file with the template's text"] if is_word else []
+    return ["grpo-run has no named templates; give a file with the template's text"] if is_word else []
 
 
 def _no_template(context: Context, value: str, wrong: str) -> Finding:
     return context.finding(
         ID,
-        f"{value} is no chat template by its name",
+        f"chat template {value} has an unexpected file name",
         KEY,
         because=[
-            f"{os.path.basename(wrong)} ends in none of {', '.join(SUFFIXES)}, and it would become a part of the model"
+            f"{os.path.basename(wrong)} does not end in {', '.join(SUFFIXES)}, and its text becomes part of the model"
         ],
         fix=f"call the file {os.path.splitext(os.path.basename(value))[0]}.jinja",
     )

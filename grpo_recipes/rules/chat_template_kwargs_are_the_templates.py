@@ -1,9 +1,9 @@
-"""Variables for the chat template are the template's own.
+"""Every key of chat_template_kwargs is a variable of the chat template.
 
 generation.chat_template_kwargs go to apply_chat_template beside what TRL passes itself. A name that TRL passes too
-raises TypeError at the first batch, after the model was loaded; continue_final_message and return_assistant_tokens_mask
-contradict what is passed and raise ValueError. A variable that the template does not read changes nothing, without a
-word: `enable_thinking` of a template that does not know it, or a typing error. Plain prompts have no template at all.
+raises TypeError at the first batch, after loading the model. continue_final_message and return_assistant_tokens_mask
+contradict what TRL passes and raise ValueError. A variable that the template does not read is silently ignored:
+`enable_thinking` for a template that does not know it, or a typing error. Plain prompts use no template at all.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ KEY = "generation.chat_template_kwargs"
 _LARGEST_TEMPLATE = 1 << 20  # jinja2 needs two CPU seconds for as much
 PASSED = ("add_generation_prompt", "chat_template", "conversation", "return_dict", "tokenize", "tools")
 CONTRADICT = ("continue_final_message", "return_assistant_tokens_mask")
-# Read by apply_chat_template itself.
+# Arguments that apply_chat_template reads itself.
 OF_THE_CALL = ("documents", "max_length", "padding", "return_tensors", "tokenizer_kwargs", "truncation")
 
 
@@ -34,9 +34,11 @@ def check(context: Context) -> Iterator[Finding]:
         return
     for name in given:
         if name in PASSED:
-            yield _finding(context, name, f"{name} is no variable of the template", "TRL passes it itself: TypeError")
+            yield _finding(
+                context, name, f"{name} cannot be a variable of the template", "TRL passes it itself: TypeError"
+            )
         elif name in CONTRADICT and given[name]:
-            why = "TRL asks for the beginning of an answer, as token ids: ValueError"
+            why = "TRL asks for the beginning of an answer as token ids, which raises ValueError"
             yield _finding(context, name, f"{name} contradicts what TRL asks for", why)
     known = _variables(context)
     others = [name for name in given if name not in (*PASSED, *CONTRADICT, *OF_THE_CALL)]
@@ -49,7 +51,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _unread(context: Context, name: str, known: frozenset[str]) -> Finding:
-    """The finding for a variable that the template does not read, with the one that may be meant."""
+    """The finding for a variable that the template does not read, with the nearest one that it does."""
     because = f"the template reads {', '.join(sorted(known))}"
     found = _finding(context, name, f"the chat template does not read {name}", because, warning=True)
     near = [word for word in nearest_words(name, sorted(known), cutoff=0.8) if word not in _given(context)]
@@ -65,12 +67,12 @@ def _given(context: Context) -> Mapping[str, object]:
 
 
 def _unused(context: Context) -> Finding:
-    """The finding for variables of a template that no prompt goes through."""
+    """The finding for template variables of plain prompts."""
     return context.finding(
         ID,
-        "chat_template_kwargs are read by nothing here",
+        "chat_template_kwargs has no effect on plain prompts",
         "GRPOConfig.chat_template_kwargs",
-        because=["the prompts are plain text, which no chat template is applied to"],
+        because=["the prompts are plain text, and TRL applies no chat template to them"],
         fix="remove chat_template_kwargs, or prompt_format: conversational",
         patch=[Patch(("generation", "chat_template_kwargs"), remove=True)],
         severity="warning",
@@ -92,7 +94,7 @@ def _finding(context: Context, name: str, message: str, because: str, *, warning
 
 
 def _variables(context: Context) -> frozenset[str] | None:
-    """What the template reads, None when it is not known."""
+    """The variables that the template reads, None if unknown."""
     text = template_text(context)
     if not text or len(text) > _LARGEST_TEMPLATE:
         return None

@@ -1,9 +1,9 @@
-"""Activations are recomputed in the backward pass where the GPU has no room for them.
+"""Activations are recomputed in the backward pass if the GPU has no room for them.
 
-`gradient_checkpointing: auto` is false where an update fits without it, by the estimate of `grpo-run fit`, into 0.85 of
-the GPU with the micro-batch that is written, else with one of 4096 completion tokens, which keeps a GPU busy;
-recomputing costs about a fifth of the time. It is true everywhere else: where it does not fit, where the model, an
-option or the GPU is not known, and on a CPU. The numbers are the same both ways.
+`gradient_checkpointing: auto` is false if an update fits into 0.85 of the GPU without it, as `grpo-run fit` estimates.
+The estimate uses the micro-batch of the recipe, or one of 4096 completion tokens, which keeps a GPU busy. Recomputing
+costs about a fifth of the time. It is true everywhere else: if the update does not fit, if the model, an option or the
+GPU is unknown, and on a CPU. The results are the same both ways.
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def decide(context: Context) -> Iterator[Setting]:
     trial = {CHECKPOINTING: False} if size is None else {CHECKPOINTING: False, MICRO_BATCH: size}
     share = share_needed(context, trial, READS, IN_AN_UPDATE)
     if share is None:
-        why = "the memory that it needs without is not known"
+        why = "how much memory an update needs without it is not known"
     elif share > FILLED:
         why = f"an update without it needs {share:.0%} of the GPU, by an estimate, with {size} in a micro-batch"
     else:

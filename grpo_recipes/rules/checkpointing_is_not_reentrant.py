@@ -1,9 +1,9 @@
-"""Gradient checkpointing says use_reentrant, and says false unless ZeRO-3 with an adapter needs true.
+"""Gradient checkpointing sets use_reentrant: false, or true for an adapter under ZeRO-3.
 
-With reentrant checkpointing and a frozen base no input of a checkpointed block needs a gradient, and the backward
-pass fails with "element 0 of tensors does not require grad" unless some layer enables gradients on the inputs. Which
-layer does so has changed with every second release. `use_reentrant: false` works on all of them and gives the same
-numbers. PEFT with DeepSpeed's ZeRO-3 needs true; TRL 1.9 and later force it.
+With reentrant checkpointing and a frozen base no input of a checkpointed block needs a gradient, and the backward pass
+fails with "element 0 of tensors does not require grad" unless some layer enables gradients on the inputs. Which layer
+does so changed with every second release. `use_reentrant: false` works on all of them and gives the same numbers. PEFT
+with DeepSpeed's ZeRO-3 needs true; TRL 1.9 and later force it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ def decide(context: Context) -> Iterator[Setting]:
 
 
 def _meant(kwargs: Mapping[str, object], name: str) -> list[Patch]:
-    """The value under its right name, for a misspelt use_reentrant."""
+    """The value moved to the right name, for a misspelt use_reentrant."""
     if "reentr" not in name or "use_reentrant" in kwargs:
         return []
     return [Patch(("training", "gradient_checkpointing_kwargs", "use_reentrant"), False)]
@@ -50,7 +50,7 @@ def check(context: Context) -> Iterator[Finding]:
             f"torch's checkpoint has no argument {name}",
             KWARGS,
             because=[
-                "the first forward pass raises ValueError, or with use_reentrant false passes it to a layer in vain"
+                "the first forward pass raises ValueError, or with use_reentrant false a layer gets it and raises"
             ],
             fix="use_reentrant: false" if "reentr" in name else f"remove {name}",
             patch=[Patch(path, remove=True), *_meant(kwargs, name)],
@@ -66,9 +66,9 @@ def _use_reentrant(context: Context, value: object) -> Iterator[Finding]:
         right = _reentrant(context)
         yield context.finding(
             ID,
-            "gradient_checkpointing_kwargs does not say use_reentrant",
+            "gradient_checkpointing_kwargs lacks use_reentrant",
             KWARGS,
-            because=["torch then takes true, and announces that it will raise instead"],
+            because=["torch then takes true, and warns that a later release will raise"],
             severity="warning",
             fix=f"use_reentrant: {str(right).lower()}",
             patch=[Patch(path, right)],
@@ -87,9 +87,7 @@ def _use_reentrant(context: Context, value: object) -> Iterator[Finding]:
             ID,
             "use_reentrant false with an adapter under ZeRO-3",
             KWARGS,
-            because=[
-                "the frozen parameters are gathered again in the backward pass; TRL 1.9 and later override it with true"
-            ],
+            because=["ZeRO-3 gathers frozen parameters again in the backward pass; TRL 1.9 and later set it to true"],
             severity="warning",
             fix="gradient_checkpointing_kwargs: {use_reentrant: true}",
             patch=[Patch(path, True)],

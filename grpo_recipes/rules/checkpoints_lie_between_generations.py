@@ -1,12 +1,12 @@
 """A checkpoint is written where the completions of a generation are used up.
 
-The completions that are still to be trained on are in no checkpoint: a run that goes on from a step between two
-generations would make new ones for prompts that it had answered already, and come to other weights than a run that was
-not interrupted. A generation feeds steps_per_generation x num_iterations micro-batches, and an optimizer step takes
-gradient_accumulation_steps of them: only where save_steps x accumulation is a multiple of the former a checkpoint can
-be written at every save_steps. The 500 of the format is rounded up to such a number, or is that of the evaluations
-where the best of their checkpoints is kept. With another that was written the run keeps each checkpoint back until the
-generation is used up: resuming is as exact, and the steps are other ones.
+A checkpoint holds no completions that are still to be trained on. A run resumed between two generations would generate
+new completions for prompts that it had already answered, and end with different weights than an uninterrupted run. A
+generation feeds steps_per_generation x num_iterations micro-batches, and an optimizer step takes
+gradient_accumulation_steps of them, so save_steps x accumulation has to be a multiple of the former. The format's
+default of 500 is rounded up to such a number, or follows the evaluations if the best checkpoint is kept. With any other
+number the run delays each checkpoint until the generation is used up: resuming stays exact, but the checkpoints come at
+other steps.
 """
 
 from collections.abc import Iterator
@@ -51,12 +51,12 @@ def check(context: Context) -> Iterator[Finding]:
     feeds, accumulation, iterations = micro_batches_fed(context), context.whole(ACCUMULATION), context.whole(ITERATIONS)
     yield context.finding(
         ID,
-        f"checkpoints come after steps {_written(steps, unit)}, ..., not at every {steps}",
+        f"checkpoints come after steps {_written(steps, unit)}, ..., not every {steps} steps",
         SAVE_STEPS,
         because=[
             f"a generation ends every {unit} optimizer steps: {feeds} micro-batches x num_iterations {iterations}"
             f" ({context.origin(ITERATIONS)}), {accumulation} in a step",
-            "its completions are in no checkpoint: one that is due before is written when they are used up",
+            "a checkpoint holds no completions, so one that is due earlier waits until they are used up",
         ],
         severity="warning",
         fix=f"save_steps: {nearest}" + (f", or {other}" if other else ""),
@@ -65,7 +65,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _written(steps: int, unit: int) -> str:
-    """The first steps after which a checkpoint is written: where a generation ends and one was due in it."""
+    """The first steps that get a checkpoint: the end of each generation in which one was due."""
     ends: list[int] = []
     for _ in range(3):
         due = (ends[-1] if ends else 0) // steps * steps + steps

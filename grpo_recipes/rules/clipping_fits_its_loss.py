@@ -1,11 +1,11 @@
-"""Clipping bounds let the policy learn, and are of a loss that reads them.
+"""Clipping bounds let the policy learn, and the loss reads them.
 
-A completion that the policy just wrote has the ratio 1. A delta below 1 cuts that off: every completion that is better
-than its group has no gradient, and only the worse ones are trained on. Up to 1 + epsilon_high delta moves the upper
-bound, which it is meant to lie above. cispo bounds the ratio by epsilon_high itself, not by 1 + epsilon_high: the usual
-0.2 makes of every ratio 0.2, so that gradients are a fifth and nothing is weighed; its authors take 5.0. sapo and vespo
-do not clip, and cispo reads epsilon_high alone. An epsilon of 1 or more puts the lower bound at 0 or below, where no
-ratio ever comes: worse completions are not clipped at all. It is often the upper bound itself, 1.2 for 0.2.
+A completion that the policy just wrote has the ratio 1. A delta below 1 cuts that off: no completion that is better
+than its group gets a gradient, and only the worse ones train. A delta of up to 1 + epsilon_high moves the upper bound,
+above which it should be. cispo bounds the ratio by epsilon_high itself, not by 1 + epsilon_high: the usual 0.2 sets
+every ratio to 0.2, so gradients are a fifth and no token is weighted; its authors use 5.0. sapo and vespo do not clip,
+and cispo reads only epsilon_high. An epsilon of 1 or more puts the lower bound at 0 or below, which no ratio reaches,
+so worse completions are never clipped. Such a value is often the upper bound itself, 1.2 for 0.2.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def check(context: Context) -> Iterator[Finding]:
     if loss == "cispo" and high is not None and high <= 1:
         yield context.finding(
             ID,
-            f"loss_type cispo makes of every ratio {high}",
+            f"loss_type cispo with epsilon_high {high} sets every ratio to {high}",
             HIGH if context.given(HIGH) else LOSS,
             because=["cispo bounds the ratio by epsilon_high itself, and a new completion has the ratio 1"],
             fix=f"epsilon_high: {CISPO_BOUND}",
@@ -56,7 +56,7 @@ def _unread(context: Context, key: str, loss: str) -> Finding:
         ID,
         f"{name} has no effect on loss_type {loss}",
         key,
-        because=[f"{loss} reads {'epsilon_high alone' if loss == 'cispo' else 'no clipping bound'}"],
+        because=[f"{loss} reads {'only epsilon_high' if loss == 'cispo' else 'no clipping bound'}"],
         fix=f"remove {name}",
         patch=[Patch(("grpo", name), remove=True)],
         severity="warning",
@@ -67,7 +67,7 @@ def _no_lower_bound(context: Context, low: float) -> Finding:
     meant = round(low - 1, 6) or 0.2
     return context.finding(
         ID,
-        f"epsilon {low:g} clips no worse completion",
+        f"epsilon {low:g} never clips a worse completion",
         EPSILON,
         because=[f"its bounds are 1 - epsilon = {1 - low:g}, which no ratio reaches, and 1 + epsilon = {1 + low:g}"],
         fix=f"epsilon: {meant if meant < 1 else 0.2:g}",
@@ -80,13 +80,13 @@ def _low_delta(context: Context, delta: float, high: float) -> Finding:
     cut = delta < 1
     return context.finding(
         ID,
-        f"delta {delta:g} takes the gradient from every completion that is better than its group"
+        f"delta {delta:g} removes the gradient of every completion that is better than its group"
         if cut
         else f"delta {delta:g} is not above the upper bound {1 + high:g}",
         DELTA,
         because=["a new completion has the ratio 1, which delta cuts off"]
         if cut
-        else ["delta bounds worse completions beyond the usual clipping; here it moves the bound of better ones"],
+        else ["delta should bound worse completions beyond the usual clipping; here it moves the bound of better ones"],
         fix="delta: 4.0, or remove it",
         patch=[Patch(("grpo", "delta"), max(4.0, 2 * (1 + high)))],
         severity="error" if cut else "warning",

@@ -1,9 +1,9 @@
-"""A column has no name that TRL uses for something of its own.
+"""A column does not have a name that TRL uses itself.
 
-TRL hands every column to the reward functions by its name, beside arguments of its own: `prompts` or `completions` as a
-column raises TypeError at the first reward. Other names never arrive: `prompt` and `completion` are kept back, and
-under completion_ids, trainer_state, log_extra and log_metric a reward gets what TRL passes, never the column. A column
-`image` or `images` makes TRL take the rows for pictures, which a model of text cannot read (KeyError: pixel_values).
+TRL hands every column to the reward functions by its name, beside its own arguments: a column `prompts` or
+`completions` raises TypeError at the first reward. Other names never arrive: TRL keeps `prompt` and `completion` back,
+and under completion_ids, trainer_state, log_extra and log_metric a reward gets what TRL passes, never the column. With
+a column `image` or `images` TRL treats the rows as pictures, which a text model cannot read (KeyError: pixel_values).
 """
 
 from collections.abc import Iterator
@@ -23,20 +23,25 @@ def check(context: Context) -> Iterator[Finding]:
     own, added = own_columns(context) or frozenset(), context.mapping("dataset.columns")
     for name in TAKEN:
         if name in added or name in own:
-            yield _finding(context, name, "would be passed twice", "TRL passes its own to the rewards: TypeError")
+            yield _finding(
+                context,
+                name,
+                "would be passed twice",
+                "TRL passes its own value to the rewards, which raises TypeError",
+            )
     for name in NOT_PASSED:
         if name == "prompt" and name in added:
             yield _prompt(context, str(added[name]))
         elif name in added:
-            yield _finding(context, name, "never reaches a reward", "TRL keeps that name for what it passes itself")
+            yield _finding(context, name, "never reaches a reward", "TRL uses that name for an argument of its own")
     for name in PICTURES:
         if (name in added or name in own) and reads_text_alone(context):
-            why = "with a column of that name TRL takes the rows for pictures, and the model has no eyes"
-            yield _finding(context, name, "makes the rows pictures", why)
+            why = "TRL treats rows with such a column as pictures, and this is a text model"
+            yield _finding(context, name, "makes TRL treat the rows as pictures", why)
 
 
 def reads_text_alone(context: Context) -> bool:
-    """Whether rows are known to hold no pictures: plain prompts, or a model without a part for them."""
+    """Whether rows certainly hold no pictures: plain prompts, or a text model."""
     if is_conversational(context) is False:
         return True
     config = model_config(context)
@@ -55,7 +60,7 @@ def _finding(context: Context, name: str, happens: str, because: str) -> Finding
         f"a column {name} {happens}",
         "dataset.columns" if name in added else "dataset.path",
         because=[because],
-        fix=f"call it {free}" if name in added else f"rename the column {name} in the data, to {free} for example",
+        fix=f"call it {free}" if name in added else f"rename the column {name} in the data, for example to {free}",
         patch=patch if name in added else [],
         mark=context.source.mark(("dataset", "columns", name)) if name in added else None,
     )
@@ -69,8 +74,8 @@ def _prompt(context: Context, template: str) -> Finding:
         ID,
         "dataset.columns.prompt is not used",
         "dataset.columns",
-        because=["the prompt of a row comes from dataset.prompt, or is the row's own"],
-        fix="remove it, since dataset.prompt is written" if has_one else "write it as dataset.prompt",
+        because=["the prompt of a row comes from dataset.prompt or from the row's column prompt"],
+        fix="remove it, since dataset.prompt is set" if has_one else "write it as dataset.prompt",
         patch=patch,
         mark=context.source.mark(path),
     )

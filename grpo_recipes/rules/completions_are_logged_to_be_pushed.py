@@ -1,6 +1,6 @@
 """Completions that go to the hub are logged.
 
-log_completions_hub_repo pushes the tables that log_completions writes; without them GRPOConfig raises ValueError.
+log_completions_hub_repo pushes the tables that log_completions writes; GRPOConfig raises ValueError without them.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value(REPOSITORY) is not None and context.value("GRPOConfig.log_completions") is not True:
         yield context.finding(
             ID,
-            "log_completions_hub_repo pushes what log_completions writes",
+            "log_completions_hub_repo needs log_completions",
             REPOSITORY,
             because=["GRPOConfig raises ValueError without logging.log_completions"],
             fix="log_completions: true",

@@ -1,9 +1,9 @@
 """Completions are scored at the temperature that they are sampled at.
 
-The log-probs of the loss, and those of the reference model, are those of the distribution that the completions come
-from: logits divided by generation.temperature. TRL before 0.16 samples at the temperature and leaves it out of the
-loss, so that a recipe with another one than 1 would be another experiment there. The shim `scored_temperature` divides
-the logits on those releases.
+The log-probs of the loss and of the reference model belong to the distribution that the completions come from: logits
+divided by generation.temperature. TRL before 0.16 samples at the temperature but leaves it out of the loss, so a
+temperature other than 1 would be a different experiment there. The shim `scored_temperature` divides the logits on
+those releases.
 """
 
 from collections.abc import Iterator

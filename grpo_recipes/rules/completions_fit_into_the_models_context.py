@@ -1,9 +1,9 @@
 """The model has a position for each token of a prompt and its completion.
 
-A model with learned positions (GPT-2, OPT, GPT-Neo, GPT-BigCode) ends in IndexError when a completion goes beyond them,
-in mid-run, whenever the first one gets that long. A model with rotary positions goes on beyond its context, measured
-with Qwen2, Llama and Mistral: transformers say so once in the log, and the model writes there what it was never trained
-to write. vLLM's context is GEN009.
+A model with learned positions (GPT-2, OPT, GPT-Neo, GPT-BigCode) raises IndexError as soon as a completion exceeds
+them, in the middle of a run. A model with rotary positions continues beyond its context (measured with Qwen2, Llama and
+Mistral): transformers warns once in the log, and the model writes text that it was never trained to write. For vLLM's
+context see GEN009.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from grpo_recipes.rules._shared.loaded_model import MODEL, model_config
 
 ID = "GEN013"
 COMPLETION, PROMPT = "GRPOConfig.max_completion_length", "GRPOConfig.max_prompt_length"
-# Families whose positions are rows of a table, and what their config.json calls its length.
+# Families with a table of positions, and the name of its length in their config.json.
 LEARNED = {
     "gpt2": "n_positions",
     "gpt_bigcode": "n_positions",
@@ -37,8 +37,8 @@ def check(context: Context) -> Iterator[Finding]:
     rest = prompt if isinstance(prompt, int) else 1
     if completion + rest <= positions:
         return
-    ends = "a completion that goes beyond them ends the run with IndexError"
-    goes_on = "the model goes on beyond them, where it was not trained; transformers say so once in the log"
+    ends = "a completion that exceeds them ends the run with IndexError"
+    goes_on = "the model continues beyond them, where it was not trained; transformers warns once in the log"
     better = positions - rest
     yield context.finding(
         ID,
@@ -55,7 +55,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _is_stretched(config: Mapping[str, object]) -> bool:
-    """Whether rotary positions are scaled; transformers 5 writes `rope_parameters` of the type default for others."""
+    """Whether rotary positions are scaled; for others transformers 5 writes `rope_parameters` of the type default."""
     for name in ("rope_scaling", "rope_parameters"):
         value = config.get(name)
         kinds = _rope_types(value) if isinstance(value, dict) else [] if value is None else [None]

@@ -1,11 +1,11 @@
-"""vLLM's context holds the longest completion behind its prompt.
+"""vLLM's context holds the longest completion after its prompt.
 
-vLLM's context is vllm_max_model_length, else the model's own; a server at an address has its own. In the processes of
-the training, and in the server that TRL brings up to 1.10, vLLM ends a completion silently where its context ends:
+vLLM's context is vllm_max_model_length or the model's own; a server at an address has its own. In the training
+processes, and in the server that TRL starts up to 1.10, vLLM silently ends a completion where its context ends:
 completions are shorter than the recipe says, and a prompt that fills the context ends the run with ValueError. vLLM's
-own server, which a run starts since trl 1.11, refuses a request whose prompt and max_completion_length exceed the
-context. vLLM refuses to start with a context above the model's own, after the model was loaded. Whether the prompts of
-a data set fit is seen in their tokens alone.
+own server, which a run starts from trl 1.11 on, refuses a request whose prompt and max_completion_length exceed the
+context. vLLM refuses to start with a context above the model's own, after loading the model. Whether the prompts of a
+data set fit shows only when they are tokenized.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ ID = "GEN009"
 LENGTH, COMPLETION = "GRPOConfig.vllm_max_model_length", "GRPOConfig.max_completion_length"
 PROMPT = "GRPOConfig.max_prompt_length"
 ASSUMED_PROMPT = 512
-"""Tokens of the longest prompt in the example of a fix where nothing limits prompts; the fix has no patch then."""
+"""Tokens of the longest prompt in an example fix, if nothing limits prompts; the fix has no patch then."""
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -40,7 +40,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _own_length(context: Context) -> int | None:
-    """The model's own context; None where it is not known, or stretched by its position embeddings."""
+    """The model's own context; None if unknown, or stretched by its position embeddings."""
     config = model_config(context) or {}
     length = config.get("max_position_embeddings")
     if not isinstance(length, int) or config.get("rope_scaling") or config.get("rope_parameters"):
@@ -51,9 +51,9 @@ def _own_length(context: Context) -> int | None:
 def _above(context: Context, length: int, own: int) -> Finding:
     return context.finding(
         ID,
-        f"vllm_max_model_length {length} is above the {own} tokens of the model",
+        f"vllm_max_model_length {length} exceeds the model's {own} tokens",
         LENGTH,
-        because=[f"{context.text(MODEL)} has {own} positions", "vLLM raises ValueError, after the model was loaded"],
+        because=[f"{context.text(MODEL)} has {own} positions", "vLLM raises ValueError after loading the model"],
         fix=f"vllm_max_model_length: {own}, or null for the model's own",
         patch=[Patch(("generation", "vllm_max_model_length"), own)],
     )
@@ -65,7 +65,7 @@ def _below(context: Context, room: int, needed: int, own: int | None) -> Finding
     is_refused = context.value(VLLM_MODE) == "server" and _asks_vllms_server(context)
     because = [f"{needed} tokens = max_completion_length {completion} + {needed - completion} of the prompt"]
     because.append(
-        "vLLM's server refuses such a request: HTTP 400 ends the run"
+        "vLLM's server refuses such a request, and HTTP 400 ends the run"
         if is_refused
         else "vLLM silently ends a completion where its context ends"
     )
@@ -80,7 +80,7 @@ def _below(context: Context, room: int, needed: int, own: int | None) -> Finding
     name = "vllm_max_model_length" if written else f"the context of {context.text(MODEL)}"
     return context.finding(
         ID,
-        f"{name} holds {room} tokens, {'no' if never else 'not every'} prompt leaves room for the longest completion",
+        f"{name} holds {room} tokens: {'no' if never else 'not every'} prompt leaves room for the longest completion",
         LENGTH if written else COMPLETION,
         because=because,
         fix=fix,

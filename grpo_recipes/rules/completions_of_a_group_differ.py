@@ -1,6 +1,6 @@
 """Completions of the same prompt can differ.
 
-GRPO learns from the difference of rewards within a group. When sampling always takes the most likely token, all
+GRPO learns from the difference of rewards within a group. If sampling always takes the most likely token, all
 completions of a group are the same, every advantage is 0, and the run trains nothing while it looks healthy: loss 0,
 gradient 0, frac_reward_zero_std 1. top_k 1 and min_p 1 leave one token; a temperature or a top_p close to 0 nearly so.
 """
@@ -12,7 +12,7 @@ from grpo_recipes.rules._shared.context import Context
 
 ID = "GRP001"
 NEARLY = 0.01
-"""A temperature or top_p up to this leaves one token in practice, whatever the model."""
+"""A temperature or top_p up to this leaves one token in practice, for any model."""
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -33,7 +33,7 @@ def _greedy(context: Context, name: str, better: object, *, nearly: bool = False
         f"{name} {context.value(f'GRPOConfig.{name}')} {'hardly leaves' if nearly else 'leaves'} the completions"
         f" of a prompt {'room to differ' if nearly else 'no room to differ'}",
         f"GRPOConfig.{name}",
-        because=["rewards are compared within a group; where all are equal, nothing is trained"],
+        because=["GRPO compares rewards within a group; if all are equal, nothing is trained"],
         fix=f"{name}: {better}" if better is not None else f"remove {name}",
         patch=[patch],
         severity="warning" if nearly else "error",

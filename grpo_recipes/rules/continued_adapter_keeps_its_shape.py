@@ -1,9 +1,9 @@
-"""An adapter that is trained on keeps its shape.
+"""An adapter that is trained further keeps its shape.
 
-`lora: {continue: true}` goes on with the tensors of the run that `model.from_run` names: rank, scale, modules and
-biases are those of that adapter. Another rank or other modules have other tensors, which PEFT refuses to load or leaves
-as they were drawn, without a word for those that the file lacks; another lora_alpha trains from another policy than the
-run ended with. Only lora_dropout may be another. New tokens make the model larger than the one of the adapter.
+`lora: {continue: true}` continues with the adapter of the run that `model.from_run` names, so rank, scale, modules and
+biases are those of that adapter. A different rank or different modules need other tensors: PEFT refuses to load the old
+ones, or silently leaves missing ones at their random start. A different lora_alpha starts from a different policy than
+the run ended with. Only lora_dropout may differ. New tokens make the model larger than that of the adapter.
 """
 
 from collections.abc import Iterator
@@ -23,11 +23,11 @@ def check(context: Context) -> Iterator[Finding]:
         return
     found = ancestor_of(context.source)
     if found is None:
-        because = "the key goes on with the adapter of another run"
-        yield _without(context, "there is no adapter to go on with: model.from_run names no run", because)
+        because = "the key continues the adapter of another run"
+        yield _without(context, "continue has no adapter to train: model.from_run names no run", because)
     elif isinstance(found, StartingPoint) and found.adapter is None:
         because = f"{found.weights} has no adapter_config.json"
-        yield _without(context, f"{found.name} trained a whole model, and there is no adapter to go on with", because)
+        yield _without(context, f"continue has no adapter to train: {found.name} trained a whole model", because)
     elif isinstance(found, StartingPoint):
         yield from _other_shape(context, found)
         yield from _more_tokens(context, found)
@@ -39,7 +39,7 @@ def _without(context: Context, told: str, because: str) -> Finding:
 
 
 def _other_shape(context: Context, found: StartingPoint) -> Iterator[Finding]:
-    """A finding for each field that the recipe says otherwise than the adapter is."""
+    """A finding for each field in which the recipe differs from the adapter."""
     written = context.source.values.get("lora")
     shape, fields = found.shape(context.facts), context.facts.fields("LoraConfig") or {}
     for name, value in (written if isinstance(written, dict) else {}).items():
@@ -49,9 +49,9 @@ def _other_shape(context: Context, found: StartingPoint) -> Iterator[Finding]:
             continue
         yield context.finding(
             ID,
-            f"{name} is {flow(value)}, the adapter of {found.name} has {flow(own)}",
+            f"{name} is {flow(value)}, but the adapter of {found.name} has {flow(own)}",
             f"LoraConfig.{name}",
-            because=["an adapter that is trained on keeps its shape"],
+            because=["an adapter that is trained further keeps its shape"],
             fix=f"remove {name}, or continue: false for a new adapter on the merged model",
             patch=[Patch(("lora", name), remove=True)],
         )

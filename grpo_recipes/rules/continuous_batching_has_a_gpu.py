@@ -1,7 +1,7 @@
 """Continuous batching runs on a GPU.
 
-transformers sizes the cache of continuous batching by the free memory of the device, which on a CPU is the memory of
-the machine. A step of the quickstart took 11 s and 5.9 GiB, and 0.7 s and 0.6 GiB without it.
+transformers sizes the cache of continuous batching by the free memory of the device, which is the machine's memory on a
+CPU. A step of the quickstart took 11 s and 5.9 GiB, and 0.7 s and 0.6 GiB without it.
 """
 
 from collections.abc import Iterator
@@ -18,11 +18,9 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value(CONTINUOUS) is True and context.value("world.device") == "cpu":
         yield context.finding(
             ID,
-            "use_transformers_continuous_batching is slow and large on a CPU",
+            "use_transformers_continuous_batching is slow and needs much memory on a CPU",
             CONTINUOUS,
-            because=[
-                "its cache takes what memory the machine has: 11 s for a step of the quickstart, 0.7 s without it"
-            ],
+            because=["its cache fills the machine's memory: a step of the quickstart takes 11 s, and 0.7 s without it"],
             fix="use_transformers_continuous_batching: false",
             patch=[Patch(("trl", "use_transformers_continuous_batching"), False)],
             severity="warning",

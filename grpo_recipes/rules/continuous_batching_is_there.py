@@ -1,6 +1,6 @@
-"""Continuous batching is in this transformers.
+"""transformers has continuous batching.
 
-GRPOTrainer takes the batching of transformers 5.8 and raises ImportError on older releases, after the model was loaded.
+GRPOTrainer uses the batching of transformers 5.8 and raises ImportError on older releases, after loading the model.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""Messages become text by a chat template.
+"""A model that is given messages has a chat template.
 
-The tokenizer of many base models has none: the run ends with ValueError ("tokenizer.chat_template is not set") when the
-first batch is generated, after the model was loaded. A base model takes plain prompts (prompt_format: standard), or a
-template of the recipe's own. Looked up in the model's folder, or where the local hub cache has the model.
+The tokenizer of many base models has no chat template: the run ends with ValueError ("tokenizer.chat_template is not
+set") when it generates the first batch, after loading the model. A base model takes plain prompts (prompt_format:
+standard), or a template that the recipe brings along. The rule reads the model's folder, or the local hub cache.
 """
 
 import os
@@ -39,14 +39,14 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def own_template(context: Context) -> str | None:
-    """The chat template that comes with the model: "" for none, None when it is not known."""
+    """The chat template that comes with the model: "" if it has none, None if unknown."""
     model, revision = context.text(MODEL), context.value("model_init_kwargs.revision")
     path = local_path(model, context.source.directory(("model", "model_name_or_path")))
     return chat_template_of(path or model, None if revision is None else str(revision))
 
 
 def template_text(context: Context) -> str | None:
-    """The text of the chat template that the run takes: "" for none, None when it is not known."""
+    """The text of the chat template that the run uses: "" if there is none, None if unknown."""
     named = context.value(TEMPLATE)
     if not isinstance(named, str):
         return own_template(context)

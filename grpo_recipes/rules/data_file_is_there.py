@@ -1,9 +1,9 @@
 """Local data exists, can be read, and has the columns that templates and rewards ask for.
 
-Of a .jsonl file the first 64 rows are read, of a .csv the header; other files, a .jsonl that is one array of rows, and
-hub data sets are left to preflight and the run. A missing column otherwise shows up after the model was loaded, as a
-KeyError or an undefined template variable; and one line that is no JSON ends the run with a DatasetGenerationError that
-does not name it.
+The rule reads the first 64 rows of a .jsonl file and the header of a .csv; it leaves other files, a .jsonl that is one
+array of rows, and hub data sets to preflight and the run. Otherwise a missing column shows up after loading the model,
+as a KeyError or an undefined template variable, and one line that is not JSON ends the run with a
+DatasetGenerationError that does not name the line.
 """
 
 import os
@@ -22,9 +22,9 @@ from grpo_recipes.user_files.template import TemplateProblem, template_variables
 
 ID = "DAT001"
 NO_DATA = ("/", "/proc", "/sys", "/dev", "/etc", "/usr", "/var", "/home", "/root", "/tmp")
-NOT_THERE = "there is no such file or folder"
+NOT_THERE = "the file or folder does not exist"
 KERNEL = ("/proc/", "/sys/", "/dev/")
-# Names of columns that say themselves that the prompt is in them.
+# Column names that say that they hold the prompt.
 _QUESTIONS = ("instruction", "problem", "query", "question")
 
 
@@ -50,7 +50,7 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
         problem = _unreadable(path)
         if problem:
             near = near_path(value, path) if not os.path.exists(path) else None
-            fix = f"path: {near}, if that is meant" if near else _what_to_do(problem)
+            fix = f"path: {near}, if you meant that" if near else _what_to_do(problem)
             yield context.finding(
                 ID, f"{section}.path {value}: {problem}", key, because=[f"looked for {path}"], fix=fix
             )
@@ -60,7 +60,7 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
                 columns = columns_of(path)
             except (ValueError, OSError) as error:
                 because = ["columns are read from the first row, and datasets cannot load such a file"]
-                fix = "one JSON object a line, the first of them with all columns"
+                fix = "one JSON object per line, the first with all columns"
                 yield context.finding(ID, f"{section}.path {value}: {error}", key, because=because, fix=fix)
                 return
             yield from _broken_row(context, path, key)
@@ -76,8 +76,8 @@ def _broken_row(context: Context, path: str, key: str) -> Iterator[Finding]:
                 ID,
                 f"{key} {context.text(key)}: line {line}: {row}",
                 key,
-                because=["datasets reads the whole file or nothing, and its DatasetGenerationError names no line"],
-                fix=f"mend line {line} of {path}",
+                because=["datasets refuses the whole file, and its DatasetGenerationError does not name the line"],
+                fix=f"fix line {line} of {path}",
             )
 
 
@@ -87,12 +87,12 @@ def _unreadable(path: str) -> str | None:
     if not os.path.isfile(path) and not os.path.isdir(path):
         return "it is a device, a pipe or a socket, which may never end"
     if os.path.isfile(path) and data_format(path) is None:
-        return "its suffix is none of .jsonl, .json, .csv, .parquet"
+        return "its suffix is not .jsonl, .json, .csv or .parquet"
     real = os.path.realpath(path)
     if real in (*NO_DATA, os.path.expanduser("~")) or real.startswith(KERNEL):
-        return "it is a folder of the system, and no data"
+        return "it is a system folder, not data"
     if os.path.isdir(path):
-        return "a folder has no suffix of a data file" if data_format(path) else None
+        return "a folder has a data file's suffix" if data_format(path) else None
     try:
         open_regular(path).close()
     except OSError as error:
@@ -102,8 +102,10 @@ def _unreadable(path: str) -> str | None:
 
 def _what_to_do(problem: str) -> str:
     if "suffix" in problem:
-        return "write the rows as .jsonl, one JSON object a line"
-    return "the path itself, relative to the recipe" if problem != NOT_THERE else "put the file there, or mend the path"
+        return "write the rows as .jsonl, one JSON object per line"
+    return (
+        "the path itself, relative to the recipe" if problem != NOT_THERE else "put the file there, or correct the path"
+    )
 
 
 def _split(context: Context, section: str) -> Iterator[Finding]:
@@ -113,14 +115,14 @@ def _split(context: Context, section: str) -> Iterator[Finding]:
             ID,
             f"a single file has no split {split}",
             f"{section}.split",
-            because=["its rows are the split train"],
+            because=["all its rows are in the split train"],
             fix="split: train",
             patch=[Patch((section, "split"), "train")],
         )
 
 
 def _split_of_training_file(context: Context) -> Iterator[Finding]:
-    """For an evaluation without a path of its own, which takes another split of the training data."""
+    """The finding for an evaluation without a path, which takes a different split of the training data."""
     path = local_path(context.text("dataset.path"), context.source.directory(("dataset", "path")))
     if path is not None and data_format(path) and os.path.isfile(path):
         yield context.finding(
@@ -154,7 +156,7 @@ def _columns(context: Context, file: str, columns: tuple[str, ...] | None) -> It
 
 
 def _prompts(context: Context, columns: tuple[str, ...]) -> list[str]:
-    """Templates of the columns that say themselves that the prompt is in them: by name, or as messages of ShareGPT."""
+    """Templates of the columns that hold a prompt by their name, or as ShareGPT messages."""
     named = [f"{{{{ {column} }}}}" for column in columns if column in _QUESTIONS]
     row = first_row_of(context) or {}
     return named or [made for column, value in row.items() if (made := template_of(column, value))]
@@ -167,7 +169,7 @@ def _template(
         needed = template_variables(text)
     except TemplateProblem as problem:
         because = ["jinja2 raises TemplateSyntaxError for it, before the model is loaded"]
-        fix = 'a variable stands in two braces on each side: "{{ question }}"'
+        fix = 'write a variable in two braces on each side: "{{ question }}"'
         yield context.finding(ID, f"the template cannot be read: {problem}", key, because=because, fix=fix, mark=mark)
         return
     missing = sorted(needed.difference(columns)) if columns is not None else []

@@ -1,8 +1,8 @@
-"""The data has the prompts of at least one generation.
+"""The data has enough prompts for at least one generation.
 
-TRL draws whole generation batches and leaves an incomplete last one out. With fewer rows than one batch has prompts
-there is none: with max_steps the run ends at once, after 0 steps and without an error, and the model that it saves
-is the one that it loaded; with num_train_epochs transformers raises ValueError for a data loader without a length.
+TRL draws whole generation batches and drops an incomplete last one. If the data has fewer rows than one batch has
+prompts, no batch is left. With max_steps the run ends at once, after 0 steps and without an error, and saves the model
+that it loaded; with num_train_epochs transformers raises ValueError for a data loader without a length.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def check(context: Context) -> Iterator[Finding]:
         key,
         because=[
             f"a generation has {needed} prompts: {_why(context)}",
-            "TRL leaves an incomplete one out, so the run would end after 0 steps",
+            "TRL drops an incomplete generation, so the run would end after 0 steps",
         ],
         fix=fix,
         patch=patch,
@@ -43,7 +43,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def prompts_of_a_generation(context: Context) -> int:
-    """Prompts that are generated for at a time, over all processes."""
+    """Prompts per generation, over all processes."""
     if context.value(PROMPTS) is not None:
         return context.whole(PROMPTS) * context.whole("grpo.optimizer_steps_per_generation")
     batch = context.value("GRPOConfig.generation_batch_size")
@@ -56,7 +56,7 @@ def prompts_of_a_generation(context: Context) -> int:
 
 def _why(context: Context) -> str:
     if context.value(PROMPTS) is None:
-        return "the batch fields under trl give it"
+        return "from the batch fields under trl"
     steps = context.whole("grpo.optimizer_steps_per_generation")
     return f"prompts_per_step {context.value(PROMPTS)} x {steps} optimizer step{'' if steps == 1 else 's'}"
 

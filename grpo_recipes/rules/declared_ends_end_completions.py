@@ -1,10 +1,10 @@
 """A completion ends at every end token that the model declares.
 
-Older releases of TRL take the tokenizer's end token alone for the end of a completion. Many models declare a second
-one in their generation_config.json, such as an end of text beside an end of turn: after it the model writes on, or
-padding follows that is trained as if the policy had written it. The shim `declared_ends` lets generation, masks,
-lengths and the share of truncated completions end at each of them, as the newest TRL does. It does nothing for a model
-with one.
+Older releases of TRL end a completion only at the tokenizer's end token. Many models declare a second one in their
+generation_config.json, such as an end of text beside an end of turn. After it the model continues to write, or padding
+follows that is trained as if the policy had written it. With the shim `declared_ends`, generation, masks, lengths and
+the share of truncated completions end at each of them, as in the newest TRL. It does nothing for a model with one end
+token.
 """
 
 from collections.abc import Iterator
@@ -20,4 +20,4 @@ READS = ("shims.completion_ends",)
 
 def decide(context: Context) -> Iterator[Setting]:
     if context.value("shims.completion_ends") is not True:  # which ends completions at these tokens too
-        yield decided(OWNS[0], True, ID, "this TRL masks after the tokenizer's end token alone", context.settings)
+        yield decided(OWNS[0], True, ID, "this TRL masks only after the tokenizer's end token", context.settings)

@@ -1,8 +1,8 @@
-"""DeepSpeed on the CPU talks over gloo alone.
+"""DeepSpeed on the CPU communicates only over gloo.
 
-At start it compiles a shared-memory operation, for a minute or more; a process killed meanwhile leaves a lock behind,
-and every later run waits for that lock forever without a word. The shim `deepspeed_shm` marks the operation as not
-available: same numbers, no compilation. It goes when torch's extension lock has a time-out.
+At start DeepSpeed compiles a shared-memory operation, for a minute or more. A process killed meanwhile leaves a lock
+behind, and every later run silently waits for that lock forever. The shim `deepspeed_shm` marks the operation as not
+available: same numbers, no compilation. It can be removed when torch's extension lock has a time-out.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""An adapter trains under DeepSpeed whatever made its optimizer.
+"""DeepSpeed gets no empty parameter group for an adapter.
 
-transformers gives the optimizer of an adapter an empty group of parameters, which DeepSpeed drops; up to 5.2 the
-schedule of learning rates was made before, and the first step ends in "ValueError: zip() argument 2 is longer than
-argument 1". The shim `empty_parameter_groups` leaves the empty group out.
+transformers gives the optimizer of an adapter an empty group of parameters, which DeepSpeed drops. Up to 5.2
+transformers makes the schedule of learning rates before that, and the first step ends in "ValueError: zip() argument 2
+is longer than argument 1". The shim `empty_parameter_groups` leaves the empty group out.
 """
 
 from collections.abc import Iterator
@@ -18,4 +18,6 @@ READS = ("distributed.strategy",)
 
 def decide(context: Context) -> Iterator[Setting]:
     if context.has_section("lora") and str(context.value("distributed.strategy")).startswith("zero"):
-        yield decided(OWNS[0], True, ID, "DeepSpeed drops the group that an adapter leaves empty", context.settings)
+        yield decided(
+            OWNS[0], True, ID, "DeepSpeed drops the parameter group that an adapter leaves empty", context.settings
+        )

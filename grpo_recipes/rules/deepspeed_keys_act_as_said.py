@@ -1,9 +1,9 @@
-"""Keys under distributed.deepspeed act under the recipe's strategy, and leave the experiment and its model as they are.
+"""Keys under distributed.deepspeed act under the recipe's strategy, and leave the experiment and its model unchanged.
 
-Many fields of the ZeRO section belong to one stage, and the others never look at them. Some are refused outside their
-stage when training starts. A sum of gradients in the place of their mean multiplies the gradient by the number of
-processes, and changes what clipping does. Without gathered weights ZeRO-3 saves a model that has no weights in it; an
-adapter is gathered anyway. Half-precision masters lose the steps that a float32 copy keeps.
+Many fields of the ZeRO section belong to one stage, and the other stages never read them. DeepSpeed refuses some of
+them outside their stage when training starts. Summing gradients instead of averaging them multiplies the gradient by
+the number of processes, and changes what clipping does. Without gathered weights ZeRO-3 saves a model that has no
+weights in it; an adapter is gathered anyway. Half-precision master weights lose the steps that a float32 copy keeps.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,8 +32,8 @@ def check(context: Context) -> Iterator[Finding]:
         yield from _norm(context, zero, strategy)
         yield from _offloaded(context, zero, strategy)
     if str(keys.get("gradient_allreduce_op")).lower() == "sum" and context.whole("world.num_processes") > 1:
-        because = "the gradient of a step is the mean over the processes, a sum is as many times that"
-        said = "gradient_allreduce_op sum trains with another gradient"
+        because = "the gradient of a step is the mean over the processes; a sum is larger by their number"
+        said = "gradient_allreduce_op sum multiplies the gradient by the number of processes"
         yield _finding(context, ("gradient_allreduce_op",), said, because)
     for section, name in MASTERS.items():
         inner = keys.get(section)
@@ -60,8 +60,8 @@ def _finding(
 def _of_another_stage(context: Context, zero: Mapping[str, object], strategy: str) -> Iterator[Finding]:
     for name, strategies in deepspeed_keys().of_stages.items():
         if name in zero and strategy not in strategies:
-            said = f"{name} does nothing under {strategy}"
-            because = f"DeepSpeed reads it under {' and '.join(strategies)} alone"
+            said = f"{name} has no effect under {strategy}"
+            because = f"DeepSpeed reads it only under {' and '.join(strategies)}"
             yield _finding(context, (ZERO, name), said, because, "warning")
 
 
@@ -76,14 +76,14 @@ def _norm(context: Context, zero: Mapping[str, object], strategy: str) -> Iterat
     if zero.get("compute_grad_norm") is not False:
         return
     if strategy == "zero3":
-        because = "it can be left out under zero1 and zero2 alone, DeepSpeed raises ValidationError"
+        because = "only zero1 and zero2 can do without it; DeepSpeed raises ValidationError"
     elif context.value("GRPOConfig.max_grad_norm"):
-        because = "gradients are clipped by it, DeepSpeed raises ValueError unless training.max_grad_norm is 0"
+        because = "clipping needs it; DeepSpeed raises ValueError unless training.max_grad_norm is 0"
     elif context.text("distributed.offload_optimizer_device") != "none":
-        because = "offloaded optimizer states need it, DeepSpeed raises ValueError"
+        because = "offloaded optimizer states need it; DeepSpeed raises ValueError"
     else:
         return
-    yield _finding(context, (ZERO, "compute_grad_norm"), "the norm of the gradients is needed", because)
+    yield _finding(context, (ZERO, "compute_grad_norm"), "DeepSpeed needs the norm of the gradients", because)
 
 
 def _offloaded(context: Context, zero: Mapping[str, object], strategy: str) -> Iterator[Finding]:
@@ -94,9 +94,9 @@ def _offloaded(context: Context, zero: Mapping[str, object], strategy: str) -> I
         ratio = inner.get("ratio")
         if context.text(f"distributed.{name}_device") == "none":
             because = f"distributed.{name}_device is none, and DeepSpeed offloads nothing"
-            yield _finding(context, (ZERO, name), f"{name} is told how, and there is nothing to do", because, "warning")
+            yield _finding(context, (ZERO, name), f"{name} has settings, but nothing is offloaded", because, "warning")
         elif isinstance(ratio, int | float) and 0 <= ratio < 1 and strategy != "zero3":
-            because = "a part of the optimizer states is offloaded by zero3 alone, DeepSpeed raises ValidationError"
+            because = "only zero3 can offload a part of the optimizer states; DeepSpeed raises ValidationError"
             yield _finding(context, (ZERO, name, "ratio"), f"ratio {ratio} needs zero3", because)
 
 

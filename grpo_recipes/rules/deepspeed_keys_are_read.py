@@ -1,9 +1,9 @@
-"""Every key under distributed.deepspeed is one that DeepSpeed reads and that the recipe does not say elsewhere.
+"""DeepSpeed reads every key under distributed.deepspeed, and no key repeats one of the recipe.
 
-An unknown key at the top of a DeepSpeed file is ignored without a word: `zero_optimisation` trains without it. One
-inside `zero_optimization` raises when training starts, after the model was loaded. Batch sizes, precision, stage,
-optimizer and schedule have their places in the recipe, and a second value would disagree with the trainer's, which is
-refused at the same late moment, or win against it in silence.
+DeepSpeed silently ignores an unknown key at the top of its file: `zero_optimisation` trains without ZeRO. An unknown
+key inside `zero_optimization` raises when training starts, after loading the model. Batch sizes, precision, stage,
+optimizer and schedule have their own keys in the recipe. A second value would disagree with the trainer's, which either
+raises at the same late moment or silently takes the second value.
 """
 
 from collections.abc import Iterator, Mapping
@@ -57,30 +57,28 @@ def _finding(
         fix=fix,
         patch=patch,
         mark=context.source.mark((*HOME, *path)),
-        # Another release may have had the key, or have it by now.
+        # A different release may have had the key, or have it by now.
         severity="error" if same or ".".join(path) in deepspeed_keys().owned else "warning",
     )
 
 
 def _owned(context: Context, path: tuple[str, ...], home: str) -> Finding:
     name = ".".join(path)
-    because = f"grpo-run writes {name} from {home}, and the trainer refuses another value or follows it unasked"
-    return _finding(context, path, f"{name} is said by {home}", because, f"write {home}", _without(path))
+    because = f"grpo-run writes {name} from {home}; the trainer refuses a second value or silently follows it"
+    return _finding(context, path, f"{name} is set by {home}", because, f"write {home}", _without(path))
 
 
 def _gone(context: Context, path: tuple[str, ...], release: str) -> Finding:
     name = ".".join(path)
     because = f"deepspeed {release} has removed the feature and raises DeepSpeedConfigError for the key"
-    return _finding(context, path, f"DeepSpeed has no {name} any more", because, f"remove {name}", _without(path))
+    return _finding(context, path, f"DeepSpeed no longer has {name}", because, f"remove {name}", _without(path))
 
 
 def _unknown(
     context: Context, path: tuple[str, ...], value: object, accepted: frozenset[str], known: DeepSpeedKeys
 ) -> Finding:
     name, above = ".".join(path), path[:-1]
-    because = (
-        "DeepSpeed raises ValidationError when training starts" if above else "DeepSpeed ignores it without a word"
-    )
+    because = "DeepSpeed raises ValidationError when training starts" if above else "DeepSpeed silently ignores it"
     near = nearest_words(path[-1], sorted(accepted), cutoff=CUTOFF)
     free = [
         word for word in near if ".".join((*above, word)) not in known.owned and not _is_written(context, above, word)
@@ -102,7 +100,7 @@ def _is_written(context: Context, above: tuple[str, ...], key: str) -> bool:
 def _no_map(context: Context, path: tuple[str, ...]) -> Finding:
     name = ".".join(path)
     return _finding(
-        context, path, f"{name} is a map of keys", "DeepSpeed reads keys in it", f"remove {name}", _without(path)
+        context, path, f"{name} must be a map of keys", "DeepSpeed reads keys in it", f"remove {name}", _without(path)
     )
 
 

@@ -1,8 +1,8 @@
-"""Every value under distributed.deepspeed is one that DeepSpeed can read, and `auto` stands only where it is filled in.
+"""DeepSpeed can read every value under distributed.deepspeed, and `auto` is used only where it is filled in.
 
-DeepSpeed checks types and ranges when training starts, after the model was loaded. The trainer fills in "auto" for what
-it knows, which grpo-run writes anyhow, and for three sizes that follow the model; accelerate raises ValueError for
-any other.
+DeepSpeed checks types and ranges when training starts, after loading the model. The trainer fills in "auto" for what it
+knows, which grpo-run writes anyway, and for three sizes that follow the model; accelerate raises ValueError for any
+other.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ def _walk(context: Context, keys: Mapping[str, object], above: tuple[str, ...]) 
         elif value == "auto":
             if name not in FILLED:
                 because = "accelerate raises ValueError for it when training starts"
-                yield _finding(context, path, f"nothing fills in {name}: auto", because)
+                yield _finding(context, path, f"nothing fills in auto for {name}", because)
         elif key in WORDS and not above and str(value).lower() not in WORDS[key]:
             yield _finding(context, path, f"{name} is {value}", f"it is one of {', '.join(WORDS[key])}")
         elif wanted := _unlike(value, known.values.get(".".join(above), {}).get(key)):
@@ -62,13 +62,13 @@ def _finding(context: Context, path: tuple[str, ...], said: str, because: str) -
         fix=f"remove {name}",
         patch=[Patch((*HOME, *path), remove=True)],
         mark=context.source.mark((*HOME, *path)),
-        # Another release may take it.
+        # A different release may accept it.
         severity="error" if same else "warning",
     )
 
 
 def _unlike(value: object, kind: list[object] | None) -> str:
-    """What the value should be, "" when it is that or when nothing is known of it."""
+    """What the value should be, "" if it is right or nothing is known about it."""
     if kind is None:
         return ""
     name, least, greatest, nullable = kind

@@ -1,7 +1,7 @@
-"""A section without keys is no section.
+"""A section without keys counts as missing.
 
-`lora:` with nothing below it is null to YAML, and null is what removes a section: every weight is trained, and nothing
-is quantized under an empty `quantization:`. For an adapter with the format's own values, write a key or `lora: {}`.
+`lora:` with nothing below it is null to YAML, and null removes a section: every weight is trained. Likewise an empty
+`quantization:` quantizes nothing. For an adapter with the format's defaults, write a key or `lora: {}`.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 
 ID = "LRA012"
-MEANS = {"lora": "there is no adapter, every weight is trained", "quantization": "nothing is quantized"}
+MEANS = {"lora": "every weight is trained, without an adapter", "quantization": "nothing is quantized"}
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -20,7 +20,7 @@ def check(context: Context) -> Iterator[Finding]:
                 ID,
                 f"`{section}` is empty: {means}",
                 section,
-                because=["a key without a value is null in YAML, and null is no section"],
+                because=["a key without a value is null in YAML, which removes the section"],
                 severity="warning",
                 fix=f"{section}: {{}}, or remove it",
                 patch=[Patch((section,), remove=True)],

@@ -1,9 +1,9 @@
-"""An environment has methods that are its objects'.
+"""An environment has instance methods that the model can call.
 
-The model calls public methods of its completion's object. A static or a class method is a tool for some releases of TRL
-and none for others, and has no state of the completion; a method without `self` raises at every call. Without any
-method nothing happens between reset and reward. `get_reward` is called without arguments; its reward has the class's
-name and the weight 1, and a reward of the recipe with that name would be taken for it in every figure.
+The model calls public methods of its completion's object. Some releases of TRL treat a static or class method as a tool
+and others do not, and it has no state of the completion. A method without `self` raises at every call. Without any
+method nothing happens between reset and reward. TRL calls `get_reward` without arguments; its reward has the class's
+name and the weight 1. If a reward of the recipe has that name too, every figure confuses the two.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def check(context: Context) -> Iterator[Finding]:
             ID,
             f"{said.file}:{found.line}: {said.name} has no method that the model can call",
             KEY,
-            because=["its public methods beside reset and get_reward are tools, and it has none"],
+            because=["its public methods other than reset and get_reward are tools, and it has no such method"],
             fix="a method with type hints and a docstring",
             severity="warning",
         )
@@ -49,11 +49,11 @@ def _of_method(context: Context, said: SaidCode, name: str, method: Method) -> I
             ID,
             f"{where}: {name} is {kind}",
             KEY,
-            because=["TRL takes such a method for a tool in some releases alone, and it has no state of a completion"],
-            fix=f"def {name}(self, ...), or _{name} for what no model calls",
+            because=["only some releases of TRL treat such a method as a tool, and it has no state of a completion"],
+            fix=f"def {name}(self, ...), or _{name} if the model should not call it",
         )
     elif not method.takes_self:
-        because = ["Python hands the object to it at every call: TypeError"]
+        because = ["Python passes the object at every call, which raises TypeError"]
         yield context.finding(ID, f"{where}: {name} takes no self", KEY, because=because, fix=f"def {name}(self, ...)")
 
 
@@ -66,8 +66,8 @@ def _of_reward(context: Context, said: SaidCode, found: DocumentedClass) -> Iter
             ID,
             f"{where}: get_reward asks for {listed(needed)}",
             KEY,
-            because=["TRL calls it without arguments: TypeError at the first reward"],
-            fix="def get_reward(self) -> float, which reads what the object knows",
+            because=["TRL calls it without arguments, which raises TypeError at the first reward"],
+            fix="def get_reward(self) -> float, which reads the object's state",
         )
     rewards = context.value("rewards")
     names = reward_names(rewards) if isinstance(rewards, list) else []
@@ -76,7 +76,7 @@ def _of_reward(context: Context, said: SaidCode, found: DocumentedClass) -> Iter
             ID,
             f"a reward of the recipe and get_reward are both called {said.name}",
             "rewards",
-            because=[f"{where}: the reward of an environment has the name of its class"],
+            because=[f"{where}: the environment's reward has the name of its class"],
             fix="give the class another name",
             mark=context.source.mark(("rewards", names.index(said.name))),
         )

@@ -1,9 +1,9 @@
 """A recipe's environment loads no code and carries no secret.
 
-LD_PRELOAD, PYTHONPATH and their like run code before the training starts, without anybody having allowed it; a token
+LD_PRELOAD, PYTHONPATH and similar variables run code before the training starts, without anyone's consent, and a token
 in a recipe travels with the file. Both are refused. Variables that only tune are listed, with the shape of their
-values, and may be set. Any other may load code, write files or send data without its name saying so: a run asks for
-consent to it, as it does for a reward file.
+values, and may be set. Any other variable may load code, write files or send data without its name showing it: a run
+asks for consent, as it does for a reward file.
 """
 
 from collections.abc import Iterator
@@ -34,10 +34,10 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _to_be_asked(context: Context, name: str) -> Finding:
-    """The note for a variable, or for a value, that is not known to be harmless."""
+    """The note for a variable or value that is not known to be harmless."""
     return context.finding(
         ID,
-        f"environment variable {name} asks for your consent at run",
+        f"environment variable {name} needs your consent at run",
         "launch.environment",
         because=[why_asked(name)],
         fix=f"--allow-code with the sha256 that run prints, or set {name} in the shell that starts grpo-run",

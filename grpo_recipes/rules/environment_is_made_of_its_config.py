@@ -1,8 +1,8 @@
-"""An environment is made of its `config`.
+"""An environment can be constructed from its `config`.
 
 TRL makes an object of the class for each completion of a generation, with the keywords of `config` and nothing else. A
-parameter without a default that `config` lacks, and a keyword that the class does not take, raise TypeError when the
-trainer is built, after the model was loaded.
+parameter without a default that `config` lacks, or a keyword that the class does not take, raises TypeError when the
+trainer is built, after loading the model.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from grpo_recipes.user_files.local_files import listed
 
 ID = "TOL008"
 KEY = "environment.config"
-RAISED = "TypeError when the trainer makes the first object"
+RAISED = "the trainer raises TypeError when it makes the first object"
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -33,7 +33,7 @@ def check(context: Context) -> Iterator[Finding]:
     if missing:
         yield context.finding(
             ID,
-            f"{where}: {said.name} is made with {listed(missing)}, which config does not have",
+            f"{where}: {said.name} needs {listed(missing)}, which config does not have",
             "environment.python",
             because=[RAISED],
             fix=f"config: {{{', '.join(f'{name}: ...' for name in missing)}}}",
@@ -45,7 +45,7 @@ def check(context: Context) -> Iterator[Finding]:
         patch += [Patch((*path[:2], close[0]), config[name])] if close else []
         yield context.finding(
             ID,
-            f"{where}: {said.name} takes no {name}",
+            f"{where}: {said.name} does not take {name}",
             KEY,
             because=[f"it takes {listed(taken) or 'nothing'}", RAISED],
             fix=f"{close[0]} instead of {name}" if close else f"remove {name}",

@@ -1,10 +1,10 @@
-"""An environment is reset with its row.
+"""The environment's `reset` takes the columns of its row.
 
-Before each completion TRL calls `reset` with every column of the row as a keyword, the prompt among them, and adds what
-it returns to the last message. A class without it raises ValueError when the trainer is built; a column that `reset`
-does not take, and a parameter that no column fills, raise TypeError at the first completion, and `async def reset` is
-never awaited. A vLLM server is asked once for all completions of a row, with the prompt of the first: what `reset`
-returns has to be the same for all of them.
+Before each completion TRL calls `reset` with every column of the row as a keyword, including the prompt, and adds the
+result to the last message. A class without `reset` raises ValueError when the trainer is built. A column that `reset`
+does not take, or a parameter that no column fills, raises TypeError at the first completion. TRL never awaits `async
+def reset`. TRL asks a vLLM server once for all completions of a row, with the prompt of the first, so `reset` has to
+return the same for all of them.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def check(context: Context) -> Iterator[Finding]:
             ID,
             f"{said.file}:{found.line}: {said.name} has no method reset",
             KEY,
-            because=["TRL raises ValueError for it when the trainer is built"],
+            because=["TRL raises ValueError when it builds the trainer"],
             fix=f"{OPEN}, which begins a new completion",
         )
     elif "reset" in found.methods and not found.methods["reset"].function.is_decorated:
@@ -43,7 +43,7 @@ def _of_reset(context: Context, said: SaidCode, reset: Method) -> Iterator[Findi
     function = reset.function
     where = f"{said.file}:{function.line}"
     if function.is_async:
-        because = ["TRL does not await it: it would add a coroutine to the prompt"]
+        because = ["TRL does not await it, and would add a coroutine to the prompt"]
         yield context.finding(ID, f"{where}: reset is asynchronous", KEY, because=because, fix=OPEN)
         return
     columns = _columns(context)
@@ -55,7 +55,7 @@ def _of_reset(context: Context, said: SaidCode, reset: Method) -> Iterator[Findi
                 ID,
                 f"{where}: reset reads column {listed(missing)}, which the rows do not have",
                 KEY,
-                because=[f"it is called with {listed(sorted(columns))}"],
+                because=[f"TRL calls it with {listed(sorted(columns))}"],
                 fix=f'columns: {{{missing[0]}: "{{{{ ... }}}}"}} under dataset, with the column that has it',
             )
         untaken = sorted(columns - {one.name for one in plain})
@@ -64,7 +64,7 @@ def _of_reset(context: Context, said: SaidCode, reset: Method) -> Iterator[Findi
                 ID,
                 f"{where}: reset does not take {listed(untaken)}",
                 KEY,
-                because=["TRL calls it with every column of the row: TypeError at the first completion"],
+                because=["TRL calls it with every column of the row, which raises TypeError at the first completion"],
                 fix="**others as its last parameter",
             )
     if reset.returns and context.value("GRPOConfig.use_vllm") is True and context.value(MODE) == "server":
@@ -72,14 +72,14 @@ def _of_reset(context: Context, said: SaidCode, reset: Method) -> Iterator[Findi
             ID,
             "the server answers all completions of a row with the prompt of the first",
             MODE,
-            because=[f"{where}: what reset returns is a part of the prompt"],
+            because=[f"{where}: the result of reset becomes part of the prompt"],
             fix="a reset that returns the same for the same row, or vllm_mode: colocate",
             severity="warning",
         )
 
 
 def _columns(context: Context) -> frozenset[str] | None:
-    """What TRL calls it with; None where it is not known."""
+    """The columns that TRL calls `reset` with; None if unknown."""
     if context.value(REMOVES) is True:
         return None
     own = own_columns(context)

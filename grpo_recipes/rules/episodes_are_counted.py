@@ -1,10 +1,10 @@
-"""An environment that owns its data says how many episodes there are.
+"""An environment that owns its data has a known number of episodes.
 
 Without `dataset.path` the rows are episodes: each has its number in the column `episode`, which `reset` can take, and
-an empty prompt, to which TRL adds what `reset` returns. There is one for each prompt that `max_steps` draws, at most
-100,000, after which they come again; `dataset.max_rows` says another number. They come in their order, so that a longer
-run begins with those of a shorter one; `shuffle_dataset: true` draws them by the seed. Held-out episodes are as many as
-`evaluation.max_rows`, with numbers from 1,000,000,000 on. Where nothing says how many there are, TRL raises ValueError.
+an empty prompt, to which TRL adds what `reset` returns. There is one episode for each prompt that `max_steps` draws, at
+most 100,000, after which they repeat; `dataset.max_rows` sets a different number. They come in order, so a longer run
+begins with those of a shorter one; `shuffle_dataset: true` draws them by the seed. `evaluation.max_rows` is the number
+of held-out episodes, numbered from 1,000,000,000 on. If nothing says how many there are, TRL raises ValueError.
 """
 
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def check(context: Context) -> Iterator[Finding]:
             ID,
             "max_steps does not say how many episodes the run has",
             STEPS,
-            because=["an environment that owns its data has no last row: TRL raises ValueError without max_steps"],
+            because=["an environment that owns its data never ends: TRL raises ValueError without max_steps"],
             fix="max_steps: 1000; or max_rows under dataset, the episodes of an epoch",
         )
     if not context.has_section("evaluation") or context.value("evaluation.path") is not None:
@@ -58,7 +58,7 @@ def check(context: Context) -> Iterator[Finding]:
             ID,
             "evaluation does not say how many episodes it has",
             HELD_OUT,
-            because=["the environment owns the data, and has no last row"],
+            because=["the environment owns the data, and never runs out of rows"],
             fix=f"max_rows: {SOME}",
             patch=[Patch(("evaluation", "max_rows"), SOME)],
         )

@@ -1,6 +1,7 @@
-"""Evaluation measures rows that are not trained on.
+"""Evaluation uses rows that are not trained on.
 
-The same path and the same split would measure memory. A file has only the split train, so it needs a second file.
+Evaluating the same split of the same path would measure memorization. A file has only the split train, so evaluation
+needs a second file.
 """
 
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ def check(context: Context) -> Iterator[Finding]:
         other = "train" if split == "test" else "test"
         yield context.finding(
             ID,
-            "evaluation measures the rows that are trained on",
+            "evaluation uses the rows that are trained on",
             "evaluation.split" if context.given("evaluation.split") else "evaluation",
             because=[f"both take split {split} of {context.value('dataset.path')}"],
             fix="path: a second file, with rows that are not trained on" if is_file else f"split: {other}",

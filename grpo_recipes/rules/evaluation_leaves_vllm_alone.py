@@ -1,17 +1,16 @@
-"""An evaluation leaves vLLM to the training as it was, also where vLLM answers the held-out rows.
+"""An evaluation does not change the training, even if vLLM answers the held-out rows.
 
-vLLM in the training processes answers them (`colocate`). Each completion has a seed of its own, from the recipe's seed,
-the row and the sample; what the engine draws beside that comes from generators that are put back, and each generation
-of the training begins at its own seed, with the weights handed over anew and the cache of prompts cleared. The training
-is bit for bit the one without an evaluation.
+vLLM in the training processes answers them (`colocate`). Each completion has its own seed, from the recipe's seed, the
+row and the sample. The engine's other random generators are put back afterwards, and each generation of the training
+begins at its own seed, with fresh weights and an empty prompt cache. So the training is bit for bit the one without an
+evaluation.
 
-A server draws from random numbers in a process of its own, which go on from request to request. By its source vLLM 0.31
-moves them on a CPU even for requests that have their seeds, and not on a GPU. So transformers answer beside a
-server, unless `evaluation.use_vllm: true` asks for it; what is trained is as likely then, and another draw. It is no
-less reproducible: a server takes requests as they arrive, and two trainings with one differ anyway.
+A server draws from random numbers in its own process, which advance from request to request. According to its source,
+vLLM 0.31 advances them on a CPU even for requests that have their seeds, but not on a GPU. So with a server,
+transformers answers, unless `evaluation.use_vllm: true` asks the server; the training is then a different draw, equally
+likely. It is no less reproducible: a server takes requests as they arrive, and two trainings with one differ anyway.
 
-transformers also answer where `use_vllm: false` asks for them, where the model calls tools, and on releases of TRL
-before 1.11.
+transformers also answers if `use_vllm: false` says so, if the model calls tools, and with TRL before 1.11.
 """
 
 from collections.abc import Iterator
@@ -32,13 +31,13 @@ def decide(context: Context) -> Iterator[Setting]:
         return
     asked = context.value("evaluation.use_vllm")
     if turns_of(context) is not None:
-        who, why = "transformers", "rows that call tools in other numbers of turns are not asked of vLLM together"
+        who, why = "transformers", "rows that call tools differ in their number of turns"
     elif asked is False:
         who, why = "transformers", f"use_vllm: false ({context.origin('evaluation.use_vllm')})"
     elif context.value("GRPOConfig.vllm_mode") == "colocate":
-        who, why = "vllm", "seeded by row, which leaves the training's random numbers as they are"
+        who, why = "vllm", "each row has its own seed, so the training's random numbers do not change"
     elif asked is True:
-        who, why = "vllm", "use_vllm: true; the server's random numbers may move: as likely a training, not the same"
+        who, why = "vllm", "use_vllm: true; the server's random numbers may advance, which changes the training"
     else:
-        who, why = "transformers", "the server's random numbers are the training's; evaluation.use_vllm: true asks it"
+        who, why = "transformers", "the training needs the server's random numbers; evaluation.use_vllm: true asks it"
     yield decided(GENERATED_BY, who, ID, why, context.settings)

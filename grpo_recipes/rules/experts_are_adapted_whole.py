@@ -1,9 +1,9 @@
-"""The experts of a mixture are adapted as the one tensor that they are.
+"""The experts of a mixture are adapted as fused tensors.
 
-transformers 5 keeps all experts of a block in two tensors, gate_up_proj and down_proj. PEFT still takes the names of
-the single layers, also by all-linear, and puts one adapter on each tensor: gate_proj without up_proj raises
-ValueError, since both are one tensor (w1 and w3 in Mixtral), and so does dropout or DoRA, which such an adapter cannot
-have, all of them after the model was loaded.
+transformers 5 keeps all experts of a block in two tensors, gate_up_proj and down_proj. PEFT still accepts the names of
+the single layers, also from all-linear, and puts one adapter on each tensor. gate_proj without up_proj raises
+ValueError, since both are one tensor (w1 and w3 in Mixtral). So do dropout and DoRA, which such an adapter does not
+support. All of them raise only after the model was loaded.
 """
 
 from collections.abc import Iterator
@@ -36,9 +36,9 @@ def check(context: Context) -> Iterator[Finding]:
         return
     dropout = context.value("LoraConfig.lora_dropout")
     if isinstance(dropout, float | int) and dropout > 0:
-        yield _finding(context, "LoraConfig.lora_dropout", "the adapter of fused experts has no dropout", 0.0)
+        yield _finding(context, "LoraConfig.lora_dropout", "an adapter of fused experts cannot have dropout", 0.0)
     if context.value("LoraConfig.use_dora") is True:
-        yield _finding(context, "LoraConfig.use_dora", "the adapter of fused experts is no DoRA", False)
+        yield _finding(context, "LoraConfig.use_dora", "an adapter of fused experts cannot use DoRA", False)
 
 
 def _finding(context: Context, key: str, told: str, fix: object) -> Finding:

@@ -1,7 +1,7 @@
-"""FSDP2 has a torch that it is part of.
+"""FSDP2 needs torch 2.6 or newer.
 
-accelerate shards with torch's fully_shard, which torch has in its final form from 2.6 on. With an older one accelerate
-raises ImportError when its plugin is made, in every process.
+accelerate shards with torch's fully_shard, which has its final form from torch 2.6 on. With an older torch accelerate
+raises ImportError in every process when it makes its plugin.
 """
 
 from collections.abc import Iterator

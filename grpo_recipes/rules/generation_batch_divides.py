@@ -1,13 +1,13 @@
 """A generation batch holds whole groups of completions.
 
-TRL generates per_device_train_batch_size x processes x steps_per_generation completions at a time, and compares
-rewards within groups of num_generations. GRPOConfig refuses a generation batch that cuts a group apart, and one that
-is no multiple of the global batch. It can only happen where TRL's own batch fields are written under `trl:`;
-with `training.prompts_per_step` the numbers come out right. A batch of nothing GRPOConfig accepts; torch's data loader
-raises ValueError for it, after the model was loaded.
+TRL generates per_device_train_batch_size x processes x steps_per_generation completions at a time, and compares rewards
+within groups of num_generations. GRPOConfig refuses a generation batch that splits a group, and one that is not a
+multiple of the global batch. It can only happen where TRL's own batch fields are written under `trl:`; with
+`training.prompts_per_step` the numbers come out right. GRPOConfig accepts a batch of nothing; torch's data loader
+raises ValueError for it, after loading the model.
 
 TRL 0.17 has no fields for the generation batch, which is that of the optimizer step, and GRPOTrainer checks it. TRL
-0.18.0 to 0.19.0 miss the second mistake for want of a parenthesis, and then train on fewer steps per generation.
+0.18.0 to 0.19.0 miss the second mistake because of a missing parenthesis, and then train fewer steps per generation.
 """
 
 from collections.abc import Iterator
@@ -39,9 +39,9 @@ def _of_nothing(context: Context, key: str) -> Finding:
     patch = Patch(("trl", name), remove=True) if key != ACCUMULATION else Patch(("trl", name), 1)
     return context.finding(
         ID,
-        f"{name} is {context.value(key)}, it must be at least 1",
+        f"{name} is {context.value(key)}, but must be at least 1",
         key,
-        because=["torch's data loader raises ValueError for a batch of nothing, after the model was loaded"],
+        because=["torch's data loader raises ValueError for an empty batch, after loading the model"],
         fix=f"remove {name}" if patch.remove else f"{name}: 1",
         patch=[patch],
     )
@@ -57,7 +57,7 @@ def _shape(context: Context) -> Iterator[Finding]:
     if batch is not None and steps is not None:
         yield context.finding(
             ID,
-            "generation_batch_size and steps_per_generation exclude each other",
+            "generation_batch_size and steps_per_generation cannot both be set",
             STEPS,
             because=["GRPOConfig raises ValueError for both", "each follows from the other"],
             fix="remove steps_per_generation",
@@ -69,7 +69,7 @@ def _shape(context: Context) -> Iterator[Finding]:
         better = max(step, batch // step * step)
         yield context.finding(
             ID,
-            f"generation_batch_size {batch} is no multiple of the global batch {step}",
+            f"generation_batch_size {batch} is not a multiple of the global batch {step}",
             BATCH,
             because=[f"{step} = per_device_train_batch_size {size} x {processes} processes"],
             fix=f"generation_batch_size: {better}",

@@ -1,9 +1,9 @@
-"""Completions are generated with the cache of the tokens before, also under gradient checkpointing.
+"""Generation uses its cache of earlier tokens, also under gradient checkpointing.
 
-A layer that checkpoints keeps no cache, and transformers 4.48 and 4.55, among others, feed it the newest token alone
-all the same. Each token is then drawn as if prompt and completion before it were not there, without an error: with trl
-0.21 and transformers 4.55.4 every completion was another. TRL switches checkpointing off for generation since 0.22. The
-shim `generation_cache` does so on older releases.
+A checkpointed layer keeps no cache, but transformers 4.48 and 4.55, among others, still feed it only the newest token.
+It then draws each token as if the prompt and the completion so far did not exist, without an error: with trl 0.21 and
+transformers 4.55.4 every completion differed. From 0.22 on TRL switches checkpointing off for generation. The shim
+`generation_cache` does so on older releases.
 """
 
 from collections.abc import Iterator

@@ -1,12 +1,12 @@
-"""The global batch is the recipe's: it is the same on 1 GPU and on 64, or the recipe is refused.
+"""The global batch is the same on 1 GPU and on 64, or the recipe is refused.
 
-One optimizer step trains on `prompts_per_step` x `num_generations` completions over all processes. From that and
-the number of processes come the micro-batch (given, or the largest of at most 16384 completion tokens whose update
-fits into 0.85 of the GPU, by the estimate of `grpo-run fit`; under ZeRO-3 the largest that leaves room for held-out
-rows beside the gathered weights, where one does), the accumulation steps and the steps that one generation feeds.
-Where the completions cannot be split evenly, another batch would be another experiment, so that is an error and not a
-rounding. A recipe that claims its processes and micro-batch with `training.cut` has these, and its prompts have
-to fit them (see BAT006).
+One optimizer step trains on `prompts_per_step` x `num_generations` completions over all processes. From that and the
+number of processes grpo-run computes the micro-batch, the accumulation steps and the steps that one generation feeds.
+The micro-batch is the given one, or the largest of at most 16384 completion tokens whose update fits into 0.85 of the
+GPU, as `grpo-run fit` estimates; under ZeRO-3 the largest that also leaves room for held-out rows beside the gathered
+weights, if possible. If the completions cannot be split evenly, a different batch would be a different experiment, so
+that is an error and is not rounded. A recipe that claims its processes and micro-batch with `training.cut` gets these,
+and its prompts have to fit them (see BAT006).
 
 TRL's own batch fields may be written under `trl:` instead of `prompts_per_step`; then only TRL's divisibility is
 checked (see BAT002).
@@ -47,10 +47,10 @@ READS = (
     "GRPOConfig.vllm_mode",
 )
 COMPLETION_TOKENS = 16384
-"""A micro-batch holds at most so many completion tokens; more gains no speed and costs activations."""
+"""A micro-batch holds at most this many completion tokens; more gains no speed and costs activations."""
 USUAL_PROMPTS = 16
 TRIED = 100_000
-"""So many micro-batches below one that cannot be are looked at for one that can."""
+"""How many smaller micro-batches are tried if one is impossible."""
 
 
 def _completions(context: Context) -> tuple[int, int, int]:
@@ -64,10 +64,10 @@ def _completions(context: Context) -> tuple[int, int, int]:
 
 
 def _micro_batch(context: Context, per_process: int, processes: int, tokens: int = COMPLETION_TOKENS) -> int | None:
-    """The micro-batch of a process, None where the target can make none.
+    """The micro-batch of a process, None if the target has none.
 
-    The largest divisor of the process' completions whose tokens fit; where the target asks for whole groups, the
-    smallest that has them rather than none; one prompt, or all completions, where the experiment is no other.
+    The largest divisor of the process' completions whose tokens fit. If the target asks for whole groups, the smallest
+    that has them rather than None; one prompt, or all completions, if that does not change the experiment.
     """
     generations, cut = context.whole("GRPOConfig.num_generations"), claimed(context, SIZE)
     if cut is not None:
@@ -89,13 +89,13 @@ def _micro_batch(context: Context, per_process: int, processes: int, tokens: int
 
 
 def _fits(context: Context, size: int) -> bool:
-    """Whether an update with such a micro-batch fits into the GPU; where that is not known it does."""
+    """Whether an update with such a micro-batch fits into the GPU; True if unknown."""
     share = share_needed(context, {MICRO_BATCH: size}, READS, IN_AN_UPDATE)
     return share is None or share <= FILLED
 
 
 def largest_micro_batch(context: Context, tokens: int) -> int | None:
-    """The largest micro-batch of so many completion tokens; None where none can be made or TRL's fields say it."""
+    """The largest micro-batch of this many completion tokens; None if impossible or if TRL's fields set it."""
     if context.value("training.prompts_per_step") is None or _trl_fields(context):
         return None
     _, completions, processes = _completions(context)
@@ -104,7 +104,7 @@ def largest_micro_batch(context: Context, tokens: int) -> int | None:
 
 
 def _smallest(context: Context, processes: int) -> int:
-    """The smallest micro-batch that the target takes; every other one is a multiple of it."""
+    """The smallest micro-batch that the target accepts; all others are multiples of it."""
     groups = context.whole("GRPOConfig.num_generations") if context.value("batch.whole_groups") is True else 1
     return groups // gcd(groups, processes)
 
@@ -151,7 +151,7 @@ def _why(context: Context, size: int, per_process: int) -> str:
 
 
 def _trl_fields(context: Context) -> list[str]:
-    """TRL's own batch fields that the user wrote; null is nothing."""
+    """TRL's own batch fields that the user wrote; null counts as not written."""
     return [key for key in TRL_FIELDS if context.given(key) and context.settings[key].value is not None]
 
 
@@ -175,9 +175,9 @@ def check(context: Context) -> Iterator[Finding]:
     for key in [key for key in trl_fields if not context.settings[key].refused]:
         yield context.finding(
             ID,
-            f"{context.recipe_key(key)} and training.prompts_per_step both say how large the batch is",
+            f"{context.recipe_key(key)} and training.prompts_per_step both set the batch size",
             key,
-            because=["accumulation is derived from prompts_per_step and the processes"],
+            because=["accumulation follows from prompts_per_step and the processes"],
             fix=f"remove {key.rpartition('.')[2]}",
             patch=[Patch(context.settings[key].path or (), remove=True)],
         )
@@ -186,13 +186,13 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _misplaced(context: Context) -> bool:
-    """Whether a batch field of TRL stands beside the micro-batch, which is told where it belongs."""
+    """Whether the recipe sets a batch field of TRL beside the micro-batch."""
     written = context.source.values.get("training")
     return isinstance(written, dict) and any(written.get(key.partition(".")[2]) is not None for key in TRL_FIELDS)
 
 
 def _missing(context: Context) -> Finding:
-    """The finding for a batch of which nothing says how large it is."""
+    """The finding for a batch of unknown size."""
     size, generations = context.value(MICRO_BATCH), context.whole("GRPOConfig.num_generations")
     at_once = context.whole("world.num_processes") * (size if isinstance(size, int) else 1)
     least = at_once // gcd(at_once, generations)
@@ -201,7 +201,7 @@ def _missing(context: Context) -> Finding:
         ID,
         "`training` lacks prompts_per_step",
         "training.prompts_per_step",
-        because=["nothing else says how large the batch is"],
+        because=["nothing else sets the batch size"],
         fix=f"prompts_per_step: {prompts}",
         patch=[Patch(("training", "prompts_per_step"), prompts)],
     )
@@ -219,7 +219,7 @@ def _split(context: Context) -> Iterator[Finding]:
 
 
 def _not_of_the_cut(context: Context, size: int) -> Finding:
-    """The finding for a step that is no whole number of micro-batches in each process of the claimed cut."""
+    """The finding for a step that is not a whole number of micro-batches in each process of the claimed cut."""
     prompts, completions, processes = _completions(context)
     at_once, generations = processes * size, completions // prompts
     least = at_once // gcd(at_once, generations)
@@ -240,7 +240,7 @@ def _not_of_the_cut(context: Context, size: int) -> Finding:
 
 
 def _not_shared(context: Context) -> Finding:
-    """The finding for completions that are not the same number in each process."""
+    """The finding for completions that cannot be split evenly over the processes."""
     prompts, completions, processes = _completions(context)
     generations = completions // prompts
     least = processes // gcd(processes, generations)
@@ -260,7 +260,7 @@ def _not_shared(context: Context) -> Finding:
 
 
 def _not_cut(context: Context, size: int) -> Finding:
-    """The finding for a micro-batch that a process' completions are no multiple of."""
+    """The finding for a micro-batch that does not divide a process' completions."""
     prompts, completions, processes = _completions(context)
     per_process = completions // processes
     better = _nearest_below(context, per_process, processes, size)
@@ -276,7 +276,7 @@ def _not_cut(context: Context, size: int) -> Finding:
 
 
 def _nearest_below(context: Context, per_process: int, processes: int, size: int) -> int:
-    """The largest micro-batch up to a size that can be: a larger one may not fit where this one did."""
+    """The largest possible micro-batch up to a size: a larger one may not fit where this one did."""
     if context.value("batch.one_prompt") is True or context.value("batch.in_one_piece") is True:
         return _micro_batch(context, per_process, processes) or per_process
     smallest = _smallest(context, processes)

@@ -1,9 +1,9 @@
 """A run asks for no more GPUs, and no more processes on them, than its machines have.
 
 torch starts one process per GPU; a process whose rank has no GPU dies with "invalid device ordinal" when it sets its
-device, after every import. Where the driver of this machine does not say what GPUs it has, none are guessed: a machine
-with eight would train on one. With `launch.engine: slurm` the machine that submits is another than those that train:
-its GPUs say nothing, so `launch.gpus_per_node` is written.
+device, after every import. If the driver does not say what GPUs this machine has, grpo-run does not guess: a machine
+with eight would train on one. With `launch.engine: slurm` the submitting machine is not the one that trains, and its
+GPUs mean nothing, so `launch.gpus_per_node` has to be set.
 """
 
 from collections.abc import Iterator
@@ -45,9 +45,9 @@ def _too_many(context: Context, asked: object) -> Iterator[Finding]:
     if gpus is not None and isinstance(asked, int) and asked > len(gpus):
         yield context.finding(
             ID,
-            f"{asked} GPUs are asked for, {context.stack.origin} has {len(gpus)}",
+            f"the recipe asks for {asked} GPUs, but {context.stack.origin} has {len(gpus)}",
             GPUS,
-            because=[f"each process has a GPU of its own; gpus_per_node: {context.origin(GPUS)}"],
+            because=[f"each process has its own GPU; gpus_per_node: {context.origin(GPUS)}"],
             fix=f"gpus_per_node: {len(gpus)}",
             patch=[Patch(("launch", "gpus_per_node"), len(gpus))],
         )
@@ -67,15 +67,15 @@ def _not_known(context: Context) -> Finding:
         "how many GPUs this machine has is not known",
         GPUS,
         because=["it has an NVIDIA driver, and nvidia-smi is missing, fails, or did not answer within 30 s"],
-        fix="launch.gpus_per_node: 8, or how many it has; 0 trains on the CPU",
+        fix="launch.gpus_per_node: 8, or as many as it has; 0 trains on the CPU",
     )
 
 
 def _not_written(context: Context) -> Finding:
     return context.finding(
         ID,
-        "launch.gpus_per_node is auto, and the GPUs of the cluster are not known",
+        "launch.gpus_per_node is auto, but the GPUs of the cluster are not known",
         GPUS if context.given(GPUS) else ENGINE,
-        because=["Slurm gives a job the GPUs that it asks for; this machine's say nothing about them"],
-        fix="launch.gpus_per_node: 8, or how many each machine has; 0 trains on the CPU",
+        because=["Slurm gives a job the GPUs that it asks for; those of this machine do not matter"],
+        fix="launch.gpus_per_node: 8, or as many as each machine has; 0 trains on the CPU",
     )

@@ -1,10 +1,10 @@
-"""A run that may begin anew with half the micro-batch trains the same with it.
+"""A run that may restart with half the micro-batch trains the same with it.
 
-`training.on_out_of_memory: halve` lets a run, or a trial with --smoke, that has no memory for its first optimizer step
-begin once more with half the micro-batch and twice the accumulation. That is the same experiment as long as the
-gradient is that of the whole batch, however it is cut. It is not where the recipe claims its cut, where a loss depends
-on the micro-batch, and where the target takes a micro-batch of one size alone. An automatic micro-batch that is odd on
-some machine is no mistake of the recipe: such a run stops.
+With `training.on_out_of_memory: halve`, a run (or a trial with --smoke) that runs out of memory in its first optimizer
+step starts once more with half the micro-batch and twice the accumulation. That is the same experiment if the gradient
+does not depend on the cut. It is not if the recipe claims its cut, if a loss depends on the micro-batch, or if the
+target accepts only one micro-batch. An automatic micro-batch that is odd on some machine is not a mistake of the
+recipe: such a run stops.
 """
 
 from collections.abc import Iterator
@@ -34,9 +34,9 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _why_not(context: Context, size: int) -> str | None:
-    """Why half of a micro-batch would be no way out, None where it is one."""
+    """Why half of a micro-batch would be a different experiment, None if it would not."""
     if has_cut(context):
-        return f"training.cut makes it a part of the experiment ({context.origin('training.cut.processes')})"
+        return f"training.cut makes it part of the experiment ({context.origin('training.cut.processes')})"
     for key in ("batch.one_prompt", "batch.in_one_piece"):
         if context.value(key) is True:
             return context.settings[key].why

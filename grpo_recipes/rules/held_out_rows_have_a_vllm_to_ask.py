@@ -1,8 +1,8 @@
-"""Held-out rows are asked of vLLM where the run has one that can be asked.
+"""`evaluation.use_vllm: true` needs a vLLM of the training.
 
-`evaluation.use_vllm: true` starts no vLLM: it lets the one of the training answer. Without one nobody is there, and
-with TRL before 1.11 a run's vLLM is not asked for single completions with seeds of their own. Rows that call tools are
-answered by transformers alone.
+It starts no vLLM: it lets the training's vLLM answer the held-out rows. Without one nothing can answer, and with TRL
+before 1.11 the worker cannot ask it for single completions with their own seeds. Only transformers answers rows that
+call tools.
 """
 
 from collections.abc import Iterator
@@ -22,16 +22,16 @@ def check(context: Context) -> Iterator[Finding]:
         return
     generates = context.value("GRPOConfig.use_vllm") is True
     if turns_of(context) is not None:
-        why = "the model calls tools, and such rows are answered with transformers"
+        why = "the model calls tools, and only transformers answers such rows"
     elif generates:
-        why = f"{context.facts.source('GRPOConfig')}: the worker asks the vLLM of trl 1.11 and newer alone"
+        why = f"{context.facts.source('GRPOConfig')}: the worker can only ask the vLLM of trl 1.11 and newer"
     else:
         why = f"generation.use_vllm is false ({context.origin('GRPOConfig.use_vllm')})"
     yield context.finding(
         ID,
-        "no vLLM of this run can answer the held-out rows",
+        "this run has no vLLM that can answer the held-out rows",
         KEY,
         because=[why],
-        fix="use_vllm: null, which lets it answer where it can",
+        fix="use_vllm: null, which uses vLLM if possible",
         patch=[Patch(("evaluation", "use_vllm"), None)],
     )

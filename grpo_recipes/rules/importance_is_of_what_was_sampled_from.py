@@ -1,10 +1,10 @@
-"""The importance of a sample is that between whole distributions.
+"""Importance ratios compare whole distributions.
 
-With top_p, top_k or min_p vLLM samples from the likeliest tokens, and the probability that it reports is that among
-them; a repetition penalty shifts it. The trainer computes its own over all tokens. The ratio of both then lies below 1,
-by the share of the probability that was cut away, and that of a sequence is the product over its tokens: TRL's
-correction for vLLM takes the difference for a drift of the policy and weakens the gradient, that of long completions
-most. Nothing says so.
+With top_p, top_k or min_p vLLM samples from the likeliest tokens, and reports probabilities among only those; a
+repetition penalty shifts them. The trainer computes its own over all tokens. The ratio of both then lies below 1, by
+the share of the probability that was cut away, and that of a sequence is the product over its tokens. TRL's correction
+for vLLM takes the difference for a drift of the policy and silently weakens the gradient, most of all for long
+completions.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def check(context: Context) -> Iterator[Finding]:
         f"{' and '.join(cut)} weaken{'' if len(cut) > 1 else 's'} the gradient through the importance ratio",
         f"GRPOConfig.{cut[0]}",
         because=[
-            "vLLM reports probabilities among the tokens it sampled from, the trainer has them among all tokens",
+            "vLLM reports probabilities among the tokens it sampled from, the trainer computes them among all tokens",
             f"{mode} takes the difference for a drift of the policy: {amount}",
         ],
         fix=", ".join(f"{name}: {'null' if WHOLE[name] is None else WHOLE[name]}" for name in cut)

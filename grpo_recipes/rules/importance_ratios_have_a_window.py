@@ -1,10 +1,10 @@
-"""The window of importance ratios has room, and the ratio 1 is in it.
+"""The window of importance ratios is not empty, and contains the ratio 1.
 
-vLLM's probabilities differ a little from the trainer's; TRL weighs each token or sequence by their ratio, kept between
-vllm_importance_sampling_clip_min and clip_max. GRPOConfig raises ValueError for a window that is empty, and for a
-truncating mode without bounds. It accepts a window without the ratio 1: a masking mode then drops every sample of the
-policy itself, and nothing is learned; a clip_max of 0 or less turns the gradient around. Loss `vespo` takes token modes
-alone, else GRPOTrainer raises ValueError, after the model was loaded.
+vLLM's probabilities differ a little from the trainer's. TRL weights each token or sequence by their ratio, kept between
+vllm_importance_sampling_clip_min and clip_max. GRPOConfig raises ValueError for an empty window, and for a truncating
+mode without bounds. It accepts a window without the ratio 1: a masking mode then drops every sample of the policy
+itself, and the run learns nothing; a clip_max of 0 or less reverses the gradient. Loss `vespo` takes only token modes;
+otherwise GRPOTrainer raises ValueError, after loading the model.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def check(context: Context) -> Iterator[Finding]:
     corrects = _value(context, "correction") is True
     by_vllm = corrects and context.value("GRPOConfig.use_vllm") is True
     if isinstance(least, int | float) and isinstance(most, int | float) and least >= most:
-        why = "GRPOConfig raises ValueError for a window without room"
+        why = "GRPOConfig raises ValueError for an empty window"
         yield _finding(context, "clip_min", f"clip_min {least:g} is not below clip_max {most:g}", why, None)
     elif corrects and str(mode).endswith("_truncate") and least is None and most is None:
         why = "GRPOConfig raises ValueError for a truncating mode without bounds"
@@ -31,7 +31,7 @@ def check(context: Context) -> Iterator[Finding]:
     elif by_vllm:
         yield from _without_one(context, least, most, str(mode))
     if by_vllm and context.value("GRPOConfig.loss_type") == "vespo" and str(mode).startswith("sequence_"):
-        why = "GRPOTrainer raises ValueError for it, after the model was loaded"
+        why = "GRPOTrainer raises ValueError for it, after loading the model"
         better = f"token_{str(mode).partition('_')[2]}"
         yield _finding(context, "mode", f"loss vespo needs a mode per token, not {mode}", why, better)
 
@@ -39,17 +39,17 @@ def check(context: Context) -> Iterator[Finding]:
 def _without_one(context: Context, least: object, most: object, mode: str) -> Iterator[Finding]:
     masks = mode.endswith("_mask")
     if isinstance(most, int | float) and (most <= 0 or (masks and most < 1)):
-        why = "a ratio is above 0: all are cut off to a number that turns the gradient around"
+        why = "ratios are above 0: all are clipped to a number that reverses the gradient"
         if masks:
-            why = "a sample of the policy itself has the ratio 1 and is dropped: nothing is learned, without a word"
+            why = "a sample of the policy itself has the ratio 1 and is dropped: the run silently learns nothing"
         yield _finding(context, "clip_max", f"clip_max {most:g} is below every ratio that matters", why, 3.0)
     elif masks and isinstance(least, int | float) and least > 1:
-        why = "a sample of the policy itself has the ratio 1 and is dropped: nothing is learned, without a word"
+        why = "a sample of the policy itself has the ratio 1 and is dropped: the run silently learns nothing"
         yield _finding(context, "clip_min", f"clip_min {least:g} is above 1", why, None)
 
 
 def _value(context: Context, name: str) -> object:
-    """The value; where nothing reads it the format sets none, and GRPOConfig has its own, which is the same."""
+    """The value, or GRPOConfig's equal default if the format sets none."""
     key = f"GRPOConfig.{NAME}{name}"
     return context.value(key) if key in context.settings else classified_fields()[NAME + name].value
 

@@ -1,9 +1,9 @@
-"""A job of Slurm is told to save before its time is over, and after it began.
+"""Slurm tells a job to save before its time limit, and not at its start.
 
-Slurm kills a job at its time limit. `slurm.signal_seconds` before that it tells the run, which goes on to the end of
-its generation, saves and stops; the job then puts itself back into the queue (`slurm.max_requeues`). How long a step
-takes is not known before a run, so auto is ten minutes, and a quarter of a shorter limit. Slurm may say it up to a
-minute early. With no less than the whole limit each start of the job would save at once and come no further.
+Slurm kills a job at its time limit. `slurm.signal_seconds` before that it signals the run, which finishes its
+generation, saves and stops; the job then requeues itself (`slurm.max_requeues`). How long a step takes is not known
+before a run, so auto is ten minutes, or a quarter of a shorter limit. Slurm may signal up to a minute early. If
+signal_seconds covers the whole limit, each start of the job saves at once and makes no progress.
 """
 
 from collections.abc import Iterator
@@ -24,9 +24,9 @@ def decide(context: Context) -> Iterator[Setting]:
         return
     limit = seconds(context.value(TIME))
     if limit is None:
-        why = "ten minutes, no time limit is written"
+        why = "ten minutes, since the recipe sets no time limit"
     elif limit // 4 >= USUAL_S:
-        why = "ten minutes, how long a step takes is not known"
+        why = "ten minutes, since the length of a step is not known"
     else:
         why = f"a quarter of the time limit of {limit} seconds"
     yield decided(SIGNAL, USUAL_S if limit is None else _within(limit), ID, why, context.settings)
@@ -40,7 +40,7 @@ def check(context: Context) -> Iterator[Finding]:
         better = _within(limit)
         yield context.finding(
             ID,
-            f"the run is told to stop {signal} seconds before the end of a job of {limit}",
+            f"Slurm signals the run {signal} seconds before the end of a job of {limit} seconds",
             SIGNAL,
             because=[f"slurm.time: {context.origin(TIME)}", "each start of the job would save at once and stop"],
             fix=f"signal_seconds: {better}",

@@ -1,9 +1,9 @@
-"""The recipe asks for nothing that its stack is known to do wrong.
+"""The recipe does not use anything that its stack is known to do wrong.
 
 A released combination of packages can be right for one recipe and wrong for another: trl 0.15.0 trains with vLLM, and
-trains adapters, but with both together it samples from the base model. Such defects stand in a reviewed table with the
-releases that have them, what the recipe must ask for to meet them, how they were seen and the nearest releases without
-them. A combination that works for no recipe is STK013.
+trains adapters, but with both together it samples from the base model. A reviewed table lists such defects with the
+releases that have them, the recipe keys that trigger them, how they were seen and the nearest releases without them. A
+combination that works for no recipe is STK013.
 """
 
 from collections.abc import Iterator

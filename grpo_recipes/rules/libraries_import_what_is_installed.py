@@ -1,8 +1,8 @@
-"""No field makes a library import a module that a recipe names, or write where a recipe says.
+"""No key makes a library import a module or write to a path of the recipe's choice.
 
-PEFT imports the module in megatron_core and the one in auto_mapping; DeepSpeed's monitors and profilers make files and
-folders at any path. Code comes from rewards and from the model alone, where it is listed by its sha256 and allowed, and
-a run writes into its run folder. The one path of the machine that DeepSpeed needs is nvme_path.
+PEFT imports the modules in megatron_core and auto_mapping; DeepSpeed's monitors and profilers create files and folders
+at any path. Code may come only from rewards and from the model, which `run` lists by sha256 and asks consent for, and a
+run writes only into its run folder. The one path outside that DeepSpeed needs is nvme_path.
 """
 
 import os
@@ -24,15 +24,15 @@ def check(context: Context) -> Iterator[Finding]:
             yield _refused(context, ("lora", name), f"lora.{name} is refused", because)
     for path in _outside(context.mapping("distributed.deepspeed"), DEEPSPEED):
         name = ".".join(map(str, path[len(DEEPSPEED) :]))
-        because = "DeepSpeed writes there, and a run writes into its run folder alone; a relative path is inside of it"
-        yield _refused(context, path, f"the path of {name} is outside of the run folder", because)
+        because = "DeepSpeed writes there, and a run may only write into its run folder; a relative path is inside it"
+        yield _refused(context, path, f"the path of {name} is outside the run folder", because)
     if context.mapping("distributed.deepspeed").get("compile"):
-        because = "releases of DeepSpeed import the module that its backend names"
+        because = "some releases of DeepSpeed import the module that its backend names"
         yield _refused(context, (*DEEPSPEED, "compile"), "the DeepSpeed key compile is refused", because)
 
 
 def _outside(value: object, path: Path) -> Iterator[Path]:
-    """Texts that name a place outside of the folder that a run is started in."""
+    """Texts that name a place outside the folder that a run is started in."""
     if isinstance(value, dict):
         for key, item in value.items():
             if key != NEEDED:

@@ -1,7 +1,7 @@
-"""Liger's kernels leave the output layer to TRL.
+"""Liger's kernels do not replace TRL's output layer.
 
-From 1.15 on TRL computes log-probs in a fused output layer of its own. Liger's fused linear cross entropy would replace
-the model's forward, and GRPOTrainer raises ValueError for it, after the model was loaded.
+From 1.15 on TRL computes log-probs in its own fused output layer. Liger's fused linear cross entropy would replace the
+model's forward, and GRPOTrainer raises ValueError for it, after loading the model.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def check(context: Context) -> Iterator[Finding]:
         path = ("trl", "liger_kernel_config", FUSED)
         yield context.finding(
             ID,
-            f"{FUSED} takes the output layer from TRL",
+            f"{FUSED} conflicts with TRL's fused output layer",
             CONFIG,
             because=["TRL's own fused output layer computes the log-probs"],
             fix=f"{FUSED}: false",

@@ -1,12 +1,11 @@
-"""The model builds the logits of the completion, whatever TRL and the model's class call that.
+"""The model builds only the completion's logits, whatever TRL and the model's class call that argument.
 
-TRL scores the last C + 1 positions and asks the model for their logits alone: by num_logits_to_keep in trl 0.14, by
-logits_to_keep up to 1.14. transformers has the one name up to 4.48 and the other from 4.49 on, and GPT2, OPT, Bloom,
-Qwen2-VL and others had neither for long. Where the two do not meet, the logits of the whole sequence are built,
-(P + C) / (C + 1) times the memory, or the step ends in TypeError or RuntimeError, or trl 0.14 takes log-probabilities
-from the wrong positions without a word. The shim `logits_to_keep` makes every class build (B, C + 1, V). For a class
-that is not known here, of a hub model or with code of its own, it looks at the loaded model, and does nothing where
-nothing is needed.
+TRL scores the last C + 1 positions and asks the model for only their logits: by num_logits_to_keep in trl 0.14, by
+logits_to_keep up to 1.14. transformers uses the first name up to 4.48 and the second from 4.49 on, and GPT2, OPT,
+Bloom, Qwen2-VL and others had neither for long. If the names differ, the model builds the logits of the whole sequence,
+(P + C) / (C + 1) times the memory, or the step ends in TypeError or RuntimeError, or trl 0.14 silently takes
+log-probabilities from the wrong positions. The shim `logits_to_keep` makes every class build (B, C + 1, V). For an
+unknown class, of a hub model or with its own code, it inspects the loaded model, and does nothing if nothing is needed.
 
 Advice that does not help: clearing the hub's cache or downloading the model again, since the keyword is in the
 library's code and not in the checkpoint; and comparing versions as strings, by which "4.100.0" comes before "4.50".
@@ -32,7 +31,7 @@ def decide(context: Context) -> Iterator[Setting]:
     name = _model_class(context)
     known = None if name is None else context.facts.logits_keyword(name)
     if known is None:
-        why = f"trl {trl} passes {passed}; {name or 'the class of this model'} is looked at when it is loaded"
+        why = f"trl {trl} passes {passed}; {name or 'the class of this model'} is inspected when it is loaded"
     elif known.takes(passed):
         return
     else:
@@ -42,7 +41,7 @@ def decide(context: Context) -> Iterator[Setting]:
 
 
 def _model_class(context: Context) -> str | None:
-    """The class that config.json names, None when it is not known or its code lies beside the weights."""
+    """The class that config.json names, None if unknown or if its code is beside the weights."""
     config = model_config(context) or {}
     names = config.get("architectures")
     return str(names[0]) if isinstance(names, list) and names and not has_own_code(config) else None

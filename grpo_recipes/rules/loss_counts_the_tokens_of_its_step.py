@@ -1,8 +1,8 @@
 """A loss that is divided by the tokens of the step counts those of the step, not of the generation.
 
-dapo, cispo and vespo divide by the number of trained tokens. TRL counts them once per generation; where one generation
-feeds several optimizer steps, the loss was divided by the tokens of all of them, so the gradient was too small by that
-factor: measured exactly half with two steps per generation. TRL 1.9.1 rescales it.
+dapo, cispo and vespo divide by the number of trained tokens. TRL counts them once per generation; if one generation
+feeds several optimizer steps, TRL before 1.9.1 divides the loss by the tokens of all of them, so the gradient is too
+small by that factor: measured exactly half with two steps per generation. TRL 1.9.1 rescales it.
 """
 
 from collections.abc import Iterator
@@ -29,11 +29,11 @@ def check(context: Context) -> Iterator[Finding]:
     patch = Patch(("grpo", name), 1) if ours else Patch(("trl", name), remove=True)
     yield context.finding(
         ID,
-        f"loss_type {loss} is divided by the tokens of {steps} micro-batches and trains on {accumulation}",
+        f"loss_type {loss} is divided by the tokens of {steps} micro-batches but trains on {accumulation}",
         key,
         because=[
-            f"trl {context.stack.version('trl')} counts the tokens of the whole generation, so the gradient comes out"
-            f" as {accumulation}/{steps} of what it should be"
+            f"trl {context.stack.version('trl')} counts the tokens of the whole generation, so the gradient is"
+            f" {accumulation}/{steps} of what it should be"
         ],
         fix=f"{name}: 1, or trl==1.9.1" if ours else f"remove {name}, or trl==1.9.1",
         patch=[patch],

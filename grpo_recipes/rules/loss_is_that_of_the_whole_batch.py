@@ -1,13 +1,13 @@
 """A loss that depends on how the batch is cut is computed in one piece, or in the cut that the recipe claims.
 
 loss_type bnpo divides by the tokens of the micro-batch, and top_entropy_quantile below 1 takes its threshold from the
-tokens of the micro-batch. With accumulation, or with bnpo in several processes, the same recipe gives another gradient
-on another machine (measured: up to a fifth), and one that differs between releases, since they fill micro-batches in
-different orders. So both are refused beyond one process and one accumulation step, unless `training.cut` makes the
-cut a part of the experiment. From trl 0.23 on the threshold is taken over the micro-batches of all processes, so that
-any number of them gives the gradient of one, without accumulation; trl 0.21 and 0.22 gather entropies of different
-numbers, which hangs. With `per_device_train_batch_size: auto` all completions of a step are taken at once where that
-helps, in one process also where the target knows no dapo, which bnpo is then.
+tokens of the micro-batch. With accumulation, or with bnpo in several processes, the same recipe has a different
+gradient on a different machine (measured: up to a fifth), and one that differs between releases, since they fill
+micro-batches in different orders. So both are refused beyond one process and one accumulation step, unless
+`training.cut` makes the cut part of the experiment. From trl 0.23 on the threshold is taken over the micro-batches of
+all processes, so without accumulation any number of them has the gradient of one; trl 0.21 and 0.22 gather different
+numbers of entropies, which hangs. `per_device_train_batch_size: auto` takes all completions of a step at once if that
+helps, in one process also if the target does not know dapo, which is then the same as bnpo.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ ID = "LOS001"
 OWNS = ("batch.in_one_piece",)
 READS = ("world.num_processes",)
 ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
-# Releases whose threshold of entropies is that of all processes.
+# Releases that take the threshold of entropies over all processes.
 GATHERED = ">=0.23"
 
 
@@ -35,7 +35,7 @@ def _knows_dapo(context: Context) -> bool:
 
 
 def _pieces_of(context: Context, key: str | None) -> int:
-    """Over how many processes a step is cut, each with a result of its own."""
+    """The number of processes that each compute their own part of a step."""
     version = context.stack.version("trl")
     if key == QUANTILE and version is not None and is_within(version, GATHERED):
         return 1
@@ -47,7 +47,7 @@ def decide(context: Context) -> Iterator[Setting]:
     if _pieces_of(context, key) != 1 or has_cut(context):
         return
     if key is not None:
-        why = f"{key.partition('.')[2]} {context.value(key)} depends on the micro-batch, so it is the whole batch"
+        why = f"{key.partition('.')[2]} {context.value(key)} depends on the micro-batch, so the whole batch is one"
         yield decided(OWNS[0], True, ID, why, context.settings)
     elif context.value(LOSS) == "dapo" and not _knows_dapo(context):
         why = "this TRL computes dapo as bnpo, which is the same on a batch in one piece"
@@ -67,7 +67,7 @@ def check(context: Context) -> Iterator[Finding]:
         key,
         because=[
             f"{processes} process{'' if processes == 1 else 'es'} x {accumulation} accumulation steps of {size}"
-            " completions give another gradient than one batch",
+            " completions have a different gradient than one batch",
         ],
         fix=f"training.cut: {{processes: {processes}, per_device_train_batch_size: {size}}}, where this cut is part of"
         f" the experiment; or {_whole(context, key)}",
@@ -76,7 +76,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _whole(context: Context, key: str) -> str:
-    """What gives up the dependence."""
+    """The change that removes the dependence."""
     if key == LOSS and _knows_dapo(context):
         return "loss_type: dapo, which divides by the tokens of the whole step"
     if key == LOSS:

@@ -37,7 +37,7 @@ def check(context: Context) -> Iterator[Finding]:
             bounds += f" and at most {greatest:g}" if greatest != float("inf") else ""
             yield context.finding(
                 ID,
-                f"{name} is {value}, it must be {bounds}",
+                f"{name} is {value}, but must be {bounds}",
                 f"GRPOConfig.{name}",
                 because=[why],
                 fix=f"{name}: {better}",
@@ -59,7 +59,7 @@ def _multiple(text: str) -> int | str | None:
 def _no_multiple(context: Context, text: str) -> Finding:
     return context.finding(
         ID,
-        f"{PADDING} is {text}, it must be a whole number, auto or none",
+        f"{PADDING} is {text}, but must be a whole number, auto or none",
         f"GRPOConfig.{PADDING}",
         because=["GRPOConfig raises ValueError for another word"],
         fix=f"{PADDING}: 8",

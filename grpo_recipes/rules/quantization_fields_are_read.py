@@ -25,13 +25,13 @@ def check(context: Context) -> Iterator[Finding]:
     if "llm_int8_threshold" in fields and not isinstance(threshold, float):
         is_number = isinstance(threshold, int) and not isinstance(threshold, bool)
         fix = float(threshold) if is_number else None  # type: ignore[arg-type]
-        yield _finding(context, "llm_int8_threshold", f"is {threshold}, it must be a float", RAISES, fix)
+        yield _finding(context, "llm_int8_threshold", f"is {threshold}, but must be a float", RAISES, fix)
     if skipped is not None and not (isinstance(skipped, list) and all(isinstance(word, str) for word in skipped)):
         fix_list = [skipped] if isinstance(skipped, str) else None
-        yield _finding(context, "llm_int8_skip_modules", f"is {skipped}, it must be a list of names", RAISES, fix_list)
+        yield _finding(context, "llm_int8_skip_modules", f"is {skipped}, but must be a list of names", RAISES, fix_list)
     for name in BOOLEANS:
         if name in fields and not isinstance(fields[name], bool):
-            yield _finding(context, name, f"is {fields[name]}, it must be true or false", RAISES, None)
+            yield _finding(context, name, f"is {fields[name]}, but must be true or false", RAISES, None)
     four, eight = fields.get("load_in_4bit") is True, fields.get("load_in_8bit") is True
     if four != eight:
         for name in fields:

@@ -37,7 +37,7 @@ def check(context: Context) -> Iterator[Finding]:
     if isinstance(steps, int) and steps < 1:
         yield context.finding(
             ID,
-            f"ref_model_sync_steps is {steps}, it must be at least 1",
+            f"ref_model_sync_steps is {steps}, but must be at least 1",
             STEPS,
             because=["the first step would divide by it"],
             fix="ref_model_sync_steps: 512",

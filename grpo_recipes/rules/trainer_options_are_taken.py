@@ -63,7 +63,7 @@ def check(context: Context) -> Iterator[Finding]:
     for name, (smallest, because) in SMALLEST.items():
         value = context.value(f"GRPOConfig.{name}")
         if isinstance(value, int | float) and not isinstance(value, bool) and value < smallest:
-            yield _finding(context, name, f"{name} is {value}, it must be at least {smallest}", because, smallest)
+            yield _finding(context, name, f"{name} is {value}, but must be at least {smallest}", because, smallest)
     for name, (words, because) in WORDS.items():
         yield from _words(context, name, words, because)
     workers = context.value(f"GRPOConfig.{WORKERS}")

@@ -54,7 +54,7 @@ def _options(context: Context) -> Iterator[Finding]:
     options, path = context.value(OPTIONS), ("trl", "transformers_continuous_batching_config")
     if isinstance(options, str) and not options.startswith("{"):
         because = "GRPOTrainer makes a map of it, and raises ValueError after loading the model"
-        yield _finding(context, path, f"{path[-1]} is a text, it must be a map", because, None)
+        yield _finding(context, path, f"{path[-1]} is a text, but must be a map", because, None)
     for name in context.mapping(OPTIONS):
         if name not in FIELDS:
             because = "ContinuousBatchingConfig raises TypeError for it, after the model was loaded"

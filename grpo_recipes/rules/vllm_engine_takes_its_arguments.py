@@ -95,5 +95,5 @@ def _of_another_type(context: Context, path: Path, value: object, field: Field) 
     must = needed(field.annotation, value)
     if must is None:
         return
-    said = f"{path[-1]} is {value!r}, it must be {must}"
+    said = f"{path[-1]} is {value!r}, but must be {must}"
     yield _finding(context, path, said, f"vLLM declares it {field.annotation}", None)

@@ -28,7 +28,7 @@ NO_PATCH = {
     "evaluation_strategy does not exist any more",
     "vllm_device does not exist any more",
     "`training.cut` lacks per_device_train_batch_size",
-    "training.max_steps is -1, it must be at least 1",
+    "training.max_steps is -1, but must be at least 1",
 }
 
 
