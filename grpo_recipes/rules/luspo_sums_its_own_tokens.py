@@ -1,8 +1,8 @@
 """luspo sums the loss of the tokens that it trains on.
 
-TRL 1.10 sums the masked loss of each token. Before, luspo multiplied the loss of a sequence by its length, which is
-the same only as long as there is one loss for a sequence: with importance_sampling_level token, the KL penalty or a
-mask of single tokens the padding was averaged in.
+TRL 1.10 sums the masked loss of each token. Older releases multiply the loss of a sequence by its length, which is the
+same only if a sequence has a single loss: with importance_sampling_level token, the KL penalty or a mask of single
+tokens they average the padding in.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from grpo_recipes.rules._shared.context import Context
 
 ID = "LOS004"
 APPLIES_TO = {"trl": ">=0.28,<1.10"}
-# What gives each token a loss of its own, and the value that does not: the key, the value, the section's key.
+# Keys that give each token its own loss, with the value that does not: the key, the value, the section's key.
 PER_TOKEN = (
     ("GRPOConfig.importance_sampling_level", "sequence", ("grpo", "importance_sampling_level")),
     ("GRPOConfig.beta", 0.0, ("grpo", "beta")),
@@ -28,7 +28,7 @@ def check(context: Context) -> Iterator[Finding]:
             continue
         yield context.finding(
             ID,
-            f"loss_type luspo with {path[1]} {context.value(key)} averages the padding in",
+            f"loss_type luspo with {path[1]} {context.value(key)} averages padding into the loss",
             key,
             because=[f"trl {context.stack.version('trl')} multiplies the loss of each token by the sequence's length"],
             fix=f"{path[1]}: {value}, or trl==1.10.0",

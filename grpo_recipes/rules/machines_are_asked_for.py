@@ -1,8 +1,8 @@
-"""What a recipe says of several machines, or of a cluster, is of a run that has them.
+"""Keys for several machines or a cluster are used only if the run has them.
 
-The section `slurm` is read with `launch.engine: slurm`. `launch.main_process_ip` and `launch.main_process_port` are for
-the commands that `launch.engine: local` prints for several machines; a job of Slurm takes its first machine, and a port
-that goes with its number, so that two jobs do not meet.
+The section `slurm` needs `launch.engine: slurm`. `launch.main_process_ip` and `launch.main_process_port` are for the
+commands that `launch.engine: local` prints for several machines. A Slurm job uses its first machine, and a port derived
+from its number, so that two jobs do not collide.
 """
 
 from collections.abc import Iterator
@@ -23,10 +23,12 @@ def check(context: Context) -> Iterator[Finding]:
         if not context.given(key) or context.value(key) is None:
             continue
         if is_slurm(context):
-            yield _finding(context, ("launch", name), f"nobody reads {key}", "launch.engine is slurm, which knows it")
+            yield _finding(
+                context, ("launch", name), f"{key} has no effect", "launch.engine is slurm, which sets it itself"
+            )
         elif machines(context) == 1 and context.value("launch.num_nodes") == 1:
             more = "launch.num_nodes: 2"
-            yield _finding(context, ("launch", name), f"nobody reads {key}", "launch.num_nodes is 1", more)
+            yield _finding(context, ("launch", name), f"{key} has no effect", "launch.num_nodes is 1", more)
 
 
 def _finding(context: Context, path: tuple[str, ...], what: str, why: str, otherwise: str = "") -> Finding:

@@ -1,7 +1,7 @@
 """Every machine of a run trains with the same number of processes.
 
-accelerate starts `launch.num_processes` divided by the machines on each of them and drops the rest: 5 on 2 machines are
-4, and the batch is another one than was planned. On GPUs the number follows from `launch.gpus_per_node` (WLD002).
+accelerate starts `launch.num_processes` divided by the machines on each of them and drops the rest: 5 on 2 machines
+become 4, and the batch differs from the planned one. On GPUs the number follows from `launch.gpus_per_node` (WLD002).
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def check(context: Context) -> Iterator[Finding]:
     better = -(-processes // nodes) * nodes
     yield context.finding(
         ID,
-        f"{processes} process{'' if processes == 1 else 'es'} cannot be shared out to {nodes} machines",
+        f"{processes} process{'' if processes == 1 else 'es'} cannot be split evenly over {nodes} machines",
         "launch.num_processes",
         because=["accelerate starts the same number on each machine", context.settings["world.num_nodes"].why],
         fix=f"num_processes: {better}",

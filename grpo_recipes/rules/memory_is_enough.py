@@ -1,13 +1,13 @@
 """The memory of each GPU is enough for the recipe.
 
-Weights, gradients, the optimizer's states, activations, probabilities, vLLM's share and what else a GPU holds are
-estimated for each phase of a run, from config.json and the settings alone; `grpo-run fit` and `grpo-run plan` show the
-terms. A run that needs more than there is ends in an out-of-memory error, often hours later, when completions get as
-long as max_completion_length allows. It is an error where 1.15 of the GPU would not be enough, nor prompts of 64
-tokens: the estimate was never so far off where it was compared. From 0.92 of the GPU on it is a warning. What is
-offered keeps the experiment unless it says otherwise. A model, an option or a release that is not covered is not
-judged, and neither is a model whose config.json is not here, or a run on the CPU; a GPU whose name several sizes share
-is judged as the smallest of them.
+grpo-run estimates weights, gradients, optimizer states, activations, probabilities, vLLM's share and everything else a
+GPU holds, for each phase of a run, from config.json and the settings; `grpo-run fit` and `grpo-run plan` show the
+terms. A run that needs more ends in an out-of-memory error, often hours later, when completions get as long as
+max_completion_length allows. It is an error if even 1.15 of the GPU and prompts of 64 tokens would not be enough: no
+comparison with a measurement was ever that far off. From 0.92 of the GPU on it is a warning. The fixes keep the
+experiment unless they say otherwise. The rule does not judge models, options or releases that the estimate does not
+cover, models whose config.json is missing, or runs on the CPU. If several sizes share a GPU's name, it judges the
+smallest.
 """
 
 from collections.abc import Iterator
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 ID = "MEM001"
 MODEL = "model.model_name_or_path"
 SURELY = 1.15
-"""The largest share of what was measured that an estimate was over it; see benchmarks/memory.md."""
+"""The most by which an estimate exceeded its measurement; see benchmarks/memory.md."""
 LEAST_PROMPT = 64
-"""Tokens that prompts have where they are short: nobody knows them before the data is read."""
+"""Tokens of a short prompt; the real ones are not known before the data is read."""
 SHOWN_TERMS = 4
 
 
@@ -47,7 +47,7 @@ def check(context: Context) -> Iterator[Finding]:
         yield _not_known(context, needs)
         return
     if needs.config is None:
-        yield _not_known(context, f"the sizes of {context.text(MODEL)} are not known here")
+        yield _not_known(context, f"grpo-run does not know the sizes of {context.text(MODEL)}")
         return
     found = needs.estimate()
     peak, verdict = found.peak(), found.verdict()
@@ -65,22 +65,22 @@ def check(context: Context) -> Iterator[Finding]:
         keeping = next((way.patch for way in ways if way.patch), ())
         yield context.finding(
             ID,
-            f"{peak.total() / GIB:.1f} GiB are needed of each GPU in {peak.name}, and it has {memory / GIB:.1f}"
-            + (": that is tight" if verdict == "tight" else ""),
+            f"{peak.name} needs {peak.total() / GIB:.1f} GiB of each GPU, which has {memory / GIB:.1f}"
+            + (": tight" if verdict == "tight" else ""),
             MODEL,
             because=[
                 listed,
                 f"an estimate for {largest}, strategy {needs.layout.strategy}",
                 *(f"assumed: {one}" for one in needs.assumed),
             ],
-            fix=", or ".join(way.said for way in ways) or "a smaller model: no change that is known is enough",
+            fix=", or ".join(way.said for way in ways) or "a smaller model: no known change is enough",
             patch=keeping,
             severity="error" if _least(needs) > SURELY * memory else "warning",
         )
 
 
 def _least(needs: "MemoryNeeds") -> int:
-    """Bytes of a GPU that are needed with short prompts."""
+    """Bytes of a GPU that the run needs with short prompts."""
     prompt = min(LEAST_PROMPT, needs.update.prompt)
     peak = needs._replace(update=needs.update._replace(prompt=prompt)).estimate().peak()
     return peak.total() if peak is not None else 0

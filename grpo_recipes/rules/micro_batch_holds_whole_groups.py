@@ -1,8 +1,8 @@
-"""A micro-batch of all processes holds whole groups where TRL compares rewards within it.
+"""A micro-batch of all processes holds whole groups if TRL compares rewards within it.
 
 TRL 0.15 and 0.16 generate for one micro-batch at a time, so per_device_train_batch_size x processes must be a multiple
-of num_generations; GRPOTrainer raises ValueError for another. From 0.17 on the whole batch is generated at once, and
-a group may be split over the micro-batches of a step.
+of num_generations; otherwise GRPOTrainer raises ValueError. From 0.17 on TRL generates the whole batch at once, and a
+group may be split over the micro-batches of a step.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def check(context: Context) -> Iterator[Finding]:
     own = has_cut(context) or context.value("training.prompts_per_step") is None
     yield context.finding(
         ID,
-        f"a micro-batch of {size * processes} completions cuts groups of {generations} apart",
+        f"a micro-batch of {size * processes} completions splits groups of {generations}",
         micro_batch_key(context),
         because=[
             f"{size * processes} = per_device_train_batch_size {size} x {processes} processes",

@@ -1,9 +1,9 @@
 """A local model is a folder with a config.json.
 
-A path that does not exist is taken for a hub id by transformers, and the error speaks of the hub. So it is with a web
-address, a variable, which nothing expands, and a folder's name with a slip in it. A folder with an adapter_config.json
-alone is an adapter, and so is a repository of the hub: TRL loads whole models, and puts a new adapter on them. What a
-run left is named by `model.from_run`.
+transformers takes a path that does not exist for a hub id, and its error speaks of the hub. The same happens to a web
+address, a variable (nothing expands it) and a misspelt folder. A folder or hub repository with only an
+adapter_config.json is an adapter: TRL loads whole models, and puts a new adapter on them. To use the result of a run,
+write `model.from_run`.
 """
 
 import os
@@ -32,8 +32,8 @@ def check(context: Context) -> Iterator[Finding]:
         yield from _hub_id(context, value)
     elif not os.path.isdir(path):
         near = near_path(value, path, folders=True)
-        fix = f"model_name_or_path: {near}, if that is meant" if near else "a folder, or a hub id: owner/name"
-        yield context.finding(ID, f"there is no folder {value}", KEY, because=[f"looked for {path}"], fix=fix)
+        fix = f"model_name_or_path: {near}, if you meant that" if near else "a folder, or a hub id: owner/name"
+        yield context.finding(ID, f"folder {value} does not exist", KEY, because=[f"looked for {path}"], fix=fix)
     elif not os.path.isfile(os.path.join(path, "config.json")):
         yield _no_model(context, value, path)
 
@@ -43,10 +43,10 @@ def _no_model(context: Context, value: str, path: str) -> Finding:
     if adapter is not None:
         return _adapter(context, value, path, adapter)
     if os.path.isfile(os.path.join(path, "plan.json")):
-        because = [f"{path} has a plan.json", "what a run trained is in its final/"]
+        because = [f"{path} has a plan.json", "a run's trained model is in its final/"]
         return context.finding(
             ID,
-            f"{value} is the folder of a run, and no model",
+            f"{value} is a run folder, not a model",
             KEY,
             because=because,
             fix=f"from_run: {value}",
@@ -54,22 +54,22 @@ def _no_model(context: Context, value: str, path: str) -> Finding:
         )
     return context.finding(
         ID,
-        f"{value} is no model folder",
+        f"{value} is not a model folder",
         KEY,
         because=[f"{path} has no config.json"],
-        fix="a folder as save_pretrained writes it",
+        fix="a folder written by save_pretrained",
     )
 
 
 def _adapter(context: Context, value: str, place: str, adapter: Mapping[str, object]) -> Finding:
     """The finding for an adapter. place: its folder."""
-    base = adapter.get("base_model_name_or_path") or "a model that it does not name"
+    base = adapter.get("base_model_name_or_path") or "an unnamed model"
     return context.finding(
         ID,
-        f"{value} is a {adapter.get('peft_type') or 'PEFT'} adapter of {base}, and no model",
+        f"{value} is a {adapter.get('peft_type') or 'PEFT'} adapter of {base}, not a model",
         KEY,
         because=["TRL loads a whole model and puts a new adapter on it", f"{place} has no config.json"],
-        fix=f"from_run: {value}, which merges it into its model; with lora: {{continue: true}} it is trained on",
+        fix=f"from_run: {value}, which merges it into its model; add lora: {{continue: true}} to train it further",
         patch=_from_run(value),
     )
 
@@ -85,7 +85,7 @@ def _hub_id(context: Context, value: str) -> Iterator[Finding]:
     elif slip := path_slip(value):
         yield _finding(context, f"{value}: {slip}", "the path itself, or ~/")
     elif "://" in value:
-        yield _finding(context, f"{value} is an address", "the folder that it was downloaded to, or its hub id")
+        yield _finding(context, f"{value} is a web address", "the folder with the downloaded model, or its hub id")
     elif value.count("/") > 1 or not all(part and part.strip() == part for part in value.split("/")):
         yield _finding(context, f"{value} is neither a folder nor a hub id", f"./{value} for a folder")
     elif (snapshot := cached_snapshot(value)) and (adapter := read_adapter(str(snapshot))) and not _is_model(snapshot):
@@ -93,9 +93,9 @@ def _hub_id(context: Context, value: str) -> Iterator[Finding]:
     elif near := _near_folder(context, value):
         yield context.finding(
             ID,
-            f"{value} is taken for a hub id, and {near} is a folder beside the recipe",
+            f"{value} counts as a hub id, but {near} is a folder beside the recipe",
             KEY,
-            because=["what is no folder is looked for on the hub"],
+            because=["transformers looks for anything that is not a folder on the hub"],
             severity="warning",
             fix=f"model_name_or_path: ./{near}",
         )
@@ -106,7 +106,7 @@ def _is_model(snapshot: Path) -> bool:
 
 
 def _near_folder(context: Context, value: str) -> str | None:
-    """The model folder beside the recipe whose name is nearly this one."""
+    """The model folder beside the recipe with a similar name."""
     place, name = os.path.split(value)
     parent = os.path.join(context.source.directory(("model", "model_name_or_path")), place)
     try:
@@ -120,7 +120,7 @@ def _near_folder(context: Context, value: str) -> str | None:
 
 
 def _finding(context: Context, message: str, fix: str) -> Finding:
-    because = ["a hub id is name or owner/name", "no such folder stands beside the recipe"]
+    because = ["a hub id is name or owner/name", "there is no such folder beside the recipe"]
     return context.finding(ID, message, KEY, because=because, fix=fix)
 
 
@@ -132,4 +132,4 @@ def _address(context: Context, value: str, model: str, revision: str | None) -> 
         patch.append(Patch(("model", "model_revision"), revision))
         fix += f", model_revision: {revision}"
     because = ["transformers takes a hub id, owner/name"]
-    return context.finding(ID, f"{value} is an address, and no hub id", KEY, because=because, fix=fix, patch=patch)
+    return context.finding(ID, f"{value} is a web address, not a hub id", KEY, because=because, fix=fix, patch=patch)

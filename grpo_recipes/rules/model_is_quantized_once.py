@@ -1,9 +1,9 @@
 """A model is quantized once: by its checkpoint, or by the recipe.
 
-A checkpoint that was saved in a quantized form says how in its config.json, and stays so. transformers raises
-ValueError for `quantization` on a checkpoint of another method (GPTQ, AWQ, fp8), and for one of bitsandbytes it takes
-the checkpoint's own values with a mere warning: the recipe's are read by nothing. Such a model is trained through an
-adapter alone, and some methods cannot be trained at all.
+A checkpoint that was saved in a quantized form says so in its config.json. transformers raises ValueError for
+`quantization` on a checkpoint of a different method (GPTQ, AWQ, fp8). For a bitsandbytes checkpoint it uses the
+checkpoint's own values, ignores those of the recipe and only warns. Such a model can only be trained with an adapter,
+and some methods cannot be trained at all.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,9 +14,9 @@ from grpo_recipes.rules._shared.loaded_model import MODEL, model_config
 
 ID = "QNT004"
 OWN = "bitsandbytes"
-# The quantizers whose is_trainable is false, and that give no full weights where their kernels are missing.
+# Quantizers whose is_trainable is false, and that do not fall back to full weights if their kernels are missing.
 NEVER_TRAINED = ("auto-round", "fbgemm_fp8", "higgs", "quark", "spqr", "vptq")
-# Those whose weights cannot be trained without an adapter.
+# Methods whose weights cannot be trained without an adapter.
 BY_ADAPTER = (OWN, "gptq", "awq", "hqq", "eetq", "quanto")
 
 
@@ -38,7 +38,7 @@ def check(context: Context) -> Iterator[Finding]:
     elif method in BY_ADAPTER and not context.has_section("lora"):
         yield context.finding(
             ID,
-            f"{name} is quantized with {method}, and cannot be trained without an adapter",
+            f"{name} is quantized with {method} and cannot be trained without an adapter",
             MODEL,
             because=["transformers raises ValueError for purely quantized models, after loading the model"],
             fix="lora: {r: 16, lora_alpha: 32}",
@@ -50,7 +50,7 @@ def _twice(context: Context, name: str, method: str, inner: Mapping[str, object]
     if method != OWN:
         yield context.finding(
             ID,
-            f"{name} is quantized with {method} already",
+            f"{name} is already quantized with {method}",
             "quantization",
             because=["transformers raises ValueError for a second configuration, while loading the model"],
             fix="remove quantization",
@@ -64,9 +64,9 @@ def _twice(context: Context, name: str, method: str, inner: Mapping[str, object]
             continue
         yield context.finding(
             ID,
-            f"{field} is {_shown(value)}, the checkpoint was saved with {_shown(own)}",
+            f"{field} is {_shown(value)}, but the checkpoint was saved with {_shown(own)}",
             key,
-            because=["transformers takes the values of the checkpoint, and only warns about the others"],
+            because=["transformers uses the checkpoint's values, and only warns about the recipe's"],
             fix=f"{field}: {_shown(own)}",
             patch=[Patch(("quantization", field), own)],
         )

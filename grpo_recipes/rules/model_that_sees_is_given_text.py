@@ -1,9 +1,9 @@
-"""A model with a part for pictures is trained on text.
+"""A vision-language model is trained on text.
 
-TRL trains it on text as any other model: the part that sees gets no gradient and stays as it is. Pictures are refused:
-those that local rows have by DAT005, others by preflight and at the start of a run. Where the rows cannot be looked at
-before, it is said that they were not: data for such a model mostly has pictures. Its processor needs Pillow, and for
-some families torchvision, also where there is nothing to see (STK010).
+TRL trains it on text like any other model: its vision part gets no gradient and does not change. Rows with pictures are
+refused: DAT005 checks local rows, preflight and the start of a run check the others. If the rule cannot read the rows,
+it warns that they were not checked, since data for such a model mostly has pictures. Its processor needs Pillow, and
+for some families torchvision, even for text (STK010).
 """
 
 from collections.abc import Iterator
@@ -23,13 +23,12 @@ def check(context: Context) -> Iterator[Finding]:
     of_text = text_model(config)
     yield context.finding(
         ID,
-        f"{context.text(MODEL)} has a part for pictures, and is trained on text alone",
+        f"{context.text(MODEL)} is a vision model, and is trained on text only",
         MODEL,
         because=[
             "rows with pictures stop preflight and the run: evaluation and reports would not see them",
             f"the rows of {context.text('dataset.path')} are not known here",
         ],
         severity="warning",
-        fix="grpo-run preflight, which looks at all rows"
-        + (f"; or a model of text, such as {of_text}" if of_text else ""),
+        fix="grpo-run preflight, which checks all rows" + (f"; or a text model, such as {of_text}" if of_text else ""),
     )

@@ -1,8 +1,8 @@
-"""A model with a part for pictures is one that TRL can load.
+"""TRL can load a vision-language model.
 
-Before 0.20, TRL loads every model as a causal language model and has no use for a processor: a class such as
-Qwen2VLForConditionalGeneration raises ValueError, after the plan and the queue. From 0.20 on it loads the class that
-config.json names, and trains it on text as any other; rows with pictures are DAT005.
+Before 0.20 TRL loads every model as a causal language model and cannot use a processor: a class such as
+Qwen2VLForConditionalGeneration raises ValueError, after the plan and the queue. From 0.20 on TRL loads the class that
+config.json names, and trains it on text like any other; for rows with pictures see DAT005.
 """
 
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ def check(context: Context) -> Iterator[Finding]:
     of_text = text_model(config)
     yield context.finding(
         ID,
-        f"{context.text(MODEL)} has a part for pictures, which trl {context.stack.version('trl')} cannot load",
+        f"trl {context.stack.version('trl')} cannot load {context.text(MODEL)}, a vision model",
         MODEL,
-        because=["it loads every model as a causal language model, and none with a processor: ValueError"],
-        fix="trl>=0.20.0" + (f", or a model of text, such as {of_text}" if of_text else ", or a model of text"),
+        because=["it loads every model as a causal language model without a processor, and raises ValueError"],
+        fix="trl>=0.20.0" + (f", or a text model, such as {of_text}" if of_text else ", or a text model"),
     )

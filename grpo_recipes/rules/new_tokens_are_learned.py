@@ -1,9 +1,9 @@
-"""Tokens that are added to the model are learned.
+"""Added tokens are trained.
 
-New tokens get embeddings drawn around the mean of the others. An adapter leaves embeddings and output layer as they
-are, unless it is told otherwise, so that the new rows stay what was drawn: the model can neither learn what the tokens
-mean nor tell them apart. `modules_to_save` trains the whole embedding and output layer, `trainable_token_indices` some
-of their rows. The embedding alone is not enough (LRA013): the model would never learn when to say a new token.
+New tokens get embeddings drawn around the mean of the others. By default an adapter leaves embeddings and output layer
+unchanged, so the new rows keep their random values: the model can neither learn what the tokens mean nor tell them
+apart. `modules_to_save` trains the whole embedding and output layer, `trainable_token_indices` only some of their rows.
+The embedding alone is not enough (LRA013): the model would never learn when to write a new token.
 """
 
 from collections.abc import Iterator
@@ -28,9 +28,9 @@ def check(context: Context) -> Iterator[Finding]:
     text, patch = both_ends(context)
     yield context.finding(
         ID,
-        f"the adapter leaves the embeddings of {', '.join(map(str, tokens))} as they are drawn",
+        f"the adapter leaves the embeddings of {', '.join(map(str, tokens))} at random values",
         KEY,
-        because=["LoRA freezes everything that it does not name, and the new rows are random"],
+        because=["LoRA freezes every module that it does not name, and the new rows are random"],
         severity="warning",
         fix=f"lora: {{{text}}}",
         patch=patch,

@@ -1,8 +1,8 @@
-"""Weight decay spares biases and norms, the same ones on every release.
+"""Weight decay spares the same biases and norms on every release.
 
-Up to 4.52 transformers knows norms by lists of layer classes, which lack most RMS norms: with `weight_decay` above 0 a
-fully trained Qwen2 has its norms shrunk there and not on newer releases. The shim `weight_decay_names` selects what
-the newest release selects.
+Up to 4.52 transformers recognizes norms by lists of layer classes, which lack most RMS norms: with `weight_decay` above
+0 it shrinks the norms of a fully trained Qwen2, and newer releases do not. The shim `weight_decay_names` selects the
+same weights as the newest release.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,8 @@
-"""Numbers under `trl:` are ones that the computation can take.
+"""Numbers under `trl:` are in the range that the computation needs.
 
-GRPOConfig takes any number. A temperature of 0 in sapo divides 0 by 0, and the gradient is nan; padding to a multiple
-of 0 raises ZeroDivisionError at the first batch; an adaptive entropy coefficient whose least value is above its
-greatest has no value at all, and jumps; a reference model that takes over more than all of the policy moves away from
-it.
+GRPOConfig accepts any number. A temperature of 0 in sapo divides 0 by 0, and the gradient becomes nan. Padding to a
+multiple of 0 raises ZeroDivisionError at the first batch. An adaptive entropy coefficient whose minimum exceeds its
+maximum jumps between them. A reference model that takes over more than all of the policy moves away from it.
 """
 
 from collections.abc import Iterator
@@ -12,11 +11,11 @@ from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 
 ID = "GRP004"
-# name: the least value, whether it is excluded, the greatest value, what to write, and why.
+# name: lowest value, whether it is excluded, highest value, what to write, and why.
 RANGES: dict[str, tuple[float, bool, float, float, str]] = {
-    "pad_to_multiple_of": (1, False, float("inf"), 8, "sequences are padded to a multiple of it"),
-    "sapo_temperature_pos": (0, True, float("inf"), 1.0, "sapo divides by it: the gradient is nan"),
-    "sapo_temperature_neg": (0, True, float("inf"), 1.05, "sapo divides by it: the gradient is nan"),
+    "pad_to_multiple_of": (1, False, float("inf"), 8, "TRL pads sequences to a multiple of it"),
+    "sapo_temperature_pos": (0, True, float("inf"), 1.0, "sapo divides by it, and the gradient becomes nan"),
+    "sapo_temperature_neg": (0, True, float("inf"), 1.05, "sapo divides by it, and the gradient becomes nan"),
     "ref_model_mixup_alpha": (0, True, 1, 0.6, "it is the share that the reference model takes of the policy"),
 }
 PADDING = "pad_to_multiple_of"
@@ -47,7 +46,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _multiple(text: str) -> int | str | None:
-    """The number that GRPOConfig reads from a text, None for its words for no padding, else the text itself."""
+    """The number that GRPOConfig reads from a text, None for its words for no padding, otherwise the text."""
     if text == "auto" or text.lower() in ("none", "null"):
         return None
     try:
@@ -61,7 +60,7 @@ def _no_multiple(context: Context, text: str) -> Finding:
         ID,
         f"{PADDING} is {text}, but must be a whole number, auto or none",
         f"GRPOConfig.{PADDING}",
-        because=["GRPOConfig raises ValueError for another word"],
+        because=["GRPOConfig raises ValueError for any other word"],
         fix=f"{PADDING}: 8",
         patch=[Patch(("trl", PADDING), 8)],
     )
@@ -74,7 +73,7 @@ def _entropy_bounds(context: Context) -> Iterator[Finding]:
     if isinstance(least, int | float) and isinstance(greatest, int | float) and least > greatest:
         yield context.finding(
             ID,
-            f"entropy_coef_min {least} is above entropy_coef_max {greatest}",
+            f"entropy_coef_min {least} exceeds entropy_coef_max {greatest}",
             LEAST if context.given(LEAST) else GREATEST,
             because=["the coefficient jumps between them, and is the larger one where entropy is high enough"],
             fix=f"entropy_coef_min: {greatest}",

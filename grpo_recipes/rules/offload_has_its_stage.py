@@ -1,10 +1,10 @@
-"""What DeepSpeed is to keep elsewhere, the strategy can keep there.
+"""The strategy can offload what the recipe offloads.
 
-Only DeepSpeed offloads. Parameters are offloaded by ZeRO-3 alone: the other stages ignore the key without a word.
-Optimizer states on nvme need ZeRO-3 too, else they stay in memory in silence; nvme needs a path. For offloaded
-optimizer states accelerate replaces the optimizer by DeepSpeed's CPU Adam, whatever it was, and hands on the learning
-rate and the weight decay alone: betas and epsilon are lost. `zero_force_ds_cpu_optimizer: false` keeps the recipe's.
-On the CPU there is nothing to offload from, and that optimizer is compiled when the run starts.
+Only DeepSpeed offloads. Only ZeRO-3 offloads parameters: the other stages silently ignore the key. Optimizer states on
+nvme need ZeRO-3 too, otherwise they silently stay in memory; nvme needs a path. For offloaded optimizer states
+accelerate replaces any optimizer by DeepSpeed's CPU Adam, and passes on only the learning rate and the weight decay:
+betas and epsilon are lost. `zero_force_ds_cpu_optimizer: false` keeps the recipe's optimizer. On the CPU there is
+nothing to offload from, and DeepSpeed compiles that optimizer when the run starts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from grpo_recipes.rules._shared.context import Context
 ID = "DSP002"
 OPTIMIZER, PARAMETERS = "distributed.offload_optimizer_device", "distributed.offload_param_device"
 EXTRA, FORCE = "distributed.deepspeed", "zero_force_ds_cpu_optimizer"
-# Those that accelerate replaces by the same algorithm, and what DeepSpeed's own has for betas and epsilon.
+# Optimizers that accelerate replaces by the same algorithm, and the betas and epsilon of DeepSpeed's own.
 SAME_ALGORITHM = ("adamw_torch", "adamw_torch_fused")
 ITS_OWN = {"adam_beta1": 0.9, "adam_beta2": 0.999, "adam_epsilon": 1e-8}
 
@@ -37,9 +37,9 @@ def _without_deepspeed(context: Context, offloaded: list[str]) -> Iterator[Findi
         name = key.partition(".")[2]
         yield context.finding(
             ID,
-            f"{name} needs DeepSpeed, the strategy is {strategy}",
+            f"{name} needs DeepSpeed, but the strategy is {strategy}",
             key,
-            because=["nothing reads it under another strategy than zero1, zero2 and zero3"],
+            because=["only zero1, zero2 and zero3 read it"],
             fix=f"strategy: zero3, or remove {name}",
             patch=[Patch(("distributed", name), remove=True)],
         )
@@ -50,13 +50,13 @@ def _impossible(context: Context, key: str) -> list[Finding]:
     strategy, device = context.text("distributed.strategy"), context.text(key)
     if context.value("world.device") == "cpu":
         said = "on the CPU there is nothing to offload from"
-        why = "the memory is the same, and DeepSpeed compiles its CPU optimizer when the run starts"
+        why = "it saves no memory, and DeepSpeed compiles its CPU optimizer when the run starts"
     elif key == PARAMETERS and strategy != "zero3":
-        said = f"offload_param_device needs zero3, the strategy is {strategy}"
-        why = "the other stages keep whole parameters where they are, without a word"
+        said = f"offload_param_device needs zero3, but the strategy is {strategy}"
+        why = "the other stages silently keep whole parameters on the GPU"
     elif key == OPTIMIZER and device == "nvme" and strategy != "zero3":
-        said = f"optimizer states on nvme need zero3, the strategy is {strategy}"
-        why = "the other stages keep them in memory, without a word"
+        said = f"optimizer states on nvme need zero3, but the strategy is {strategy}"
+        why = "the other stages silently keep them in memory"
     else:
         return []
     patch = [Patch(tuple(key.split(".")), "none")]
@@ -74,7 +74,7 @@ def _without_path(context: Context, key: str) -> list[Finding]:
             ID,
             f"{key.partition('.')[2]} nvme has no path",
             key,
-            because=["DeepSpeed fails when the model is loaded, or when the optimizer is made"],
+            because=["DeepSpeed fails when it loads the model or makes the optimizer"],
             fix=f"deepspeed: {{zero_optimization: {{{section}: {{nvme_path: /local_nvme}}}}}}",
         )
     ]
@@ -89,7 +89,7 @@ def _replaced(context: Context) -> Iterator[Finding]:
         said, why = f"optim {optim} is replaced by Adam", "accelerate takes DeepSpeed's CPU Adam for every optimizer"
     elif lost:
         said = f"{', '.join(lost)} would be lost"
-        why = "accelerate hands DeepSpeed's CPU Adam the learning rate and the weight decay alone"
+        why = "accelerate passes only the learning rate and the weight decay to DeepSpeed's CPU Adam"
     else:
         return
     yield context.finding(

@@ -1,10 +1,10 @@
-"""A micro-batch is one prompt with its completions where TRL passes no attention mask.
+"""In TRL 0.14 a micro-batch is one prompt with its completions.
 
-TRL 0.14 counts prompts in per_device_train_batch_size, generates num_generations completions for each, and computes
-the log-probs without an attention mask. With several prompts in a micro-batch the shorter ones are padded on the left,
-and what follows the padding is scored wrong, without a word: the gradient was 98 % off, with one prompt at a time it
-was that of every other release. So one prompt goes at a time, and accumulation makes up the batch. A group cannot be
-split over processes there.
+TRL 0.14 counts prompts in per_device_train_batch_size, generates num_generations completions for each, and computes the
+log-probs without an attention mask. With several prompts in a micro-batch it pads shorter ones on the left and silently
+scores what follows the padding wrong: the gradient was 98 % off; with one prompt at a time it equals that of every
+other release. So each micro-batch takes one prompt, and accumulation makes up the batch. A group cannot be split over
+processes there.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ OWNS = ("batch.one_prompt",)
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    why = "this TRL scores padded prompts wrong, so one prompt goes at a time"
+    why = "this TRL scores padded prompts wrong, so a micro-batch takes one prompt"
     yield decided(OWNS[0], True, ID, why, context.settings)
 
 
@@ -32,8 +32,8 @@ def check(context: Context) -> Iterator[Finding]:
             f"a micro-batch of {size} completions is not one prompt with its {generations}",
             micro_batch_key(context),
             because=[
-                f"trl {context.stack.version('trl')} passes no attention mask, so prompts that are padded to the"
-                " length of others are scored wrong"
+                f"trl {context.stack.version('trl')} passes no attention mask, so it scores prompts that are"
+                " padded to the length of others wrong"
             ],
             fix=f"per_device_train_batch_size: {generations}, {'' if has_cut(context) else 'or auto, '}or trl==0.15.2",
             patch=micro_batch_patches(context, generations),
@@ -49,7 +49,7 @@ def _prompts(context: Context) -> Iterator[Finding]:
     better = -(-prompts // processes) * processes
     yield context.finding(
         ID,
-        f"{prompts} prompts per step cannot be shared by {processes} processes",
+        f"{prompts} prompts per step cannot be split over {processes} processes",
         "training.prompts_per_step",
         because=[f"trl {context.stack.version('trl')} makes all completions of a prompt in one process"],
         fix=f"prompts_per_step: {better}, or trl==0.17.0",

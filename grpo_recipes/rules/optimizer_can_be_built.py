@@ -1,11 +1,10 @@
-"""The optimizer has its package, its modules and a world that it can work in.
+"""The trainer can build the optimizer: its package, its modules and a suitable number of processes.
 
-Most words of `optim` stand for a package that nothing else needs. The trainer asks for it when it makes the optimizer,
-after the model was loaded. GaLore and APOLLO project the gradients of chosen modules and want to be told which. Their
-layerwise forms step inside the backward pass, so they know neither accumulated gradients nor several processes.
-
-`optim_args` is one text, "name=value,name=value". Another shape raises ValueError at the same late moment, and a name
-that the optimizer does not know is left out without a word.
+Most values of `optim` need a package that nothing else needs. The trainer imports it when it makes the optimizer, after
+loading the model. GaLore and APOLLO project the gradients of chosen modules and need a list of them. Their layerwise
+forms step inside the backward pass, so they support neither accumulated gradients nor several processes. `optim_args`
+is one text, "name=value,name=value". A different form raises ValueError at the same late moment, and a name that the
+optimizer does not know is silently ignored.
 """
 
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
 LOW_RANK = ("galore", "apollo")
 OTHER_HARDWARE = {"adamw_torch_xla": "a TPU", "adamw_torch_npu_fused": "an Ascend NPU"}
 LOW_RANK_ARGS = ("rank", "update_proj_gap", "scale", "proj_type")
-# Beginning of the word -> the names that transformers 5.23.0 reads from optim_args for it.
+# Beginning of the name -> the arguments that transformers 5.23.0 reads from optim_args for it.
 READ = {
     "adagrad": ("lr_decay", "weight_decay", "eps"),
     "adamw_anyprecision": ("use_kahan_summation", "momentum_dtype", "variance_dtype", "compensation_buffer_dtype"),
@@ -45,7 +44,7 @@ def check(context: Context) -> Iterator[Finding]:
             ID,
             f"{optim} needs {OTHER_HARDWARE[optim]}",
             OPTIM,
-            because=["the trainer raises ValueError for it on a GPU or the CPU, after the model was loaded"],
+            because=["the trainer raises ValueError for it on a GPU or the CPU, after loading the model"],
             fix="optim: adamw_torch_fused",
             patch=[Patch(("training", "optim"), "adamw_torch_fused")],
         )
@@ -72,7 +71,7 @@ def _package(context: Context, optim: str) -> Iterator[Finding]:
             ID,
             f"optim {optim} needs {package}, which is not installed",
             OPTIM,
-            because=["the trainer raises ImportError for it, after the model was loaded"],
+            because=["the trainer raises ImportError for it, after loading the model"],
             fix=f"pip install {install}, or optim: adamw_torch_fused",
         )
 
@@ -83,9 +82,9 @@ def _target_modules(context: Context, optim: str) -> Iterator[Finding]:
         if context.given(TARGETS) and targets is not None:
             yield context.finding(
                 ID,
-                f"optim {optim} has no target modules",
+                f"optim_target_modules has no effect on optim {optim}",
                 TARGETS,
-                because=["GaLore and APOLLO alone read optim_target_modules"],
+                because=["only GaLore and APOLLO read optim_target_modules"],
                 severity="warning",
                 fix="remove optim_target_modules",
                 patch=[Patch(("trl", "optim_target_modules"), remove=True)],
@@ -93,9 +92,9 @@ def _target_modules(context: Context, optim: str) -> Iterator[Finding]:
     elif not isinstance(targets, str | list) or not targets:
         yield context.finding(
             ID,
-            f"optim {optim} is not told which modules",
+            f"optim {optim} needs optim_target_modules",
             OPTIM if targets is None else TARGETS,
-            because=["the trainer raises ValueError without them, after the model was loaded"],
+            because=["the trainer raises ValueError without them, after loading the model"],
             fix="optim_target_modules: all-linear",
             patch=[Patch(("trl", "optim_target_modules"), "all-linear")],
         )
@@ -114,7 +113,7 @@ def _layerwise(context: Context, optim: str) -> Iterator[Finding]:
         ID,
         f"{optim} cannot work with {reason}",
         OPTIM,
-        because=["it steps inside the backward pass, and the trainer raises for it when the optimizer is made"],
+        because=["it steps inside the backward pass, and the trainer raises when it makes the optimizer"],
         fix=f"optim: {whole}",
         patch=[Patch(("training", "optim"), whole)],
     )
@@ -127,16 +126,16 @@ def _args(context: Context, optim: str, text: str) -> Iterator[Finding]:
             ID,
             f"optim_args is not name=value,name=value: {text}",
             ARGS,
-            because=["the trainer raises ValueError for it, after the model was loaded"],
+            because=["the trainer raises ValueError for it, after loading the model"],
             fix=f'optim_args: "{(READ.get(optim) or ("name",))[0]}=..."',
         )
         return
     if optim.startswith("rmsprop_bnb"):
         yield context.finding(
             ID,
-            f"optim {optim} takes no optim_args",
+            f"optim {optim} does not take optim_args",
             ARGS,
-            because=["they reach bitsandbytes as text, which raises TypeError for them"],
+            because=["bitsandbytes gets them as text and raises TypeError"],
             fix="remove optim_args",
             patch=[Patch(("trl", "optim_args"), remove=True)],
         )
@@ -148,9 +147,9 @@ def _args(context: Context, optim: str, text: str) -> Iterator[Finding]:
         kept = ",".join(part for part in parts if part not in unread)
         yield context.finding(
             ID,
-            f"optim {optim} reads no {', '.join(part.partition('=')[0] for part in unread)}",
+            f"optim {optim} does not read {', '.join(part.partition('=')[0] for part in unread)}",
             ARGS,
-            because=[f"it reads {', '.join(read)}" if read else "it reads nothing of optim_args"],
+            because=[f"it reads {', '.join(read)}" if read else "it does not read optim_args"],
             severity="warning",
             fix=f'optim_args: "{kept}"' if kept else "remove optim_args",
             patch=[Patch(("trl", "optim_args"), kept) if kept else Patch(("trl", "optim_args"), remove=True)],

@@ -1,9 +1,9 @@
-"""The output layer of a tied model can be cast where TRL looks for its embedding.
+"""TRL can cast the output layer of a tied model.
 
-With cast_lm_head_to_fp32 TRL computes the logits in float32. Where output layer and embedding are one matrix
-(tie_word_embeddings) it casts the embedding's output back, and looks for it as `model.embed_tokens`. An adapter puts
-one more `model` before it, and some classes have another name there (GPT-2, GPT-NeoX, OPT): GRPOTrainer raises
-AttributeError, after the model was loaded.
+With cast_lm_head_to_fp32 TRL computes the logits in float32. If output layer and embedding are one matrix
+(tie_word_embeddings), it casts the embedding's output back, and expects the embedding at `model.embed_tokens`. An
+adapter puts one more `model` before it, and some classes use a different name (GPT-2, GPT-NeoX, OPT): GRPOTrainer
+raises AttributeError, after loading the model.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """The output layer gets no adapter.
 
-From 1.15 on TRL computes log-probabilities from the weights of lm_head itself, past an adapter on it; 1.16 raises
-ValueError when the trainer is built, after the model was loaded. To train the output layer, name it in
-`modules_to_save`, which trains a copy of it; where it is tied to the embedding, with `ensure_weight_tying` (LRA013).
+From 1.15 on TRL computes log-probabilities from the weights of lm_head itself and bypasses an adapter on it; 1.16
+raises ValueError when it builds the trainer, after loading the model. To train the output layer, name it in
+`modules_to_save`, which trains a copy of it; if it is tied to the embedding, add `ensure_weight_tying` (LRA013).
 """
 
 from collections.abc import Iterator
@@ -31,14 +31,14 @@ def check(context: Context) -> Iterator[Finding]:
         ID,
         "an adapter on lm_head would not be trained",
         TARGETS,
-        because=["TRL takes the weights of lm_head itself, and raises ValueError after loading the model"],
+        because=["TRL reads the weights of lm_head itself, and raises ValueError after loading the model"],
         fix=f"target_modules: {text}, and modules_to_save: [lm_head]{tied} to train it",
         patch=[Patch(("lora", "target_modules"), fix)],
     )
 
 
 def _names_the_head(targets: object) -> bool:
-    """Whether target_modules take lm_head in, as PEFT matches them: a text has to match the whole name."""
+    """Whether target_modules include lm_head, as PEFT matches them: a text has to match the whole name."""
     if isinstance(targets, list):
         return HEAD in words(targets)
     return any(ask((str(targets),), (HEAD,))[0].finds)

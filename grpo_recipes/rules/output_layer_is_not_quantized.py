@@ -1,10 +1,10 @@
 """The output layer of a quantized model keeps its precision.
 
-transformers leaves the output layer out of the quantization, unless `llm_int8_skip_modules` names other modules: the
-list takes the place of that default, for 4 bits too. Without lm_head in it the output layer is quantized, where its
-weights are not those of the embedding. TRL 1.16 multiplies the hidden states by these weights itself, and takes the
-raw integers of 8 bits for weights without a word: measured, the entropy of an untrained model falls from that of
-guessing to almost nothing, and the loss is that of other probabilities than were sampled from.
+transformers does not quantize the output layer, unless `llm_int8_skip_modules` names other modules: the list replaces
+that default, for 4 bits too. If lm_head is missing from it, the output layer is quantized, unless it shares its weights
+with the embedding. TRL 1.16 multiplies the hidden states by these weights itself, and silently takes the raw integers
+of 8 bits for weights. Measured: the entropy of an untrained model falls from that of guessing to almost nothing, and
+the loss belongs to other probabilities than those that were sampled from.
 """
 
 from collections.abc import Iterator
@@ -26,9 +26,9 @@ def check(context: Context) -> Iterator[Finding]:
     names = [*skipped, "lm_head"]
     yield context.finding(
         ID,
-        "llm_int8_skip_modules leaves lm_head out, so the output layer is quantized",
+        "llm_int8_skip_modules lacks lm_head, so the output layer is quantized",
         SKIPPED,
-        because=["the list takes the place of transformers' own, which is the output layer"],
+        because=["the list replaces transformers' default, the output layer"],
         fix=f"llm_int8_skip_modules: [{', '.join(map(str, names))}]",
         patch=[Patch(("quantization", "llm_int8_skip_modules"), names)],
     )

@@ -1,10 +1,9 @@
-"""A model whose class lies beside its weights is given leave to run it.
+"""A model whose class is beside its weights may run that code.
 
-A local config.json with `auto_map` names code of its own. transformers takes its own class where it has one for the
-`model_type`, whatever auto_map says; else it raises ValueError without `trust_remote_code: true`, after the plan and
-the queue. An error where the installed transformers trains and has no such class; a warning for a release that is not
-here, and whose types beyond the well-known ones are not known. Whether the code may run is asked before, as for all
-code.
+A local config.json with `auto_map` names the model's own code. If transformers has a class for the `model_type`, it
+uses that, whatever auto_map says; otherwise it raises ValueError without `trust_remote_code: true`, after the plan and
+the queue. This is an error if the installed transformers trains and lacks such a class, and a warning for a release
+that is not installed, since only its well-known types are known. As for all code, a run asks for consent first.
 """
 
 from collections.abc import Iterator
@@ -32,7 +31,7 @@ def check(context: Context) -> Iterator[Finding]:
         why = f"transformers {context.stack.version('transformers')} has no class for model_type {kind}: ValueError"
     yield context.finding(
         ID,
-        f"{context.text(MODEL)} has a class of its own, and its code may not run",
+        f"{context.text(MODEL)} has its own class, but its code may not run",
         MODEL,
         because=[
             why,

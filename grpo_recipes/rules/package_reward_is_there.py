@@ -1,10 +1,11 @@
-"""A reward of an installed package is there, and takes its options.
+"""A reward from an installed package exists, and takes its options.
 
-`python: trl.rewards:think_format_reward` names a module of a package and a name in it. What takes completions, or any
-keyword, is the reward: TRL calls it, with the options as keywords. Any other function, or a class, makes the reward: it
-is called once, with the options alone. A wrong module or name raises ImportError or AttributeError in the training
-processes, a wrong option TypeError, or it is swallowed by **kwargs. The source of the package is read, never run, until
-a run is allowed to; a package that the machine here does not have in the release of `--target` is not checked.
+`python: trl.rewards:think_format_reward` names a module of a package and a name in it. A function that takes
+completions, or any keyword, is the reward itself: TRL calls it, with the options as keywords. Any other function, or a
+class, makes the reward: it is called once, with only the options. A wrong module or name raises ImportError or
+AttributeError in the training processes; a wrong option raises TypeError or disappears in **kwargs. grpo-run reads the
+package's source and never runs it before you consent. A package that this machine lacks in the release of `--target` is
+not checked.
 """
 
 import ast
@@ -73,19 +74,25 @@ def _not_here(context: Context, place: Path, named: "PackageReward") -> Finding:
             ID,
             f"not checked: whether {module} has {named.name}",
             "rewards",
-            because=[f"{context.stack.origin} is declared, and its {named.package or module} is not installed here"],
+            because=[f"{context.stack.origin} is declared, but its {named.package or module} is not installed here"],
             severity="not-checked",
             mark=mark,
         )
     file = f"{module.replace('.', '/')}.py"
     is_file = os.path.isfile(os.path.join(context.source.directory(place), file))
     is_own = module.partition(".")[0] in sys.stdlib_module_names
-    fix = f"python: {file}:{named.name}" if is_file else f"python: FILE.py:{named.name}, or install what has it"
+    fix = (
+        f"python: {file}:{named.name}"
+        if is_file
+        else f"python: FILE.py:{named.name}, or install the package that has it"
+    )
     return context.finding(
         ID,
         f"no installed package has a module {module}",
         "rewards",
-        because=[f"{module} is of Python's own library" if is_own else f"{sys.executable} does not find its source"],
+        because=[
+            f"{module} belongs to Python's standard library" if is_own else f"{sys.executable} does not find its source"
+        ],
         fix=fix,
         patch=[Patch(place, f"{file}:{named.name}")] if is_file else (),
         mark=mark,
@@ -100,7 +107,7 @@ def _names(file: str) -> list[str]:
 def _of_class(
     context: Context, path: Path, named: "PackageReward", found: Definition, options: dict[str, object]
 ) -> Iterator[Finding]:
-    """A class makes the reward from the options: its objects are called."""
+    """Findings for a class that makes the reward from the options: TRL calls its objects."""
     from grpo_recipes.user_files.functions.classes import class_of
 
     read = class_of(found.path, found.node.name) if isinstance(found.node, ast.ClassDef) else None
@@ -112,8 +119,8 @@ def _of_class(
             ID,
             f"{named.name} is a class whose objects cannot be called",
             "rewards",
-            because=["TRL calls what the class makes, and it has no __call__", where],
-            fix="a function of a file of your own, which uses it",
+            because=["TRL calls the class's object, which has no __call__", where],
+            fix="a function in your own file that uses it",
             mark=context.source.mark((*path, "python")),
         )
     elif made := read.methods.get("__init__"):
@@ -125,9 +132,9 @@ def _lacking(context: Context, path: Path, name: str, options: list[str], where:
     for option in options:
         yield context.finding(
             ID,
-            f"{name} lacks its option {option}",
+            f"{name} needs its option {option}",
             "rewards",
-            because=["it is called once with the options, and makes the reward", where],
+            because=["TRL gets the reward by calling it once with the options", where],
             fix=f"options: {{{option}: ...}}",
             mark=context.source.mark(path),
         )
@@ -146,7 +153,7 @@ def _of_function(
             f"{named.name} has no **kwargs",
             "rewards",
             because=[f"TRL also passes {', '.join(missing)} and every column", where],
-            fix=f"a function of a file of your own, which calls {named.name}",
+            fix=f"a function in your own file that calls {named.name}",
             mark=mark,
         )
     known = [name for name in function.parameters if named.is_factory or name not in CALLED_WITH]
@@ -170,6 +177,6 @@ def _of_function(
 
 
 def _reads_any_keyword(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
-    """Whether a function looks into its **kwargs."""
+    """Whether a function reads its **kwargs."""
     name = None if node.args.kwarg is None else node.args.kwarg.arg
     return any(isinstance(one, ast.Name) and one.id == name for one in ast.walk(node))

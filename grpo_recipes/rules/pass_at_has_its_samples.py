@@ -1,7 +1,7 @@
-"""pass@k is counted in completions that there are.
+"""pass@k has at least k completions per row.
 
-Whether one of k completions passes is estimated from all sets of k among the `samples` of a row, so there have to be k.
-A number that comes twice is the same figure twice.
+The probability that one of k completions passes is estimated from all sets of k among the `samples` of a row, so there
+have to be k. A number that is listed twice gives the same figure twice.
 """
 
 from collections.abc import Iterator
@@ -24,9 +24,9 @@ def check(context: Context) -> Iterator[Finding]:
         patch = [Patch(("evaluation", "samples"), max(once)), Patch(("evaluation", "greedy"), False)]
         yield context.finding(
             ID,
-            f"pass@{max(once)} needs {max(once)} completions of a row, samples is {samples}",
+            f"pass@{max(once)} needs {max(once)} completions per row, but samples is {samples}",
             PASS_AT,
-            because=[f"samples: {samples} is of {context.origin('evaluation.samples')}"],
+            because=[f"samples: {samples} comes from {context.origin('evaluation.samples')}"],
             fix=f"samples: {max(once)}, with greedy: false",
             patch=patch,
         )
@@ -34,9 +34,9 @@ def check(context: Context) -> Iterator[Finding]:
         twice = next(number for number in numbers if numbers.count(number) > 1)
         yield context.finding(
             ID,
-            f"pass@{twice} is asked for twice",
+            f"pass_at lists {twice} twice",
             PASS_AT,
-            because=["each number is one estimate in metrics.jsonl, by its name"],
+            because=["each number has one entry in metrics.jsonl, named after it"],
             fix=f"pass_at: {once}",
             patch=[Patch(("evaluation", "pass_at"), once)],
         )

@@ -1,9 +1,9 @@
-"""A pattern for completions reaches whatever generates, and is one that it can follow.
+"""A pattern for completions reaches the generator, which supports it.
 
-`vllm_structured_outputs_regex` keeps completions to a regular expression. vLLM alone can do so: where transformers
-generates, TRL reads it nowhere, and the model answers as it likes. vLLM reads the pattern when the first completion is
-asked for, after the model was loaded, and raises for one that is none; and, as vLLM 0.31 does, for what needs memory of
-the text: back references, looking ahead or behind, and borders of words.
+`vllm_structured_outputs_regex` keeps completions to a regular expression. Only vLLM supports it: if transformers
+generates, TRL never reads it, and the model answers freely. vLLM parses the pattern at the first completion, after
+loading the model, and raises if it is not a regular expression. vLLM 0.31 also raises for constructs that need memory
+of the text: back references, lookahead or lookbehind, and word boundaries.
 """
 
 import re
@@ -15,7 +15,7 @@ from grpo_recipes.rules._shared.context import Context
 
 ID = "GEN007"
 PATTERN, USE_VLLM = "GRPOConfig.vllm_structured_outputs_regex", "GRPOConfig.use_vllm"
-# What Python and vLLM's own engines refuse alike, as Python says it; each knows forms that the other lacks.
+# Python's messages for mistakes that vLLM's engines refuse too; each knows forms that the other lacks.
 NO_PATTERN = (
     "missing ), unterminated subpattern",
     "unbalanced parenthesis",
@@ -27,8 +27,8 @@ NO_PATTERN = (
 _ESCAPE_OR_BRACKETS = r"(\\.)|\[\^?\]?(?:\\.|[^\]\\])*+\]?"
 WITH_MEMORY = {
     r"\\[1-9]": "a back reference",
-    r"\(\?<?[=!]": "a look ahead or behind",
-    r"\\[bB]": "a border of words",
+    r"\(\?<?[=!]": "a lookahead or lookbehind",
+    r"\\[bB]": "a word boundary",
 }
 
 
@@ -47,7 +47,7 @@ def _unread(context: Context) -> Finding:
         context,
         "vllm_structured_outputs_regex does not reach transformers' generation",
         [
-            "TRL hands it to vLLM alone: completions would not keep to it, and nothing would say so",
+            "TRL passes it only to vLLM; completions would silently ignore it",
             f"use_vllm is {str(context.value(USE_VLLM)).lower()}: {context.origin(USE_VLLM)}",
         ],
         "use_vllm: true, or remove vllm_structured_outputs_regex",
@@ -55,17 +55,17 @@ def _unread(context: Context) -> Finding:
 
 
 def _unfollowed(context: Context, pattern: str) -> Iterator[Finding]:
-    fix = "another pattern, or remove vllm_structured_outputs_regex"
+    fix = "a different pattern, or remove vllm_structured_outputs_regex"
     problem = ask((pattern,), ())[0].problem.partition(" at position ")[0]
     if problem.startswith(NO_PATTERN):
         why = ["vLLM refuses it at the first generation"]
-        yield _finding(context, f"the pattern is none: {problem}", why, fix)
+        yield _finding(context, f"the pattern is not a regular expression: {problem}", why, fix)
         return
-    # An escaped backslash says nothing of what follows it; brackets hold characters alone.
+    # An escaped backslash does not escape what follows it; brackets hold only characters.
     plain = re.sub(_ESCAPE_OR_BRACKETS, lambda found: (found[1] or "").replace("\\\\", ""), pattern)
     found = [what for one, what in WITH_MEMORY.items() if re.search(one, plain)]
     if found:
-        why = ["vLLM 0.31 refuses it at the first generation; other releases may have other engines"]
+        why = ["vLLM 0.31 refuses it at the first generation; other releases may use other engines"]
         yield _finding(context, f"the pattern has {found[0]}", why, fix, severity="warning")
 
 

@@ -1,14 +1,14 @@
-"""The precisions of weights, autocast, optimizer and 4-bit layers go together, and are those that were asked for.
+"""The precisions of weights, autocast, optimizer and 4-bit layers fit together, and take effect as written.
 
-Weights trained in bfloat16 themselves lose every step smaller than 1/512 of a weight: with AdamW and a learning rate
-of 1e-6 measured, 2 % of the weights moved in 100 steps. In float16 without loss scaling the optimizer's own numbers
-leave the range. Float32 weights with bf16 autocast cost memory and lose nothing; ZeRO keeps a float32 copy by itself;
-an adapter is not concerned, PEFT keeps it in float32 on half-precision weights.
+Weights that are trained in bfloat16 themselves lose every step smaller than 1/512 of a weight: measured with AdamW and
+a learning rate of 1e-6, 2 % of the weights moved in 100 steps. In float16 without loss scaling the optimizer's own
+numbers leave the range. Float32 weights with bf16 autocast cost memory and lose nothing; ZeRO keeps a float32 copy by
+itself; PEFT keeps an adapter in float32 on half-precision weights, so it is not affected.
 
-Loss scaling (`fp16`) cannot be undone on float16 gradients. DeepSpeed's fp16 casts all weights to float16, and its
-bf16 to bfloat16 (see PRE003 for float32 weights). Without either, ZeRO-3 loads every model in float32. Autocast
-decides what 4-bit layers compute in, whatever bnb_4bit_compute_dtype says. FSDP2 cuts 4-bit weights that are stored
-in the dtype of the other weights, and leaves others whole in each process: the numbers are the same.
+Loss scaling (`fp16`) cannot be undone on float16 gradients. DeepSpeed's fp16 casts all weights to float16, and its bf16
+to bfloat16 (see PRE003 for float32 weights). Without either, ZeRO-3 loads every model in float32. Autocast decides what
+4-bit layers compute in, whatever bnb_4bit_compute_dtype says. FSDP2 shards 4-bit weights that are stored in the dtype
+of the other weights, and keeps others whole in each process: the results are the same.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _autocast(context: Context) -> str | None:
-    """The dtype of autocast; None without it. PRE001 speaks of both at once."""
+    """The dtype of autocast; None without it. PRE001 reports both at once."""
     if context.value("GRPOConfig.bf16") is True:
         return "bfloat16"
     return "float16" if context.value("GRPOConfig.fp16") is True else None
@@ -55,10 +55,10 @@ def _under_deepspeed(context: Context, strategy: str, autocast: str | None) -> I
         if strategy == "zero3" and weights != "float32" and not quantized(context):
             fix = ("training", "bf16", True) if weights == "bfloat16" else ("model", "dtype", "float32")
             said = f"zero3 without autocast loads {weights} weights as float32"
-            yield _finding(context, DTYPE, said, "DeepSpeed makes every parameter in its own precision", fix)
+            yield _finding(context, DTYPE, said, "DeepSpeed creates every parameter in its own precision", fix)
     elif weights != autocast and context.value("deepspeed.torch_autocast") is None:
         said = f"DeepSpeed turns {weights} weights into {autocast}"
-        because = f"its own {'bf16' if autocast == 'bfloat16' else 'fp16'} is no autocast, it casts every parameter"
+        because = f"its own {'bf16' if autocast == 'bfloat16' else 'fp16'} is not autocast, and casts every parameter"
         found = _finding(context, DTYPE, said, because, ("model", "dtype", autocast))
         unknown = weights == "float32" and autocast == "bfloat16" and context.stack.version("deepspeed") is None
         if not unknown:
@@ -96,9 +96,9 @@ def _packed(context: Context, strategy: str, autocast: str | None) -> Iterator[F
     if autocast is not None and context.given(COMPUTE) and compute != autocast:
         yield context.finding(
             ID,
-            f"{autocast} autocast overrules bnb_4bit_compute_dtype {compute}",
+            f"{autocast} autocast overrides bnb_4bit_compute_dtype {compute}",
             COMPUTE,
-            because=["autocast reaches into the 4-bit product: it gives the same numbers with either value"],
+            because=["autocast also applies to the 4-bit product: either value gives the same numbers"],
             severity="warning",
             fix=f"bnb_4bit_compute_dtype: {autocast}",
             patch=[Patch(("quantization", "bnb_4bit_compute_dtype"), autocast)],
@@ -108,9 +108,9 @@ def _packed(context: Context, strategy: str, autocast: str | None) -> Iterator[F
         is_float = "float" in str(stored)
         yield context.finding(
             ID,
-            f"fsdp2 does not cut 4-bit weights that are stored as {stored}: each GPU holds all of them",
+            f"fsdp2 does not shard 4-bit weights stored as {stored}: each GPU holds all of them",
             STORAGE if context.given(STORAGE) else "quantization",
-            because=["it cuts what is stored in the dtype of the other weights; the numbers are the same"],
+            because=["it shards weights stored in the dtype of the other weights; the results are the same"],
             severity="warning",
             fix=f"bnb_4bit_quant_storage: {context.text(DTYPE)}" + (f", or model.dtype: {stored}" if is_float else ""),
             patch=[Patch(("quantization", "bnb_4bit_quant_storage"), context.text(DTYPE))],

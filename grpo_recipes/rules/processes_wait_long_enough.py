@@ -1,16 +1,16 @@
-"""Processes wait for each other as long as the slowest may take, and not for ever.
+"""Processes wait for each other long enough for the slowest, but not forever.
 
-In a collective each process waits for all others. `ddp_timeout` says how long: one that hangs, or a machine that
-cannot be reached, ends the others then, and a value below what a healthy one may take ends a healthy run. Half an
-hour, torch's and transformers' own value, is kept for what one process does while the others wait: a download by the
-first one, rewards that ask a service, a checkpoint on a slow disk. To it comes the longest generation that is
-expected: `max_completion_length` tokens, one after the other, at a quarter of a second each on GPUs, at one second
-where weights are gathered for each token (ZeRO-3, FSDP) or a CPU computes. These are pessimistic: minutes more until
-an end that comes anyway cost less than a run that is ended by mistake. An evaluation counts with its longest batch,
-which is of the same length, since each process answers as many rows as the others.
+In a collective each process waits for all others. `ddp_timeout` limits that wait: it ends the others if one hangs or a
+machine is unreachable, but a value below the duration of a healthy step ends a healthy run. Half an hour, the default
+of torch and transformers, covers what one process does while the others wait: a download by the first one, rewards that
+call a service, a checkpoint on a slow disk. The longest expected generation is added: `max_completion_length` tokens,
+one after the other, at a quarter of a second each on GPUs, and at one second if weights are gathered for each token
+(ZeRO-3, FSDP) or on a CPU. These are pessimistic: ending a hung run some minutes later costs less than ending a healthy
+one. An evaluation counts with its longest batch, which has the same length, since each process answers as many rows as
+the others.
 
-The worker sets it for all process groups. By themselves transformers leaves it out on the CPU, and DeepSpeed and
-FSDP make groups that wait 10 minutes on GPUs and 30 on a CPU, whatever ddp_timeout says.
+The worker sets it for all process groups. By themselves transformers leaves it out on the CPU, and DeepSpeed and FSDP
+make groups that wait 10 minutes on GPUs and 30 on a CPU, whatever ddp_timeout says.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
-"""float32 on a GPU with tensor cores is what was asked for, and not what a default left.
+"""A run that trains in float32 on a GPU with tensor cores does so on purpose.
 
-Weights are float32 and nothing is cast where a recipe says nothing, which is the same on every machine. torch
-multiplies float32 without the tensor cores unless TF32 is allowed, and neither transformers nor TRL allows it:
-accelerate does, for torch.compile. bf16 autocast or TF32 is another experiment, so a note says it and nothing is
-changed. Saying `training.bf16: false`, or `trl.tf32: false`, says that it is meant.
+By default weights are float32 and nothing is cast, which is the same on every machine. torch multiplies float32 without
+the tensor cores unless TF32 is allowed, and neither transformers nor TRL allows it; accelerate does, for torch.compile.
+bf16 autocast or TF32 is a different experiment, so the rule only prints a note and changes nothing. Write
+`training.bf16: false` or `trl.tf32: false` to silence it.
 """
 
 from collections.abc import Iterator
@@ -35,9 +35,9 @@ def check(context: Context) -> Iterator[Finding]:
         BF16,
         because=[
             f"with bf16 it uses them{_peaks(gpus[0].name)}",
-            "TRL alone takes bf16 when nothing is said; a recipe says it",
+            "TRL itself would default to bf16; a recipe has to ask for it",
         ],
-        fix="bf16: true, which is autocast, another experiment; bf16: false if float32 is meant",
+        fix="bf16: true for autocast, a different experiment; bf16: false to keep float32",
         severity="note",
     )
 
@@ -49,7 +49,7 @@ def _multiplies_float32(context: Context) -> bool:
 
 
 def _peaks(name: str) -> str:
-    """What the datasheet of a GPU says of both, "" where it was not read."""
+    """Both figures of the GPU's datasheet, "" if unknown."""
     peaks = table("gpu_peaks")["gpus"].get(named_gpu(name).name)
     if peaks is None:
         return ""

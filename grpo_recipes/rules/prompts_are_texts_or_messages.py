@@ -1,10 +1,10 @@
 """A prompt of the data is a text, or messages with a role and a content.
 
-Without `dataset.prompt` the rows bring their prompts, and TRL takes them as they are. It knows messages by `role`: rows
-of ShareGPT (`from`, `value`), null, a number or a list of texts go to the tokenizer as if they were text, which ends
-the first generation that meets one, after the model was loaded; an empty list ends it in IndexError, a message without
-`content` in KeyError. Of a local .jsonl file the first 64 rows are looked at; preflight looks at all, and a run stops
-at such a row before the model is loaded. Messages with pictures are DAT005.
+Without `dataset.prompt` the rows bring their own prompts, and TRL uses them unchanged. It expects messages with `role`:
+ShareGPT rows (`from`, `value`), null, numbers and lists of texts reach the tokenizer as if they were text, which ends
+the first generation that meets one, after loading the model. An empty list raises IndexError, a message without
+`content` KeyError. The rule reads the first 64 rows of a local .jsonl file; preflight reads all, and a run stops at
+such a row before it loads the model. For messages with pictures see DAT005.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
         ID,
         f"{context.text(key)}: the prompt of line {line}{others} cannot be used",
         key,
-        because=[reason, "TRL ends the first generation that meets it, after loading the model"],
-        fix=f'prompt: "{written}"' if written else "leave these rows out of the data, or give them such a prompt",
+        because=[reason, "it ends the first generation that meets it, after loading the model"],
+        fix=f'prompt: "{written}"' if written else "remove these rows from the data, or give them such a prompt",
         patch=[Patch(("dataset", "prompt"), written)] if written else [],
     )

@@ -1,7 +1,7 @@
 """A plain prompt becomes the same tokens in every release.
 
 TRL before 0.26 tokenizes a plain string without the tokenizer's special tokens, later releases with them: a model whose
-tokenizer begins each text with a token of its own, as Llama's does, gets other prompts. The shim `prompt_tokens` adds
+tokenizer begins each text with a special token, as Llama's does, gets different prompts. The shim `prompt_tokens` adds
 them on older releases too. Conversations are rendered alike, unless they end with a message of the assistant; such rows
 stop the run on older releases.
 """

@@ -1,9 +1,9 @@
-"""Messages of the data reach the chat template as messages, with its roles.
+"""Messages of the data reach the chat template as messages, with roles that it knows.
 
-A list of messages that is written as text, in the data or by `dataset.prompt: "{{ messages }}"`, is one text for TRL:
-the model is asked with brackets, quotes and role names, and learns from that. The roles human and gpt, of ShareGPT, are
-those of hardly any chat template: it raises, leaves the message out, or writes a role that the model never met. Of a
-local .jsonl file the first 64 rows are looked at; preflight looks at all.
+A list of messages that is written as text, in the data or by `dataset.prompt: "{{ messages }}"`, is a single text for
+TRL: the prompt then contains brackets, quotes and role names, and the model learns from that. Hardly any chat template
+knows ShareGPT's roles human and gpt: it raises, drops the message, or writes a role that the model never met. The rule
+reads the first 64 rows of a local .jsonl file; preflight reads all.
 """
 
 from collections.abc import Iterator
@@ -51,9 +51,9 @@ def _finding(context: Context, key: str, line: int, reason: str, column: str) ->
     whole = "remove dataset.prompt, so that TRL reads the messages"
     return context.finding(
         ID,
-        f"{context.text(key)}: line {line} gives a prompt that no chat template reads",
+        f"{context.text(key)}: line {line} gives a prompt that chat templates cannot read",
         "dataset.prompt" if is_template else key,
-        because=[reason, "TRL takes it as it is, and the model is asked with something else than was meant"],
+        because=[reason, "TRL uses it unchanged, so the model gets a different prompt than intended"],
         severity="warning",
         fix=(whole if column == "prompt" else inner)
         if is_template

@@ -1,9 +1,9 @@
-"""Prompts are read in the same order by every release, in whole optimizer steps, and no others are counted.
+"""Every release reads the same prompts in the same order, in whole optimizer steps, and counts only these.
 
-TRL has read the rows in one order since 0.16, from a sampler that knows of optimizer steps, and counts them right since
-0.20. trl 0.14 leaves the order to transformers, which from the second epoch on shuffles otherwise; 0.14 and 0.15 train
-the rows that are left at the end of an epoch as a step with fewer prompts; 0.16 to 0.19 leave them out and count them,
-so that the learning rate follows a schedule that is too long. The shim `prompt_order` gives them the newest release's.
+Since 0.16 TRL reads the rows in one order, from a sampler that knows optimizer steps, and since 0.20 it counts them
+right. trl 0.14 leaves the order to transformers, which shuffles differently from the second epoch on. 0.14 and 0.15
+train the rows left at the end of an epoch as a step with fewer prompts. 0.16 to 0.19 skip them but count them, so the
+learning rate follows a schedule that is too long. The shim `prompt_order` gives all of them the newest release's order.
 """
 
 from collections.abc import Iterator
@@ -17,4 +17,4 @@ OWNS = ("shims.prompt_order",)
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    yield decided(OWNS[0], True, ID, "this TRL does not keep to whole optimizer steps", context.settings)
+    yield decided(OWNS[0], True, ID, "this TRL does not read prompts in whole optimizer steps", context.settings)

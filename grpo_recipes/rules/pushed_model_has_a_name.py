@@ -1,8 +1,8 @@
-"""A model that is pushed to the hub has a name of its own there.
+"""A model that is pushed to the hub has its own name there.
 
-Without `hub_model_id` the trainer names the repository after the folder that it writes into, which is called
-checkpoints in every run folder: each run pushes over the model of the last one. A note says where a named one goes:
-a recipe that came from somebody else uploads what is trained here, with the login of this machine.
+Without `hub_model_id` the trainer names the repository after its output folder, which is called checkpoints in every
+run folder: each run overwrites the model of the last one. For a named model a note says where it goes: a recipe from
+someone else uploads what you train, with the login of this machine.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def check(context: Context) -> Iterator[Finding]:
             f"the run pushes its model to {context.text(NAME)} on the hub",
             PUSH,
             because=["the trainer uploads it when it saves, with the login of this machine"],
-            fix="push_to_hub: false, if it is to stay here",
+            fix="push_to_hub: false to keep it here",
             severity="note",
         )
     else:
@@ -32,7 +32,7 @@ def check(context: Context) -> Iterator[Finding]:
             ID,
             "the pushed model would be called checkpoints",
             PUSH,
-            because=["the trainer takes the name of its output folder, which is the same in every run"],
+            because=["the trainer uses the name of its output folder, which is the same in every run"],
             fix=f"hub_model_id: {name}",
             severity="warning",
             patch=[Patch(("trl", "hub_model_id"), name)],

@@ -1,9 +1,9 @@
-"""Every field of `quantization` has its type, and is read for the width that is chosen.
+"""Every field of `quantization` has the right type, and takes effect for the chosen width.
 
-BitsAndBytesConfig raises TypeError for a threshold that is no float (6 instead of 6.0), for modules to skip that are
-no list, and for booleans that are words. The fields that begin with bnb_4bit_ are read for 4 bits alone,
-`llm_int8_threshold` and `llm_int8_has_fp16_weight` for 8 bits alone; the two others with llm_int8_ in their names are
-for both.
+BitsAndBytesConfig raises TypeError for a threshold that is not a float (6 instead of 6.0), for modules to skip that are
+not a list, and for booleans written as words. Fields that begin with bnb_4bit_ apply only to 4 bits,
+`llm_int8_threshold` and `llm_int8_has_fp16_weight` only to 8 bits; the two others with llm_int8_ in their names apply
+to both.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def check(context: Context) -> Iterator[Finding]:
         for name in fields:
             of_other = name.startswith("bnb_4bit_") if eight else name in OF_EIGHT
             if of_other and context.given(f"BitsAndBytesConfig.{name}"):
-                because = f"bitsandbytes reads it for {'4' if eight else '8'} bits alone"
+                because = f"bitsandbytes reads it only for {'4' if eight else '8'} bits"
                 yield _finding(context, name, "has no effect", because, None, is_error=False)
 
 

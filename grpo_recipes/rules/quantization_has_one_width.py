@@ -1,7 +1,7 @@
 """A model is loaded in 4 bits or in 8 bits.
 
-BitsAndBytesConfig raises ValueError when both are true. With neither, the section does nothing, and a user who
-wrote it believes in a memory saving that is not there.
+BitsAndBytesConfig raises ValueError if both are true. With neither, the section does nothing, and the expected memory
+saving does not happen.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def check(context: Context) -> Iterator[Finding]:
     if four and eight:
         yield context.finding(
             ID,
-            "load_in_4bit and load_in_8bit exclude each other",
+            "load_in_4bit and load_in_8bit cannot both be true",
             EIGHT,
             because=["BitsAndBytesConfig raises ValueError for both"],
             fix="load_in_8bit: false",
@@ -29,7 +29,7 @@ def check(context: Context) -> Iterator[Finding]:
     elif not four and not eight:
         yield context.finding(
             ID,
-            "`quantization` says neither load_in_4bit nor load_in_8bit",
+            "`quantization` sets neither load_in_4bit nor load_in_8bit",
             "quantization",
             because=["without one of them nothing is quantized"],
             fix="load_in_4bit: true",

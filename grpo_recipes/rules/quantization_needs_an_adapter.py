@@ -1,7 +1,7 @@
 """A quantized model is trained through an adapter.
 
 transformers refuses to train a purely quantized model ("You cannot perform fine-tuning on purely quantized models"),
-but only when the Trainer is built, after the model was loaded.
+but only when it builds the Trainer, after loading the model.
 """
 
 from collections.abc import Iterator

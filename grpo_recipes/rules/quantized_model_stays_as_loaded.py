@@ -1,8 +1,9 @@
-"""What is not quantized of a quantized model keeps the dtype that the recipe says.
+"""Weights of a quantized model that are not quantized keep the recipe's dtype.
 
-TRL 0.22 to 0.25 prepare a quantized model for its adapter: they cast what is not quantized to float32 (0.25 the norms
-alone), under bf16 embeddings to bfloat16, and switch the arguments' gradient checkpointing off after enabling it on the
-model. No other release does. The shim `no_kbit_preparation` puts the adapter on the model as it was loaded.
+TRL 0.22 to 0.25 prepare a quantized model for its adapter: they cast the weights that are not quantized to float32
+(0.25 only the norms), under bf16 embeddings to bfloat16, and switch the arguments' gradient checkpointing off after
+enabling it on the model. No other release does. The shim `no_kbit_preparation` puts the adapter on the model as it was
+loaded.
 """
 
 from collections.abc import Iterator
@@ -18,4 +19,4 @@ OWNS = ("shims.no_kbit_preparation",)
 
 def decide(context: Context) -> Iterator[Setting]:
     if quantized(context) and context.has_section("lora"):
-        yield decided(OWNS[0], True, ID, "this TRL casts weights that the recipe does not", context.settings)
+        yield decided(OWNS[0], True, ID, "this TRL casts weights that the recipe leaves alone", context.settings)

@@ -1,9 +1,9 @@
-"""The importance ratio is of the level that the loss is made for.
+"""The loss is made for the level of the importance ratio.
 
 importance_sampling_level sequence gives one ratio to all tokens of a completion. The losses bnpo, dapo, dr_grpo and
-cispo add up tokens, so that a long completion counts for more than a short one: GSPO averages per sequence, which is
-loss_type grpo. luspo is defined with one ratio per sequence. vespo computes its own and reads no level. TRL warns of
-each after the model was loaded.
+cispo sum over tokens, so a long completion counts more than a short one: GSPO averages per sequence, which is loss_type
+grpo. luspo is defined with one ratio per sequence. vespo computes its own and ignores the level. TRL warns about each,
+after loading the model.
 """
 
 from collections.abc import Iterator
@@ -21,22 +21,22 @@ def check(context: Context) -> Iterator[Finding]:
     if level == "sequence" and loss in ADDS_UP_TOKENS:
         yield _warning(
             context,
-            f"loss_type {loss} adds up tokens, and the ratio is of the sequence",
-            "a completion counts by its length; GSPO averages each sequence",
+            f"loss_type {loss} sums over tokens, but the ratio is per sequence",
+            "longer completions count more; GSPO averages each sequence",
             Patch(("grpo", "loss_type"), "grpo"),
         )
     elif level == "token" and loss == "luspo":
         yield _warning(
             context,
-            "loss_type luspo is defined with the ratio of the sequence, here it is the token's",
-            "TRL warns of it after the model was loaded",
+            "loss_type luspo needs a ratio per sequence, but the level is token",
+            "TRL warns about it after loading the model",
             Patch(("grpo", "importance_sampling_level"), "sequence"),
         )
     elif level == "sequence" and loss == "vespo":
         yield _warning(
             context,
             "importance_sampling_level sequence has no effect on loss_type vespo",
-            "vespo computes the ratio of the sequence itself",
+            "vespo computes its own ratio per sequence",
             Patch(("grpo", "importance_sampling_level"), "token"),
         )
 

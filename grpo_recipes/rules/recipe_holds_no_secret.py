@@ -1,9 +1,9 @@
 """A recipe holds no token, key or password.
 
-It travels: to a repository, to another team, into plan.json and the card of the trained model. What has the form of a
-token (hf_..., sk-..., ghp_..., AKIA..., a password in an address) is refused wherever it stands. Logins belong into the
+A recipe travels: to a repository, to another team, into plan.json and the card of the trained model. Text that looks
+like a token (hf_..., sk-..., ghp_..., AKIA..., a password in an address) is refused in any key. Put logins into the
 shell that starts grpo-run, or into the file that the service's own login command writes. An option of a reward, or a
-value of an environment's config, that is named like one, api_key or password, is a warning: it may be a word to guess.
+value of an environment's config, with a name like api_key or password only gets a warning: it may be a word to guess.
 """
 
 import re
@@ -24,22 +24,22 @@ def check(context: Context) -> Iterator[Finding]:
         yield Finding(
             rule=ID,
             severity="error",
-            message=f"{dotted(path) or 'a key'} has the form of a token or a password",
+            message=f"{dotted(path) or 'a key'} looks like a token or a password",
             key=dotted(path),
             mark=context.source.mark(path),
-            because=("a recipe travels, and everybody who gets it would have it",),
-            fix="take it out, make a new one, and set that in the shell that starts grpo-run",
+            because=("a recipe is shared, and everyone who gets it would have the secret",),
+            fix="remove it, revoke it, and set a new one in the shell that starts grpo-run",
             patch=(Patch(path, remove=True),),
         )
     for path in _named(context.source):
         yield Finding(
             rule=ID,
             severity="warning",
-            message=f"{dotted(path)} has the name of a secret",
+            message=f"{dotted(path)} is named like a secret",
             key=dotted(path),
             mark=context.source.mark(path),
-            because=("plan.json, checkpoints and the card of the model have what a recipe says",),
-            fix=f"take it out, and read it in your file from a variable of the shell: os.environ[{_variable(path)!r}]",
+            because=("plan.json, checkpoints and the model card repeat the recipe",),
+            fix=f"remove it, and let your file read a variable of the shell: os.environ[{_variable(path)!r}]",
         )
 
 
@@ -48,7 +48,7 @@ def _variable(path: Path) -> str:
 
 
 def _named(source: Source) -> Iterator[Path]:
-    """The places of options that are named like a secret, and of such values of an environment's config."""
+    """Paths of options, and of values of an environment's config, that are named like a secret."""
     rewards, environment = source.values.get("rewards"), source.values.get("environment")
     for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
         yield from _named_in(("rewards", index, "options"), reward.get("options") if isinstance(reward, dict) else None)
@@ -68,7 +68,7 @@ def _places(source: Source) -> tuple[Path, ...]:
 
 
 def _secrets(value: object, path: Path) -> Iterator[Path]:
-    """The places of secret texts; of a key that is one, the mapping that it stands in."""
+    """Paths of secret texts; if a key is secret, the path of its mapping."""
     if isinstance(value, str) and has_secret(value):
         yield path
     elif isinstance(value, dict):

@@ -1,11 +1,11 @@
 """The reference of the KL term is the model that the training started from.
 
-With an adapter TRL keeps no second model: for beta > 0 it switches the adapter off and takes what remains for the
-reference. That is the model as it was loaded only if the adapter is all that differs. It is not after the starts
-`pissa`, `olora`, `corda` and `loftq` and with KaSA, which put a part of each weight into the adapter and leave the
-rest: measured, the logits of an untrained policy and of its reference then differ, and the KL term pulls the policy
-towards a damaged model. With `bias: all` or `lora_only` the biases are trained in the base itself and stay when the
-adapter is off, so that the reference moves with the policy.
+With an adapter TRL keeps no second model: for beta > 0 it switches the adapter off and uses the rest as reference. That
+equals the model as loaded only if the adapter is the only difference. It is not after the starts `pissa`, `olora`,
+`corda` and `loftq` and with KaSA, which move a part of each weight into the adapter: measured, the logits of an
+untrained policy and of its reference then differ, and the KL term pulls the policy towards a damaged model. With `bias:
+all` or `lora_only` the biases are trained in the base itself and stay when the adapter is off, so the reference moves
+with the policy.
 """
 
 from collections.abc import Iterator
@@ -24,14 +24,16 @@ def check(context: Context) -> Iterator[Finding]:
         return
     start = str(context.value(START)).lower()
     if start.startswith(STARTS):
-        because = "it moves a part of each weight into the adapter, and the reference has the rest alone"
-        yield _finding(context, START, f"the reference of init_lora_weights {start} is not the model", because, True)
+        because = "it moves a part of each weight into the adapter, and the reference keeps only the rest"
+        yield _finding(
+            context, START, f"with init_lora_weights {start} the KL reference is not the model", because, True
+        )
     if context.value(KASA) is not None:
-        because = "it takes the smallest components out of the weights, and the reference lacks them"
-        yield _finding(context, KASA, "the reference under kasa_config is not the model", because, None)
+        because = "it removes the smallest components from the weights, and the reference lacks them"
+        yield _finding(context, KASA, "with kasa_config the KL reference is not the model", because, None)
     if context.value(BIAS) in ("all", "lora_only"):
         because = "TRL switches the adapter off for the reference, and the trained biases stay"
-        yield _finding(context, BIAS, f"bias {context.value(BIAS)} is trained in the reference too", because, "none")
+        yield _finding(context, BIAS, f"bias {context.value(BIAS)} also trains the KL reference", because, "none")
 
 
 def _finding(context: Context, key: str, told: str, because: str, fix: object) -> Finding:

@@ -1,9 +1,9 @@
-"""A reference model that is to follow the policy is a model of its own.
+"""sync_ref_model has a separate reference model to update.
 
 With sync_ref_model TRL copies the policy's weights to the reference model every ref_model_sync_steps. Without a penalty
-(beta 0, the default) there is no such model: TRL raises ValueError after the policy was loaded. Nor is there one where
-an adapter is trained, since the reference is the model without its adapter: TRL raises NotImplementedError. Before 0.28
-it synchronized nothing in both cases, without a word.
+(beta 0, the default) no reference model exists: TRL raises ValueError after loading the policy. With an adapter the
+reference is the model without its adapter: TRL raises NotImplementedError. Before 0.28 TRL silently synchronized
+nothing in both cases.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def check(context: Context) -> Iterator[Finding]:
             ID,
             "sync_ref_model needs full fine-tuning",
             SYNC,
-            because=["the reference of an adapter is the model without it, and never changes"],
+            because=["an adapter's reference is the model without it, and never changes"],
             fix="remove sync_ref_model",
             patch=[Patch(("trl", "sync_ref_model"), remove=True)],
         )
@@ -39,21 +39,21 @@ def check(context: Context) -> Iterator[Finding]:
             ID,
             f"ref_model_sync_steps is {steps}, but must be at least 1",
             STEPS,
-            because=["the first step would divide by it"],
+            because=["the first step would divide by zero"],
             fix="ref_model_sync_steps: 512",
             patch=[Patch(("trl", "ref_model_sync_steps"), 512)],
         )
 
 
 def _no_reference(context: Context) -> Iterator[Finding]:
-    """The finding for a penalty of 0, where the release does not pass it over."""
+    """The finding for a penalty of 0, if the release does not ignore it."""
     release = context.stack.version("trl")
     if release is not None and is_within(release, "<0.28"):
         return
     ways = "beta: 0.04, " if not context.has_section("lora") else ""
     yield context.finding(
         ID,
-        "sync_ref_model needs a reference model, and beta 0 has none",
+        "sync_ref_model needs a reference model, but with beta 0 there is none",
         SYNC,
         because=[f"beta: {context.origin('GRPOConfig.beta')}", "TRL raises ValueError after loading the model"],
         fix=f"{ways}{'or ' if ways else ''}remove sync_ref_model",

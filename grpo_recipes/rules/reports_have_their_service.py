@@ -1,8 +1,8 @@
-"""Every service under logging.report_to is one that transformers knows, and its package is installed.
+"""transformers knows every service under logging.report_to, and its package is installed.
 
-transformers builds what talks to the services when it builds the Trainer, after the model was loaded, and raises there
-for a word that it does not know and for a package that is not installed. `all`, by itself, is every service whose
-package is there; beside others it is no word. metrics.jsonl is always written.
+transformers sets the services up when it builds the Trainer, after loading the model, and raises there for an unknown
+name or a missing package. `all`, on its own, means every service whose package is installed; it cannot be combined with
+others. metrics.jsonl is always written.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from grpo_recipes.rules._shared.context import Context
 ID = "TRN003"
 KEY = "GRPOConfig.report_to"
 HOME = ("logging", "report_to")
-# Service -> the packages any of which serves it; () where a package index name does not tell.
+# Service -> packages, any of which is enough; () if the package name is not known.
 SERVICES: dict[str, tuple[str, ...]] = {
     "azure_ml": (),
     "clearml": ("clearml",),
@@ -48,7 +48,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _without(services: list[object], service: str, instead: str | None = None) -> list[object]:
-    """The list with another word in the place of one, or none."""
+    """The list with one name replaced or removed."""
     changed = [instead if one == service else one for one in services]
     return [one for place, one in enumerate(changed) if one is not None and one not in changed[:place]]
 
@@ -56,12 +56,14 @@ def _without(services: list[object], service: str, instead: str | None = None) -
 def _unknown(context: Context, services: list[object], service: str) -> Finding:
     near = [] if service in ALONE else nearest_words(service, sorted(SERVICES), cutoff=0.5)
     left = _without(services, service, near[0] if near else None)
-    reason = f"{service} is a word by itself alone" if service in ALONE else f"it knows {', '.join(SERVICES)}"
+    reason = (
+        f"{service} cannot be combined with other services" if service in ALONE else f"it knows {', '.join(SERVICES)}"
+    )
     return context.finding(
         ID,
-        f"transformers reports to no service {service}",
+        f"transformers does not know the service {service}",
         KEY,
-        because=[f"{reason}; the Trainer raises ValueError, after the model was loaded"],
+        because=[f"{reason}; the Trainer raises ValueError, after loading the model"],
         fix=f"report_to: [{', '.join(map(str, left))}]",
         patch=[Patch(HOME, left)],
     )
@@ -73,15 +75,15 @@ def _package(context: Context, services: list[object], service: str) -> Iterator
         return
     if not packages or not all(context.stack.is_known(package) for package in packages):
         message = f"not checked: whether {' or '.join(packages) or f'what {service} needs'} is installed"
-        because = [f"{context.stack.origin} does not say"] if packages else ["its package is not looked for"]
+        because = [f"{context.stack.origin} does not say"] if packages else ["grpo-run does not know its package"]
         yield context.finding(ID, message, KEY, because=because, severity="not-checked")
         return
     left = _without(services, service)
     yield context.finding(
         ID,
-        f"{packages[0]} is not installed, which report_to {service} needs",
+        f"report_to {service} needs {packages[0]}, which is not installed",
         KEY,
-        because=["the Trainer raises for it, after the model was loaded"],
+        because=["the Trainer raises for it, after loading the model"],
         fix=f"pip install {packages[0]}, or report_to: [{', '.join(map(str, left))}]",
         patch=[Patch(HOME, left)],
     )

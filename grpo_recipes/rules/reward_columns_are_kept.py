@@ -1,8 +1,8 @@
 """Columns that rewards read are not removed.
 
-With remove_unused_columns the trainer keeps prompt, image and images alone, since it does not know what rewards read:
-a reward that asks for a column raises TypeError after the first generation. TRL's own default is false; true comes from
-recipes for other trainers.
+With remove_unused_columns the trainer keeps only prompt, image and images, since it does not know what rewards read: a
+reward that asks for another column raises TypeError after the first generation. TRL's own default is false; true comes
+from recipes for other trainers.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def check(context: Context) -> Iterator[Finding]:
     if readers:
         yield context.finding(
             ID,
-            "remove_unused_columns takes away what rewards read",
+            "remove_unused_columns removes columns that rewards read",
             REMOVES,
             because=[f"reward {name} reads {', '.join(columns)}" for name, columns in readers],
             fix="remove remove_unused_columns",

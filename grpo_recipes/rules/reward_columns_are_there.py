@@ -1,10 +1,9 @@
-"""A reward gets what it reads.
+"""A reward gets the columns that it reads.
 
-A shipped reward reads named columns, e.g. `solution`; so does a function whose parameter has no default, or whose body
-reads `kwargs["solution"]` each time that it runs. They come from `dataset.columns` or from the data set's own columns,
-which are looked up in local .jsonl and .csv files. A missing one is a TypeError or a KeyError at the first reward,
-after the first generation. With an `environment` a function can also read `environments`, its objects of the
-completions.
+A shipped reward reads named columns, e.g. `solution`. So does a function whose parameter has no default, or whose body
+always reads `kwargs["solution"]`. They come from `dataset.columns` or from the data set's own columns, which the rule
+reads from local .jsonl and .csv files. A missing one raises TypeError or KeyError at the first reward, after the first
+generation. With an `environment` a function can also read `environments`, the objects of its completions.
 """
 
 import ast
@@ -22,19 +21,19 @@ from grpo_recipes.user_files.reward_names import names_module
 
 ID = "RWD002"
 OBJECTS = "environments"
-"""What TRL passes where there is an environment, and not otherwise."""
-# Names of columns that say themselves that the right answer is in them.
+"""Keywords that TRL passes only with an environment."""
+# Column names that say that they hold the right answer.
 _ANSWERS = ("answer", "final_answer", "gold", "ground_truth", "solution", "target")
 
 
 def _available(context: Context) -> frozenset[str] | None:
-    """The columns that rewards receive; None when the data set's own are not known."""
+    """The columns that rewards receive; None if the data set's own are unknown."""
     own = own_columns(context)
     return None if own is None else own | frozenset(context.mapping("dataset.columns"))
 
 
 def needed_columns(context: Context, index: int, reward: dict[str, object]) -> tuple[str, list[str]]:
-    """The reward's name and the columns that it cannot do without."""
+    """The reward's name and the columns that it needs."""
     shipped = shipped_reward(str(reward.get("name")))
     if shipped is not None:
         return str(reward["name"]), [c for c in shipped.columns if c not in _bound(reward)]
@@ -44,7 +43,7 @@ def needed_columns(context: Context, index: int, reward: dict[str, object]) -> t
 
 
 def _keywords(context: Context, index: int, reward: dict[str, object]) -> list[str]:
-    """What a function cannot do without of TRL's own keywords."""
+    """TRL's own keywords that a function needs."""
     return [p for p in _required(context, index, reward) if p in CALLED_WITH]
 
 
@@ -54,7 +53,7 @@ def _bound(reward: dict[str, object]) -> set[str]:
 
 
 def _required(context: Context, index: int, reward: dict[str, object]) -> list[str]:
-    """The keywords that a python function cannot do without and that no option binds."""
+    """The keywords that a python function needs and that no option binds."""
     found = reward_function(context, index, reward)
     if found is None or isinstance(found.node, ast.ClassDef):
         return []
@@ -66,7 +65,7 @@ def _required(context: Context, index: int, reward: dict[str, object]) -> list[s
 
 
 def reward_function(context: Context, index: int, reward: dict[str, object]) -> Definition | None:
-    """The function that TRL calls for `python` of a reward; None for others, and for what its source does not show."""
+    """The function that TRL calls for a reward's `python`; None for others, or if its source does not show it."""
     if reward.get("python") is None:
         return None
     if names_module(str(reward["python"])):
@@ -103,7 +102,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _missing(context: Context, index: int, name: str, missing: list[str], available: frozenset[str]) -> Finding:
     is_shipped = shipped_reward(name) is not None
-    # A wrong column trains on wrong answers, and nothing says so: it is named only where its own name says what it is.
+    # A wrong column silently trains on wrong answers, so the fix names one only if its name says what it is.
     likely = [column for column in sorted(available) if column in _ANSWERS]
     is_certain = len(missing) == len(likely) == 1 and not (is_shipped and missing[0] not in _ANSWERS)
     template = f"{{{{ {likely[0]} }}}}" if is_certain else "{{ ... }}"
@@ -124,7 +123,7 @@ def _kept_back(context: Context, index: int, name: str, keyword: str) -> Finding
         ID,
         f"reward {name} asks for {keyword}, which TRL does not pass",
         "rewards",
-        because=[f"TRL passes {keyword}s, those of the whole batch"],
+        because=[f"TRL passes {keyword}s, for the whole batch"],
         fix=f"call the parameter {keyword}s",
         mark=context.source.mark(("rewards", index)),
     )

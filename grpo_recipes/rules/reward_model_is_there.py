@@ -1,8 +1,8 @@
-"""A reward model can be loaded as TRL loads it.
+"""TRL can load the reward model.
 
-TRL loads it after the policy, with the policy's own keywords: a folder that is not there raises then, and
-model.model_revision, a branch or commit of the policy, is asked of the reward model's repository too, which seldom has
-it. A reward model in a local folder has no revision.
+TRL loads it after the policy, with the policy's own keywords. A missing folder raises then. TRL also looks for
+model.model_revision, a branch or commit of the policy, in the reward model's repository, which seldom has it. A reward
+model in a local folder has no revision.
 """
 
 import os
@@ -28,7 +28,7 @@ def check(context: Context) -> Iterator[Finding]:
             if not os.path.isfile(os.path.join(path, "config.json")):
                 yield context.finding(
                     ID,
-                    f"there is no model in {model}",
+                    f"{model} is not a model folder",
                     "rewards",
                     because=[f"looked for config.json in {path}"],
                     fix="model: owner/name for one of the hub",
@@ -42,7 +42,7 @@ def _of_another_revision(context: Context, index: int, model: str) -> Finding:
     revision = context.value(REVISION)
     return context.finding(
         ID,
-        f"{model} is loaded at model_revision {revision}, which is the policy's",
+        f"TRL would load {model} at the policy's model_revision {revision}",
         "rewards",
         because=["TRL loads a reward model with all keywords of the policy"],
         fix="model: a local folder with the reward model",

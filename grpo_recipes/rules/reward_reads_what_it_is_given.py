@@ -3,7 +3,7 @@
 With conversational prompts TRL passes each completion as a list of messages, `[{"role": "assistant", "content": ...}]`;
 with plain prompts as a text. A reward for one kind raises on the other after the first generation (`re.search(p, c)`,
 `c.strip()`; `c[0]["content"]`), or gives every completion the same reward: `"x" in c` is always false for a list of
-messages, and `len(c)` is 1. Only what surely runs is judged; a function that asks for types is not.
+messages, and `len(c)` is 1. The rule judges only code that certainly runs, and no function that checks types.
 """
 
 import os
@@ -59,7 +59,7 @@ def _of_one(context: Context, index: int, reward: dict[str, object], are_message
 def _fix(is_of_package: bool, are_messages: bool, built: bool) -> str:
     other = "prompt_format: " + ("standard" if are_messages else "conversational")
     if is_of_package:
-        return f"{other if built else 'another reward'}, or a function of your own"
+        return f"{other if built else 'another reward'}, or your own function"
     if are_messages:
         return 'read the text of a completion: completion[0]["content"]'
     return 'read the completion itself, without [0] and ["content"]' + (f", or {other}" if built else "")

@@ -1,10 +1,10 @@
 """A reward function returns a list, one number for each completion.
 
-TRL calls it once for a whole batch. One that returns a single number, text or nothing raises TypeError or ValueError
-after the first generation, and so does a map or a list of texts. A `return` inside the loop over the completions ends
-it at the first one: trl 1.10 and newer raise ValueError for a list of one reward; older releases spread it over the
-whole batch, so that no group varies and nothing is learned. It is judged by its source, where that is certain; other
-lists of the wrong length show in `grpo-run preflight`.
+TRL calls it once for a whole batch. A function that returns a single number, text or nothing raises TypeError or
+ValueError after the first generation, and so does a map or a list of texts. A `return` inside the loop over the
+completions ends it at the first one: trl 1.10 and newer raise ValueError for a list of one reward; older releases
+spread it over the whole batch, so no group varies and nothing is learned. The rule reads the source and reports what is
+certain; other lists of the wrong length show in `grpo-run preflight`.
 """
 
 import os
@@ -18,7 +18,7 @@ from grpo_recipes.user_files.reward_names import names_module
 
 ID = "RWD005"
 COUNTED = ">=1.10.0"
-"""TRL counts the rewards of a function from there on."""
+"""The first TRL that counts the rewards of a function."""
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -36,7 +36,7 @@ def check(context: Context) -> Iterator[Finding]:
         if returned is None and line is None:
             continue
         name = str(reward["python"]).rpartition(":")[2]
-        because = ["TRL calls it once for all completions of a batch, and takes one number for each"]
+        because = ["TRL calls it once for all completions of a batch, and needs one number for each"]
         if line is not None:
             because.append(f"{os.path.basename(found.path)}:{line}: this return ends the loop at the first completion")
         is_raised = returned is not None or (trl is not None and is_within(trl, COUNTED))
@@ -44,10 +44,10 @@ def check(context: Context) -> Iterator[Finding]:
             ID,
             f"{name} returns {returned}, not a list of numbers"
             if returned
-            else f"{name} returns the reward of the first completion alone",
+            else f"{name} returns only the reward of the first completion",
             "rewards",
             because=because,
-            fix="move the return behind the loop" if line else "return [... for completion in completions]",
+            fix="move the return after the loop" if line else "return [... for completion in completions]",
             severity="error" if is_raised else "warning",
             mark=context.source.mark(("rewards", index, "python")),
         )

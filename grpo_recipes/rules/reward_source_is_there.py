@@ -1,11 +1,11 @@
-"""Each reward names one source, and the source exists and can be called as TRL calls it.
+"""Each reward names one source, which exists and can be called by TRL.
 
-Exactly one of `name` (shipped), `python` (file.py:function or module:function) and `model` says where a reward comes
-from. TRL calls a reward function with keywords: prompts, completions, completion_ids, every column of the data set,
-trainer_state and more with each release; a function without **kwargs fails with TypeError at the first reward, after
-the first generation. Python files are read, never run, until a run is allowed to; files beside one that
-it imports are read and allowed with it. A name is followed through `a = b` and the files beside; what a call, a
-partial or another package makes is an object that TRL calls as well, and is not checked.
+Each reward has exactly one of `name` (shipped), `python` (file.py:function or module:function) and `model`. TRL calls a
+reward function with keywords: prompts, completions, completion_ids, every column of the data set, trainer_state and
+more with each release; a function without **kwargs fails with TypeError at the first reward, after the first
+generation. grpo-run reads Python files and never runs them before you consent, which also covers files beside them that
+they import. The rule follows a name through `a = b` and the files beside; it does not check what a call, a partial or
+another package makes, which TRL calls as well.
 """
 
 import ast
@@ -37,7 +37,7 @@ def check(context: Context) -> Iterator[Finding]:
                 context,
                 path,
                 f"rewards[{index}] has {'no source' if not sources else ' and '.join(sources)}",
-                because=["exactly one of name, python and model says where a reward comes from"],
+                because=["a reward needs exactly one of name, python and model"],
                 fix="name: exact_match" if not sources else f"keep {sources[0]}",
                 patch=[Patch((*path, kind), remove=True) for kind in sources[1:]],
             )
@@ -75,8 +75,8 @@ def _shipped(context: Context, path: Path, reward: dict[str, object]) -> Iterato
             yield _at(
                 context,
                 (*path, "name"),
-                f"no reward {name} is shipped, TRL has it",
-                because=["name is for rewards of grpo-run; python names those of a package"],
+                f"grpo-run ships no reward {name}, but TRL has it",
+                because=["name is for grpo-run's own rewards; use python for a package"],
                 fix=f"python: {right}",
                 patch=[Patch((*path, "name"), remove=True), Patch((*path, "python"), right)] if of_trl == name else [],
             )
@@ -90,8 +90,8 @@ def _shipped(context: Context, path: Path, reward: dict[str, object]) -> Iterato
         yield _at(
             context,
             (*path, "name"),
-            f"no reward {name} is shipped",
-            because=[f"shipped are {', '.join(sorted(catalog))}"],
+            f"grpo-run ships no reward {name}",
+            because=[f"grpo-run ships {', '.join(sorted(catalog))}"],
             fix=f"name: {close[0]}" if close else f"python: rewards.py:{name}",
             patch=[Patch((*path, "name"), close[0])] if close else [],
         )
@@ -105,7 +105,7 @@ def _of_another_program(context: Context, path: Path, name: str, program: str, r
     return _at(
         context,
         (*path, "name"),
-        f"no reward {name} is shipped",
+        f"grpo-run ships no reward {name}",
         because=[f"{name} is {program}'s: {row['because']}"],
         fix=f"write {', '.join(flow(reward) for reward in row['rewards'])}" if not is_plain else flow(rewards[0])[1:-1],
         patch=[Patch((*path, "name"), rewards[0]["name"])] if is_plain else [],
@@ -133,7 +133,7 @@ def _options(
             yield _at(
                 context,
                 path,
-                f"reward {name} lacks its option {option}",
+                f"reward {name} needs its option {option}",
                 because=[signature.doc],
                 fix=f"options: {{{option}: ...}}",
             )
@@ -147,13 +147,13 @@ def _python(context: Context, path: Path, reward: dict[str, object]) -> Iterator
         found = definition(absolute, name)
     except OSError as error:
         near = near_path(file, absolute) if isinstance(error, FileNotFoundError) else None
-        fix = f"python: {near}:{name}, if that is meant" if near else "a path relative to the recipe"
+        fix = f"python: {near}:{name}, if you meant that" if near else "a path relative to the recipe"
         yield _at(context, place, f"{file}: {error.strerror or error}", because=[f"looked for {absolute}"], fix=fix)
         return
     except (SyntaxError, ValueError) as error:
         line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         text = error.msg if isinstance(error, SyntaxError) else error
-        yield _at(context, place, f"{file}{line}: {text}", because=["the file is no Python source"])
+        yield _at(context, place, f"{file}{line}: {text}", because=["the file is not Python source"])
         return
     if found is None:
         functions, is_bound = module_of(absolute).callables, name in module_of(absolute).bound
@@ -175,8 +175,8 @@ def _python(context: Context, path: Path, reward: dict[str, object]) -> Iterator
         imported_beside(absolute)
     except (OSError, ValueError) as error:
         text = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        because = "what a reward imports from its own folder is copied into the run folder with it"
-        fix = "put what it needs into the file or into one beside it, or install the package and keep it elsewhere"
+        because = "a run copies everything that a reward imports from its own folder into the run folder"
+        fix = "move its code into the file or one beside it, or install the package elsewhere"
         yield _at(context, place, text, because=[because], fix=fix)
 
 
@@ -196,8 +196,8 @@ def _definition(
             yield _at(
                 context,
                 place,
-                f"{name} is a class, and TRL calls a function or an object",
-                because=["a call of the class makes an object, not a list of numbers", f"it is defined at {found.at}"],
+                f"{name} is a class, but TRL calls a function or an object",
+                because=["calling the class makes an object, not a list of numbers", f"it is defined at {found.at}"],
                 fix=f"{name.lower()}_reward = {name}() in the file, and its name in the recipe",
             )
     elif not found.decorators:
@@ -205,7 +205,7 @@ def _definition(
 
 
 def _is_gone_through(node: ast.ClassDef) -> bool:
-    """Whether TRL may go through what a call of a class gives."""
+    """Whether calling the class may give something that TRL can iterate over."""
     return any(isinstance(each, ast.FunctionDef) and each.name in ("__new__", "__iter__") for each in node.body)
 
 

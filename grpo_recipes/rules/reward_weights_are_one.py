@@ -1,4 +1,4 @@
-"""Rewards are weighed where TRL can weigh them.
+"""TRL can weight the rewards.
 
 TRL 0.15 added reward_weights. TRL 0.14 adds up what the reward functions return, so every weight must be 1.
 """
@@ -21,7 +21,7 @@ def check(context: Context) -> Iterator[Finding]:
             ID,
             f"reward {index + 1} has the weight {reward['weight']}",
             "rewards",
-            because=[f"trl {context.stack.version('trl')} adds the rewards up as they are"],
+            because=[f"trl {context.stack.version('trl')} adds the rewards up without weights"],
             fix="weight: 1.0, and the factor in the reward's own code, or trl==0.15.2",
             patch=[Patch(("rewards", index, "weight"), 1.0)],
             mark=context.source.mark(("rewards", index, "weight")),

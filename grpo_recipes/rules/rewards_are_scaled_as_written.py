@@ -1,7 +1,7 @@
 """Rewards are scaled as the recipe says.
 
 With multi_objective_aggregation normalize_then_sum TRL divides each reward by the standard deviation of its group, then
-the sum by that of the batch, and never reads scale_rewards: `none` does not switch the division off.
+the sum by that of the batch, and ignores scale_rewards: `none` does not switch the division off.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""A rollout is called with its prompts and the trainer.
+"""A rollout takes the prompts and the trainer.
 
 TRL calls `rollout(prompts, trainer)` once for each generation of a process, with one prompt for each completion, and
-uses what it returns at once. A function that takes other arguments raises TypeError at the first generation, after the
-model was loaded; of `async def` TRL gets a coroutine and raises AttributeError.
+uses the result at once. A function with other parameters raises TypeError at the first generation, after loading the
+model; from `async def` TRL gets a coroutine and raises AttributeError.
 """
 
 from collections.abc import Iterator
@@ -31,20 +31,20 @@ def check(context: Context) -> Iterator[Finding]:
             ID,
             f"{said.file}:{function.line}: {said.name} {why}",
             KEY,
-            because=["TRL calls it as a plain function, with the prompts and the trainer by their places"],
+            because=["TRL calls it as a plain function, with the prompts and the trainer as positional arguments"],
             fix=f"def {said.name}(prompts, trainer)",
         )
 
 
 def _why_not(function: Documented) -> str | None:
-    """The reason why it cannot be called with two values and answer at once; None where it can."""
+    """Why a call with two values fails or returns a coroutine; None if it works."""
     if function.is_async:
         return "is asynchronous"
     by_place = [one for one in function.parameters if one.kind in ("positional only", "plain")]
     named = [one for one in function.parameters if one.kind == "*"]
     needed = [one.name for one in by_place if one.is_needed]
     if len(needed) > 2:
-        return f"asks for {listed(needed[2:])} too"
+        return f"also needs {listed(needed[2:])}"
     if len(by_place) < 2 and not named:
-        return f"takes {listed([one.name for one in by_place]) or 'nothing'} alone"
+        return f"takes only {listed([one.name for one in by_place]) or 'nothing'}"
     return None

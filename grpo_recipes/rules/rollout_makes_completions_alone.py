@@ -1,9 +1,8 @@
-"""A rollout makes all completions, and it alone.
+"""A rollout is the only source of completions.
 
-With `tools` or an `environment` TRL goes on behind a rollout with its own loop of calls and does not read the rollout's
-`env_mask`: what is not the policy's would be trained on, and nothing says so. Held-out rows are answered by the policy
-itself, a row and a seed at a time, which no rollout can be asked for: the evaluation would measure something else than
-what is trained.
+With `tools` or an `environment` TRL runs its own loop of calls after a rollout and ignores the rollout's `env_mask`: it
+silently trains on tokens that the policy did not write. Held-out rows are answered by the policy itself, one row and
+seed at a time, which a rollout cannot do: the evaluation would measure something different from the training.
 """
 
 from collections.abc import Iterator
@@ -22,18 +21,18 @@ def check(context: Context) -> Iterator[Finding]:
         if context.value("tools") if section == "tools" else said_code(context, section) is not None:
             yield context.finding(
                 ID,
-                f"a rollout and {'tools' if section == 'tools' else 'an environment'} do not go together",
+                f"a rollout cannot be combined with {'tools' if section == 'tools' else 'an environment'}",
                 section,
-                because=["TRL calls tools behind the rollout too, and then reads no env_mask of it"],
+                because=["TRL also calls tools after the rollout, and then ignores its env_mask"],
                 fix=f"call them in the rollout, or remove {section} or the rollout",
                 mark=context.source.mark((section,)),
             )
     if context.has_section("evaluation"):
         yield context.finding(
             ID,
-            "held-out rows cannot be answered by a rollout",
+            "a rollout cannot answer held-out rows",
             "evaluation",
-            because=["the policy would answer them itself in one turn, which is not what is trained"],
+            because=["the policy would answer them itself in one turn, unlike in training"],
             fix="evaluation: null",
             patch=[Patch(("evaluation",), None)],
             mark=context.source.mark(("evaluation",)),

@@ -1,7 +1,7 @@
-"""A load-balancing loss is for a mixture of experts.
+"""A load-balancing loss needs a mixture of experts.
 
-A dense model has no router whose load could be balanced. From 1.14 on GRPOTrainer raises ValueError for a
-router_aux_loss_coef with one, after the model was loaded; before, it had no effect.
+A dense model has no router to balance. From 1.14 on GRPOTrainer raises ValueError for router_aux_loss_coef with a dense
+model, after loading it; older releases ignore it.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from grpo_recipes.rules._shared.loaded_model import model_config, not_at_hand
 ID = "LOS008"
 APPLIES_TO = {"trl": ">=1.14"}
 COEFFICIENT = "GRPOConfig.router_aux_loss_coef"
-# Families whose every model is dense, of those that transformers 5.23.0 trains.
+# Families with only dense models, among those that transformers 5.23.0 trains.
 DENSE = ("gemma", "gemma2", "gpt2", "llama", "mistral", "phi", "phi3", "qwen2", "qwen3", "smollm3", "stablelm")
 
 
@@ -28,7 +28,7 @@ def check(context: Context) -> Iterator[Finding]:
     if config is not None and kind in DENSE and "output_router_logits" not in config:
         yield context.finding(
             ID,
-            f"router_aux_loss_coef {coefficient} is for a mixture of experts",
+            f"router_aux_loss_coef {coefficient} needs a mixture of experts",
             COEFFICIENT,
             because=[f"{context.text('model.model_name_or_path')} is a dense {kind}"],
             fix="remove router_aux_loss_coef",

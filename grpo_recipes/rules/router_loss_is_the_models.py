@@ -1,7 +1,7 @@
-"""A mixture of experts keeps the load-balancing loss that its configuration asks for.
+"""A mixture of experts keeps the load-balancing loss of its configuration.
 
-router_aux_loss_coef null is the model's own coefficient from TRL 1.14 on. TRL 1.7 to 1.13 has no null and takes 0.001
-unless told otherwise, and before 1.7 there is no such loss at all. A dense model has none anywhere.
+From TRL 1.14 on, router_aux_loss_coef null means the model's own coefficient. TRL 1.7 to 1.13 has no null and uses
+0.001 by default, and older releases have no such loss at all. A dense model never has one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,13 +23,13 @@ def check(context: Context) -> Iterator[Finding]:
         return
     own = config.get("router_aux_loss_coef") or 0.0
     has_field = COEFFICIENT.partition(".")[2] in (context.facts.own_fields("GRPOConfig") or {})
-    does = "takes 0.001" if has_field else "adds none"
+    does = "uses 0.001" if has_field else "adds none"
     value = own if has_field else 0.0
     yield context.finding(
         ID,
         f"the load-balancing loss of the model has the coefficient {own}",
         "model.model_name_or_path",
-        because=[f"trl {context.stack.version('trl')} {does} unless told otherwise, trl 1.14 takes the model's"],
+        because=[f"trl {context.stack.version('trl')} {does} by default, trl 1.14 uses the model's"],
         fix=f"trl: {{router_aux_loss_coef: {value}}}, or trl==1.14.2",
         patch=[Patch(("trl", "router_aux_loss_coef"), value)],
     )

@@ -1,8 +1,8 @@
-"""Rows come from one place: a path, or tasks that make them.
+"""Rows come from one source: a path, or tasks that make them.
 
 `dataset` has at most one of `path` and `reasoning_gym`, and an `evaluation` of made rows exactly one: with neither it
-would measure the rows that are trained on. name, split and revision say which rows of a path are taken; made rows have
-none of these.
+would evaluate the rows that are trained on. name, split and revision select rows of a path; made rows have none of
+these.
 """
 
 from collections.abc import Iterator
@@ -22,14 +22,14 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _of_section(context: Context, section: str, *, has_rows: bool) -> Iterator[Finding]:
-    """has_rows: whether it has rows without saying it."""
+    """has_rows: whether the section has rows without naming a source."""
     path, are_made = context.value(f"{section}.path"), makes_rows(context, section)
     if path is not None and are_made:
         yield context.finding(
             ID,
             f"{section} has both path and reasoning_gym",
             f"{section}.path",
-            because=["rows are read from a path, or made by tasks"],
+            because=["rows come from a path, or from tasks that make them"],
             fix="keep one of them",
         )
     elif path is None and not are_made and not has_rows:
@@ -37,7 +37,7 @@ def _of_section(context: Context, section: str, *, has_rows: bool) -> Iterator[F
             ID,
             f"{section} has no rows: neither path nor reasoning_gym",
             section,
-            because=["without them it would measure the rows that are trained on"],
+            because=["without them it would evaluate the rows that are trained on"],
             fix="reasoning_gym: {size: 100, seed: 1}",
             patch=[Patch((section, "reasoning_gym"), {"size": 100, "seed": 1})],
         )
@@ -46,7 +46,7 @@ def _of_section(context: Context, section: str, *, has_rows: bool) -> Iterator[F
             ID,
             "evaluation.reasoning_gym has no tasks",
             "evaluation.reasoning_gym",
-            because=["its tasks are those of dataset.reasoning_gym, and dataset has none"],
+            because=["it uses the tasks of dataset.reasoning_gym, which is not set"],
             fix="path: a file with held-out rows",
         )
     elif are_made:
@@ -54,7 +54,7 @@ def _of_section(context: Context, section: str, *, has_rows: bool) -> Iterator[F
             if (section, key) != ("evaluation", "revision") and context.given(f"{section}.{key}"):
                 yield context.finding(
                     ID,
-                    f"{section}.{key} says which rows of a path are taken, and there is none",
+                    f"{section}.{key} selects rows of a path, but there is no path",
                     f"{section}.{key}",
                     because=["tasks of reasoning_gym make the rows"],
                     fix=f"remove {key}",

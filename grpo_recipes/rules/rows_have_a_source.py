@@ -2,8 +2,8 @@
 
 A recipe names its data by `dataset.path`, or tasks that make it by `dataset.reasoning_gym`. Only a recipe with an
 `environment` can leave out both: the rows are then episodes of the environment (DAT007), and `name`, `split` and
-`revision`, which pick rows of a data set, would not be read. Without all of them TRL raises ValueError when the trainer
-is built.
+`revision`, which select rows of a data set, would have no effect. Without all of them TRL raises ValueError when it
+builds the trainer.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def check(context: Context) -> Iterator[Finding]:
         if context.given(key) and context.value(key) is not None and not (section == "evaluation" and has_own):
             yield context.finding(
                 ID,
-                f"{key} picks rows of a data set, and there is no {PATH}",
+                f"{key} selects rows of a data set, but there is no {PATH}",
                 key,
                 because=["the environment owns the data: the rows are its episodes"],
                 fix=f"remove {name}",

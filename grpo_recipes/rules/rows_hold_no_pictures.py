@@ -1,10 +1,10 @@
-"""Rows are text: a picture in them would be seen by the trainer alone.
+"""Rows contain no pictures, since only the trainer would see them.
 
 TRL trains on the pictures of a column `image` or `images`, and of parts of messages. Evaluation, preflight and the
-reports of a run do not see them: a held-out score would be of another task than the training, and nothing would say
-so. So rows with pictures are refused, whatever the model is. A model that can see trains on text as any other: its part
-that sees stays as it is, which TRL is made for from 0.20 on (MDL003). Its processor is loaded all the same, and needs
-Pillow, for some families torchvision (STK010).
+reports of a run do not see them, so a held-out score would silently belong to a different task than the training. So
+rows with pictures are refused for every model. A vision-language model trains on text like any other: its vision part
+does not change, which TRL supports from 0.20 on (MDL003). Its processor is loaded all the same, and needs Pillow, for
+some families torchvision (STK010).
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,11 +33,11 @@ def check(context: Context) -> Iterator[Finding]:
 def _finding(context: Context, place: str, key: str) -> Finding:
     config = model_config(context)
     of_text = text_model(config) if config is not None and sees(config) else None
-    instead = f", with a model of text such as {of_text} for {context.text(MODEL)}" if of_text else ""
+    instead = f", with a text model such as {of_text} for {context.text(MODEL)}" if of_text else ""
     return context.finding(
         ID,
         f"the rows have pictures in {place}",
         key,
-        because=["only the trainer would see them: evaluation would ask without them and say nothing"],
-        fix=f"leave them out of the data and train on text{instead}",
+        because=["only the trainer would see them; evaluation would silently ask without them"],
+        fix=f"remove them from the data and train on text{instead}",
     )

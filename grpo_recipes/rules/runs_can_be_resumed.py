@@ -1,8 +1,8 @@
-"""An interrupted run can go on from its checkpoints.
+"""An interrupted run can resume from its checkpoints.
 
-With `save_only_model` a checkpoint has neither the optimizer's states nor those of the schedule and the random numbers.
-A run that is resumed from it starts with a fresh optimizer and warms up again without a word, and under DeepSpeed it
-cannot be resumed at all.
+With `save_only_model` a checkpoint lacks the states of the optimizer, the schedule and the random numbers. A run that
+is resumed from it silently starts with a fresh optimizer and warms up again, and under DeepSpeed it cannot be resumed
+at all.
 """
 
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ def check(context: Context) -> Iterator[Finding]:
         return
     sharded = context.text("distributed.strategy").startswith("zero")
     if sharded:
-        because = f"{context.value('distributed.strategy')} finds no states of its own in it and fails"
+        because = f"{context.value('distributed.strategy')} does not find its states in it and fails"
     else:
-        because = "it would go on with a fresh optimizer and schedule, without a word"
+        because = "it would silently resume with a fresh optimizer and schedule"
     yield context.finding(
         ID,
-        "a checkpoint of the model alone cannot be resumed from",
+        "a run cannot resume from a checkpoint of only the model",
         ONLY_MODEL,
         because=[because],
         severity="warning",

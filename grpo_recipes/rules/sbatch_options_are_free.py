@@ -1,11 +1,11 @@
-"""Options for sbatch are ones that only choose and share out machines, written whole and in their own form.
+"""Options for sbatch only choose and share machines, with their full names and the expected values.
 
-The keys of `slurm.options` are long options of sbatch without their dashes; each becomes one `#SBATCH` line. Those
-that a recipe may have are listed, with the form of their value: they say which machines the job gets, how much of
-them, and when. What the format has a key for is written there. What the job cannot do without, where its output goes
-or how many tasks it has, is written by grpo-run itself. What runs another program, reads or writes a file, or sends
-letters is for the user who submits the job: sbatch reads such options from the environment (SBATCH_*) and from its
-command line. sbatch takes any beginning of a name for the name, so only whole names are taken here.
+The keys of `slurm.options` are long options of sbatch without their dashes; each becomes one `#SBATCH` line. A list
+names the options that a recipe may have, with the form of their values: they say which machines the job gets, how much
+of them, and when. An option that the format has a key for is written as that key. grpo-run itself writes what the job
+needs, such as where its output goes or how many tasks it has. Options that run another program, read or write a file,
+or send mail are left to the user who submits the job: sbatch reads them from the environment (SBATCH_*) and from its
+command line. sbatch accepts any prefix of a name, so the rule accepts only whole names.
 """
 
 import re
@@ -24,36 +24,36 @@ NAME = r"[a-z][a-z0-9-]*[a-z0-9]"
 
 def check(context: Context) -> Iterator[Finding]:
     if not is_slurm(context):
-        return  # WLD005 says that nobody reads the section
+        return  # WLD005 reports that the section has no effect
     for name, value in context.mapping(OPTIONS).items():
         if ("slurm", "options", name) in context.refused:
             continue
         if not re.fullmatch(NAME, name):
             yield _misspelt(context, name, value)
         elif (key := home(name)) is not None:
-            yield _not_here(context, name, "one value has one place", f"write it as {key}, and remove it here")
+            yield _not_here(context, name, "each value has one key", f"write it as {key}, and remove it here")
         elif (because := why_not(name)) is not None:
             yield _not_here(context, name, because, f"remove {name}{_by_hand(name)}")
         elif not is_allowed(name):
             yield _unknown(context, name, value)
         elif name == "gres" and "gpu" in str(value).lower():
             gpus = "launch.gpus_per_node and slurm.gpu_type"
-            yield _not_here(context, name, "one value has one place", f"write it as {gpus}, and remove it here")
+            yield _not_here(context, name, "each value has one key", f"write it as {gpus}, and remove it here")
         elif not has_shape(name, value):
             yield _unfit(context, name)
 
 
 def _by_hand(name: str) -> str:
-    """How the user passes an option that no recipe has."""
+    """How the user can pass an option that a recipe may not have."""
     if not is_the_users(name):
         return ""
     variable = f"SBATCH_{name.upper().replace('-', '_')}"
-    return f"; who submits the job may pass it: sbatch --{name}, or {variable} where sbatch reads it"
+    return f"; pass it when you submit the job: sbatch --{name}, or {variable} if sbatch reads it"
 
 
 def _unfit(context: Context, name: str) -> Finding:
-    because = "it is one word of an #SBATCH line, of letters, numbers and the signs that this option is written with"
-    return _found(context, name, f"the value of {name} has not the form of one", because, None, [_removal(name)])
+    because = "it is one word of an #SBATCH line, of letters, numbers and the characters that this option allows"
+    return _found(context, name, f"{name} has an unexpected value", because, None, [_removal(name)])
 
 
 def _misspelt(context: Context, name: str, value: object) -> Finding:
@@ -62,7 +62,7 @@ def _misspelt(context: Context, name: str, value: object) -> Finding:
     patch = [_removal(name), *([Patch(("slurm", "options", right), value)] if is_better else [])]
     because = "the long name of an option, without its dashes, such as mem-per-gpu"
     fix = right if re.fullmatch(NAME, right) and right not in context.mapping(OPTIONS) else None
-    return _found(context, name, f"{name} is no option of sbatch", because, fix, patch)
+    return _found(context, name, f"{name} is not an option of sbatch", because, fix, patch)
 
 
 def _unknown(context: Context, name: str, value: object) -> Finding:
@@ -72,14 +72,14 @@ def _unknown(context: Context, name: str, value: object) -> Finding:
         patch = [_removal(name)]
         if len(whole) == 1 and is_allowed(whole[0]) and whole[0] not in context.mapping(OPTIONS):
             patch.append(Patch(("slurm", "options", whole[0]), value))
-        return _found(context, name, f"{name} is no whole name of an option", because, whole[0], patch)
+        return _found(context, name, f"{name} is not the full name of an option", because, whole[0], patch)
     near = nearest_words(name, longer(""), cutoff=0.75)
-    because = "it is none of those that a recipe may have" + (f"; the nearest is {near[0]}" if near else "")
+    because = "a recipe may not have it" + (f"; the nearest is {near[0]}" if near else "")
     return _not_here(context, name, because, f"remove {name}{_by_hand(name)}")
 
 
 def _not_here(context: Context, name: str, because: str, fix: str) -> Finding:
-    return _found(context, name, f"{name} is not written under slurm.options", because, fix, [_removal(name)])
+    return _found(context, name, f"slurm.options may not have {name}", because, fix, [_removal(name)])
 
 
 def _removal(name: str) -> Patch:

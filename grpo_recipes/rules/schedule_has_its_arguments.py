@@ -1,9 +1,9 @@
-"""The learning rate schedule has the arguments that it needs, takes those that it is given, and reaches its peak.
+"""The learning rate schedule gets the arguments that it needs and takes, and reaches its peak.
 
-transformers makes the schedule after the model was loaded, and then raises TypeError for an argument that it does not
-take, or ValueError for one that it lacks. `constant` warms nothing up and reads no arguments, and
-`constant_with_warmup` reads none either, without a word. reduce_lr_on_plateau and greedy follow a loss of the trainer's
-own evaluation, which grpo-run does not use: it evaluates rewards.
+transformers makes the schedule after loading the model, and then raises TypeError for an argument that it does not
+take, or ValueError for one that is missing. `constant` has no warm-up and silently ignores all arguments, as does
+`constant_with_warmup`. reduce_lr_on_plateau and greedy follow a loss of the trainer's own evaluation, which grpo-run
+does not use: it evaluates rewards.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,13 +22,13 @@ WITH_EVALUATION = ("reduce_lr_on_plateau", "greedy")
 WITHOUT_ARGUMENTS = ("constant", "constant_with_warmup")
 WORDS = {"warmup_type": ("linear", "cosine", "1-sqrt"), "decay_type": ("linear", "cosine", "1-sqrt")}
 LOWEST = ("min_lr", "min_lr_rate")
-# The last learning rate of `polynomial` where nothing is said.
+# The default final learning rate of `polynomial`.
 POLYNOMIAL_END = 1e-7
 
 
 @cache
 def schedules() -> tuple[str, Mapping[str, list[str]]]:
-    """The transformers release of the table, and the arguments that each of its schedules takes."""
+    """The transformers release of the table, and the arguments of each of its schedules."""
     known = table("schedules")
     return known["transformers"], known["takes"]
 
@@ -39,8 +39,8 @@ def check(context: Context) -> Iterator[Finding]:
         yield _finding(
             context,
             TYPE,
-            f"{schedule} follows an evaluation of the trainer's own, and there is none",
-            "TrainingArguments raises ValueError for it, grpo-run evaluates rewards by itself",
+            f"{schedule} needs the trainer's own evaluation, which grpo-run does not use",
+            "TrainingArguments raises ValueError for it; grpo-run evaluates rewards itself",
             "lr_scheduler_type: constant",
             [Patch(("training", "lr_scheduler_type"), "constant"), Patch(HOME, remove=True)],
         )
@@ -62,12 +62,12 @@ def _finding(
 def _constant(context: Context, schedule: str, arguments: Mapping[str, object]) -> Iterator[Finding]:
     warmup = context.value(WARMUP)
     if arguments:
-        said = f"{schedule} reads no lr_scheduler_kwargs"
-        because, fix = "transformers leaves them out without a word", "remove lr_scheduler_kwargs"
+        said = f"{schedule} ignores lr_scheduler_kwargs"
+        because, fix = "transformers silently drops them", "remove lr_scheduler_kwargs"
         yield _finding(context, KWARGS, said, because, fix, [Patch(HOME, remove=True)], mistake=False)
     if schedule == "constant" and warmup:
-        said = f"constant has no warm-up, warmup_steps is {warmup}"
-        because, fix = "it starts at the full learning rate without a word", "lr_scheduler_type: constant_with_warmup"
+        said = f"constant has no warm-up, but warmup_steps is {warmup}"
+        because, fix = "it silently starts at the full learning rate", "lr_scheduler_type: constant_with_warmup"
         patch = [Patch(("training", "lr_scheduler_type"), "constant_with_warmup")]
         yield _finding(context, WARMUP, said, because, fix, patch, mistake=False)
 
@@ -83,11 +83,11 @@ def _not_taken(context: Context, schedule: str, arguments: Mapping[str, object])
             yield _finding(
                 context,
                 KWARGS,
-                f"{schedule} takes no {name}",
-                f"transformers {release} raises TypeError for it, after the model was loaded",
+                f"{schedule} does not take {name}",
+                f"transformers {release} raises TypeError for it, after loading the model",
                 f"{near[0]}: ..." if near else f"remove {name}",
                 [Patch(path, remove=True), *moved],
-                # Another release may take it.
+                # A different release may accept it.
                 mistake=context.stack.version("transformers") == release,
             )
         elif name in WORDS and value not in WORDS[name]:
@@ -95,15 +95,15 @@ def _not_taken(context: Context, schedule: str, arguments: Mapping[str, object])
             fix, patch = f"{name}: linear", [Patch(path, "linear")]
             yield _finding(context, KWARGS, f"{name} is {value}", words, fix, patch)
         elif name not in WORDS and value is not None and not _number(value):
-            because, patch = "the schedule computes with it, and raises when it cannot", [Patch(path, remove=True)]
-            yield _finding(context, KWARGS, f"{name} is no number", because, f"remove {name}", patch)
+            because, patch = "the schedule computes with it and raises", [Patch(path, remove=True)]
+            yield _finding(context, KWARGS, f"{name} is not a number", because, f"remove {name}", patch)
 
 
 def _needed(context: Context, schedule: str, arguments: Mapping[str, object]) -> Iterator[Finding]:
     given = [name for name in LOWEST if arguments.get(name) is not None]
-    late = "transformers raises for it when it makes the schedule, after the model was loaded"
+    late = "transformers raises for it when it makes the schedule, after loading the model"
     if "min_lr" in schedule and len(given) == 2:
-        said, fix = "min_lr and min_lr_rate exclude each other", "remove min_lr"
+        said, fix = "min_lr and min_lr_rate cannot both be set", "remove min_lr"
         yield _finding(context, KWARGS, said, late, fix, [Patch((*HOME, "min_lr"), remove=True)])
     elif "min_lr" in schedule and not given:
         said, fix = f"{schedule} needs min_lr or min_lr_rate", "lr_scheduler_kwargs: {min_lr_rate: 0.1}"
@@ -134,7 +134,7 @@ def _warmed_up(context: Context) -> Iterator[Finding]:
     yield _finding(
         context,
         WARMUP,
-        f"the warm-up of {warmup} steps is not over when the run ends after {steps}",
+        f"warmup_steps is {warmup}, but the run ends after {steps} steps",
         "the learning rate never reaches learning_rate",
         f"warmup_steps: {tenth if steps > 1 else 0}",
         [Patch(("training", "warmup_steps"), tenth if steps > 1 else 0)],

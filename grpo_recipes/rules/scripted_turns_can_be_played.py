@@ -1,8 +1,8 @@
-"""The turns that a preflight plays are turns of this recipe.
+"""preflight.turns are possible turns of this recipe.
 
-preflight.turns says what the model would: each turn is a call of a tool that the recipe has, or the answer that the
-completion ends with. TRL goes on after a turn that calls something, and ends the completion at one that does not, or
-after generation.max_tool_calling_iterations replies: what stands behind that would never be reached in a training.
+preflight.turns scripts the model's side: each turn calls a tool that the recipe has, or is the answer that ends the
+completion. TRL continues after a turn that calls a tool. It ends the completion at one that does not, or after
+generation.max_tool_calling_iterations replies: a training would never reach the turns after that.
 """
 
 from collections.abc import Iterator
@@ -24,14 +24,14 @@ def check(context: Context) -> Iterator[Finding]:
         return
     known, environment = [tool.name for tool in said_tools(context)], read_environment(context)
     known += [] if environment is None else called_methods(environment[1])
-    # A class that cannot be read, or has a base of another file, may have more methods than are seen here.
+    # A class that cannot be read, or has a base class in another file, may have more methods than are seen here.
     is_open = context.has_section(ENVIRONMENT) if environment is None else environment[1].is_open
     if not known and not is_open:
         yield context.finding(
             ID,
-            "turns are scripted, and the recipe has no tools",
+            "preflight.turns needs tools, but the recipe has none",
             TURNS,
-            because=["a completion without tools is one turn of the model, which preflight makes of the data"],
+            because=["a completion without tools is a single turn, which preflight takes from the data"],
             fix="remove preflight.turns",
             patch=[Patch(("preflight", "turns"), remove=True)],
         )
@@ -49,16 +49,16 @@ def _turn(
         yield _of_turn(
             context,
             path,
-            f"turn {place + 1} says {'neither a tool nor' if tool is None else 'both a tool and'} an answer",
-            because="a turn of the model calls tools, or ends the completion",
+            f"turn {place + 1} has {'neither a tool nor' if tool is None else 'both a tool and'} an answer",
+            because="a turn of the model either calls tools or ends the completion",
             fix="{tool: NAME, arguments: {...}}, or {answer: TEXT}",
         )
     elif tool is None and turn["arguments"]:
         yield _of_turn(
             context,
             path,
-            f"turn {place + 1} has arguments and no tool",
-            because="an answer takes none",
+            f"turn {place + 1} has arguments but no tool",
+            because="an answer takes no arguments",
             fix="remove them",
         )
     elif tool is not None and tool not in known and not is_open:
@@ -66,7 +66,7 @@ def _turn(
         yield _of_turn(
             context,
             (*path, "tool"),
-            f"turn {place + 1} calls {tool}, which is no tool of the recipe",
+            f"turn {place + 1} calls {tool}, which is not a tool of the recipe",
             because=f"it has {', '.join(known)}",
             fix=f"write it as {close[0]}" if close else "name one of these",
             patch=[Patch((*path, "tool"), close[0])] if close else [],
@@ -79,9 +79,9 @@ def _behind_the_end(context: Context, turns: list[dict[str, object]]) -> Iterato
         yield _of_turn(
             context,
             ("preflight", "turns", ends[0] + 1),
-            f"turn {ends[0] + 2} is behind the answer of turn {ends[0] + 1}",
-            because="a completion ends with the first turn that calls nothing",
-            fix="put the calls before the answer, and say it once",
+            f"turn {ends[0] + 2} comes after the answer of turn {ends[0] + 1}",
+            because="a completion ends with the first turn that calls no tool",
+            fix="put the calls before the answer, and give one answer",
         )
     most = context.value(MOST_REPLIES)
     calls = [place for place, turn in enumerate(turns) if turn["tool"] is not None]
@@ -89,8 +89,8 @@ def _behind_the_end(context: Context, turns: list[dict[str, object]]) -> Iterato
         yield _of_turn(
             context,
             ("preflight", "turns", calls[most]),
-            f"turn {calls[most] + 1} is call {most + 1} of a completion that has {most} answered",
-            because=f"generation.max_tool_calling_iterations is {most}: the tool of this turn would not be called",
+            f"turn {calls[most] + 1} is call {most + 1}, but a completion may have only {most}",
+            because=f"generation.max_tool_calling_iterations is {most}, so TRL would not call the tool of this turn",
             fix=f"fewer turns, or max_tool_calling_iterations: {len(calls)}",
             is_error=False,
         )

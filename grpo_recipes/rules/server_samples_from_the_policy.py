@@ -1,9 +1,9 @@
-"""A vLLM server samples from the policy from the first step on, whatever weights another run left on it.
+"""A vLLM server samples from the policy from the first step on, whatever weights an earlier run left on it.
 
-TRL hands the weights to a server before it generates, unless it takes them for those that the server has. TRL 0.16
-takes them for such at the first step: a server that an earlier run trained with, or that was started from another
-checkpoint, then samples from weights of its own until the first optimizer step. The shim `first_weights` hands them
-over before the first generation, as later releases do.
+TRL sends the weights to a server before it generates, unless it assumes that the server has them. TRL 0.16 assumes so
+at the first step: a server that an earlier run trained with, or that was started from another checkpoint, then samples
+from its old weights until the first optimizer step. The shim `first_weights` sends them before the first generation, as
+later releases do.
 """
 
 from collections.abc import Iterator
@@ -20,4 +20,6 @@ READS = ("GRPOConfig.use_vllm", "GRPOConfig.vllm_mode")
 
 def decide(context: Context) -> Iterator[Setting]:
     if is_server_mode(context):
-        yield decided(OWNS[0], True, ID, "this TRL takes the server's weights for the policy's", context.settings)
+        yield decided(
+            OWNS[0], True, ID, "this TRL assumes that the server already has the policy's weights", context.settings
+        )

@@ -1,8 +1,8 @@
 """Every argument under generation.vllm_engine reaches the vLLM server.
 
-The server that a run starts is vLLM's own from TRL 1.11 on, which takes any argument of the engine. Up to 1.10 it is
-TRL's, with a flag for some of them; the others, and trust_remote_code before 0.19, cannot be said to it. A server at an
-address was started by somebody else: nothing reads the arguments.
+From TRL 1.11 on a run starts vLLM's own server, which takes any argument of the engine. Up to 1.10 it starts TRL's,
+which has a flag for only some of them, and for trust_remote_code only from 0.19 on. A server at an address was started
+by someone else, and nothing reads the arguments.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def check(context: Context) -> Iterator[Finding]:
     written, program = context.mapping(KEY), server_program(context.facts.versions)
     if (other := address(context)) is not None:
         if written:
-            why = f"trl.{other.partition('.')[2]} ({context.origin(other)}) is somebody else's server"
+            why = f"trl.{other.partition('.')[2]} ({context.origin(other)}) is a server that this run does not start"
             yield _finding(context, "vllm_engine has no effect", why, HOME, severity="warning")
         return
     if program is None or program.takes is None:
@@ -34,7 +34,7 @@ def check(context: Context) -> Iterator[Finding]:
     for name in sorted(set(written) - program.takes):
         yield _finding(context, f"the server of {trl} has no flag for {name}", why, (*HOME, name))
     if context.value(TRUST) is True and "trust_remote_code" not in program.takes:
-        what = f"the server of {trl} cannot be told to trust the model's own code"
+        what = f"the server of {trl} has no option to trust the model's own code"
         yield _finding(context, what, why, ("model", "trust_remote_code"))
 
 

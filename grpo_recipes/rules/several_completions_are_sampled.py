@@ -1,7 +1,6 @@
 """Several completions of a row are sampled.
 
-The most likely completion of a row is always the same one: eight of them are eight times the same, and every pass@k is
-pass@1.
+The most likely completion of a row is always the same: eight of them are eight copies, and every pass@k equals pass@1.
 """
 
 from collections.abc import Iterator
@@ -19,10 +18,10 @@ def check(context: Context) -> Iterator[Finding]:
     if samples > 1:
         yield context.finding(
             ID,
-            f"{samples} completions of a row would be {samples} times the same",
+            f"{samples} completions of a row would all be the same",
             "evaluation.samples",
             because=[
-                f"greedy is true ({context.origin('evaluation.greedy')}): the most likely completion, and no other"
+                f"greedy is true ({context.origin('evaluation.greedy')}), which always takes the most likely completion"
             ],
             fix="greedy: false",
             patch=[Patch(("evaluation", "greedy"), False)],

@@ -1,10 +1,10 @@
-"""The shortest completion that is asked for means the same on every backend.
+"""The minimum length of completions means the same on every backend.
 
 `generation.min_tokens` keeps the model's end tokens out of the first tokens of a completion: vLLM calls it min_tokens,
-transformers min_new_tokens, and TRL hands either on from release 0.19. With a stop the two differ: vLLM neither looks
-for a stop text before that many tokens nor looks back at it later, so that a completion goes on behind its stop, and it
-keeps stop ids from being sampled at all; with transformers a completion ends at its stop, however short. vLLM refuses
-more than max_completion_length with an error, and transformers then never lets a completion end.
+transformers min_new_tokens, and TRL passes either on from release 0.19. With a stop the two differ. vLLM neither looks
+for a stop text before that many tokens nor looks back at it later, so a completion continues past its stop, and it
+never samples stop ids; with transformers a completion ends at its stop, however short. vLLM refuses a minimum above
+max_completion_length with an error, and transformers then never ends a completion.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ STOPS = ("generation.stop", "generation.stop_token_ids")
 
 
 def asked(context: Context) -> dict[str, object]:
-    """generation_kwargs of a recipe and the shortest completion, by the names of the generator of this run."""
+    """generation_kwargs of a recipe and its min_tokens, by the names of this run's generator."""
     kwargs = dict(context.mapping("generation.generation_kwargs"))
     least = context.value(LEAST)
     if least is not None:
@@ -33,14 +33,14 @@ def check(context: Context) -> Iterator[Finding]:
         return
     fields, stop = context.facts.fields("GRPOConfig"), next((key for key in STOPS if context.value(key)), None)
     if fields is not None and "generation_kwargs" not in fields:
-        said = f"{context.facts.source('GRPOConfig')} hands no min_tokens on"
+        said = f"{context.facts.source('GRPOConfig')} does not pass min_tokens on"
         yield _finding(context, said, "trl 0.19.0 is the first that has generation_kwargs", None)
     elif stop is not None:
-        why = "vLLM goes on behind a stop that came before, and transformers ends there: two experiments"
-        yield _finding(context, f"min_tokens and {stop.partition('.')[2]} exclude each other", why, None)
+        why = "vLLM continues past an earlier stop, and transformers ends there: two experiments"
+        yield _finding(context, f"min_tokens cannot be combined with {stop.partition('.')[2]}", why, None)
     elif least > context.whole(LONGEST):
         why = f"max_completion_length is {context.whole(LONGEST)}: {context.origin(LONGEST)}"
-        yield _finding(context, f"min_tokens {least} is above the longest completion", why, context.whole(LONGEST))
+        yield _finding(context, f"min_tokens {least} exceeds max_completion_length", why, context.whole(LONGEST))
 
 
 def _finding(context: Context, said: str, why: str, better: int | None) -> Finding:

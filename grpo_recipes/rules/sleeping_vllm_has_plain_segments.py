@@ -1,8 +1,8 @@
-"""vLLM that sleeps between generations gets an allocator without expandable segments.
+"""A vLLM that sleeps between generations uses an allocator without expandable segments.
 
-vLLM's sleep mode keeps its memory in a pool of its own. Up to 0.20 it raises AssertionError ("Expandable segments are
-not compatible with memory pool") when it starts, after the model was loaded, where PYTORCH_CUDA_ALLOC_CONF has
-expandable_segments:True; from 0.21 on it sets them aside meanwhile.
+vLLM's sleep mode keeps its memory in a separate pool. Up to 0.20, if PYTORCH_CUDA_ALLOC_CONF has
+expandable_segments:True, it raises AssertionError ("Expandable segments are not compatible with memory pool") when it
+starts, after loading the model; from 0.21 on it disables them meanwhile.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def check(context: Context) -> Iterator[Finding]:
         path = ("launch", "environment", VARIABLE)
         yield context.finding(
             ID,
-            f"{VARIABLE} has expandable segments, and vLLM sleeps",
+            f"{VARIABLE} has expandable segments, but vLLM sleeps",
             "launch.environment",
             because=[f"vllm {context.stack.version('vllm')} raises AssertionError for both when it starts"],
             fix=f"remove {VARIABLE}",

@@ -1,9 +1,8 @@
-"""At least one reward has a weight.
+"""At least one reward has a weight above 0.
 
-Rewards are weighed and added up. With every weight 0 the sum is 0 for all completions, every advantage is 0, and the
-run trains nothing; without any reward GRPOTrainer raises ValueError. A single reward of weight 0 is only measured,
-which is what it is for. An environment that has `get_reward` needs no other reward: TRL adds what it returns with the
-weight 1.
+TRL adds rewards up by their weights. If every weight is 0, the sum is 0 for all completions, every advantage is 0, and
+the run trains nothing; without any reward GRPOTrainer raises ValueError. Use weight 0 for a reward that is only
+measured. An environment that has `get_reward` needs no other reward: TRL adds its result with the weight 1.
 """
 
 from collections.abc import Iterator
@@ -46,6 +45,6 @@ def check(context: Context) -> Iterator[Finding]:
             ID,
             "the recipe has no reward",
             "rewards",
-            because=["nothing says what a completion is worth", *why],
+            because=["nothing scores a completion", *why],
             fix="rewards: [{name: accuracy}]" + (", or a method get_reward" if why else ""),
         )

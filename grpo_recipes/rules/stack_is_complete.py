@@ -1,9 +1,9 @@
 """The stack has every package that the recipe needs.
 
-trl, transformers, torch, accelerate and datasets always; peft for an adapter, bitsandbytes for quantization,
-deepspeed for the ZeRO strategies, math-verify for the reward accuracy, liger-kernel for its kernels. The processor of a
-model that sees is loaded for rows of text too, and needs Pillow, for some families torchvision. A missing one shows up
-as an ImportError in every process, some of them after the model was loaded.
+Every recipe needs trl, transformers, torch, accelerate and datasets; an adapter needs peft, quantization bitsandbytes,
+the ZeRO strategies deepspeed, the reward accuracy math-verify, Liger's kernels liger-kernel. A vision-language model
+loads its processor for text rows too, which needs Pillow and for some families torchvision. A missing package raises
+ImportError in every process, in some cases after loading the model.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.used_packages import needed
 
 ID = "STK010"
-# Where these are not known, the facts are not either, and that is said once (STK011).
+# If these are not known, the facts are not either, and STK011 reports that once.
 OWNERS = ("trl", "transformers", "peft")
 
 
@@ -34,7 +34,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _missing(context: Context, absent: list[tuple[str, str, str, str]], extra: str) -> Finding:
-    """One finding for all that the same command installs."""
+    """One finding for all packages that the same command installs."""
     packages = [package for package, *_ in absent]
     return context.finding(
         ID,
@@ -46,7 +46,7 @@ def _missing(context: Context, absent: list[tuple[str, str, str, str]], extra: s
 
 
 def _reasons(absent: list[tuple[str, str, str, str]]) -> list[str]:
-    """Each reason once, with its packages where there are several."""
+    """Each reason once, with its packages if there are several."""
     by_reason: dict[str, list[str]] = {}
     for package, _, why, _ in absent:
         by_reason.setdefault(why, []).append(package)

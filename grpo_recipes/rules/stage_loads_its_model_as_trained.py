@@ -1,8 +1,8 @@
-"""A recipe that goes on with an adapter loads its model as the run before did.
+"""A recipe that continues an adapter loads its model as the earlier run did.
 
-The adapter was trained on a model in 4 or 8 bits, or in another data type, and corrects that one's errors too. On
-another one the first completions are not those that the run ended with: nothing fails, and the policy is a little
-another one. A model that was merged is dequantized before, so that nothing of it is lost (see the plan's `ancestor`).
+The adapter was trained on a model in 4 or 8 bits, or in some data type, and also corrects that model's errors. On a
+different one the first completions differ from those that the run ended with: nothing fails, but the policy is slightly
+different. A merged model is dequantized first, so nothing is lost (see the plan's `ancestor`).
 """
 
 from collections.abc import Iterator
@@ -29,9 +29,9 @@ def check(context: Context) -> Iterator[Finding]:
     if found.dtype is not None and dtype != found.dtype:
         yield context.finding(
             ID,
-            f"the weights are loaded in {dtype}, {found.name} trained its adapter on {found.dtype}",
+            f"the weights are loaded in {dtype}, but {found.name} trained its adapter on {found.dtype}",
             DTYPE,
-            because=["the first completions are not quite those that it ended with"],
+            because=["the first completions differ slightly from those that the run ended with"],
             severity="warning",
             fix=f"dtype: {found.dtype}",
             patch=[Patch(("model", "dtype"), found.dtype)],
@@ -49,7 +49,7 @@ def _other_bits(context: Context, found: StartingPoint, was: str) -> Finding:
         section = {key: value for key, value in found.quantization.items() if value not in (None, False)}
     return context.finding(
         ID,
-        f"{found.name} trained its adapter on a model in {was}, and this one is loaded otherwise",
+        f"{found.name} trained its adapter on a model in {was}, but this one is loaded differently",
         "quantization" if context.has_section("quantization") else "lora.continue",
         because=["an adapter corrects the errors of the model that it was trained on"],
         severity="warning",

@@ -1,10 +1,10 @@
-"""A recipe that starts from a run says what its KL term is measured from.
+"""A recipe that starts from a run reports the reference of its KL term.
 
-For beta > 0 TRL holds no second model where an adapter is trained: it switches the adapter off. So a run that goes on
-with an adapter (`lora: {continue: true}`) is measured from the model without it, as the run before was. A run that
-merged it, with a new adapter or none, is measured from what that run ended with. Of an adapter that it is handed whole,
-newer releases of TRL take a copy for the reference (seen in 0.29.1 and 1.16.0), and older ones do not (0.14.0 to
-0.23.1); grpo-run lays the tensors into a new adapter of the same shape, so that the reference is the same everywhere.
+With an adapter and beta > 0 TRL holds no second model: it switches the adapter off. So for a run that continues an
+adapter (`lora: {continue: true}`) the reference is the model without it, as in the earlier run. For a run that merged
+it, with a new adapter or none, the reference is the model that the earlier run ended with. If TRL is handed a whole
+adapter, newer releases copy it for the reference (seen in 0.29.1 and 1.16.0), and older ones do not (0.14.0 to 0.23.1);
+grpo-run loads the tensors into a new adapter of the same shape, so the reference is the same everywhere.
 """
 
 from collections.abc import Iterator

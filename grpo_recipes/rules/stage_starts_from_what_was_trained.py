@@ -1,16 +1,17 @@
-"""A recipe that starts from a run finds there what was trained.
+"""A recipe that starts from a run finds the trained model there.
 
-`model.from_run` names a run folder that has its trained model, one of its checkpoints, or a LoRA adapter of PEFT: a
-folder, or a hub id that the local cache has. TRL takes none of them: it loads whole models alone, and looks for what is
-no model on the hub, or ends for lack of a config.json. The model of an adapter has to be where the run or the adapter
-says, or where `model_name_or_path` does. The starts `pissa`, `olora`, `corda` and `loftq` move a part of each weight
-into the adapter: the model that it was trained on is in no file, so that nothing can start from it.
+`model.from_run` names a run folder with its trained model, one of its checkpoints, or a LoRA adapter of PEFT: a folder,
+or a hub id that the local cache has. TRL accepts none of them: it loads only whole models, and looks for anything else
+on the hub, or fails for lack of a config.json. The model of an adapter has to be where the run or the adapter says, or
+where `model_name_or_path` does. The starts `pissa`, `olora`, `corda` and `loftq` move a part of each weight into the
+adapter: the model that it was trained on is in no file, so nothing can start from it.
 
-Plan, record, tokenizer, chat template, adapter_config.json and weights of a run are compared with the content hashes
-that the run wrote. A file that is damaged, edited, missing or of another run is an error; `validate` reads files of up
-to 16 MiB, and of larger ones the size, and what starts a run reads all of them. A run of an older grpo-run that wrote
-no hashes is a warning. A copy of a trained model, an adapter or a checkpoint is compared with the grpo_run.json in it,
-also where `model_name_or_path` names it. A folder without one, as other programs write it, is taken as it is.
+grpo-run compares plan, record, tokenizer, chat template, adapter_config.json and weights of a run with the content
+hashes that the run wrote. A file that is damaged, edited, missing or from another run is an error. `validate` reads
+files of up to 16 MiB and checks only the size of larger ones; the command that starts a run reads all of them. A run of
+an older grpo-run without hashes is a warning. A copy of a trained model, an adapter or a checkpoint is compared with
+its grpo_run.json, also if `model_name_or_path` names it. A folder without one, as other programs write it, is accepted
+unchecked.
 """
 
 from collections.abc import Iterator
@@ -37,7 +38,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _of_the_model(context: Context) -> Iterator[Finding]:
-    """The finding for a model folder that grpo-run wrote and that is not as it was."""
+    """The finding for a model folder that grpo-run wrote and that has changed since."""
     named = _written(context).get("model_name_or_path")
     path = (
         local_path(named, context.source.directory(("model", "model_name_or_path"))) if isinstance(named, str) else None
@@ -56,23 +57,23 @@ def _of(context: Context, found: StartingPoint) -> Iterator[Finding]:
     if found.adapter is None and is_given:
         yield context.finding(
             ID,
-            f"{found.name} trained a whole model, and model_name_or_path names another one",
+            f"{found.name} trained a whole model, but model_name_or_path names a different one",
             MODEL,
             because=[f"{found.weights} has the whole model, its tokenizer and its chat template"],
             fix="remove model_name_or_path",
             patch=[Patch(("model", "model_name_or_path"), remove=True)],
         )
     elif found.method not in (None, "LORA"):
-        because = ("grpo-run trains, goes on with and merges LoRA adapters alone",)
+        because = ("grpo-run trains, continues and merges only LoRA adapters",)
         yield _finding(context, NoStart(f"{found.name} is a {found.method} adapter", because))
     elif start.startswith(STARTS):
-        because = (f"its init_lora_weights is {start}, which takes a part out of each weight of the model",)
+        because = (f"its init_lora_weights is {start}, which removes a part of each weight from the model",)
         fix = "train it again with init_lora_weights: true"
         yield _finding(context, NoStart(f"the model that {found.name} was trained on is in no file", because, fix))
     elif not is_given and (why := why_no_model(found)) is not None:
         yield _finding(context, why)
     elif found.is_old:
-        message = f"{found.name} carries no content hashes, so damage of it is not noticed"
+        message = f"{found.name} has no content hashes, so grpo-run cannot detect damage"
         yield context.finding(ID, message, KEY, because=["an older grpo-run wrote it"], severity="warning")
 
 

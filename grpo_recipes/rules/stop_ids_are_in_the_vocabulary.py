@@ -1,9 +1,9 @@
 """A stop id is a token of the model.
 
-`generation.stop_token_ids` are numbers of tokens, and each family counts its own: the end of a turn is 151645 for Qwen,
-128009 for Llama 3. An id at or above the `vocab_size` of config.json is never generated, so that no completion ends
-there and each goes on to max_completion_length. Ids that only pad the embeddings are found by preflight, which loads
-the tokenizer.
+`generation.stop_token_ids` are token numbers, and each model family has its own: the end of a turn is 151645 for Qwen,
+128009 for Llama 3. An id at or above the `vocab_size` of config.json is never generated, so no completion ends there
+and each continues to max_completion_length. Preflight, which loads the tokenizer, finds ids that only pad the
+embeddings.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def check(context: Context) -> Iterator[Finding]:
     path = ("generation", "stop_token_ids")
     yield context.finding(
         ID,
-        f"stop_token_ids has {wrong[0]}, and the model has {size} tokens",
+        f"stop_token_ids has {wrong[0]}, but the model has only {size} tokens",
         KEY,
         because=[f"the vocab_size of {context.text(MODEL)}; a token that does not exist ends no completion"],
         severity="warning",

@@ -1,13 +1,12 @@
-"""A stop text or stop id reaches whatever generates, and the mask.
+"""A stop text or stop id reaches the generator and the mask.
 
-TRL has no road for a stop to transformers generation: `generation_kwargs: {stop_strings: ...}` raises ValueError
-("could not locate a tokenizer"), `stop` is ignored without a word, and `eos_token_id` there leaves padding tokens in
-the loss. With vLLM a stop goes through `generation_kwargs`; TRL counts a completion that ended there as truncated, and
-drops it with mask_truncated_completions. The shim `completion_ends` ends each row of a generation at its stop, on every
-backend, and lets the mask, the lengths and the share of truncated completions that TRL computes end there too. A stop
-text that is an added token is named to vLLM by its id as well, since a vLLM whose tokenizer lacks the token never sees
-its text. Releases without that field have no road to vLLM at all, and batches that transformers generates continuously
-know no stop.
+TRL offers no way to pass a stop to transformers: `generation_kwargs: {stop_strings: ...}` raises ValueError ("could not
+locate a tokenizer"), `stop` is silently ignored, and `eos_token_id` leaves padding tokens in the loss. With vLLM a stop
+goes through `generation_kwargs`; TRL counts a completion that ended there as truncated, and drops it with
+mask_truncated_completions. The shim `completion_ends` ends each row of a generation at its stop, on every backend, and
+makes the mask, the lengths and the share of truncated completions end there too. A stop text that is an added token is
+also passed to vLLM by its id, since a vLLM whose tokenizer lacks the token never sees its text. Releases without that
+field offer no way to reach vLLM at all, and continuous batches of transformers do not support stops.
 """
 
 from collections.abc import Iterator
@@ -29,7 +28,7 @@ def decide(context: Context) -> Iterator[Setting]:
     stop, ids, kwargs = context.value(STOP), context.value(STOP_IDS), asked(context)
     why = "generation_kwargs and min_tokens by the generator's own names"
     if stop or ids:
-        yield decided(SHIM, True, ID, "TRL ends completions at the model's own end tokens alone", context.settings)
+        yield decided(SHIM, True, ID, "TRL ends completions only at the model's own end tokens", context.settings)
     if (stop or ids) and context.value("GRPOConfig.use_vllm") is True:
         why = "vLLM's own names for generation.stop" + (f"; {why}" if kwargs else "")
         if stop:
@@ -59,7 +58,7 @@ def _beside_vllm(context: Context, key: str) -> Finding:
         f"{key} does not reach vLLM",
         key,
         because=[
-            f"{context.facts.source('GRPOConfig')} has no generation_kwargs, through which TRL hands a stop on",
+            f"{context.facts.source('GRPOConfig')} has no generation_kwargs, through which TRL passes a stop on",
             "trl 0.19.0 is the first that has them",
         ],
         fix="use_vllm: false, or trl 0.19.0 or newer",
@@ -72,13 +71,13 @@ def _in_continuous_batches(context: Context, key: str, name: str) -> Finding:
         ID,
         f"{key} does not reach continuous batches of transformers",
         name,
-        because=["generate_batch takes no stopping criteria: a completion would go on after its stop"],
+        because=["generate_batch takes no stopping criteria: a completion would continue after its stop"],
         fix=f"{name.partition('.')[2]}: false",
         patch=[Patch(("trl", name.partition(".")[2]), False)],
     )
 
 
 def _has_kwargs(context: Context) -> bool:
-    """Whether GRPOConfig has generation_kwargs; true when its fields are not known."""
+    """Whether GRPOConfig has generation_kwargs; true if its fields are unknown."""
     fields = context.facts.fields("GRPOConfig")
     return fields is None or "generation_kwargs" in fields

@@ -1,9 +1,9 @@
-"""A stop that means an added token is spelled as the token is.
+"""A stop that means an added token is spelled like the token.
 
-A stop is any text, so that one with a slip is taken without a word, and the token never completes it: each completion
-goes on to max_completion_length. A slip is one letter that is missing, doubled, exchanged with its neighbour or
-another one, or letters of another case. Closing tags, numbers and the s of a plural are no slips, and of words with
-less than four letters nothing is said.
+A stop can be any text, so a misspelt one is silently accepted, but the token never completes it: each completion
+continues to max_completion_length. A misspelling is one letter that is missing, doubled, swapped with its neighbour or
+replaced, or letters in a different case. Closing tags, numbers and a plural s do not count, and words with fewer than
+four letters are not checked.
 """
 
 import json
@@ -24,12 +24,12 @@ def check(context: Context) -> Iterator[Finding]:
     mended = list(dict.fromkeys(meant.get(stop, stop) for stop in stops))
     for stop, token in meant.items():
         if token in stops:
-            continue  # it ends the completion itself, and the other text is one more
+            continue  # it ends the completion itself, and the other text is an additional stop
         yield context.finding(
             ID,
-            f"the stop {stop} is spelled otherwise than the added token {token}",
+            f"the stop {stop} is spelled differently from the added token {token}",
             STOP,
-            because=["the token does not complete that text, so that a completion goes on after it"],
+            because=["the token does not complete that text, so a completion continues after it"],
             severity="warning",
             fix=f"stop: {json.dumps(mended, ensure_ascii=False)}",
             patch=[Patch(("generation", "stop"), mended)],
@@ -38,7 +38,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _token_meant_by(stop: str, tokens: list[str]) -> str | None:
-    """The token that a stop is one slip away from, None when there is none or when a token has the stop in it."""
+    """The token that a stop misspells, None if there is none or if a token contains the stop."""
     if any(stop in token for token in tokens) or sum(map(str.isalpha, stop)) < LETTERS:
         return None
     return next((token for token in tokens if _is_a_slip(stop, token)), None)

@@ -1,12 +1,12 @@
 """The strategy fits the number of processes: `single` is one process, everything else is for several.
 
-With `strategy: auto` one process is `single` and several are `ddp`, or the lightest of `zero1`, `zero2` and `zero3`
-that fits where `ddp` does not: where all weights are trained in float32 and the stack has a DeepSpeed that keeps them
-so, since they learn the same then; where none fits it is what needs least. What fits is told by the estimate of
-`grpo-run fit`, with vLLM where it is to generate in these processes, and with a micro-batch of 4096 completion tokens,
-which keeps a GPU busy; else with the smallest micro-batch, which alone makes it `zero3`, and at last without vLLM.
-`single` with several processes would start several independent runs that write into the same folder. FSDP2 cannot run
-on the CPU: accelerate silently trains with plain DDP there.
+With `strategy: auto` one process is `single` and several are `ddp`. If `ddp` does not fit, auto takes the lightest of
+`zero1`, `zero2` and `zero3` that does, provided that all weights are trained in float32 and the stack has a DeepSpeed
+that keeps them so, since the experiment is the same then; if none fits, it takes the one that needs least. The estimate
+of `grpo-run fit` decides what fits: with vLLM if it generates in these processes, and with a micro-batch of 4096
+completion tokens, which keeps a GPU busy; then with the smallest micro-batch, which is the only case for `zero3`, and
+last without vLLM. `single` with several processes would start several independent runs that write into the same folder.
+FSDP2 cannot run on the CPU: accelerate silently trains with plain DDP there.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def decide(context: Context) -> Iterator[Setting]:
 
 
 def _lightest(context: Context, processes: int) -> tuple[str, str]:
-    """The lightest strategy that fits, ddp where that is not known, what needs least where none does, and why."""
+    """The lightest strategy that fits and why: ddp if that is unknown, the one that needs least if none fits."""
     whole = f"{processes} processes, each with the whole model"
     if not learns_the_same_in_shards(context):
         return "ddp", whole
@@ -59,7 +59,7 @@ def _lightest(context: Context, processes: int) -> tuple[str, str]:
 
 
 def _trials(context: Context, processes: int) -> Iterator[tuple[tuple[str, ...], dict[str, object]]]:
-    """Strategies with what they are tried with, the best first: vLLM and the micro-batch, as far as written.
+    """Strategies with the vLLM setting and micro-batch they are tried with, the best first.
 
     zero3 gathers all weights for each micro-batch, so a smaller one with another strategy comes first.
     """
@@ -73,14 +73,14 @@ def _trials(context: Context, processes: int) -> Iterator[tuple[tuple[str, ...],
 
 
 def _may_generate_beside(context: Context) -> bool:
-    """Whether vLLM is to generate in the training processes, as far as that is known before GEN001 decides it."""
+    """Whether vLLM generates in the training processes, as far as known before GEN001 decides it."""
     is_there = context.value(USE_VLLM) is True or context.stack.version("vllm") is not None
     is_wanted = context.value(USE_VLLM) in (True, "auto") and context.value(VLLM_MODE) in ("auto", "colocate")
     return is_there and is_wanted and place(context) == "colocate" and not names_server(context)
 
 
 def _enough(context: Context, processes: int) -> dict[str, object]:
-    """The largest micro-batch of so many completion tokens, nothing where the batch is not known."""
+    """The largest micro-batch of this many completion tokens, empty if the batch is unknown."""
     prompts = context.value("training.prompts_per_step")
     if not isinstance(prompts, int):
         return {}
@@ -114,7 +114,7 @@ def check(context: Context) -> Iterator[Finding]:
             ID,
             "fsdp2 cannot run on the CPU",
             "distributed.strategy",
-            because=["accelerate turns a CPU run into plain DDP without a word"],
+            because=["accelerate silently turns a CPU run into plain DDP"],
             fix="strategy: ddp",
             patch=[Patch(("distributed", "strategy"), "ddp")],
         )

@@ -1,9 +1,9 @@
 """Each task of `dataset.reasoning_gym` is one of the package, and takes its configuration.
 
-The package raises ValueError for a task that it does not have and TypeError for a key of another task, when the rows
-are made; a value of a wrong type raises in the middle of them, or makes other rows. Names, keys and types are those of
-the release that was tested; what another release has beside them is not checked. Which values a task allows, the
-package says itself when preflight or a launch makes the rows.
+The package raises ValueError for an unknown task and TypeError for an unknown key, when the rows are made; a value of a
+wrong type raises in the middle of them, or makes different rows. The rule knows the names, keys and types of the
+release that was tested, and does not check what other releases add. Which values a task allows, the package checks
+itself when preflight or a launch makes the rows.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from grpo_recipes.shown_values import flow
 
 ID = "DAT010"
 SECTION = ("dataset", "reasoning_gym")
-# What a value of a declared type may be; of other types nothing is said.
+# The values that a declared type allows; other types are not checked.
 TYPES: Mapping[str, tuple[str, tuple[type, ...]]] = {
     "int": ("a whole number", (int,)),
     "float": ("a number", (int, float)),
@@ -40,7 +40,7 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if listed and config:
         because = "each of tasks has its own config"
-        yield _finding(context, (*SECTION, "config"), "config is of one task, and there are several", because, None)
+        yield _finding(context, (*SECTION, "config"), "config is for one task, but there are several", because, None)
     if not listed:
         yield from _task(context, SECTION, str(name), config)
     names = [task.get("name") for task in listed]
@@ -56,17 +56,17 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _fault(task: Mapping[str, object], before: list[object]) -> str | None:
-    """What is wrong with one of several tasks, whatever it is."""
+    """The mistake in one of several tasks."""
     weight, more = task.get("weight", 1), sorted(set(task) - {"name", "weight", "config"})
     if more:
         return f"has {more[0]}"
     if not isinstance(task.get("name"), str):
         return "has no name"
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight > 0:
-        return f"has weight {flow(weight)}, which is no number above 0"
+        return f"has weight {flow(weight)}, which is not a number above 0"
     if not isinstance(task.get("config", {}), dict):
-        return f"has config {flow(task['config'])}, which is no map"
-    return f"is {task['name']} again, which the package allows once" if task["name"] in before else None
+        return f"has config {flow(task['config'])}, which is not a map"
+    return f"repeats {task['name']}, which the package allows only once" if task["name"] in before else None
 
 
 def _task(context: Context, path: Path, name: str, config: Mapping[str, object]) -> Iterator[Finding]:
@@ -85,8 +85,8 @@ def _task(context: Context, path: Path, name: str, config: Mapping[str, object])
     for key, value in config.items():
         place = (*path, "config", key)
         if key in ("seed", "size"):
-            because = f"all tasks have the {key} of dataset.reasoning_gym"
-            yield _finding(context, place, f"{name} is given {key} in its config", because, f"remove {key}")
+            because = f"all tasks use the {key} of dataset.reasoning_gym"
+            yield _finding(context, place, f"{name} has {key} in its config", because, f"remove {key}")
         elif key not in known:
             near = nearest_words(key, [each for each in known if each not in config], cutoff=0.6)
             fix = f"{near[0]}: {flow(value)}" if near else f"its keys are {', '.join(known) or 'none'}"
@@ -98,7 +98,7 @@ def _task(context: Context, path: Path, name: str, config: Mapping[str, object])
 
 
 def _wrong_type(declared: str, value: object) -> str | None:
-    """What a value should be, None where it is that or nothing is known."""
+    """What a value should be, None if it is right or nothing is known."""
     is_optional = declared.startswith("Optional[")
     words, types = TYPES.get(declared.removeprefix("Optional[").partition("[")[0].rstrip("]"), ("", ()))
     is_right = not types or (isinstance(value, types) and (bool in types or not isinstance(value, bool)))
@@ -108,7 +108,7 @@ def _wrong_type(declared: str, value: object) -> str | None:
 def _or_not_checked(
     context: Context, path: Path, message: str, fix: str, patch: list[Patch], is_other: bool
 ) -> Finding:
-    """An error, or not checked where another release than the table's is installed."""
+    """An error, or a note that it was not checked if a different release than the table's is installed."""
     if is_other:
         because = f"{context.stack.version(PACKAGE)} is installed; preflight makes the rows with it"
         return _finding(context, path, f"not checked: {message}", because, None, severity="not-checked")

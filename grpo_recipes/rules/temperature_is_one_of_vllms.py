@@ -1,7 +1,7 @@
-"""vLLM samples at the recipe's temperature.
+"""vLLM can sample at the recipe's temperature.
 
-vLLM takes temperatures up to 2 and raises VLLMValidationError above at the first generation, after the model was
-loaded; transformers takes any.
+vLLM accepts temperatures up to 2. Above that it raises VLLMValidationError at the first generation, after loading the
+model; transformers accepts any.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def check(context: Context) -> Iterator[Finding]:
         return
     yield context.finding(
         ID,
-        f"vLLM does not sample at temperature {temperature:g}",
+        f"vLLM cannot sample at temperature {temperature:g}",
         TEMPERATURE,
         because=[
             f"its SamplingParams raise VLLMValidationError above {MOST:g}, at the first generation",

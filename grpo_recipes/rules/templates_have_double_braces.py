@@ -1,9 +1,9 @@
 """Templates name the columns of a row in double braces.
 
-dataset.prompt and dataset.columns are jinja2 templates: `{{ question }}` is the column, while `{question}`, as Python's
-format has it, stays in the text as it is. Every prompt then asks for `{question}`, the training runs, and nothing but
-the reward shows it. It is warned of where the word is a column of the data, or where a template has nothing else in it
-that could be one.
+dataset.prompt and dataset.columns are jinja2 templates: `{{ question }}` is the column, but `{question}`, as in
+Python's format, stays in the text. Every prompt then asks for `{question}`, the training runs, and only the reward
+shows it. The rule warns if the word is a column of the data, or if the template contains nothing else that could be
+one.
 """
 
 import re
@@ -37,9 +37,9 @@ def _finding(context: Context, path: Path, text: str, words: list[str]) -> Findi
     shown = ", ".join(f"{{{word}}}" for word in words)
     return context.finding(
         ID,
-        f"{shown} in {path[-1]} is text, and no column",
+        f"{shown} in {path[-1]} is text, not a column",
         ".".join(map(str, path[:2])),
-        because=["templates are of jinja2, which reads a column in double braces: every row gets the same words"],
+        because=["jinja2 reads a column only in double braces, so every row gets the same words"],
         fix=f"write it as {', '.join(f'{{{{ {word} }}}}' for word in words)}",
         patch=[Patch(path, right)],
         severity="warning",

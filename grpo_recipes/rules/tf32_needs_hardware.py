@@ -1,7 +1,7 @@
 """TF32 needs a GPU that has it.
 
-`tf32: true` is for an NVIDIA GPU of capability 8.0 (Ampere) or newer. TrainingArguments raises ValueError for it
-anywhere else, in every process and after the imports; `tf32: false` and saying nothing are taken everywhere.
+`tf32: true` needs an NVIDIA GPU of capability 8.0 (Ampere) or newer. TrainingArguments raises ValueError for it
+anywhere else, in every process and after the imports; `tf32: false` and no value work everywhere.
 """
 
 from collections.abc import Iterator
@@ -18,13 +18,15 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value(TF32) is not True:
         return
     if context.value("world.device") == "cpu":
-        yield _finding(context, "tf32 needs a GPU, this run is on the CPU")
+        yield _finding(context, "tf32 needs a GPU, but this run is on the CPU")
         return
     gpus = used_gpus(context)
     unknown = gpus is None or any(gpu.capability is None for gpu in gpus)
     old = next((gpu for gpu in gpus or () if gpu.capability is not None and gpu.capability < (8, 0)), None)
     if old is not None and old.capability is not None:
-        yield _finding(context, f"tf32 needs capability 8.0, {old.name} has {old.capability[0]}.{old.capability[1]}")
+        yield _finding(
+            context, f"tf32 needs capability 8.0, but {old.name} has {old.capability[0]}.{old.capability[1]}"
+        )
     elif unknown:
         message = f"whether the GPUs of {context.stack.origin} have tf32 is not known"
         yield context.finding(ID, message, TF32, because=[UNKNOWN_GPUS], severity="not-checked")

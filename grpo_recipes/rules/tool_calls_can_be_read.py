@@ -1,11 +1,10 @@
-"""The tool calls that a model writes can be read.
+"""TRL can parse the tool calls that a model writes.
 
-How a call is written is the chat template's. TRL knows some templates by their whole text, and raises ValueError
-("Unrecognized chat template") for any other one when the trainer is built, after the model was loaded, unless the
+The chat template determines how a call is written. TRL knows some templates by their whole text, and raises ValueError
+("Unrecognized chat template") for any other one when it builds the trainer, after loading the model, unless the
 tokenizer itself brings a `response_template` (trl 1.8 and transformers 5.13, or newer) or a `response_schema`, which
-transformers reads before 5.15 alone. The template is looked up in the file of the recipe, in the model's folder, or
-where the local hub cache has the model. Whether a template that is brought along renders calls and answers, TRL tries
-when it builds the trainer.
+only transformers before 5.15 reads. The rule reads the template from the file of the recipe, the model's folder, or the
+local hub cache. TRL itself tries, when it builds the trainer, whether such a template renders calls and answers.
 """
 
 import hashlib
