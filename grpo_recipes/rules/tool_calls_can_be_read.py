@@ -42,9 +42,9 @@ def check(context: Context) -> Iterator[Finding]:
         TEMPLATE if named else MODEL,
         because=[
             f"trl {trl} knows the texts of some templates of {families}; for any other one it raises ValueError",
-            f"the tokenizer has no {' and no '.join(keys)} of its own, which is what this stack would read"
+            f"the tokenizer has no {' and no '.join(keys)}, which this stack would read"
             if keys
-            else f"with transformers {transformers} it reads nothing that a tokenizer brings along",
+            else f"with transformers {transformers} it ignores everything that a tokenizer brings along",
         ],
         fix="a model with one of these templates" + (f", or {keys[-1]} in its tokenizer_config.json" if keys else ""),
     )

@@ -1,12 +1,12 @@
-"""A tool says what it does and what each parameter is.
+"""A tool describes itself and each of its parameters.
 
-What the model reads of a tool is made of its name, type hints and docstring by `get_json_schema` of transformers, when
-the first prompts are rendered, after the model was loaded. It raises DocstringParsingException without a docstring or
+`get_json_schema` of transformers builds the model's description of a tool from its name, type hints and docstring, when
+it renders the first prompts, after loading the model. It raises DocstringParsingException without a docstring or
 without a line for a parameter under `Args:`, and TypeHintParsingException for a parameter without a type hint or with
-one that no JSON schema is made of: a class of your own, a set, a path. Types are int, float, str, bool, list, dict,
-tuples of a fixed length, Literal, Enum classes, and unions of them. A description that is missing raises nothing, and
-leaves the model to guess from the name. What a decorator makes of a function is not read. Methods of an environment are
-tools too, without their `self`.
+one that has no JSON schema: your own class, a set, a path. Types are int, float, str, bool, list, dict, tuples of a
+fixed length, Literal, Enum classes, and unions of them. A missing description raises nothing, and leaves the model to
+guess from the name. The rule does not see what a decorator makes of a function. Methods of an environment are tools
+too, without their `self`.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def check(context: Context) -> Iterator[Finding]:
                 ID,
                 f"{where}: the docstring of {function.name} does not say what it does",
                 told.section,
-                because=["the model reads an empty description, and has the name alone to go by"],
+                because=["the model reads an empty description, and has only the name to go by"],
                 fix="a sentence above `Args:`",
                 severity="warning",
                 mark=mark,
@@ -46,7 +46,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def slips(function: Documented) -> Iterator[tuple[str, str, str]]:
-    """message, because and fix of all that is missing or cannot be said, in the order of what is raised."""
+    """message, because and fix for everything that is missing or unsupported, in the order in which it raises."""
     name, parameters = function.name, [one for one in function.parameters if one.kind in ("plain", "positional only")]
     if not function.text:
         entries = "".join(f" {one.name}: ..." for one in parameters)
@@ -59,7 +59,7 @@ def slips(function: Documented) -> Iterator[tuple[str, str, str]]:
     for one in parameters:
         if one.unsaid is not None:
             fix = "int, float, str, bool, list[...], dict, Literal[...], an Enum class, or a union of them"
-            yield f"the type hint of {one.name} cannot be told to a model: {one.unsaid}", TYPE_HINT, fix
+            yield f"the type hint of {one.name} has no JSON schema: {one.unsaid}", TYPE_HINT, fix
     if not function.text:
         return
     said = argument_texts(function.text)
@@ -67,12 +67,16 @@ def slips(function: Documented) -> Iterator[tuple[str, str, str]]:
     if silent:
         bracketed = next((one for one in silent if has_type_in_brackets(function.text, one)), None)
         fix = f"a line `{silent[0]}: what it is` below `Args:`"
-        fix += f"; `{bracketed} (type): ...` is not read, the type hint says the type" if bracketed else ""
-        yield f"the docstring of {name} says nothing of {', '.join(silent)}", DOCSTRING, fix
+        fix += (
+            f"; transformers does not read `{bracketed} (type): ...`, since the type hint gives the type"
+            if bracketed
+            else ""
+        )
+        yield f"the docstring of {name} does not describe {', '.join(silent)}", DOCSTRING, fix
     for one in parameters:
         choices = unread_choices(said.get(one.name, ""))
         if choices is not None:
             because = (
                 "transformers reads them with json.loads, which raises for them when the first prompts are rendered"
             )
-            yield f"the choices of {one.name} are no list of JSON: {choices}", because, '(choices: ["tea", "coffee"])'
+            yield f"the choices of {one.name} are not a JSON list: {choices}", because, '(choices: ["tea", "coffee"])'

@@ -1,7 +1,7 @@
-"""A tool returns its answer, and does not yield it.
+"""A tool returns its answer instead of yielding it.
 
-A call of a function with `yield` returns a generator, and nothing of it runs. TRL tells the model the text of what a
-call returns: <generator object add at 0x7f...>, at every call. Nothing stops the training.
+A call of a function with `yield` returns a generator, and none of its code runs. TRL gives the model the text of the
+result: <generator object add at 0x7f...>, at every call. Nothing stops the training.
 """
 
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ def check(context: Context) -> Iterator[Finding]:
         if function.yields and not function.is_decorated:
             yield context.finding(
                 ID,
-                f"{told.file}:{function.line}: {function.name} yields, so that a call returns a generator",
+                f"{told.file}:{function.line}: {function.name} yields, so a call returns a generator",
                 told.section,
-                because=[f"the model is told its name alone: <generator object {function.name} at 0x7f...>"],
-                fix='return what is yielded, as "\\n".join(parts)',
+                because=[f"the model gets only its name: <generator object {function.name} at 0x7f...>"],
+                fix='return the parts together, as "\\n".join(parts)',
                 mark=context.source.mark(told.place),
             )

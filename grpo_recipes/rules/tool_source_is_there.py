@@ -1,9 +1,9 @@
-"""A tool is a function of a file that is there; so is a rollout, and an environment is a class of one.
+"""A tool or rollout is a function in an existing file, and an environment is a class in one.
 
-The file is looked for beside the one that names it, and read, never run, until a run is allowed to; files beside it
-that it imports are read and allowed with it. A name is followed through `a = b` and these files, and is not checked
-where only running the file would tell what it is. The training processes would end with FileNotFoundError or
-AttributeError after all their imports.
+grpo-run looks for the file beside the one that names it, reads it, and never runs it before you consent, which also
+covers files beside it that it imports. It follows a name through `a = b` and these files, and does not check names that
+only running the file would resolve. The training processes would end with FileNotFoundError or AttributeError after all
+their imports.
 """
 
 import ast
@@ -35,7 +35,7 @@ def check(context: Context) -> Iterator[Finding]:
 def _of_one(
     context: Context, section: str, said: SaidTool | SaidCode, kind: str, read: Callable[[str, str], object]
 ) -> Iterator[Finding]:
-    """read: gives what the source says of a name of the file that is of the kind."""
+    """read: returns the source's definition of a name, if it is of the kind."""
     mark, key = context.source.mark(said.place), section if section == "tools" else f"{section}.python"
     try:
         found = definition(said.path, said.name)
@@ -46,7 +46,7 @@ def _of_one(
     except (SyntaxError, ValueError) as error:
         line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         text = error.msg if isinstance(error, SyntaxError) else error
-        because = ["the file is no Python source"]
+        because = ["the file is not Python source"]
         yield context.finding(ID, f"{said.file}{line}: {text}", key, because=because, mark=mark)
         return
     if found is None or (isinstance(found, Definition) and isinstance(found.node, ast.ClassDef) != (kind == "class")):
@@ -68,7 +68,7 @@ def _of_one(
             ID,
             f"{said.file}: {said.name} is a partial of {part}, not a class",
             key,
-            because=["the tools are the methods of a class, whose objects are made with environment.config"],
+            because=["the tools are methods of a class, whose objects TRL makes with environment.config"],
             fix=f"python: {said.file}:{part}, with what the partial binds under config",
             mark=mark,
         )
@@ -84,19 +84,19 @@ def _of_one(
     try:
         imported_beside(said.path)
     except (OSError, ValueError) as error:
-        because = [f"what {WHO[section]} imports from its own folder is copied into the run folder with it"]
+        because = [f"a run copies everything that {WHO[section]} imports from its own folder into the run folder"]
         yield context.finding(
             ID,
             (error.strerror if isinstance(error, OSError) else None) or str(error),
             key,
             because=because,
-            fix="put what it needs into the file or into one beside it, or install the package and keep it elsewhere",
+            fix="move its code into the file or one beside it, or install the package elsewhere",
             mark=mark,
         )
 
 
 def _partial_of(path: str, name: str) -> str | None:
-    """What a name of a file is a functools.partial of, None for anything else."""
+    """The name that a functools.partial wraps, None for anything else."""
     match module_of(path).bound.get(name, [(None, False)])[-1][0]:
         case ast.Call(func=ast.Name(id="partial") | ast.Attribute(attr="partial"), args=[ast.Name(id=part), *_]):
             return part
@@ -104,6 +104,6 @@ def _partial_of(path: str, name: str) -> str | None:
 
 
 def _may_be(path: str, name: str, kind: str) -> bool:
-    """Whether a name is defined as what is looked for; what an import brings is not named."""
+    """Whether the file defines a name of the kind; imported names do not count."""
     found = definition(path, name)
     return isinstance(found, Definition) and isinstance(found.node, ast.ClassDef) == (kind == "class")

@@ -1,12 +1,12 @@
-"""Tools are called by each process for itself, in as many turns as its own completions take.
+"""Tools need a strategy in which each process generates on its own.
 
-The methods of an environment are tools here. TRL's loop of turns has no place where processes wait for each other, and
-ranks leave it after other numbers of turns. With ZeRO-3 and FSDP2 each turn gathers weights from all ranks, a vLLM
-server is asked by all of them together, and so is vLLM over several GPUs: a rank that has another turn waits for ranks
-that are at the rewards already. Tried with two processes on the CPU and vLLM 0.31 as a server: in the first step the
-rank with another turn takes what the other one gathers for prompts, and the run ends with UnpicklingError in
-gather_object. Source: trl 1.16 grpo_trainer.py (_tool_call_loop), generation/vllm_generation.py
-(generate); transformers 5.23 generation/utils.py (synced_gpus).
+The methods of an environment are tools here. Each process calls tools in as many turns as its own completions take.
+TRL's loop of turns does not synchronize processes, and ranks leave it after different numbers of turns. With ZeRO-3 and
+FSDP2 each turn gathers weights from all ranks, and all ranks together ask a vLLM server or a vLLM over several GPUs: a
+rank that has another turn waits for ranks that already compute rewards. Tried with two processes on the CPU and vLLM
+0.31 as a server: in the first step the rank with another turn receives what the other one gathers for prompts, and the
+run ends with UnpicklingError in gather_object. Source: trl 1.16 grpo_trainer.py (_tool_call_loop),
+generation/vllm_generation.py (generate); transformers 5.23 generation/utils.py (synced_gpus).
 """
 
 from collections.abc import Iterator
@@ -39,5 +39,5 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _finding(context: Context, key: str, because: str, fix: str) -> Finding:
-    what = "processes that call tools in other numbers of turns would wait for each other"
+    what = "processes with different numbers of tool turns would wait for each other"
     return context.finding(ID, what, key, because=[because], fix=fix)

@@ -1,10 +1,9 @@
-"""A tool takes its arguments by their names, and has a name of its own.
+"""A tool takes its arguments by name, and has a unique name.
 
-TRL calls a tool as `tool(**arguments)` with what the model wrote. A parameter that is taken by position alone raises
-TypeError at every call, which the model is told each time, and so does what is meant for *args; under **kwargs the
-arguments arrive as one dictionary named kwargs, as the model was told. Of two tools with one name the model is told of
-both, and the last one is called for either; methods of an environment come behind all tools. Nothing stops the
-training.
+TRL calls a tool as `tool(**arguments)` with the model's arguments. A positional-only parameter raises TypeError at
+every call, and so do values for *args; the model sees the error each time. Under **kwargs the arguments arrive as one
+dictionary named kwargs, as the model's description says. If two tools share a name, the model sees both, but TRL calls
+the last one for either; methods of an environment come after all tools. Nothing stops the training.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,7 +31,7 @@ def check(context: Context) -> Iterator[Finding]:
                 ID,
                 f"{where}: {function.name} takes {', '.join(by_position)} by position only",
                 told.section,
-                because=["TRL calls it with keywords: TypeError, which the model is told at every call"],
+                because=["TRL calls it with keywords; the model gets a TypeError at every call"],
                 fix="remove the / from its parameters",
                 mark=mark,
             )
@@ -40,18 +39,16 @@ def check(context: Context) -> Iterator[Finding]:
             if one.kind in ("*", "**"):
                 yield context.finding(
                     ID,
-                    f"{where}: {function.name} has {one.kind}{one.name}, which no model can fill",
+                    f"{where}: {function.name} has {one.kind}{one.name}, which a model cannot fill",
                     told.section,
-                    because=[
-                        f"the model is told of a parameter {one.name}, and TRL passes what it writes as {one.name}="
-                    ],
+                    because=[f"the model sees a parameter {one.name}, and TRL passes its value as {one.name}="],
                     fix="a parameter with a name and a type hint for each value",
                     mark=mark,
                 )
 
 
 def _hidden(context: Context, tools: Mapping[str, SaidTool]) -> Iterator[Finding]:
-    """Tools that methods of the environment stand in front of."""
+    """Findings for tools that methods of the environment replace."""
     environment = read_environment(context)
     if environment is None:
         return
@@ -64,9 +61,9 @@ def _hidden(context: Context, tools: Mapping[str, SaidTool]) -> Iterator[Finding
                 "tools",
                 because=[
                     f"{said.file}:{method.function.line} has the method",
-                    "TRL tells the model of both and calls the method for either",
+                    "TRL shows the model both and calls the method for either",
                 ],
-                fix="give one of them another name",
+                fix="rename one of them",
                 mark=context.source.mark(tools[name].place),
             )
 
@@ -77,8 +74,8 @@ def _again(context: Context, number: int, tool: SaidTool, first: SaidTool) -> Fi
         ID,
         f"two tools are called {tool.name}",
         "tools",
-        because=["TRL calls a tool by the name of its function, and of two with one name the last"],
-        fix=f"remove tools[{number}]" if is_same else "give one of the functions another name",
+        because=["TRL calls a tool by its function's name, and of two with the same name the last"],
+        fix=f"remove tools[{number}]" if is_same else "rename one of the functions",
         patch=[Patch(("tools", number), remove=True)] if is_same else [],
         mark=context.source.mark(tool.place),
     )

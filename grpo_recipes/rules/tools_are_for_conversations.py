@@ -1,8 +1,8 @@
-"""Tools are told in conversations.
+"""Tools need conversational prompts.
 
-Tools are a part of what the chat template renders, and their answers are messages. With prompts of plain text TRL tells
-the model nothing of them, and ends with AttributeError ("'str' object has no attribute 'get'") when it looks for calls
-in the first completions, after the model was loaded; what an environment says at its reset is added to a message.
+The chat template renders the tools, and their answers are messages. With plain prompts TRL does not show the model any
+tools, and raises AttributeError ("'str' object has no attribute 'get'") when it looks for calls in the first
+completions, after loading the model. The text of an environment's reset is added to a message.
 """
 
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ def check(context: Context) -> Iterator[Finding]:
     built = context.value("dataset.prompt") is not None
     yield context.finding(
         ID,
-        f"the prompts are plain text, and {MANY[turns]} are for messages",
+        f"the prompts are plain text, but {MANY[turns]} need messages",
         "dataset.prompt_format" if built else "dataset.path",
-        because=["TRL looks for tool calls in messages: AttributeError after the first generation"],
+        because=["TRL looks for tool calls in messages, and raises AttributeError after the first generation"],
         fix="prompt_format: conversational" if built else "rows whose prompt is messages: [{role: user, content: ...}]",
         patch=[Patch(("dataset", "prompt_format"), "conversational")] if built else [],
     )

@@ -1,8 +1,8 @@
-"""A machine whose torch is built for GPUs of another maker is told that its run is on the CPU.
+"""torch is not built for GPUs of a different maker.
 
-grpo-run plans for NVIDIA GPUs, which nvidia-smi shows, and for processors. Beside a torch for AMD (`+rocm`) or Intel
-(`+xpu`) it finds no GPU, so that `launch.gpus_per_node: auto` is the CPU, hundreds of times slower. Nothing was run on
-such GPUs. `gpus_per_node: 0` says that the CPU is meant.
+grpo-run plans for NVIDIA GPUs, which nvidia-smi shows, and for CPUs. Beside a torch for AMD (`+rocm`) or Intel (`+xpu`)
+it finds no GPU, so `launch.gpus_per_node: auto` means the CPU, hundreds of times slower, and the rule warns. grpo-run
+was never run on such GPUs. Write `gpus_per_node: 0` to use the CPU on purpose.
 """
 
 import re
@@ -23,10 +23,10 @@ def check(context: Context) -> Iterator[Finding]:
         return
     yield context.finding(
         ID,
-        f"this run is on the CPU, and torch {version} is built for GPUs of {MAKERS[built[1]]}",
+        f"this run is on the CPU, but torch {version} is built for GPUs of {MAKERS[built[1]]}",
         GPUS,
-        because=["grpo-run plans for NVIDIA GPUs alone", context.settings["world.device"].why],
-        fix="gpus_per_node: 0, which says that the CPU is meant",
+        because=["grpo-run supports only NVIDIA GPUs", context.settings["world.device"].why],
+        fix="gpus_per_node: 0 to use the CPU on purpose",
         patch=[Patch(("launch", "gpus_per_node"), 0)],
         severity="warning",
     )

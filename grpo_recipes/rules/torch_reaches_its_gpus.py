@@ -1,9 +1,9 @@
-"""The installed torch reaches the GPUs: it is built for a CUDA that the driver runs.
+"""The installed torch can use the GPUs: the driver supports its CUDA.
 
-PyPI's torch is for one CUDA: 12.8 up to torch 2.10, 13.0 from 2.11 on. CUDA 13 needs a driver of 580 or newer, CUDA 12
-one of 525, CUDA 11 one of 450. With an older driver, and with a torch for the CPU, nvidia-smi shows GPUs of which torch
-sees none, and a run ends after its imports or when its model is loaded. Where NVIDIA's forward compatibility puts a
-newer libcuda before the driver's, the driver says nothing, and nothing is judged.
+PyPI's torch is built for one CUDA: 12.8 up to torch 2.10, 13.0 from 2.11 on. CUDA 13 needs a driver of 580 or newer,
+CUDA 12 one of 525, CUDA 11 one of 450. With an older driver, or a torch for the CPU, nvidia-smi shows GPUs but torch
+sees none, and a run ends after its imports or when it loads its model. If NVIDIA's forward compatibility puts a newer
+libcuda before the driver's, the driver's version means nothing, and the rule does not judge it.
 """
 
 from collections.abc import Iterator

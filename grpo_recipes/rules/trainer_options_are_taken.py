@@ -1,8 +1,8 @@
-"""What the trainer and torch are told under `trl:` they can take.
+"""The trainer and torch accept the options under `trl:`.
 
-TrainingArguments checks little of it, and torch the rest when the Trainer is built or the first batch is drawn, after
-the model was loaded: the data loader's options without workers, words for logging and compiling, numbers below what
-they count.
+TrainingArguments checks little of them, and torch the rest when the Trainer is built or the first batch is drawn, after
+loading the model: the data loader's options without workers, names for logging and compiling, numbers below their
+minimum.
 """
 
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from grpo_recipes.rules._shared.context import Context
 
 ID = "TRN004"
 WORKERS = "dataloader_num_workers"
-# Options of workers, and the values that ask for nothing.
+# Options of workers, and their inactive values.
 OF_WORKERS = {
     "dataloader_prefetch_factor": (None,),
     "dataloader_persistent_workers": (None, False),
     "dataloader_multiprocessing_context": (None,),
 }
-# name: the smallest whole number, and who refuses a smaller one.
+# name: the smallest whole number, and what happens below it.
 SMALLEST = {
     WORKERS: (0, "torch's data loader raises ValueError at the first batch"),
     "dataloader_prefetch_factor": (1, "torch's data loader fails an assertion at the first batch"),
@@ -33,7 +33,7 @@ WORDS: dict[str, tuple[tuple[str, ...], str]] = {
         "torch's data loader raises ValueError at the first batch",
     ),
     "debug": (("underflow_overflow", "tpu_metrics_debug"), "TrainingArguments raises ValueError for it"),
-    "log_level": (LEVELS, "the Trainer raises KeyError, after the model was loaded"),
+    "log_level": (LEVELS, "the Trainer raises KeyError, after loading the model"),
     "log_level_replica": (LEVELS, "the Trainer raises KeyError in every process but the first"),
     "torch_compile_backend": (
         (
@@ -54,7 +54,7 @@ WORDS: dict[str, tuple[tuple[str, ...], str]] = {
             "neuron",
             "no",
         ),
-        "accelerate raises ValueError, after the model was loaded",
+        "accelerate raises ValueError, after loading the model",
     ),
 }
 
@@ -69,7 +69,7 @@ def check(context: Context) -> Iterator[Finding]:
     workers = context.value(f"GRPOConfig.{WORKERS}")
     for name, nothing in OF_WORKERS.items():
         if context.value(f"GRPOConfig.{name}") not in nothing and workers in (None, 0):
-            because = "it is for data that other processes load; the trainer or the data loader raises ValueError"
+            because = "it needs worker processes that load data; the trainer or the data loader raises ValueError"
             yield _finding(context, name, f"{name} needs {WORKERS}", because, None)
 
 
@@ -92,6 +92,6 @@ def _words(context: Context, name: str, words: tuple[str, ...], because: str) ->
         if (word.lower() if name == "torch_compile_backend" else word) in words:
             continue
         near = nearest_words(word, words, cutoff=0.6)
-        said = f"{name} {word} is none of {', '.join(words)}"
+        said = f"{name} {word} is not one of {', '.join(words)}"
         yield _finding(context, name, said, because, near[0] if near else None)
         return

@@ -1,9 +1,9 @@
-"""What transformers is told about its generation it can do.
+"""transformers supports the options for its generation.
 
-`cache_implementation` is one of the words that transformers knows, and the keys of
-`transformers_continuous_batching_config` are fields of its ContinuousBatchingConfig. GRPOTrainer hands both on when it
-is built: transformers raises ValueError for another word and TypeError for another key, after the model was loaded.
-Under vLLM, and without continuous batching, nothing reads them.
+`cache_implementation` is one of the names that transformers knows, and the keys of
+`transformers_continuous_batching_config` are fields of its ContinuousBatchingConfig. GRPOTrainer passes both on when it
+is built: transformers raises ValueError for an unknown name and TypeError for an unknown key, after loading the model.
+Under vLLM, and without continuous batching, they have no effect.
 """
 
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ ID = "GRP008"
 CACHE = "GRPOConfig.cache_implementation"
 BATCHING = "GRPOConfig.use_transformers_continuous_batching"
 OPTIONS = "GRPOConfig.transformers_continuous_batching_config"
-# Of any release from 4.48 to 5.23; each lacks some.
+# All names from 4.48 to 5.23; each release lacks some.
 CACHES = (
     *("dynamic", "dynamic_full", "offloaded", "quantized", "static", "offloaded_static", "sliding_window", "hybrid"),
     *("hybrid_chunked", "offloaded_hybrid", "offloaded_hybrid_chunked", "mamba", "paged"),
 )
-# Of any release from 5.8 to 5.23.
+# All options from 5.8 to 5.23.
 FIELDS = (
     *("allow_block_sharing", "auto_switch_to_flash", "block_size", "cpu_group_timeout", "cpu_offload_space"),
     *("cpu_offload_space_safety_threshold", "disable_nccl_graph_mixing"),
@@ -43,9 +43,7 @@ def check(context: Context) -> Iterator[Finding]:
         patch = Patch(path, close[0]) if close else Patch(path, remove=True)
         fix = f"cache_implementation: {close[0]}" if close else "remove cache_implementation"
         because = f"transformers knows {', '.join(CACHES)}, and raises ValueError after loading the model"
-        yield context.finding(
-            ID, f"{word} is no cache of transformers", CACHE, because=[because], fix=fix, patch=[patch]
-        )
+        yield context.finding(ID, f"transformers has no cache {word}", CACHE, because=[because], fix=fix, patch=[patch])
     if context.value(BATCHING) is True:
         yield from _options(context)
 
@@ -57,7 +55,7 @@ def _options(context: Context) -> Iterator[Finding]:
         yield _finding(context, path, f"{path[-1]} is a text, but must be a map", because, None)
     for name in context.mapping(OPTIONS):
         if name not in FIELDS:
-            because = "ContinuousBatchingConfig raises TypeError for it, after the model was loaded"
+            because = "ContinuousBatchingConfig raises TypeError for it, after loading the model"
             close = nearest_words(name, FIELDS, cutoff=0.7)
             yield _finding(context, (*path, name), f"continuous batching has no option {name}", because, close)
 

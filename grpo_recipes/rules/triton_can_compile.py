@@ -1,9 +1,9 @@
-"""Triton finds what it compiles with, where a run on GPUs needs Triton.
+"""Triton finds a C compiler and Python's headers, if a run on GPUs needs Triton.
 
-Triton compiles a small module of C against Python.h when it first starts a kernel, on each machine anew, so it needs a
-C compiler and the headers of Python beside the driver. From trl 1.15 on the loss itself is a Triton kernel; before,
-torch.compile, Liger's kernels and vLLM are. Slim images have neither: the first step, after the model was loaded and
-the first completions were generated, ends with "Failed to find C compiler" or "Python.h: No such file or directory".
+Triton compiles a small C module against Python.h when it first starts a kernel, separately on each machine, so it needs
+a C compiler and the headers of Python beside the driver. From trl 1.15 on the loss itself is a Triton kernel; in older
+releases torch.compile, Liger's kernels and vLLM are. Slim images have neither: the first step, after loading the model
+and generating the first completions, ends with "Failed to find C compiler" or "Python.h: No such file or directory".
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.of_the_gpu import TRITON, triton_compiler
 
 ID = TRITON
-# What of a recipe starts kernels of Triton.
+# Parts of a recipe that start Triton kernels.
 STARTS = {
     "GRPOConfig.torch_compile": "torch.compile",
     "GRPOConfig.use_liger_kernel": "Liger's kernels",

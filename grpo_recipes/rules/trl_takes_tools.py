@@ -1,13 +1,13 @@
-"""Tools, environments and rollouts are for releases that take them.
+"""This TRL supports the recipe's tools, environment or rollout.
 
-GRPOTrainer takes `tools` since trl 0.26, and the answers of a model are read for tool calls by transformers 5 alone: on
-older releases it raises ImportError after the model was loaded. Before trl 1.10, and with transformers before 5.13, it
-needs jmespath for that. A release without tools would train another experiment, so nothing is left out. Before trl 1.0
-the tokens of all turns were made anew from the messages, and may not be those that were sampled.
+GRPOTrainer takes `tools` from trl 0.26 on, and only transformers 5 parses tool calls: on older releases it raises
+ImportError after loading the model. Before trl 1.10, and with transformers before 5.13, it needs jmespath for that. A
+release without tools would train a different experiment, so the rule leaves nothing out. Before trl 1.0 the tokens of
+all turns were recomputed from the messages, and may differ from those that were sampled.
 
-It takes `environment_factory` since trl 0.29, with transformers 5.2, and before 1.8 calls an environment's `get_reward`
-a tool. It takes `rollout_func` since trl 0.25, and before 1.0 calls it where vLLM generates alone, with prompts that
-are texts already.
+GRPOTrainer takes `environment_factory` from trl 0.29 on, with transformers 5.2, and before 1.8 treats an environment's
+`get_reward` as a tool. It takes `rollout_func` from trl 0.25 on, and before 1.0 calls it only if vLLM generates, with
+prompts that are already texts.
 """
 
 from collections.abc import Iterator
@@ -20,15 +20,15 @@ from grpo_recipes.rules._tools.said_tools import read_environment, said_code
 
 ID = "TOL001"
 FIRST = "1.0.0"
-"""Before it the tokens of all turns were made anew, and a rollout was asked by vLLM alone."""
+"""Older releases recompute the tokens of all turns, and call a rollout only with vLLM."""
 OWNS_A_REWARD = "1.8.0"
-"""From it on get_reward of an environment is a reward."""
+"""The first release in which an environment's get_reward is a reward."""
 _ANEW = ("does not train on the tokens that were sampled",)
-_ANEW_WHY = "behind a tool's reply it makes the tokens of all turns anew from the messages"
+_ANEW_WHY = "after a tool's reply it recomputes the tokens of all turns from the messages"
 BEFORE = {
     "tools": (*_ANEW, _ANEW_WHY),
     "environment": (*_ANEW, _ANEW_WHY),
-    "rollout": ("asks no rollout where transformers generate", "vLLM alone calls it there, with texts for prompts"),
+    "rollout": ("does not call a rollout if transformers generates", "only vLLM calls it there, with texts as prompts"),
 }
 NEEDS = {"tools": "tools need", "environment": "an environment needs"}
 
@@ -46,7 +46,7 @@ def _of_one(context: Context, key: str) -> Iterator[Finding]:
     parameter = PARAMETERS[key]
     fix = f"trl=={FIRST} or a newer one"
     if parameter not in parameters:
-        because = [f"its GRPOTrainer takes no {parameter}"]
+        because = [f"its GRPOTrainer does not take {parameter}"]
         yield context.finding(ID, f"trl {trl} has no {key}", key, because=because, fix=fix)
         return
     if is_within(trl, f"<{FIRST}"):
@@ -57,9 +57,9 @@ def _of_one(context: Context, key: str) -> Iterator[Finding]:
     if environment is not None and "get_reward" in environment[1].methods and is_within(trl, f"<{OWNS_A_REWARD}"):
         yield context.finding(
             ID,
-            f"trl {trl} takes get_reward of {environment[0].name} for a tool",
+            f"trl {trl} treats get_reward of {environment[0].name} as a tool",
             key,
-            because=["it tells the model of the method, and rewards nothing with what it returns"],
+            because=["it shows the method to the model, and ignores the reward that it returns"],
             fix=f"trl=={OWNS_A_REWARD} or a newer one",
         )
         return
@@ -69,7 +69,7 @@ def _of_one(context: Context, key: str) -> Iterator[Finding]:
             ID,
             f"{NEEDS[key]} transformers {window.removeprefix('>=')}",
             key,
-            because=[f"the stack has transformers {transformers}, with which GRPOTrainer raises ImportError"],
+            because=[f"the stack has transformers {transformers}, and GRPOTrainer raises ImportError with it"],
             fix=f"transformers=={window.removeprefix('>=')} or a newer one",
         )
         return
@@ -85,6 +85,6 @@ def _jmespath(context: Context, key: str, trl: str, transformers: str | None) ->
         ID,
         "jmespath is not installed",
         key,
-        because=[f"trl {trl} reads tool calls with it on transformers {transformers}, and raises ImportError"],
+        because=[f"trl {trl} parses tool calls with it on transformers {transformers}, and raises ImportError"],
         fix="pip install jmespath",
     )

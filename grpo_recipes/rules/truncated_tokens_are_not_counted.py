@@ -1,8 +1,8 @@
-"""Completions that are left out of the loss are left out of the count that it is divided by.
+"""Truncated completions that are masked do not count in the loss's denominator.
 
-With mask_truncated_completions, dapo, cispo and vespo are to be divided by the tokens that are trained on. TRL before
-1.9.0 divided by those of the truncated completions too: measured, the gradient was 0.64 of what later releases give
-for the same completions. The other losses agree on all releases.
+With mask_truncated_completions, dapo, cispo and vespo should divide by the tokens that are trained on. TRL before 1.9.0
+also counts those of the truncated completions: measured, the gradient was 0.64 of that of later releases for the same
+completions. The other losses agree on all releases.
 """
 
 from collections.abc import Iterator
@@ -21,10 +21,10 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value(MASK) is True and loss in COUNTING:
         yield context.finding(
             ID,
-            f"loss_type {loss} is divided by the tokens of truncated completions too",
+            f"loss_type {loss} also divides by the tokens of truncated completions",
             MASK,
             because=[
-                f"trl {context.stack.version('trl')} counts them, and mask_truncated_completions does not train them"
+                f"trl {context.stack.version('trl')} counts them, but mask_truncated_completions does not train them"
             ],
             fix="mask_truncated_completions: false, or trl==1.9.0",
             patch=[Patch(("grpo", "mask_truncated_completions"), False)],

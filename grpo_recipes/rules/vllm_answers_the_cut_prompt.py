@@ -1,10 +1,10 @@
-"""vLLM answers the prompt that its completions are scored after, also where that one was cut.
+"""vLLM answers the same truncated prompt that its completions are scored after.
 
-TRL before 0.19 cuts the token ids of a prompt to generation.max_prompt_length and hands vLLM its whole text. The shim
-`vllm_prompts` cuts the prompts before vLLM sees them. To vLLM in the training processes it gives the trainer's own
-token ids. TRL's server of these releases takes texts alone: a prompt that is cut goes there as the text of its last
-tokens, and the run stops at the first of which the server would make other tokens, as one whose tokenizer begins every
-text with a token of its own does. Prompts that are short enough are sent as they are.
+TRL before 0.19 cuts the token ids of a prompt to generation.max_prompt_length but gives vLLM its whole text. The shim
+`vllm_prompts` cuts the prompts before vLLM sees them. vLLM in the training processes gets the trainer's own token ids.
+TRL's server of these releases takes only texts: the shim sends a cut prompt as the text of its last tokens, and stops
+the run at the first one that the server would tokenize differently, for example because its tokenizer begins every text
+with a special token. Prompts that are short enough are sent unchanged.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ READS = ("GRPOConfig.use_vllm",)
 def decide(context: Context) -> Iterator[Setting]:
     length = context.value(LENGTH)
     if length is not None and context.value("GRPOConfig.use_vllm") is True:
-        why = f"trl {context.stack.version('trl')} hands vLLM the whole prompt"
+        why = f"trl {context.stack.version('trl')} gives vLLM the whole prompt"
         yield decided(OWNS[0], length, ID, why, context.settings)
 
 
@@ -34,6 +34,6 @@ def check(context: Context) -> Iterator[Finding]:
             ID,
             f"not checked: whether prompts longer than {context.value(LENGTH)} tokens can be cut for the server",
             LENGTH,
-            because=["it is told texts alone: the run stops at the first prompt whose cut text means other tokens"],
+            because=["it takes only texts: the run stops at the first prompt whose cut text gives different tokens"],
             severity="not-checked",
         )

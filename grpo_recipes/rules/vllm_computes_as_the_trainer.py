@@ -1,10 +1,10 @@
-"""vLLM computes in the data type in which the trainer does.
+"""vLLM computes in the trainer's data type.
 
 TRL's colocate mode names no data type, so vLLM takes `auto`: the checkpoint's own, and bfloat16 or float16 for one in
-float32. The sampler then differs from the trainer by far more than it has to: measured between a float32 trainer and
-vLLM on the CPU, 1e-3 for each token with `auto` and 2e-7 with float32. So vLLM gets the type of autocast where that is
-on, else that of the weights; the reason stands in the plan. On GPUs older than Ampere (capability 8.0) vLLM refuses
-bfloat16 with ValueError when it starts, after the model was loaded, where torch would only be slow.
+float32. The sampler then differs from the trainer far more than necessary: measured between a float32 trainer and vLLM
+on the CPU, 1e-3 for each token with `auto` and 2e-7 with float32. So vLLM gets the type of autocast, or without
+autocast that of the weights; the plan shows the reason. On GPUs older than Ampere (capability 8.0) vLLM refuses
+bfloat16 with ValueError when it starts, after loading the model, while torch would only be slow.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ AUTOCAST = {"GRPOConfig.bf16": "bfloat16", "GRPOConfig.fp16": "float16"}
 
 
 def dtype_of(context: Context) -> tuple[str, str]:
-    """What the trainer computes in, and why."""
+    """The trainer's data type, and why."""
     for key, dtype in AUTOCAST.items():
         if context.value(key) is True:
             return dtype, f"the trainer computes in it under {key.partition('.')[2]}"
@@ -37,7 +37,7 @@ def decide(context: Context) -> Iterator[Setting]:
 
 def check(context: Context) -> Iterator[Finding]:
     if context.value("GRPOConfig.use_vllm") is not True or context.value("GRPOConfig.bf16") is True:
-        return  # PRE001 speaks of autocast
+        return  # PRE001 reports autocast
     if context.value(DTYPE) != "bfloat16" or context.value("world.device") != "cuda":
         return
     if used_gpus(context) is None:
@@ -47,9 +47,9 @@ def check(context: Context) -> Iterator[Finding]:
         if gpu.capability is not None and gpu.capability < (8, 0):
             yield context.finding(
                 ID,
-                f"vLLM's bfloat16 needs capability 8.0, {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}",
+                f"vLLM's bfloat16 needs capability 8.0, but {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}",
                 WEIGHTS,
-                because=["vLLM raises ValueError when it starts, after the model was loaded"],
+                because=["vLLM raises ValueError when it starts, after loading the model"],
                 fix="use_vllm: false, or dtype: float32",
                 patch=[Patch(("generation", "use_vllm"), False)],
             )

@@ -1,10 +1,10 @@
-"""Every key under generation.vllm_engine is an argument of vLLM's engine, and said nowhere else.
+"""Every key under generation.vllm_engine is an argument of vLLM's engine, and set nowhere else.
 
-`vllm_engine` hands any field of vLLM's EngineArgs to the engine, in both modes: `enforce_eager`, `max_num_seqs`,
+`vllm_engine` passes any field of vLLM's EngineArgs to the engine, in both modes: `enforce_eager`, `max_num_seqs`,
 `kv_cache_memory_bytes` and so on, by vLLM's own names. An unknown one ends the run with TypeError in colocate mode, or
-keeps the server from starting, after the model was loaded. What TRL, the recipe or grpo-run says already has one place,
-and a second value would overrule it without a word. The fields are read from the installed vLLM, or are known for the
-release that this was tested with; for others only the names that are said elsewhere are looked at.
+keeps the server from starting, after loading the model. Arguments that TRL, the recipe or grpo-run sets already have
+their own key, which a second value would silently override. grpo-run reads the fields from the installed vLLM, or knows
+them for the release that it was tested with; for others it checks only the names that have their own key.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ ID = "VLL003"
 KEY, HOME = "generation.vllm_engine", ("generation", "vllm_engine")
 USE_VLLM = "GRPOConfig.use_vllm"
 WRITE = "write "
-# Where a recipe says of a server what it says of vLLM in the training processes elsewhere.
+# Keys for a server; for vLLM in the training processes they are elsewhere.
 OF_A_SERVER = {
     "gpu_memory_utilization": "write vllm_server.gpu_memory_utilization",
     "tensor_parallel_size": "write vllm_server.gpus",
@@ -50,7 +50,7 @@ def check(context: Context) -> Iterator[Finding]:
             ID,
             "whether this vLLM's engine takes these arguments is not known",
             KEY,
-            because=["they are read from the installed vllm, and known for 0.31.0"],
+            because=["grpo-run reads them from the installed vllm, and knows those of 0.31.0"],
             severity="not-checked",
         )
 
@@ -76,16 +76,17 @@ def _finding(
 
 
 def _owned(context: Context, path: Path, home: str, value: object) -> Finding:
-    said = f"{path[-1]} is not written under vllm_engine"
+    said = f"vllm_engine may not have {path[-1]}"
     if home.startswith(WRITE):
-        return _finding(
-            context, path, said, "one value has one place, else two of them could disagree", home, value=value
-        )
+        return _finding(context, path, said, "it has its own key, and two values could disagree", home, value=value)
     return _finding(context, path, said, home, None)
 
 
 def _unknown(context: Context, path: Path, value: object, names: set[str], source: str) -> Finding:
-    said, why = f"vLLM's engine takes no {path[-1]}", f"{source} has no such field in EngineArgs and does not start"
+    said, why = (
+        f"vLLM's engine does not take {path[-1]}",
+        f"{source} has no such field in EngineArgs and does not start",
+    )
     near = nearest_words(str(path[-1]), sorted(names), cutoff=0.7)
     fix = f"{WRITE}{'.'.join((*HOME, near[0]))}" if near else None
     return _finding(context, path, said, why, fix, value=value)

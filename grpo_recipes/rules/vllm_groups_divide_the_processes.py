@@ -1,9 +1,9 @@
-"""The processes fall into whole groups that share one model of vLLM.
+"""The processes split into whole groups that share one vLLM model.
 
 With `vllm_tensor_parallel_size` N in colocate mode, N neighbouring processes hold one model of vLLM together. TRL
-raises ValueError when N does not divide the number of processes, after the model was loaded; and vLLM when it does not
-divide the attention heads of the model. Ranks are numbered machine by machine, so on several machines N divides the
-processes of one: a group that lies on two would send every layer of every token over the network.
+raises ValueError if N does not divide the number of processes, after loading the model, and vLLM does if N does not
+divide the model's attention heads. Ranks are numbered machine by machine, so on several machines N has to divide the
+processes of one machine: a group across two machines would send every layer of every token over the network.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import model_config, not_at_hand
 
 ID = "GEN004"
-RAISED = "{} raises ValueError for it, after the model was loaded"
+RAISED = "{} raises ValueError for it, after loading the model"
 SIZE = "GRPOConfig.vllm_tensor_parallel_size"
 
 
@@ -29,10 +29,10 @@ def check(context: Context) -> Iterator[Finding]:
     each = processes if processes % nodes else processes // nodes
     whole = gcd(each, heads) if isinstance(heads, int) and heads > 0 else each
     if processes % size:
-        said, why = f"{processes} processes do not fall into groups of {size}", RAISED.format("TRL")
+        said, why = f"{processes} processes do not split into groups of {size}", RAISED.format("TRL")
     elif each % size:
-        said = f"groups of {size} processes do not lie within machines of {each}"
-        why = "TRL groups neighbouring ranks, and vLLM shares each layer of the model out to a group"
+        said = f"groups of {size} processes do not fit into machines with {each}"
+        why = "TRL groups neighbouring ranks, and vLLM splits each layer of the model over a group"
     elif whole % size:
         said, why = f"{size} processes cannot share {heads} attention heads", RAISED.format("vLLM")
     else:

@@ -1,12 +1,12 @@
-"""vLLM can be given the policy that is trained.
+"""vLLM can load the policy that is trained.
 
-Before each generation TRL merges the adapter into the weights and hands them to vLLM by their names. Some policies do
-not survive this. Of a quantized model it hands over the packed bits without their scales: vLLM ends in AssertionError,
-or loads numbers that mean nothing; for 8 bits TRL raises ValueError in colocate mode, after the model was loaded.
-Trainable tokens have names that vLLM does not know, and an activated LoRA cannot be merged.
+Before each generation TRL merges the adapter into the weights and passes them to vLLM by their names. Some policies do
+not survive this. From a quantized model TRL passes the packed bits without their scales: vLLM ends in AssertionError,
+or loads meaningless numbers; for 8 bits TRL raises ValueError in colocate mode, after loading the model. vLLM does not
+know the names of trainable tokens, and an activated LoRA cannot be merged.
 
-A model whose output layer is tied to its embeddings is one matrix in vLLM. An adapter or a trained copy of only one of
-the two makes them differ in the policy, and vLLM samples from another model without a word.
+vLLM holds a tied output layer and embedding as one matrix. An adapter or a trained copy of only one of the two makes
+them differ in the policy, and vLLM silently samples from a different model.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ USE_VLLM = "GRPOConfig.use_vllm"
 WIDTHS = ("BitsAndBytesConfig.load_in_4bit", "BitsAndBytesConfig.load_in_8bit")
 TARGETS, COPIES = "LoraConfig.target_modules", "LoraConfig.modules_to_save"
 TIED = ("model.embed_tokens", "lm_head")
-# LoRA options that make what vLLM cannot take, with the reason.
+# LoRA options that vLLM cannot load, with the reason.
 WITHOUT_A_PLACE = {
     "LoraConfig.trainable_token_indices": "their tensors are named token_adapter, which vLLM refuses",
     "LoraConfig.alora_invocation_tokens": "peft raises NotImplementedError when TRL merges it",
@@ -30,7 +30,7 @@ WITHOUT_A_PLACE = {
 
 
 class Obstacle(NamedTuple):
-    """Why vLLM cannot be given the policy: the key that says so, what it comes to and the reason."""
+    """Why vLLM cannot load the policy: the key, the message and the reason."""
 
     key: str
     what: str
@@ -38,16 +38,16 @@ class Obstacle(NamedTuple):
 
 
 def obstacles(context: Context) -> Iterator[Obstacle]:
-    """Everything that keeps vLLM from holding the policy."""
+    """Everything that keeps vLLM from loading the policy."""
     for key in WIDTHS:
         if context.value(key) is True:
-            why = "TRL hands vLLM the packed weights without the scales that they were packed with"
-            yield Obstacle(key, "vLLM cannot be given a quantized policy", why)
+            why = "TRL passes vLLM the packed weights without their scales"
+            yield Obstacle(key, "vLLM cannot load a quantized policy", why)
     if not context.has_section("lora"):
         return
     for key, why in WITHOUT_A_PLACE.items():
         if context.value(key):
-            yield Obstacle(key, f"vLLM cannot be given a policy with {key.partition('.')[2]}", why)
+            yield Obstacle(key, f"vLLM cannot load a policy with {key.partition('.')[2]}", why)
     yield from _tied(context)
 
 
@@ -73,7 +73,7 @@ def _tied(context: Context) -> Iterator[Obstacle]:
         if config is not None and config.get("tie_word_embeddings") is True:
             layer = name.rpartition(".")[2]
             why = f"{context.text(MODEL)} has one matrix for embeddings and output layer"
-            yield Obstacle(key, f"vLLM would sample from another model, since {layer} is trained apart", why)
+            yield Obstacle(key, f"vLLM would sample from a different model, since {layer} is trained separately", why)
 
 
 def _names(modules: object, name: str) -> bool:

@@ -1,16 +1,15 @@
-"""Generation with vLLM needs vLLM, and a GPU.
+"""Generation with vLLM needs vLLM and a GPU.
 
-`use_vllm: auto` uses it when it is installed, the run is on GPUs, TRL runs it in the training processes, can give it
-the policy (GEN003) and the GPU has room for it (VLL001), else transformers generates. `use_vllm: true` on a stack
-without vLLM fails in GRPOTrainer with ImportError, after the model was loaded. `vllm_mode: auto` is server where
-the recipe has the section `vllm_server` or names the address of one, else colocate: in the training processes.
+`use_vllm: auto` uses vLLM if it is installed, the run is on GPUs, TRL runs it in the training processes and can give it
+the policy (GEN003), and the GPU has room for it (VLL001); otherwise transformers generates. `use_vllm: true` on a stack
+without vLLM ends in ImportError in GRPOTrainer, after loading the model. `vllm_mode: auto` means server if the recipe
+has the section `vllm_server` or the address of one, otherwise colocate: in the training processes. Without a GPU the
+usual vLLM does not start. Builds for the CPU do, but repack their weights: the first time that TRL passes them the
+policy ends in AttributeError. For a server on GPUs see GEN008.
 
-Without a GPU the usual vLLM does not start. Builds for the CPU do, and repack their weights: the
-first time that TRL hands them the policy ends in AttributeError. A server on GPUs is GEN008.
-
-TRL 0.16 and 0.17 know vLLM as a server alone, which the run starts for `use_vllm: true` (SRV001), and 0.14 and 0.15 run
-it in the first process on the GPU behind those of the processes, or where `trl.vllm_device` says, be it one that is
-trained on. On the only GPU of a machine 0.15 runs it unasked, 0.14 does not.
+TRL 0.16 and 0.17 support vLLM only as a server, which the run starts for `use_vllm: true` (SRV001). 0.14 and 0.15 run
+it in the first process, on the GPU after those of the processes or on `trl.vllm_device`, which may be one that is
+trained on. On a machine's only GPU 0.15 runs it by default, 0.14 does not.
 """
 
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ ID = "GEN001"
 USE_VLLM, VLLM_MODE = "GRPOConfig.use_vllm", "GRPOConfig.vllm_mode"
 OWNS = (USE_VLLM, VLLM_MODE)
 READS = ("distributed.strategy", "world.all_gpus", "world.device", "world.num_processes")
-# VLL004 decides them where vLLM generates; whether it does is asked of what the recipe says.
+# VLL004 decides them if vLLM generates; whether it does follows from the recipe.
 SIZED = ("GRPOConfig.vllm_tensor_parallel_size", "GRPOConfig.vllm_gpu_memory_utilization")
 
 
@@ -40,7 +39,7 @@ def decide(context: Context) -> Iterator[Setting]:
 
 def _mode(context: Context) -> Setting:
     if context.value(USE_VLLM) is True and is_server_alone(context):
-        return decided(VLLM_MODE, "server", ID, "this TRL knows vLLM as a server alone", context.settings)
+        return decided(VLLM_MODE, "server", ID, "this TRL supports vLLM only as a server", context.settings)
     if context.value(USE_VLLM) is True and names_server(context) and context.given(USE_VLLM):
         why = "the recipe has a vllm_server" if context.has_section("vllm_server") else "the recipe names a server"
         return decided(VLLM_MODE, "server", ID, why, context.settings)
@@ -51,25 +50,25 @@ def _use_vllm(context: Context) -> Setting:
     version = context.stack.version("vllm")
     if version is None:
         missing = "not installed" if context.stack.is_absent("vllm") else "not known to be installed"
-        return decided(USE_VLLM, False, ID, f"vllm is {missing}, transformers generates", context.settings)
+        return decided(USE_VLLM, False, ID, f"vllm is {missing}, so transformers generates", context.settings)
     if context.value("world.device") == "cpu":
-        return decided(USE_VLLM, False, ID, "the run is on the CPU, transformers generates", context.settings)
+        return decided(USE_VLLM, False, ID, "the run is on the CPU, so transformers generates", context.settings)
     where_it_runs = place(context)
     if where_it_runs != "colocate":
-        where = "as a server" if where_it_runs == "server" else "on a GPU of its own"
-        why = f"this TRL runs vLLM {where}, transformers generates"
+        where = "as a server" if where_it_runs == "server" else "on a separate GPU"
+        why = f"this TRL runs vLLM {where}, so transformers generates"
         return decided(USE_VLLM, False, ID, why, context.settings)
     if (obstacle := _in_the_way(context)) is not None:
-        return decided(USE_VLLM, False, ID, f"{obstacle}, transformers generates", context.settings)
+        return decided(USE_VLLM, False, ID, f"{obstacle}, so transformers generates", context.settings)
     return decided(USE_VLLM, True, ID, f"vllm {version} is installed", context.settings)
 
 
 def _in_the_way(context: Context) -> str | None:
-    """Why vLLM cannot hold the policy or its weights, None when it can or when that cannot be judged."""
+    """Why vLLM cannot hold the policy or its weights, None if it can or if that is unknown."""
     try:
         written = context.as_written(*SIZED)
         found = sizes(written)
-        # Where the sizes are decided as well, as many processes as there are may hold one copy.
+        # If the sizes are decided here as well, all processes together may hold one copy.
         copies = context.whole("world.num_processes") if written.value(SIZED[0]) == "auto" else 1
         if found is not None and found.copy / copies > found.share:
             return f"vLLM's share of {found.share:.1f} GiB does not hold the model"
@@ -93,7 +92,7 @@ def check(context: Context) -> Iterator[Finding]:
             ID,
             "vLLM in the training processes needs a GPU",
             USE_VLLM,
-            because=["on the CPU it does not start, or cannot be given the weights of a step"],
+            because=["on the CPU it does not start, or cannot take the weights of a step"],
             fix="use_vllm: auto",
             patch=[Patch(("generation", "use_vllm"), "auto")],
         )
@@ -101,9 +100,9 @@ def check(context: Context) -> Iterator[Finding]:
     if context.stack.is_absent("vllm"):
         yield context.finding(
             ID,
-            "use_vllm is true and vllm is not installed",
+            "use_vllm is true, but vllm is not installed",
             USE_VLLM,
-            because=["GRPOTrainer raises ImportError for it, after the model was loaded"],
+            because=["GRPOTrainer raises ImportError for it, after loading the model"],
             fix="use_vllm: auto, or install vllm",
             patch=[Patch(("generation", "use_vllm"), "auto")],
         )
@@ -118,17 +117,17 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _misplaced(context: Context) -> Iterator[Finding]:
-    """What is wrong with where an older TRL would run vLLM."""
+    """Findings about the GPU on which an older TRL would run vLLM."""
     gpu, gpus, processes = vllms_gpu(context), context.stack.gpus or (), context.whole("world.num_processes")
     if gpu is None or gpu < len(gpus):
         return
     fewer = f"launch.gpus_per_node: {len(gpus) - 1}" if len(gpus) > 1 else "trl.vllm_device: cuda:0, beside the trainer"
     yield context.finding(
         ID,
-        f"{context.facts.source('GRPOConfig')} runs vLLM on cuda:{gpu}, and there are GPUs up to cuda:{len(gpus) - 1}",
+        f"{context.facts.source('GRPOConfig')} runs vLLM on cuda:{gpu}, but the GPUs end at cuda:{len(gpus) - 1}",
         DEVICE if context.given(DEVICE) else USE_VLLM,
         because=[
-            f"it takes the GPU behind those of the {processes} processes, unless vllm_device says another",
+            f"it takes the GPU after those of the {processes} processes, unless vllm_device names one",
             f"GRPOTrainer raises ValueError for the device cuda:{gpu}",
         ],
         fix=f"use_vllm: false, or {fewer}",

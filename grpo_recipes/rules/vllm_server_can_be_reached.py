@@ -1,11 +1,11 @@
-"""TRL can call the vLLM server and hand the weights over to it.
+"""TRL can call the vLLM server and send it the weights.
 
-TRL asks the server for its health when the trainer is built, after the model was loaded. An address that requests
-cannot call looks to it like a server that is not up yet: it waits for vllm_server_timeout, 240 s, and raises
-ConnectionError. A server that answers with anything but 200 is asked again without end: so it is with a URL that ends
-with a slash, whose health is asked for at //health, or with /v1, as for clients of OpenAI's API. The weights go through
-NCCL, which needs a GPU on the trainer's side, too: for a trainer on the CPU TRL raises NotImplementedError since 1.11,
-and before that what NCCL raises.
+TRL asks the server for its health when it builds the trainer, after loading the model. If requests cannot call the
+address, TRL takes the server for one that is still starting: it waits for vllm_server_timeout, 240 s, and raises
+ConnectionError. If a server answers with anything but 200, TRL asks forever. That happens with a URL that ends with a
+slash (TRL asks for //health) or with /v1, as for clients of OpenAI's API. The weights go through NCCL, which needs a
+GPU on the trainer's side, too: for a trainer on the CPU TRL raises NotImplementedError from 1.11 on, and older releases
+raise NCCL's error.
 """
 
 from collections.abc import Iterator
@@ -18,21 +18,21 @@ ID = "GEN008"
 APPLIES_TO = {"trl": ">=0.16"}
 URL, HOST = "GRPOConfig.vllm_server_base_url", "GRPOConfig.vllm_server_host"
 PORTS = {"GRPOConfig.vllm_server_port": 8000, "GRPOConfig.vllm_group_port": 51216}
-WAITS = "TRL takes it for a server that is not up yet, waits for vllm_server_timeout and raises ConnectionError"
+WAITS = "TRL assumes that the server is still starting, waits for vllm_server_timeout and raises ConnectionError"
 
 
 def check(context: Context) -> Iterator[Finding]:
     if context.value("GRPOConfig.use_vllm") is not True or context.value("GRPOConfig.vllm_mode") != "server":
         return
     if context.value("world.device") == "cpu":
-        why = "TRL hands the weights over through NCCL and raises on the CPU, NotImplementedError from 1.11 on"
+        why = "TRL sends the weights through NCCL and raises on the CPU, NotImplementedError from 1.11 on"
         patch = Patch(("generation", "use_vllm"), False)
         yield _finding(context, "GRPOConfig.vllm_mode", "a vLLM server needs a trainer on GPUs", why, patch)
     if context.stack.is_absent("requests"):
-        why = "TRL's client raises ImportError without it, after the model was loaded"
+        why = "TRL's client raises ImportError without it, after loading the model"
         yield context.finding(
             ID,
-            "a vLLM server is called with requests",
+            "TRL calls a vLLM server with requests",
             "generation.vllm_mode",
             because=[why],
             fix="pip install requests",
@@ -43,7 +43,7 @@ def check(context: Context) -> Iterator[Finding]:
         port = context.value(key)
         if isinstance(port, int) and not 0 < port < 65536 and (url is None or key != next(iter(PORTS))):
             patch = Patch(("trl", key.partition(".")[2]), usual)
-            yield _finding(context, key, f"{patch.path[-1]} {port} is no port", "ports are 1 to 65535", patch)
+            yield _finding(context, key, f"{patch.path[-1]} {port} is not a port", "ports are 1 to 65535", patch)
 
 
 def _of_url(context: Context, url: str) -> Iterator[Finding]:
@@ -53,16 +53,16 @@ def _of_url(context: Context, url: str) -> Iterator[Finding]:
         return
     if parts.scheme not in ("", "http", "https"):
         patch = Patch(("trl", "vllm_server_base_url"), f"http://{url.partition('://')[2] or url}".rstrip("/"))
-        why = f"what stands before the colon, {parts.scheme}, is read as the protocol"
+        why = f"requests reads the text before the colon, {parts.scheme}, as the protocol"
         yield _finding(context, URL, "vllm_server_base_url lacks http://", f"{why}; {WAITS}", patch)
     elif parts.path.rstrip("/") == "/v1":
         patch = Patch(("trl", "vllm_server_base_url"), url.rstrip("/").removesuffix("/v1").rstrip("/"))
         why = "TRL asks for /v1/health; /v1 is where clients of OpenAI's API begin, and the server of TRL has none"
-        why += ", so that TRL goes on asking without end"
+        why += ", so TRL asks forever"
         yield _finding(context, URL, "vllm_server_base_url ends with /v1", why, patch, is_error=False)
     elif url.endswith("/"):
         patch = Patch(("trl", "vllm_server_base_url"), url.rstrip("/"))
-        why = "TRL asks for //health, which a vLLM server does not know, and goes on asking without end"
+        why = "TRL asks for //health, which a vLLM server does not know, and repeats that forever"
         yield _finding(context, URL, "vllm_server_base_url ends with a slash", why, patch, is_error=False)
 
 
@@ -71,8 +71,8 @@ def _of_host(context: Context) -> Iterator[Finding]:
     if isinstance(host, str) and ("/" in host or host.count(":") == 1):
         url = host if "://" in host else f"http://{host}"
         patch = Patch(("trl", "vllm_server_base_url"), url.rstrip("/"))
-        why = f"TRL makes http://{host}:{context.value('GRPOConfig.vllm_server_port') or 8000} of it; {WAITS}"
-        yield _finding(context, HOST, "vllm_server_host is more than a host", why, patch, moved=True)
+        why = f"TRL turns it into http://{host}:{context.value('GRPOConfig.vllm_server_port') or 8000}; {WAITS}"
+        yield _finding(context, HOST, "vllm_server_host is not a plain host name", why, patch, moved=True)
 
 
 def _finding(

@@ -1,10 +1,10 @@
-"""The vLLM server of the run has GPUs of its own, and the trainer has some left.
+"""The run's vLLM server has its own GPUs, and leaves some for the trainer.
 
 A server that the run starts (`vllm_mode: server` without an address under `trl:`) takes the last `vllm_server.gpus` of
 the machine's GPUs, and the training processes get the others, one each. Weights go from trainer to server over NCCL,
-which refuses a GPU that belongs to both. With `launch.num_nodes` above 1 it has the last machine for itself, and no
-more GPUs than there are in one. The server spreads one copy of the model over its GPUs, and vLLM raises ValueError when
-their number does not divide the attention heads of the model.
+which refuses a GPU that belongs to both. With `launch.num_nodes` above 1 the server has the last machine for itself,
+and at most the GPUs of one machine. The server spreads one copy of the model over its GPUs, and vLLM raises ValueError
+if their number does not divide the model's attention heads.
 """
 
 from collections.abc import Iterator
@@ -39,19 +39,19 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _can_share(heads: int, gpus: int) -> bool:
-    """Whether vLLM can spread so many heads of keys and values: several on each GPU, or one on several."""
+    """Whether vLLM can spread this many heads of keys and values: several on each GPU, or one on several."""
     return heads % gpus == 0 or gpus % heads == 0
 
 
 def _too_many(context: Context, gpus: int) -> Iterator[Finding]:
-    """A server on a machine of its own is on no other one."""
+    """Findings for a server that has a whole machine."""
     all_gpus = context.whole("world.all_gpus")
     if gpus > all_gpus:
         yield context.finding(
             ID,
-            f"the vLLM server takes {gpus} GPUs, its machine has {all_gpus}",
+            f"the vLLM server takes {gpus} GPUs, but its machine has {all_gpus}",
             GPUS,
-            because=["the server is on one machine", context.settings["world.gpus"].why],
+            because=["the server runs on a single machine", context.settings["world.gpus"].why],
             fix=f"vllm_server.gpus: {all_gpus}",
             patch=[Patch(("vllm_server", "gpus"), all_gpus)],
         )
@@ -61,7 +61,7 @@ def _none_left(context: Context, gpus: int) -> Iterator[Finding]:
     all_gpus = context.whole("world.all_gpus")
     if gpus < all_gpus:
         return
-    takes = f"the vLLM server takes {gpus} of {all_gpus} GPU{'' if all_gpus == 1 else 's'}, none is left to train on"
+    takes = f"the vLLM server takes {gpus} of {all_gpus} GPU{'' if all_gpus == 1 else 's'} and leaves none to train on"
     if all_gpus > 1:
         fix, patch = "vllm_server.gpus: 1", Patch(("vllm_server", "gpus"), 1)
     else:

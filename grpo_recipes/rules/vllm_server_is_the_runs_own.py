@@ -1,11 +1,12 @@
 """The section vllm_server describes a server that the run starts.
 
-It starts one when `generation.use_vllm` is true, `generation.vllm_mode` is server, and no address is written under
-`trl:` (vllm_server_base_url, vllm_server_host or vllm_server_port). A server at an address is somebody else's: it is
-asked whether it serves the recipe's model, and neither started, watched nor stopped; nothing would read the section.
+The run starts one if `generation.use_vllm` is true, `generation.vllm_mode` is server, and the recipe has no address
+under `trl:` (vllm_server_base_url, vllm_server_host or vllm_server_port). A server at an address belongs to someone
+else: the run checks that it serves the recipe's model, but does not start, watch or stop it, and the section would have
+no effect.
 
-Of several machines the server has the last one to itself. When it dies there, nothing is started again beside it: the
-run ends as interrupted, exit code 75, and is resumed with another server, under Slurm by slurm.max_requeues.
+With several machines the server has the last one to itself. If it dies there, the run does not restart it beside the
+training: the run ends as interrupted, exit code 75, and resumes with a new server, under Slurm by slurm.max_requeues.
 """
 
 from collections.abc import Iterator
@@ -24,26 +25,30 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if not is_server_mode(context):
         mode = f"use_vllm: {str(context.value(USE_VLLM)).lower()}, vllm_mode: {context.value(VLLM_MODE)}"
-        yield _finding(context, "the run starts no vLLM server", f"here {mode}", "use_vllm: true and vllm_mode: server")
+        yield _finding(
+            context, "the run starts no vLLM server", f"the recipe has {mode}", "use_vllm: true and vllm_mode: server"
+        )
         return
     written = address(context)
     if written is not None:
         names = [key.partition(".")[2] for key in ADDRESS if context.given(key)]
         yield _finding(
             context,
-            "the recipe names the address of a server, and describes one that the run would start",
-            f"trl.{names[0]} ({context.origin(written)}) is somebody else's server, which is not started here",
+            "the recipe both names the address of a server and describes one to start",
+            f"trl.{names[0]} ({context.origin(written)}) is a server that this run does not start",
             f"remove {SECTION}, or {' and '.join(f'trl.{name}' for name in names)}",
             severity="error",
         )
     elif has_server_node(context) and context.given(RESTARTS):
         yield context.finding(
             ID,
-            "max_restarts has no effect on a server with a machine of its own",
+            "max_restarts has no effect on a server on its own machine",
             RESTARTS,
-            because=[f"launch.num_nodes ({context.origin('launch.num_nodes')}) gives it the last of several machines"],
+            because=[
+                f"launch.num_nodes ({context.origin('launch.num_nodes')}) gives the server the last of several machines"
+            ],
             severity="warning",
-            fix="remove max_restarts; slurm.max_requeues is for several machines",
+            fix="remove max_restarts; use slurm.max_requeues with several machines",
             patch=[Patch((SECTION, "max_restarts"), remove=True)],
         )
 

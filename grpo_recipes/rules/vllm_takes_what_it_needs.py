@@ -1,14 +1,14 @@
-"""vLLM's share of the GPUs and its context are as large as the recipe needs, where the recipe says auto.
+"""On auto, vLLM's share of the GPUs and its context are as large as the recipe needs.
 
-`vllm_tensor_parallel_size: auto` is 1 where the weights fit into vLLM's share, else the smallest number of processes
-of a node that divides them and the attention heads, and makes them fit; more than one node never share a model.
-`vllm_max_model_length: auto` is max_prompt_length + max_completion_length: the model's own context is often much
-longer, and vLLM does not start without a cache that holds one request of that length; without max_prompt_length it
-stays the model's own. `vllm_gpu_memory_utilization: auto` is what vLLM needs by its parts: its copy of the weights, the
-cache of the keys and values of one generation at full length, and 4 GiB for itself, where public measurements say 1.5
-to 4; at most what the trainer's weights, gradients and optimizer states leave free, and what all else that is held at
-the same time leaves of 0.85 of the GPU, by the estimate of `grpo-run fit`, but never less than it starts with. Where
-the model or the GPU is not known, and where it would not fit, all three keep the values that TRL has.
+`vllm_tensor_parallel_size: auto` is 1 if the weights fit into vLLM's share, otherwise the smallest number of processes
+of a node that divides them and the attention heads, and makes them fit; processes of different nodes never share a
+model. `vllm_max_model_length: auto` is max_prompt_length + max_completion_length: the model's own context is often much
+longer, and vLLM does not start without a cache that holds one request of that length. Without max_prompt_length it
+stays the model's own. `vllm_gpu_memory_utilization: auto` adds up vLLM's needs: its copy of the weights, the cache of
+keys and values for one generation at full length, and 4 GiB for itself (public measurements say 1.5 to 4). It is at
+most what the trainer's weights, gradients and optimizer states leave free, and what everything else that is held at the
+same time leaves of 0.85 of the GPU, as `grpo-run fit` estimates, but never less than vLLM starts with. If the model or
+the GPU is unknown, or nothing fits, all three keep TRL's defaults.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ UNREAD: dict[str, object] = {TENSOR_PARALLEL: 1, LENGTH: None, SHARE: OWN_SHARE}
 
 
 class Cache(NamedTuple):
-    """GiB of keys and values: of the longest request, without which vLLM does not start; and of all of a generation.
+    """GiB of keys and values: of the longest request, without which vLLM does not start, and of a whole generation.
 
     A prompt of unknown length counts as much as its completion.
     """
@@ -73,7 +73,7 @@ def decide(context: Context) -> Iterator[Setting]:
 
 
 def _is_read(context: Context, key: str) -> bool:
-    """A server of the run has its GPUs and its share of them for itself, and the same context."""
+    """A run's server has its GPUs and its share of them for itself, and the same context."""
     mode = context.value("GRPOConfig.vllm_mode")
     return context.value("GRPOConfig.use_vllm") is True and (mode == "colocate" or key == LENGTH)
 
@@ -92,7 +92,10 @@ def _size(context: Context) -> tuple[int, str]:
     for size in range(2, processes + 1):
         divides = processes % size == 0 and isinstance(heads, int) and heads % size == 0
         if divides and weights / size <= room:
-            return size, f"{weights:.1f} GiB of weights do not fit into {room:.1f} GiB of one GPU, of {size} they do"
+            return (
+                size,
+                f"{weights:.1f} GiB of weights do not fit into {room:.1f} GiB of one GPU, but into those of {size}",
+            )
     return 1, f"no number of the {processes} processes makes {weights:.1f} GiB of weights fit"
 
 
@@ -117,21 +120,21 @@ def _share(context: Context) -> tuple[float, str]:
     free = min(at_start, max(least, _left(context, found)))
     hundredths = min(ceil(100 * min(needed, free) / found.memory), floor(100 * min(at_start / found.memory, MOST)))
     if hundredths * found.memory / 100 < least:
-        return OWN_SHARE, f"TRL's default: {needed:.1f} GiB are needed and {free:.1f} are free beside the trainer"
+        return OWN_SHARE, f"TRL's default: vLLM needs {needed:.1f} GiB, and {free:.1f} are free beside the trainer"
     parts = f"{found.copy:.1f} GiB of weights + {cache.wanted:.1f} of keys and values + {OVERHEAD:g}"
     left = f"; {free:.1f} are free beside the trainer" if free < needed else ""
     return hundredths / 100, f"{parts}, of {found.memory:g} GiB{left}"
 
 
 def _left(context: Context, found: Sizes) -> float:
-    """GiB of what is filled that nothing else needs while vLLM is there; all of the GPU where that is not known."""
+    """GiB that nothing else needs while vLLM runs; the whole GPU if unknown."""
     sleeps = context.value("GRPOConfig.vllm_enable_sleep_mode") is True
     other = share_needed(context, {SHARE: 0.0}, READS, GENERATING if sleeps else (*GENERATING, *IN_AN_UPDATE))
     return found.memory if other is None else (FILLED - other) * found.memory
 
 
 def _cache(context: Context, found: Sizes) -> Cache | None:
-    """None where the model's context, its sizes or the batch is not known."""
+    """None if the model's context, its sizes or the batch are unknown."""
     config = model_config(context) or {}
     numbers, own = cached_numbers(config), config.get("max_position_embeddings")
     length, completion = context.value(LENGTH), context.whole(COMPLETION)
@@ -147,7 +150,7 @@ def _cache(context: Context, found: Sizes) -> Cache | None:
 
 
 def _trainer(context: Context, found: Sizes) -> float:
-    """GiB of weights, gradients and optimizer states on each GPU; of a sharded model this process' part."""
+    """GiB of weights, gradients and optimizer states on each GPU; of a sharded model only this process' part."""
     if context.has_section("lora"):
         return found.trainer
     width = BYTES.get(str(context.value("model_init_kwargs.dtype") or "float32"), 4)

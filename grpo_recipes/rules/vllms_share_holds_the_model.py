@@ -1,12 +1,11 @@
 """vLLM's share of each GPU holds its copy of the model, beside the one that is trained.
 
-In colocate mode vLLM keeps a copy of the weights of its own, in the data type that it computes in (VLL002), divided by
-vllm_tensor_parallel_size. Where vllm_gpu_memory_utilization of a GPU is less, vLLM ends in "No available
-memory for the cache blocks", after the model was loaded. The share must be free, too: where every process holds all of
-the trainer's weights, they lie on the GPU when vLLM starts; under ZeRO-3 an adapter is merged with the whole model
-gathered on each GPU, before each generation. TRL 0.14 and 0.15 run vLLM on one GPU, where the trainer has nothing
-unless `trl.vllm_device` names one that it uses. All this is the least that is needed; gradients, optimizer states and
-the cache come on top.
+In colocate mode vLLM keeps its own copy of the weights, in the data type that it computes in (VLL002), divided by
+vllm_tensor_parallel_size. If vllm_gpu_memory_utilization of a GPU is less, vLLM ends in "No available memory for the
+cache blocks", after loading the model. The share must be free, too: if every process holds all of the trainer's
+weights, they are on the GPU when vLLM starts; under ZeRO-3 an adapter is merged with the whole model gathered on each
+GPU, before each generation. TRL 0.14 and 0.15 run vLLM on one GPU, which the trainer does not use unless
+`trl.vllm_device` names one that it does. These are minimums; gradients, optimizer states and the cache come on top.
 """
 
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ STRATEGY = "distributed.strategy"
 SHARE = "GRPOConfig.vllm_gpu_memory_utilization"
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 MOST = 0.9
-"""The largest share of a GPU that is decided for vLLM."""
+"""The largest share of a GPU that the rules choose for vLLM."""
 
 
 class Sizes(NamedTuple):
@@ -41,7 +40,7 @@ class Sizes(NamedTuple):
 
 
 def sizes(context: Context) -> Sizes | None:
-    """None where the model, the GPUs or the share is not known. A share that is yet to be decided counts as MOST."""
+    """None if the model, the GPUs or the share is unknown. A share that is not decided yet counts as MOST."""
     share, memory, config = context.value(SHARE), smallest_gpu(context), model_config(context)
     if config is None or "quantization_config" in config:
         return None  # the weights of a quantized checkpoint are smaller
@@ -77,7 +76,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _trainers_weights(context: Context, parameters: int) -> float:
-    """GiB of weights on each GPU beside vLLM; 0 where only parts of them are there at any time, or none."""
+    """GiB of weights on each GPU beside vLLM; 0 if only parts of them are there at any time, or none."""
     if has_a_gpu_of_its_own(context):
         return 0.0
     width, strategy = BYTES.get(str(context.value("model_init_kwargs.dtype") or "float32"), 0), context.value(STRATEGY)
@@ -93,7 +92,7 @@ def _finding(context: Context, what: str, why: str, better: float | None) -> Fin
         ID,
         what,
         SHARE,
-        because=[why, "the run ends when vLLM starts, or is first given the policy"],
+        because=[why, "the run ends when vLLM starts, or when it first gets the policy"],
         fix=fix,
         patch=[patch],
     )

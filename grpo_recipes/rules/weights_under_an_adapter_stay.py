@@ -1,12 +1,11 @@
-"""The weights under an adapter stay as they were loaded, however often vLLM is given the policy.
+"""The weights under an adapter never change, however often vLLM gets the policy.
 
-Before each generation TRL adds the adapter to the weights in place, hands them to vLLM and subtracts it again. In
-bfloat16 neither is exact, so that each hand-over moves the weights, and no proof sees it, since trainer and vLLM move
-together. In 500 hand-overs of an adapter that grew they moved by a tenth of what the adapter changed; what is saved is
-the adapter alone, and on the weights that it was saved for it is not the policy that was measured. In float32 the same
-is a millionth, and still lets a resumed run differ from one that was never stopped. The shim
-`adapter_hand_over` merges into copies, those of one layer at a time. ZeRO-3 drops what was added by itself, with the
-gathered copies.
+Before each generation TRL adds the adapter to the weights in place, passes them to vLLM and subtracts it again. In
+bfloat16 neither is exact, so each hand-over moves the weights, and no proof notices, since trainer and vLLM move
+together. In 500 hand-overs of a growing adapter they moved by a tenth of what the adapter changed. Only the adapter is
+saved, and on the original weights it is not the policy that was measured. In float32 the error is a millionth, which
+still lets a resumed run differ from an uninterrupted one. The shim `adapter_hand_over` merges into copies, one layer at
+a time. ZeRO-3 drops the sum by itself, with the gathered copies.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""What passes is said, or there is but one answer.
+"""The recipe says what passes, or only one answer is possible.
 
-A completion passes where a reward is high enough. With one reward that is a function this is the reward, and 1.0, what
-the shipped ones give to a right answer. Of several rewards one may judge the answer and another its form or its length,
-and the logit of a reward model has no height that is right by itself: nobody but the user knows.
+A completion passes if a reward is high enough. If the only reward is a function, it passes at 1.0, which the shipped
+rewards give for a right answer. Of several rewards one may judge the answer and another its form or its length, and the
+logit of a reward model has no natural threshold: only the user knows.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def decide(context: Context) -> Iterator[Setting]:
     is_asked = context.has_section("evaluation") and bool(context.value("evaluation.pass_at"))
     if is_asked and REWARD not in context.settings and len(names) == 1 and not _is_model(rewards):
         value = {"reward": names[0], "at_least": RIGHT}
-        yield decided(PASSES, value, ID, "the only reward, and what is right by it", context.settings)
+        yield decided(PASSES, value, ID, "the only reward, and its value for a right answer", context.settings)
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -39,12 +39,12 @@ def check(context: Context) -> Iterator[Finding]:
             several = len(names) > 1
             yield context.finding(
                 ID,
-                "pass_at counts completions that pass, and nothing says which do",
+                "pass_at counts completions that pass, but the recipe does not say which do",
                 "evaluation.pass_at",
                 because=[
-                    f"each of {', '.join(names)} could decide it"
+                    f"any of {', '.join(names)} could decide it"
                     if several
-                    else f"{names[0]} is a reward model, whose numbers have no bound that is right by itself"
+                    else f"{names[0]} is a reward model, whose numbers have no natural threshold"
                 ],
                 fix=f"passes: {{reward: {names[0]}, at_least: 1.0}}{', or another of them' if several else ''}",
             )

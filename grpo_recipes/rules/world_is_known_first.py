@@ -1,15 +1,13 @@
 """The machines, the number of processes and the device are fixed before anything else is derived from them.
 
-`launch.num_nodes` says how many machines there are, `launch.gpus_per_node` how many GPUs to use on each, and
-`launch.num_processes` how many training processes in all. With both of the latter on auto there is one process per GPU,
-or one on each machine without. This machine's GPUs are counted for all; where those of a declared target are not said,
-one is planned for.
+`launch.num_nodes` is the number of machines, `launch.gpus_per_node` the number of GPUs to use on each, and
+`launch.num_processes` the number of training processes in all. With both of the latter on auto there is one process per
+GPU, or one on each machine without GPUs. All machines count as having this machine's GPUs; if a declared target does
+not name its GPUs, the plan assumes one.
 
-Where `training.cut` says how many processes the experiment has, `auto` takes so many GPUs of those that are there, and
-so many processes on the CPU; GPUs that are not known are taken to be enough. More than there are is for BAT006 to tell.
-
-A vLLM server of the run takes its GPUs first: the last `vllm_server.gpus` of the only machine, and of several machines
-the whole last one.
+If `training.cut` sets the number of processes, `auto` takes that many GPUs of those available, and that many processes
+on the CPU; unknown GPUs count as enough. BAT006 reports if there are too few. A vLLM server of the run takes its GPUs
+first: the last `vllm_server.gpus` of the only machine, or the whole last one of several machines.
 """
 
 from collections.abc import Iterator
@@ -47,7 +45,7 @@ def decide(context: Context) -> Iterator[Setting]:
     yield decided("world.device", "cuda" if gpus else "cpu", ID, why, context.settings)
     asked = context.value("launch.num_processes")
     if isinstance(asked, int):
-        yield decided("world.num_processes", asked, ID, "launch.num_processes says so", context.settings)
+        yield decided("world.num_processes", asked, ID, "set by launch.num_processes", context.settings)
     elif not gpus and (cut := claimed(context, PROCESSES)) is not None:
         yield decided("world.num_processes", cut, ID, f"{PROCESSES} is {cut}", context.settings)
     else:
@@ -63,7 +61,7 @@ def _training_nodes(context: Context) -> tuple[int, str]:
 
 
 def _shared(context: Context, gpus: int) -> tuple[int, int]:
-    """GPUs of each machine's trainers and of their vLLM server; trainers plan for one where none is left (SRV001)."""
+    """GPUs of each machine's trainers and of their vLLM server; trainers plan for one if none is left (SRV001)."""
     wanted = context.settings.get(GPUS)
     if not gpus or not starts_server(context) or wanted is None or not isinstance(wanted.value, int):
         return gpus, 0
@@ -86,9 +84,9 @@ def _gpus(context: Context) -> tuple[int, str]:
 
 def _assumed(context: Context) -> tuple[int, str]:
     """One GPU for the trainer, or those of the recipe's cut, and those of its server."""
-    needed, why = _of_the_cut(context), f"the GPUs of {context.stack.origin} are not known, one is assumed"
+    needed, why = _of_the_cut(context), f"the GPUs of {context.stack.origin} are not known, so the plan assumes one"
     if needed is not None:
-        return needed, f"the GPUs of {context.stack.origin} are not known, those of {PROCESSES} are assumed"
+        return needed, f"the GPUs of {context.stack.origin} are not known, so the plan assumes those of {PROCESSES}"
     wanted = context.settings.get(GPUS)
     if not starts_server(context) or wanted is None or not isinstance(wanted.value, int):
         return 1, why

@@ -1,1 +1,1 @@
-"""What several rules ask; none of it is a rule."""
+"""Code that several rules share."""

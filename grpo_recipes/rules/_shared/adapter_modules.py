@@ -1,4 +1,4 @@
-"""The modules of the model that a recipe adapts, for rules; no rule itself."""
+"""The modules of the model that a recipe adapts, for rules."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -14,7 +14,7 @@ SAVED = "LoraConfig.modules_to_save"
 
 
 def adapted_model(context: Context) -> tuple[Mapping[str, object], ModuleNames] | None:
-    """The config.json and the module names of a model with an adapter; None when either is not known."""
+    """The config.json and the module names of a model with an adapter; None if either is unknown."""
     config = model_config(context) if context.has_section("lora") else None
     if config is None or has_own_code(config):
         return None
@@ -23,7 +23,7 @@ def adapted_model(context: Context) -> tuple[Mapping[str, object], ModuleNames] 
 
 
 def words(value: object) -> list[str]:
-    """The texts of a list, or one text as a list; nothing of anything else."""
+    """The texts of a list, or one text as a list; empty for anything else."""
     if isinstance(value, str):
         return [value]
     return [word for word in value if isinstance(word, str)] if isinstance(value, list | dict) else []
@@ -35,7 +35,7 @@ def is_all_linear(value: object) -> bool:
 
 
 def selected(context: Context, names: ModuleNames) -> list[str] | None:
-    """The modules that `target_modules` selects of all layers; None when that is not certain."""
+    """The modules that `target_modules` selects of all layers; None if uncertain."""
     targets = context.value(TARGETS)
     if names.also:
         return None
@@ -47,12 +47,12 @@ def selected(context: Context, names: ModuleNames) -> list[str] | None:
 
 
 def is_found(target: str, names: ModuleNames, among: tuple[str, ...]) -> bool:
-    """Whether an entry finds one of these names, or may find one that is not listed."""
+    """Whether an entry matches one of these names, or may match one that is not listed."""
     return bool(named(target, among)) or any(target == word or target.endswith(f".{word}") for word in names.also)
 
 
 class Vocabulary(NamedTuple):
-    """The two ends of a model's vocabulary. is_tied: whether they are one matrix, None where it is not known."""
+    """The two ends of a model's vocabulary. is_tied: whether they are one matrix, None if unknown."""
 
     embedding: str
     output: str
@@ -60,7 +60,7 @@ class Vocabulary(NamedTuple):
 
 
 def vocabulary(context: Context) -> Vocabulary:
-    """The names of the embedding and the output layer; those of most families where the model is not known."""
+    """The names of the embedding and the output layer; the common ones if the model is unknown."""
     model = adapted_model(context)
     known = ["embed_tokens"] if model is None else [name.rpartition(".")[2] for name in model[1].embedding]
     embedding = next(name for name in known if "pos" not in name and name != "wpe")
@@ -75,7 +75,7 @@ def keeps_ties(context: Context) -> bool:
 
 
 def both_ends(context: Context) -> tuple[str, list[Patch]]:
-    """What trains the embedding and the output layer: the fix as text and as data."""
+    """A fix, as text and as data, that trains the embedding and the output layer."""
     ends, saved = vocabulary(context), words(context.value(SAVED))
     names = [*saved, *(name for name in (ends.embedding, ends.output) if name not in saved)]
     text, patch = f"modules_to_save: [{', '.join(names)}]", [Patch(("lora", "modules_to_save"), names)]
@@ -85,5 +85,5 @@ def both_ends(context: Context) -> tuple[str, list[Patch]]:
 
 
 def shown_pattern(pattern: str) -> str:
-    """A pattern as a message shows it: in quotes, and its beginning where it is long."""
+    """A pattern as a message shows it: in quotes, and shortened if it is long."""
     return repr(pattern if len(pattern) <= 60 else f"{pattern[:57]}...")

@@ -1,4 +1,4 @@
-"""What a rule sees, and how it speaks."""
+"""What a rule sees, and how it reports findings."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -11,15 +11,15 @@ from grpo_recipes.yaml.compose import Source
 
 
 class NotJudged(Exception):
-    """A rule asked for a value that is already known to be wrong: it says nothing, one mistake is one message."""
+    """A rule asked for a value that is already refused: the rule stays silent, since one mistake gets one message."""
 
 
 class Context(NamedTuple):
-    """The settings so far, the stack they are for, what it accepts, and where each value was written.
+    """The settings so far, their stack, what it accepts, and where each value was written.
 
-    refused: paths for which a finding was made already, also below a setting's own path: one key of a map.
-    written: the settings before any rule decided. names: every key that can be set, with the owners of fields that
-    are not listed as "LoraConfig."; None where any may be asked for.
+    refused: paths that already have a finding, also below a setting's own path, such as one key of a map. written: the
+    settings before any rule decided. names: every key that can be set, with owners of unlisted fields as "LoraConfig.";
+    None if any key is allowed.
     """
 
     settings: Settings
@@ -31,9 +31,9 @@ class Context(NamedTuple):
     names: frozenset[str] | None = None
 
     def value(self, key: str) -> object:
-        """The value at a key, None when there is none.
+        """The value at a key, None if it has none.
 
-        Raises NotJudged for a value already refused, KeyError for a key that nobody ever sets.
+        Raises NotJudged for a value already refused, KeyError for a key that nothing ever sets.
         """
         setting = self._setting(key)
         if setting is None:
@@ -49,31 +49,31 @@ class Context(NamedTuple):
         return setting
 
     def whole(self, key: str) -> int:
-        """The value at a key that holds a whole number. Raises NotJudged when it holds anything else."""
+        """The value at a key that holds a whole number. Raises NotJudged for anything else."""
         value = self.value(key)
         if not isinstance(value, int) or isinstance(value, bool):
             raise NotJudged(key)
         return value
 
     def text(self, key: str) -> str:
-        """The value at a key that holds text. Raises NotJudged when it holds anything else."""
+        """The value at a key that holds text. Raises NotJudged for anything else."""
         value = self.value(key)
         if not isinstance(value, str):
             raise NotJudged(key)
         return value
 
     def mapping(self, key: str) -> Mapping[str, object]:
-        """The map at a key, empty when there is none."""
+        """The map at a key, empty if it has none."""
         value = self.value(key)
         return value if isinstance(value, dict) else {}
 
     def given(self, key: str) -> bool:
-        """Whether the user wrote this value. Raises KeyError for a key that nobody ever sets."""
+        """Whether the user wrote this value. Raises KeyError for a key that nothing ever sets."""
         setting = self._setting(key)
         return setting is not None and setting.given
 
     def as_written(self, *keys: str) -> "Context":
-        """The context in which no rule has decided these settings yet, for one that theirs wait for."""
+        """The context without the decisions on these settings, for a rule that their rules wait for."""
         before = [self.written[key] for key in keys if key in self.written]
         return self._replace(settings=self.settings.without(keys).having(before))
 
@@ -97,7 +97,7 @@ class Context(NamedTuple):
         return setting.origin
 
     def mark(self, key: str) -> Mark | None:
-        """Where the value was written, else where its section was."""
+        """Where the value was written, or else its section."""
         setting = self.settings.get(key)
         path = setting.path if setting is not None and setting.path else tuple(key.split("."))
         return self.source.mark(path)
@@ -114,7 +114,7 @@ class Context(NamedTuple):
         severity: Severity = "error",
         mark: Mark | None = None,
     ) -> Finding:
-        """A finding at a key's place."""
+        """A finding at a key's position."""
         return Finding(
             rule=rule,
             severity=severity,
@@ -128,6 +128,6 @@ class Context(NamedTuple):
 
 
 def decided(key: str, value: object, rule: str, why: str, settings: Settings) -> Setting:
-    """A setting that a rule chose; it keeps the place where a user would write it."""
+    """A setting that a rule chose; it keeps the position where a user would write it."""
     before = settings.get(key)
     return Setting(key=key, value=value, origin=rule, why=why, path=before.path if before else None)

@@ -1,6 +1,6 @@
 """The cut of the batch that a recipe claims with `training.cut`, for the rules that keep it or depend on it.
 
-And how many optimizer steps a generation feeds.
+It also computes how many optimizer steps a generation feeds.
 """
 
 from collections.abc import Mapping
@@ -16,23 +16,23 @@ ITERATIONS, BATCH = "GRPOConfig.num_iterations", "GRPOConfig.generation_batch_si
 
 LOSS, QUANTILE = "GRPOConfig.loss_type", "GRPOConfig.top_entropy_quantile"
 WHOLE: Mapping[str, object] = {LOSS: "dapo", QUANTILE: 1.0}
-"""What depends on the cut, each with its value that does not."""
+"""Keys that depend on the cut, each with the value that does not."""
 
 
 def depends_on_the_cut(context: Context) -> str | None:
-    """The key of a value that gives another gradient for each cut of the batch, None without one."""
+    """The key of a value whose gradient depends on the cut of the batch, None without one."""
     if context.value(LOSS) == "bnpo":
         return LOSS
     return QUANTILE if context.value(QUANTILE) != 1 else None
 
 
 def has_cut(context: Context) -> bool:
-    """Whether the recipe claims a cut, be it a right one or not."""
+    """Whether the recipe claims a cut, right or wrong."""
     return PROCESSES in context.settings
 
 
 def claimed(context: Context, key: str) -> int | None:
-    """The number at PROCESSES or SIZE; None without a cut, and for a number that was refused."""
+    """The number at PROCESSES or SIZE; None without a cut or for a refused number."""
     setting = context.settings.get(key)
     if setting is None or setting.refused or not isinstance(setting.value, int):
         return None
@@ -40,22 +40,22 @@ def claimed(context: Context, key: str) -> int | None:
 
 
 def has_its_processes(context: Context) -> bool:
-    """Whether so many processes train as the recipe claims; one that claims nothing has them."""
+    """Whether as many processes train as the recipe claims; True without a claim."""
     return claimed(context, PROCESSES) in (None, context.value("world.num_processes"))
 
 
 def has_its_micro_batch(context: Context) -> bool:
-    """Whether a micro-batch that is written is the one that the recipe claims."""
+    """Whether a written micro-batch equals the claimed one."""
     return not context.given(MICRO_BATCH) or claimed(context, SIZE) in (None, context.value(MICRO_BATCH))
 
 
 def micro_batch_key(context: Context) -> str:
-    """Where the recipe says the micro-batch that is used."""
+    """The key that sets the micro-batch."""
     return SIZE if has_cut(context) and not context.given(MICRO_BATCH) else MICRO_BATCH
 
 
 def micro_batch_patches(context: Context, size: object) -> list[Patch]:
-    """What writes another micro-batch into the recipe, wherever it says one."""
+    """Patches that write a different micro-batch into the recipe, wherever it has one."""
     own, of_the_cut = ("training", "per_device_train_batch_size"), ("training", "cut", "per_device_train_batch_size")
     if not has_cut(context):
         return [Patch(own, size)]
@@ -63,7 +63,7 @@ def micro_batch_patches(context: Context, size: object) -> list[Patch]:
 
 
 def steps_of_generations(context: Context) -> int:
-    """Optimizer steps after which a generation is used up, or several are."""
+    """Optimizer steps after which one or several generations are used up."""
     batches, accumulation = micro_batches_fed(context) * context.whole(ITERATIONS), context.whole(ACCUMULATION)
     if batches < 1 or accumulation < 1:
         raise NotJudged(FEEDS)
@@ -71,7 +71,7 @@ def steps_of_generations(context: Context) -> int:
 
 
 def micro_batches_fed(context: Context) -> int:
-    """Micro-batches of each process that one generation has."""
+    """Micro-batches per process in one generation."""
     feeds, batch = context.value(FEEDS), context.value(BATCH)
     if isinstance(feeds, int):
         return feeds

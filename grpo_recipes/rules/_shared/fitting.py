@@ -1,4 +1,4 @@
-"""Whether a recipe would fit into its GPUs with other values, for rules that choose them; no rule itself."""
+"""Whether a recipe would fit into its GPUs with other values, for rules that choose them."""
 
 from collections.abc import Collection, Mapping
 
@@ -6,7 +6,7 @@ from grpo_recipes.rules._shared.context import Context, NotJudged
 from grpo_recipes.rules._shared.used_gpus import gpu_bytes
 
 FILLED = 0.85
-"""The share of a GPU that `auto` fills, by an estimate that was compared with no GPU yet."""
+"""The share of a GPU that `auto` fills, by an estimate that was not yet compared with a GPU."""
 IN_AN_UPDATE = ("score", "update")
 DECIDED = (
     "distributed.strategy",
@@ -23,16 +23,16 @@ DECIDED = (
     "GRPOConfig.vllm_tensor_parallel_size",
     "evaluation.generated_by",
 )
-"""What memory depends on and rules decide."""
+"""Settings that memory depends on and that rules decide."""
 
 
 def share_needed(
     context: Context, values: Mapping[str, object], reads: Collection[str], phases: Collection[str] = ()
 ) -> float | None:
-    """The share of a GPU that a recipe would need with these settings; None where that is not known.
+    """The share of a GPU that a recipe would need with these settings; None if unknown.
 
-    reads: what the rule that asks waits for; of what else is decided, the estimate takes what the recipe says.
-    phases: those that count, all of them when there are none.
+    reads: the keys that the asking rule waits for; for other decided keys the estimate uses the recipe's values.
+    phases: those that count; empty means all.
     """
     if (memory := gpu_bytes(context)) is None:
         return None
@@ -51,9 +51,9 @@ def share_needed(
 
 
 def answers_fit(context: Context, values: Mapping[str, object], reads: Collection[str]) -> bool:
-    """Whether held-out rows are answered without being tight, beside the weights that ZeRO-3 gathers for it.
+    """Whether answering held-out rows fits comfortably, beside the weights that ZeRO-3 gathers for it.
 
-    Without ZeRO-3 they need less than an update does. values, reads: as of share_needed.
+    Without ZeRO-3 they need less than an update does. values, reads: as in share_needed.
     """
     if context.value("distributed.strategy") != "zero3":
         return True

@@ -1,4 +1,4 @@
-"""What would make a recipe need less of each GPU, the cheapest first, for a rule; no rule itself."""
+"""Changes that make a recipe need less of each GPU, the cheapest first, for a rule."""
 
 from collections.abc import Callable, Iterator, Mapping
 from math import ceil
@@ -22,20 +22,22 @@ STRATEGY = ("distributed", "strategy")
 _SHARDS = ("zero1", "zero2", "zero3")
 _MORE_GPUS = (2, 4, 8, 16, 32, 64, 128)
 _LARGEST_GIB = 288
-_COPIES = "another experiment: float32 copies are updated"
+_COPIES = "a different experiment: float32 copies are updated"
 
 Change = Callable[[MemoryNeeds], MemoryNeeds]
 
 
 class Way(NamedTuple):
-    """A change that is enough. said: what and at what cost; patch: of the recipe, for the same experiment alone."""
+    """A change that is enough. said: the change and its cost; patch: for the recipe, only if the experiment stays the
+    same.
+    """
 
     said: str
     patch: tuple[Patch, ...]
 
 
 class _MachineChange(NamedTuple):
-    """A change of the machine's side, which leaves the experiment as it is."""
+    """A change of the execution, which leaves the experiment unchanged."""
 
     text: str
     cost: str
@@ -46,10 +48,10 @@ class _MachineChange(NamedTuple):
 def less_memory(
     context: Context, needs: MemoryNeeds, *, shards_learn_the_same: bool, vllms_copy: float | None
 ) -> list[Way]:
-    """At most three ways to fit: one change, then several, other GPUs, and at last another experiment.
+    """At most three ways to fit: one change, then several, other GPUs, and last a different experiment.
 
-    shards_learn_the_same: a sharded strategy in the place of one without shards leaves the experiment as it is.
-    vllms_copy: GiB of the weights in vLLM's share, None where that is not known.
+    shards_learn_the_same: a sharded strategy instead of one without shards leaves the experiment unchanged. vllms_copy:
+    GiB of the weights in vLLM's share, None if unknown.
     """
     is_same = shards_learn_the_same or needs.layout.strategy in _SHARDS
     ways = [
@@ -63,7 +65,7 @@ def less_memory(
 
 
 def _peak(needs: MemoryNeeds) -> float:
-    """The share of the GPU that is needed, infinite where it is not known."""
+    """The share of the GPU that is needed, infinite if unknown."""
     peak = needs.estimate().peak()
     return peak.total() / needs.gpu_bytes if peak is not None and needs.gpu_bytes else float("inf")
 
@@ -87,11 +89,11 @@ def _steps(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[_Mac
     if is_same:
         for strategy in _heavier(context, needs):
             patch = Patch(STRATEGY, strategy)
-            yield _MachineChange(f"strategy: {strategy}", "more sent between the GPUs", patch, _sharded(strategy))
+            yield _MachineChange(f"strategy: {strategy}", "more traffic between the GPUs", patch, _sharded(strategy))
 
 
 def _heavier(context: Context, needs: MemoryNeeds) -> tuple[str, ...]:
-    """The sharded strategies that are heavier than the one of the recipe, where DeepSpeed can be used."""
+    """The sharded strategies beyond the recipe's, if DeepSpeed can be used."""
     if needs.layout.processes == 1 or not context.stack.version("deepspeed") or quantized(context):
         return ()
     sharding = _SHARDS if needs.update.adapter is None else _SHARDS[:2]
@@ -99,7 +101,7 @@ def _heavier(context: Context, needs: MemoryNeeds) -> tuple[str, ...]:
 
 
 def _with_vllm(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
-    """What the recipe generates with where vLLM is installed, and not here."""
+    """The change of a recipe that would generate with vLLM if it were installed."""
     section, share = context.source.values.get("generation"), context.value("GRPOConfig.vllm_gpu_memory_utilization")
     is_left_open = isinstance(section, Mapping) and section.get("use_vllm") == "auto"
     if not is_left_open or context.stack.version("vllm") is not None or place(context) != "colocate":
@@ -116,7 +118,7 @@ def _with_vllm(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
 
 
 def _with_a_lower_share(needs: MemoryNeeds, copy: float | None) -> Iterator[Way]:
-    """The largest share for vLLM that fits and holds a completion. No patch: how fast it generates is not known."""
+    """The largest share for vLLM that fits and holds a completion. No patch, since its speed is not known."""
     architecture, share = read_architecture(needs.config or {}), needs.layout.vllm_share
     if needs.layout.generation != "vllm_colocate" or architecture is None or share is None or copy is None:
         return
@@ -142,7 +144,7 @@ def _alone(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[Way]
 
 
 def _together(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[Way]:
-    """The most of each kind at once, where none is enough by itself."""
+    """All kinds of changes together, if none is enough by itself."""
     last = {step.text.partition(":")[0]: step for step in _steps(context, needs, is_same)}
     is_alone = any(_peak(step.change(needs)) <= TIGHT for step in last.values())
     changed = _least(context, needs, is_same)
@@ -152,21 +154,21 @@ def _together(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[W
 
 
 def _unmeasured(needs: MemoryNeeds) -> Iterator[Way]:
-    """A way that trains the same and measures nothing held out. No patch: nobody gives that up unasked."""
+    """The same training without held-out evaluation. No patch, since only the user can give that up."""
     changed = needs._replace(layout=needs.layout._replace(evaluates=False))
     if needs.layout.evaluates and _peak(changed) <= TIGHT:
         yield Way(f"evaluation: null ({_shown(changed)}, no held-out rows are answered)", ())
 
 
 def _least(context: Context, needs: MemoryNeeds, is_same: bool) -> MemoryNeeds:
-    """What the same experiment needs at least on these GPUs."""
+    """The least that the same experiment needs on these GPUs."""
     for step in {step.text.partition(":")[0]: step for step in _steps(context, needs, is_same)}.values():
         needs = step.change(needs)
     return needs
 
 
 def _other_gpus(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[Way]:
-    """The memory that each GPU would have to have, or the fewest GPUs that hold a sharded training."""
+    """The memory that each GPU would need, or the fewest GPUs that hold a sharded training."""
     least = _least(context, needs, is_same)
     of_each = _peak(least) * (needs.gpu_bytes or 0) / TIGHT / GIB
     if of_each <= _LARGEST_GIB:
@@ -183,13 +185,13 @@ def _other_gpus(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator
 
 
 def _shares_out(context: Context, processes: int) -> bool:
-    """Whether the completions of a step are the same number on each of so many GPUs, as far as that is known."""
+    """Whether the completions of a step split evenly over this many GPUs, as far as known."""
     prompts = context.value("training.prompts_per_step")
     return not isinstance(prompts, int) or prompts * context.whole("GRPOConfig.num_generations") % processes == 0
 
 
 def _other_experiments(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[Way]:
-    """What trains something else, and says so."""
+    """Changes that train a different experiment, and say so."""
     layout = needs.layout._replace(has_reference=False)
     for strategy in () if is_same else _heavier(context, needs):
         changed = _sharded(strategy)(needs)
@@ -201,28 +203,28 @@ def _other_experiments(context: Context, needs: MemoryNeeds, is_same: bool) -> I
     if update.weight_width == 4 and update.adapter is not None:
         half = needs._replace(update=update._replace(weight_width=2))
         if _peak(half) <= TIGHT:
-            yield Way(f"dtype: bfloat16 ({_shown(half)}, another experiment)", ())
+            yield Way(f"dtype: bfloat16 ({_shown(half)}, a different experiment)", ())
     if update.adapter is not None:
         return
     small = update._replace(weight_width=2, adapter=Adapter(16, "all-linear", 4), is_checkpointing=True)
     adapted = needs._replace(update=small, layout=layout)
     if _peak(adapted) <= TIGHT:
-        yield Way(f"dtype: bfloat16 with lora: {{r: 16}} ({_shown(adapted)}, another experiment)", ())
+        yield Way(f"dtype: bfloat16 with lora: {{r: 16}} ({_shown(adapted)}, a different experiment)", ())
         return
     four = needs._replace(update=small._replace(four_bits=FourBits(2, True)), layout=layout)
     if _peak(four) <= TIGHT:
-        yield Way(f"quantization: {{load_in_4bit: true}} with lora ({_shown(four)}, another experiment)", ())
+        yield Way(f"quantization: {{load_in_4bit: true}} with lora ({_shown(four)}, a different experiment)", ())
 
 
 def _smallest(context: Context, needs: MemoryNeeds) -> int | None:
-    """The smallest micro-batch that the target and the loss take, None where the size is no free choice."""
+    """The smallest micro-batch that the target and the loss allow, None if the size is fixed."""
     if any(context.value(f"batch.{key}") is True for key in ("one_prompt", "in_one_piece", "whole_groups")):
         return None
     return 1 if needs.update.batch > 1 else None
 
 
 def _divisors(size: int) -> list[int]:
-    """Smaller sizes that cut a process' completions as evenly, the largest first."""
+    """Smaller sizes that divide a process' completions, the largest first."""
     return [one for one in range(size // 2, 0, -1) if size % one == 0]
 
 
@@ -244,5 +246,5 @@ def _sharded(strategy: str) -> Change:
 
 
 def _place(strategy: str) -> int:
-    """How many of the sharded strategies are not heavier than this one."""
+    """The number of sharded strategies up to this one."""
     return _SHARDS.index(strategy) + 1 if strategy in _SHARDS else 3 if strategy == "fsdp2" else 0

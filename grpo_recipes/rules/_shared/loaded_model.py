@@ -1,4 +1,4 @@
-"""The model that a recipe names, its configuration and how it is loaded, for rules; no rule itself."""
+"""The model that a recipe names, its configuration and how it is loaded, for rules."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from grpo_recipes.user_files.model_config import read_model_config
 from grpo_recipes.yaml.compose import Source, once_for_a_source
 
 MODEL = "model.model_name_or_path"
-# Source: transformers 5.23.0, models/*/configuration_*.py; the others are of classes beside the weights.
+# Source: transformers 5.23.0, models/*/configuration_*.py; the others belong to classes beside the weights.
 _PARTS_THAT_SEE = ("vision_config", "vit_config", "vision_tower", "mm_vision_tower", "visual", "img_processor")
 _CAUSAL_THAT_SEES = ("Phi4MultimodalForCausalLM", "Phi3VForCausalLM", "Phi4MMForCausalLM", "LlavaLlamaForCausalLM")
 _OF_TEXT: Mapping[str, str] = {
@@ -29,7 +29,7 @@ _OF_TEXT: Mapping[str, str] = {
 
 
 def model_config(context: Context) -> Mapping[str, object] | None:
-    """The config.json of the model, from its folder, the local hub cache or the shipped table; None when not known."""
+    """The config.json of the model, from its folder, the local hub cache or the shipped table; None if unknown."""
     revision = context.value("model_init_kwargs.revision")
     return _config(context.source, context.text(MODEL), None if revision is None else str(revision))
 
@@ -41,7 +41,7 @@ def _config(source: Source, model: str, revision: str | None) -> Mapping[str, ob
 
 
 def not_at_hand(context: Context, rule: str, what: str, key: str, file: str = "config.json") -> Finding:
-    """The finding for what a written key asks of a model whose files are not here."""
+    """The finding for a check that needs files of the model that are missing here."""
     name = context.text(MODEL)
     return context.finding(
         rule,
@@ -59,11 +59,11 @@ def quantized(context: Context) -> bool:
 
 
 def adapter_dtype(context: Context) -> str | None:
-    """The dtype of the LoRA tensors before the first step, None without an adapter or when it is not known.
+    """The dtype of the LoRA tensors before the first step, None without an adapter or if unknown.
 
-    TRL makes the adapter of a quantized model bfloat16. PEFT keeps others in float32, also on half-precision
-    weights; under ZeRO-3 newer releases of TRL ask for the dtype of the weights, and older ones do not.
-    Source: trl 0.29.1 and 1.16.0 grpo_trainer.py, peft 0.21.2 tuners_utils.py cast_adapter_dtype.
+    TRL casts the adapter of a quantized model to bfloat16. PEFT keeps others in float32, also on half-precision
+    weights; under ZeRO-3 newer releases of TRL ask for the dtype of the weights, and older ones do not. Source: trl
+    0.29.1 and 1.16.0 grpo_trainer.py, peft 0.21.2 tuners_utils.py cast_adapter_dtype.
     """
     strategy = context.value("distributed.strategy")
     if not context.has_section("lora") or strategy == "fsdp2":
@@ -76,9 +76,9 @@ def adapter_dtype(context: Context) -> str | None:
 
 
 def sees(config: Mapping[str, object]) -> bool:
-    """Whether the class that config.json names reads pictures: it is of no text alone, and has a part for them.
+    """Whether the class that config.json names reads pictures: it is not a text class, and has a vision part.
 
-    A checkpoint of text that was cut out of a larger one may keep the configuration of the part that saw.
+    A text checkpoint that was cut out of a larger one may keep the configuration of the vision part.
     """
     architectures = config.get("architectures")
     name = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
@@ -87,10 +87,10 @@ def sees(config: Mapping[str, object]) -> bool:
 
 
 def text_model(config: Mapping[str, object]) -> str | None:
-    """A model of text of the same family as one that sees, None where none is known."""
+    """A text model of the same family as a vision model, None if none is known."""
     return _OF_TEXT.get(str(config.get("model_type")))
 
 
 def has_own_code(config: Mapping[str, object]) -> bool:
-    """Whether the class of the model lies beside its weights."""
+    """Whether the code of the model's class is beside its weights."""
     return "auto_map" in config

@@ -1,4 +1,4 @@
-"""What a recipe's memory depends on, read from its settings, and the estimate of it, for rules; no rule itself."""
+"""The inputs of a recipe's memory estimate, read from its settings, and the estimate itself, for rules."""
 
 import os
 from collections.abc import Mapping
@@ -39,26 +39,26 @@ _NOT_COVERED = (
 
 
 def memory_needs(context: Context, *, decides: bool = False) -> MemoryNeeds | str:
-    """The update and the layout of a recipe, or why its memory is not known.
+    """The update and the layout of a recipe, or why its memory is unknown.
 
-    decides: a rule chooses a value by it, which does not depend on what preflight counted on this machine.
-    What is not decided yet counts as little as it can: a micro-batch of one completion, with checkpointing, and vLLM
-    in processes of its own. Raises NotJudged where something was refused that decides what is trained.
+    decides: a rule chooses a value by it, so the estimate ignores what preflight counted on this machine. Undecided
+    settings count as little as possible: a micro-batch of one completion, with checkpointing, and vLLM in separate
+    processes. Raises NotJudged if a value was refused that decides what is trained.
     """
     if any(path[:1] in _DECIDING for path in context.refused):
         raise NotJudged("memory")
     output = _output(context)
     if output is None:
-        return "how this release of trl computes probabilities was not looked into"
+        return "grpo-run does not know how this release of trl computes probabilities"
     if context.value("GRPOConfig.use_liger_kernel"):
-        return "the kernels of liger were not looked into"
+        return "grpo-run has no estimate for the kernels of liger"
     kernel = context.value("model_init_kwargs.attn_implementation")
     attention = "sdpa" if kernel in (None, "auto") else _ATTENTION.get(str(kernel))
     if attention is None:
-        return f"attention by {kernel} was not looked into"
+        return f"grpo-run has no estimate for attention by {kernel}"
     config = model_config(context)
     if config is not None and _has_separate_experts(context, config):
-        return "the experts of this release of transformers were not looked into"
+        return "grpo-run has no estimate for the experts of this release of transformers"
     weights = _weight_width(context, config)
     if weights is None:
         return f"the width of dtype {context.value('model_init_kwargs.dtype')} is not known before the model is read"
@@ -71,9 +71,9 @@ def memory_needs(context: Context, *, decides: bool = False) -> MemoryNeeds | st
     cut, strategy = _batch(context), _strategy(context)
     storage = context.value("BitsAndBytesConfig.bnb_4bit_quant_storage")
     if strategy == "fsdp2" and four_bits is not None and storage != context.value("model_init_kwargs.dtype"):
-        return "4-bit weights that fsdp2 does not cut were not looked into"
+        return "grpo-run has no estimate for 4-bit weights that fsdp2 does not shard"
     is_mixed = bool(context.value("GRPOConfig.bf16") or context.value("GRPOConfig.fp16"))
-    # DeepSpeed's own bf16 and fp16 are no autocast, they cast the model; accelerate 1.15.0, accelerator.py: native_amp
+    # DeepSpeed's own bf16 and fp16 are not autocast, they cast the model; accelerate 1.15.0, accelerator.py: native_amp
     is_cast = is_mixed and weights == 2 and strategy.startswith("zero")
     if adapter is not None and is_cast:
         adapter = adapter._replace(width=2)
@@ -106,14 +106,14 @@ def _output(context: Context) -> Output | None:
 
 
 def _has_separate_experts(context: Context, config: Mapping[str, object]) -> bool:
-    """Whether the experts of a layer are modules of their own, as before transformers 5, and not one weight."""
+    """Whether the experts of a layer are separate modules, as before transformers 5, and not one weight."""
     architecture, release = read_architecture(config), context.stack.version("transformers")
     has_experts = architecture is not None and architecture.experts is not None
     return has_experts and (release is None or is_within(release, "<5"))
 
 
 def _weight_width(context: Context, config: Mapping[str, object] | None) -> int | None:
-    """Bytes of a weight as the model is loaded; where the recipe says auto, as its config.json says."""
+    """Bytes of a weight as the model is loaded; for auto, as its config.json says."""
     dtype = context.value("model_init_kwargs.dtype")
     if dtype == "auto" and config is not None:
         dtype = config.get("dtype") or config.get("torch_dtype")
@@ -128,7 +128,7 @@ def _adapter(context: Context) -> Adapter | str | None:
     targets = ends(cast(str | list[str], named)) if is_listed or isinstance(named, str) else None
     odd = next((key for key in _NOT_COVERED if lora.get(key)), None)
     if targets is None or odd is not None:
-        return f"what an adapter with {odd or 'these target_modules'} takes was not looked into"
+        return f"grpo-run has no estimate for an adapter with {odd or 'these target_modules'}"
     width = _WIDTHS[adapter_dtype(context) or "float32"]
     return Adapter(context.whole("LoraConfig.r"), targets, width, has_dropout=bool(lora.get("lora_dropout")))
 
@@ -137,13 +137,13 @@ def _four_bits(context: Context) -> FourBits | str | None:
     if not quantized(context):
         return None
     if not context.value("BitsAndBytesConfig.load_in_4bit"):
-        return "what 8-bit weights take was not looked into"
+        return "grpo-run has no estimate for 8-bit weights"
     width = _WIDTHS.get(str(context.value("BitsAndBytesConfig.bnb_4bit_compute_dtype") or "float32"), 4)
     return FourBits(width, bool(context.value("BitsAndBytesConfig.bnb_4bit_use_double_quant")))
 
 
 def longest_prompt(context: Context, *, decides: bool = False) -> tuple[int, tuple[str, ...]]:
-    """The tokens of the longest prompt, and what is assumed where nothing limits them. decides: as of memory_needs."""
+    """The tokens of the longest prompt, and the assumption if nothing limits them. decides: as in memory_needs."""
     limit = context.value("GRPOConfig.max_prompt_length")
     if isinstance(limit, int):
         return limit, ()
@@ -165,7 +165,7 @@ def longest_prompt(context: Context, *, decides: bool = False) -> tuple[int, tup
 
 
 def prompts_key(context: Context) -> str | None:
-    """What a preflight keeps the lengths of the prompts under, None where more than files and texts make them."""
+    """The key under which a preflight keeps the prompt lengths, None if more than files and texts make the prompts."""
     if any(context.has_section(name) for name in ("tools", "environment", "rollout")):
         return None
     if context.value("dataset.path") is None:
@@ -175,7 +175,7 @@ def prompts_key(context: Context) -> str | None:
     for section, key in (("dataset", "path"), ("model", "model_name_or_path")):
         local[section] = local_path(context.text(f"{section}.{key}"), context.source.directory((section, key)))
         values = sections[section]
-        if local[section] is not None and isinstance(values, Mapping):  # the recipe of a run folder has whole paths
+        if local[section] is not None and isinstance(values, Mapping):  # the recipe of a run folder has absolute paths
             sections[section] = {**values, key: local[section]}
     data, model = local["dataset"], local["model"]
     if data is not None and not os.path.isfile(data):
@@ -194,7 +194,7 @@ class _BatchCut(NamedTuple):
 
 
 def _batch(context: Context) -> _BatchCut:
-    """How the batch is cut, the size alone being enough where the recipe says prompts_per_step."""
+    """How the batch is cut; the size alone is enough if the recipe sets prompts_per_step."""
     size, said = context.value("GRPOConfig.per_device_train_batch_size"), context.value(_ACCUMULATION)
     feeds, prompts = context.value("GRPOConfig.steps_per_generation"), context.value("training.prompts_per_step")
     size = size if isinstance(size, int) else 1

@@ -1,4 +1,4 @@
-"""What of a machine's own software keeps its GPUs from training, whatever the recipe; no rule itself."""
+"""Software problems that keep a machine's GPUs from training, whatever the recipe; for rules and doctor."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ DRIVER, TRITON = "STK016", "STK017"
 
 
 class Hindrance(NamedTuple):
-    """What is not as it has to be, why that matters, and what to do about it."""
+    """A problem, why it matters, and how to fix it."""
 
     message: str
     because: tuple[str, ...]
@@ -18,7 +18,7 @@ class Hindrance(NamedTuple):
 
 
 def torch_and_driver(stack: Stack) -> Hindrance | None:
-    """Why torch sees none of the stack's GPUs, None where it does or where that is not known."""
+    """Why torch sees none of the stack's GPUs, None if it does or if unknown."""
     cuda = cuda_of(stack)
     if not stack.gpus or cuda is None:
         return None
@@ -26,7 +26,7 @@ def torch_and_driver(stack: Stack) -> Hindrance | None:
     gpus = f"{len(stack.gpus)} GPU{'' if len(stack.gpus) == 1 else 's'}"
     if cuda == "":
         return Hindrance(
-            f"{torch} is built without CUDA, {stack.origin} has {gpus}",
+            f"{torch} is built without CUDA, but {stack.origin} has {gpus}",
             ("torch sees none of them: 'Torch not compiled with CUDA enabled'",),
             "pip install --force-reinstall torch -c constraints/cuda.txt, from an index with builds for CUDA;"
             " or launch.gpus_per_node: 0, which trains on the CPU",
@@ -44,7 +44,7 @@ def torch_and_driver(stack: Stack) -> Hindrance | None:
 
 
 def triton_compiler(stack: Stack) -> Hindrance | None:
-    """What Triton cannot compile without on the stack's GPUs, None where nothing is missing or that is not known."""
+    """What Triton lacks to compile for the stack's GPUs, None if nothing is missing or unknown."""
     if not stack.gpus:
         return None
     lacking = [
@@ -55,9 +55,9 @@ def triton_compiler(stack: Stack) -> Hindrance | None:
     if not lacking:
         return None
     return Hindrance(
-        f"{' and '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} missing, with which Triton compiles for a GPU",
+        f"Triton needs {' and '.join(lacking)}, which {'is' if len(lacking) == 1 else 'are'} missing",
         ("Triton compiles a module of C against Python.h on each machine where it first starts a kernel",),
-        "apt-get install gcc libc6-dev python3-dev, or the packages of these names elsewhere",
+        "apt-get install gcc libc6-dev python3-dev, or the matching packages of other distributions",
     )
 
 

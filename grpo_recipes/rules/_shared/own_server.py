@@ -1,4 +1,4 @@
-"""The vLLM server that a run starts for itself, for rules; no rule itself."""
+"""The vLLM server that a run starts, for rules."""
 
 from grpo_recipes.rules._shared.context import Context
 
@@ -8,8 +8,9 @@ GPUS = "vllm_server.gpus"
 
 
 def is_server_mode(context: Context) -> bool:
-    """Whether a vLLM server generates. `use_vllm: auto` never asks for one; `vllm_mode: auto` does where the recipe
-    names or describes one, and where this TRL knows no other way."""
+    """Whether a vLLM server generates. `use_vllm: auto` never starts one; `vllm_mode: auto` does if the recipe names or
+    describes one, or if this TRL supports only a server.
+    """
     if _value(context, USE_VLLM) is not True:
         return False
     mode = _value(context, VLLM_MODE)
@@ -17,27 +18,27 @@ def is_server_mode(context: Context) -> bool:
 
 
 def names_server(context: Context) -> bool:
-    """Whether the recipe has the section vllm_server, or the address of somebody else's server."""
+    """Whether the recipe has the section vllm_server, or the address of a server."""
     return context.has_section("vllm_server") or address(context) is not None
 
 
 def is_server_alone(context: Context) -> bool:
-    """Whether this TRL knows vLLM as a server alone, as 0.16 and 0.17 do."""
+    """Whether this TRL supports vLLM only as a server, as 0.16 and 0.17 do."""
     fields = context.facts.own_fields("GRPOConfig")
     return fields is not None and "vllm_mode" not in fields and "vllm_server_host" in fields
 
 
 def address(context: Context) -> str | None:
-    """The first key that names a server of somebody else, None without."""
+    """The first key that names the address of a server, None without one."""
     return next((key for key in ADDRESS if context.given(key)), None)
 
 
 def starts_server(context: Context) -> bool:
-    """Whether the run starts a vLLM server of its own."""
+    """Whether the run starts its own vLLM server."""
     return is_server_mode(context) and address(context) is None
 
 
 def _value(context: Context, key: str) -> object:
-    """The value, None for one that is refused: whether a server is started is asked before anything is judged."""
+    """The value, None if it was refused: rules ask whether a server starts before they judge anything."""
     setting = context.settings.get(key)
     return None if setting is None or setting.refused else setting.value

@@ -1,6 +1,6 @@
-"""Whether a value of a recipe has the plain type that a library's class declares, for rules; no rule itself."""
+"""Whether a value of a recipe has the plain type that a library's class declares, for rules."""
 
-# Plain types as YAML has them; anything richer is left to the library.
+# Plain types of YAML; the library checks anything richer.
 PLAIN: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
     "int": (int,),
@@ -14,7 +14,7 @@ WORDS |= {"dict": "a map", "list": "a list"}
 
 
 def needed(annotation: str, value: object) -> str | None:
-    """What a value must be and is not, in words; None where it is right or the annotation is no plain type."""
+    """What a value must be but is not, in words; None if it is right or the annotation is not a plain type."""
     kinds = [part.strip().partition("[")[0] for part in annotation.split("|")]
     kinds = [kind for kind in kinds if kind != "None"]
     if value is None or not kinds or any(kind not in PLAIN for kind in kinds):

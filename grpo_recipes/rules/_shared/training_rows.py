@@ -1,4 +1,4 @@
-"""What is known of the rows that a recipe trains on, for rules; no rule itself."""
+"""What is known about the rows that a recipe trains on, for rules."""
 
 import os
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from grpo_recipes.user_files.local_files import columns_of, local_path
 from grpo_recipes.user_files.local_rows import first_row
 
 EPISODE = "episode"
-"""The column of the rows of an environment that owns its data."""
+"""The column in the rows of an environment that owns its data."""
 
 
 def are_episodes(context: Context) -> bool:
@@ -19,12 +19,12 @@ def are_episodes(context: Context) -> bool:
 
 
 def makes_rows(context: Context, section: str = "dataset") -> bool:
-    """Whether tasks make the rows of a section, and no file has them."""
+    """Whether tasks make the rows of a section, instead of a file."""
     return f"{section}.reasoning_gym.size" in context.settings
 
 
 def tasks(context: Context) -> list[dict[str, object]]:
-    """The tasks that make the rows, each with name, weight and config. Raises NotJudged for what is none."""
+    """The tasks that make the rows, each with name, weight and config. Raises NotJudged for anything else."""
     several = context.value("dataset.reasoning_gym.tasks") or [
         {"name": context.value("dataset.reasoning_gym.name"), "config": context.value("dataset.reasoning_gym.config")}
     ]
@@ -45,7 +45,7 @@ def data_file(context: Context) -> str | None:
 
 
 def own_columns(context: Context) -> frozenset[str] | None:
-    """The columns of the data itself, without those of `dataset.columns`; None when they are not known."""
+    """The columns of the data itself, without those of `dataset.columns`; None if unknown."""
     if are_episodes(context):
         return frozenset((EPISODE,))
     if makes_rows(context):
@@ -59,13 +59,13 @@ def own_columns(context: Context) -> frozenset[str] | None:
 
 
 def first_row_of(context: Context) -> Mapping[str, object] | None:
-    """The first row of a local .jsonl file, None when it is not known."""
+    """The first row of a local .jsonl file, None if unknown."""
     path = data_file(context)
     return first_row(path) if path is not None else None
 
 
 def is_conversational(context: Context) -> bool | None:
-    """Whether prompts are messages, as TRL takes them; None when the rows have a prompt of an unknown kind."""
+    """Whether prompts are messages for TRL; None if the rows have a prompt of an unknown kind."""
     if context.value("dataset.prompt") is not None or makes_rows(context):
         return context.value("dataset.prompt_format") == "conversational"
     row = first_row_of(context)

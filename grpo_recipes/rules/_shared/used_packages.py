@@ -1,4 +1,4 @@
-"""Which packages a recipe uses, for rules; no rule itself."""
+"""The packages that a recipe uses, for rules."""
 
 from collections.abc import Iterator
 
@@ -10,12 +10,12 @@ from grpo_recipes.rules._shared.training_rows import makes_rows
 
 ALWAYS = ("torch", "transformers", "trl", "accelerate", "datasets")
 OPTIONAL = frozenset({"bitsandbytes", "deepspeed", "liger-kernel", "math-verify", "peft", PACKAGE, "vllm"})
-"""Of a stack, what a recipe can do without."""
+"""Packages of a stack that a recipe may not need."""
 
 WITH_MATH_VERIFY = tuple(
     f"trl.rewards:{name}" for name in ("accuracy_reward", "reasoning_accuracy_reward", "get_cosine_scaled_reward")
 )
-# Models whose processor is not built with Pillow alone: tried with AutoProcessor of transformers 5.23.0.
+# Models whose processor needs more than Pillow: tried with AutoProcessor of transformers 5.23.0.
 _WITH_TORCHVISION = frozenset(
     [
         "cohere2_vision",
@@ -41,7 +41,7 @@ _WITH_TORCHVISION = frozenset(
     ]
 )
 
-# Beginning of the word for an optimizer -> its package; the longest that fits holds.
+# Beginning of an optimizer's name -> its package; the longest match counts.
 OPTIMIZERS = {
     "adalomo": "lomo-optim",
     "adamw_8bit": "bitsandbytes",
@@ -69,7 +69,7 @@ def package_of(optim: str) -> str | None:
 
 
 def needed(context: Context) -> Iterator[tuple[str, str, str, str]]:
-    """package, key that asks for it, why, extra of ours that installs it; without vLLM and the optimizers' own."""
+    """package, key that asks for it, why, our extra that installs it; without vLLM and the optimizers' packages."""
     for package in ALWAYS:
         yield package, "recipe", "every run needs it", "train"
     if context.has_section("lora"):
@@ -77,7 +77,7 @@ def needed(context: Context) -> Iterator[tuple[str, str, str, str]]:
     if quantized(context):
         yield "bitsandbytes", "quantization", "`quantization` needs it", "quantization"
     if str(context.value("distributed.strategy")).startswith("zero"):
-        yield "deepspeed", "distributed.strategy", "the ZeRO strategies are DeepSpeed's", "deepspeed"
+        yield "deepspeed", "distributed.strategy", "the ZeRO strategies need it", "deepspeed"
     rewards = context.value("rewards")
     for reward in rewards if isinstance(rewards, list) else []:
         if reward.get("name") == "accuracy" or reward.get("python") in WITH_MATH_VERIFY:
@@ -90,11 +90,11 @@ def needed(context: Context) -> Iterator[tuple[str, str, str, str]]:
         yield PACKAGE, key, "its tasks make the rows and score the answers", PACKAGE
     yield from _of_the_processor(context)
     if context.value("GRPOConfig.use_liger_kernel") is True:
-        yield "liger-kernel", "GRPOConfig.use_liger_kernel", "use_liger_kernel takes its kernels from it", ""
+        yield "liger-kernel", "GRPOConfig.use_liger_kernel", "use_liger_kernel uses its kernels", ""
 
 
 def _of_the_processor(context: Context) -> Iterator[tuple[str, str, str, str]]:
-    """What AutoProcessor imports for a model that sees, also when the rows are text."""
+    """Packages that AutoProcessor imports for a vision model, also for rows of text."""
     config, transformers = model_config(context), context.stack.version("transformers")
     if config is None or not sees(config):
         return
@@ -104,9 +104,9 @@ def _of_the_processor(context: Context) -> Iterator[tuple[str, str, str, str]]:
 
 
 def unused(context: Context) -> frozenset[str]:
-    """The packages that may be in the stack and that this recipe does without.
+    """The packages that may be in the stack and that this recipe does not need.
 
-    All of them where a value that decides was refused: what it would have used is not known.
+    All of them if a deciding value was refused, since its needs are then unknown.
     """
     try:
         used = {package for package, *_ in needed(context)}

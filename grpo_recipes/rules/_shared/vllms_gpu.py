@@ -1,4 +1,4 @@
-"""The GPU that TRL 0.14 and 0.15 run vLLM on, in the first process, for rules; no rule itself."""
+"""The GPU that TRL 0.14 and 0.15 run vLLM on, in the first process, for rules."""
 
 from grpo_recipes.rules._shared.context import Context
 
@@ -6,7 +6,7 @@ DEVICE = "GRPOConfig.vllm_device"
 
 
 def place(context: Context) -> str:
-    """Where this TRL runs vLLM unless told otherwise: "colocate", "server" or, on one GPU of the machine, "device"."""
+    """Where this TRL runs vLLM by default: "colocate", "server" or, on one GPU of the machine, "device"."""
     fields = context.facts.own_fields("GRPOConfig")
     if fields is None or "vllm_mode" in fields:
         return "colocate"
@@ -14,10 +14,10 @@ def place(context: Context) -> str:
 
 
 def vllms_gpu(context: Context) -> int | None:
-    """The number of vLLM's own GPU: the one that is written, else the first behind those of the processes.
+    """The number of vLLM's own GPU: the written one, or else the first after those of the processes.
 
-    The releases that have vllm_dtype take the only GPU of a machine, too. None for other releases, for a GPU that is
-    not known, and for what is no number of one.
+    The releases that have vllm_dtype also take the only GPU of a machine. None for other releases, for an unknown GPU,
+    and for anything that is not the number of one.
     """
     gpus, fields = context.stack.gpus, context.facts.own_fields("GRPOConfig")
     if place(context) != "device" or not gpus or fields is None:
@@ -30,6 +30,6 @@ def vllms_gpu(context: Context) -> int | None:
 
 
 def has_a_gpu_of_its_own(context: Context) -> bool:
-    """Whether vLLM lies on a GPU that no process trains on."""
+    """Whether vLLM runs on a GPU that no process trains on."""
     gpu = vllms_gpu(context)
     return gpu is not None and gpu >= context.whole("world.num_processes")

@@ -1,1 +1,1 @@
-"""What several rules ask of tools; no rules themselves."""
+"""Code about tools that several rules share."""

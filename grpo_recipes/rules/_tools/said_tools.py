@@ -1,4 +1,4 @@
-"""Tools, environment and rollout of a recipe and where their files are, for rules and for the plan; no rule itself."""
+"""Tools, environment and rollout of a recipe and where their files are, for rules and for the plan."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ class SaidCode(NamedTuple):
 
 
 def said_code(context: Context, section: str) -> SaidCode | None:
-    """The class of `environment` or the function of `rollout`; None without that section, or where it is wrong."""
+    """The class of `environment` or the function of `rollout`; None without that section, or if it is wrong."""
     key, place = f"{section}.python", (section, "python")
     if not context.has_section(section) or key not in context.settings:
         return None
@@ -42,7 +42,7 @@ def said_code(context: Context, section: str) -> SaidCode | None:
 
 
 def said_tools(context: Context) -> Iterator[SaidTool]:
-    """The tools of the recipe in their order. Raises NotJudged where they are already known to be wrong."""
+    """The tools of the recipe in their order. Raises NotJudged if they are already known to be wrong."""
     tools = context.value("tools")
     for index, tool in enumerate(tools if isinstance(tools, list) else []):
         place: Path = ("tools", index, "python")
@@ -52,7 +52,7 @@ def said_tools(context: Context) -> Iterator[SaidTool]:
 
 
 class ToldFunction(NamedTuple):
-    """A function that the model is told of. section: "tools" or "environment". place and file: where it is named."""
+    """A function that the model can call. section: "tools" or "environment". place and file: where it is named."""
 
     section: str
     place: Path
@@ -61,7 +61,7 @@ class ToldFunction(NamedTuple):
 
 
 def told_functions(context: Context) -> Iterator[ToldFunction]:
-    """Tools, then the methods of the environment, that are there and what their source says: none that is decorated."""
+    """Tools, then the methods of the environment, that exist, with their source; without decorated ones."""
     for tool in said_tools(context):
         try:
             function = documented(tool.path, tool.name)
@@ -78,7 +78,7 @@ def told_functions(context: Context) -> Iterator[ToldFunction]:
 
 
 def read_environment(context: Context) -> tuple[SaidCode, DocumentedClass] | None:
-    """The environment whose class is there, None for any other."""
+    """The environment if its class exists, otherwise None."""
     said = said_code(context, "environment")
     try:
         found = None if said is None else class_of(said.path, said.name)
@@ -88,13 +88,13 @@ def read_environment(context: Context) -> tuple[SaidCode, DocumentedClass] | Non
 
 
 def called_methods(found: DocumentedClass) -> Mapping[str, Method]:
-    """The methods of an environment that the model can call, by name; TRL takes them in the order of their names."""
+    """The methods of an environment that the model can call, by name; TRL uses them in the order of their names."""
     names = sorted(name for name in found.methods if not name.startswith("_") and name not in OF_TRL)
     return {name: found.methods[name] for name in names}
 
 
 def turns_of(context: Context) -> str | None:
-    """The section that makes completions of several turns, "tools" or "environment"; None where neither does."""
+    """The section that makes completions of several turns, "tools" or "environment"; None without either."""
     if context.value("tools"):
         return "tools"
     return "environment" if said_code(context, "environment") is not None else None
