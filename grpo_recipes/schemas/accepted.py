@@ -1,7 +1,7 @@
-"""Takes a recipe in which every value is plainly right, without Pydantic, whose import costs more than all else.
+"""Accepts a recipe in which every value is plainly right, without Pydantic, whose import is the slowest part.
 
-`format.json` says what the models of this folder say, as one JSON Schema; `make schemas` makes it of them. What fits it
-is taken as the models take it. Of all else nothing is said here: the models look, and say what is wrong.
+`format.json` holds the models of this folder as one JSON Schema; `make schemas` generates it. A recipe that fits it
+gets the same values as from the models. Anything else goes to the models, which report what is wrong.
 """
 
 import json
@@ -35,7 +35,7 @@ KEYWORDS = frozenset(
         "type",
     )
 )
-"""The words of JSON Schema that are understood here; a table with another one cannot be made."""
+"""The JSON Schema keywords that this module understands; `make schemas` refuses any other."""
 
 Form = Mapping[str, Any]
 
@@ -45,7 +45,7 @@ class SectionValues(dict[str, object]):
 
 
 class _LeftToModels(Exception):
-    """A value that the models have to look at."""
+    """A value that the models have to check."""
 
 
 @cache
@@ -56,7 +56,7 @@ def format_table() -> Form:
 
 
 def accepted(values: Mapping[str, object]) -> SectionValues | None:
-    """The values of all keys where a recipe's are plainly right, None where the models have to look."""
+    """The values of all keys if a recipe is plainly right, None if the models have to check it."""
     try:
         return _section(values, format_table()["forms"][format_table()["sections"][""]])
     except _LeftToModels:
@@ -64,7 +64,7 @@ def accepted(values: Mapping[str, object]) -> SectionValues | None:
 
 
 def _section(values: object, form: Form) -> SectionValues:
-    """A required key that is null is none that is plainly there, and an extra key of an open section is a value."""
+    """A required key that is null goes to the models; an extra key of an open section is a value."""
     if type(values) is not dict:
         raise _LeftToModels
     properties, required = form["properties"], form.get("required", ())
@@ -97,7 +97,7 @@ def _referred(form: Form) -> Form:
 
 
 def _fitting(value: object, form: Form) -> object:
-    """The value as the models take it. Raises _LeftToModels where it does not fit the form."""
+    """The value as the models read it. Raises _LeftToModels if it does not fit the form."""
     if "$ref" in form:
         return _section(value, _referred(form))
     if "anyOf" in form:
@@ -111,7 +111,7 @@ def _fitting(value: object, form: Form) -> object:
 
 
 def _fitting_one(value: object, forms: list[Form]) -> object:
-    """The value by the first form that it fits; a whole number is a whole number before it is another one."""
+    """The value by the first form that it fits; a whole number stays one before it counts as a float."""
     for form in sorted(forms, key=lambda one: one.get("type") == "number"):
         try:
             return _fitting(value, form)
@@ -126,7 +126,7 @@ def _text(value: object, form: Form) -> object:
     if not value.isascii() and ("pattern" in form or any("\ud800" <= letter <= "\udfff" for letter in value)):
         raise _LeftToModels
     if "pattern" in form and ("\n" in value or not re.search(form["pattern"], value)):
-        raise _LeftToModels  # $ of Python's patterns stands before a last line break, too
+        raise _LeftToModels  # $ in Python's patterns also matches before a final line break
     return value
 
 

@@ -51,7 +51,7 @@ def recipe_schema() -> dict[str, Any]:
 
 
 def _described(field: dict[str, Any], text: str | None) -> dict[str, Any]:
-    """The field with its meaning and its default as an editor shows them; a section has a default of its own."""
+    """The field with its meaning and default as an editor shows them; a section has its own default."""
     if text is None:
         return field
     default = field.get("default")
@@ -60,7 +60,7 @@ def _described(field: dict[str, Any], text: str | None) -> dict[str, Any]:
 
 
 def _closed(field: dict[str, Any], key: str) -> dict[str, Any]:
-    """A text that is one of TRL's own words takes the words of all known releases, and auto where there is a rule."""
+    """A text with one of TRL's own values accepts those of all known releases, and auto if a rule decides it."""
     classified = fields_by_home().get(key)
     values = None if classified is None else closed_values("GRPOConfig", classified.name)
     if values is None:
@@ -77,7 +77,7 @@ def _shipped_names() -> dict[str, Any]:
 
 
 def _extendable(field: dict[str, Any]) -> dict[str, Any]:
-    """A field that takes a list takes `{extend: [...]}` too, which adds to the parent's."""
+    """A field that takes a list also takes `{extend: [...]}`, which adds to the parent's."""
     branches = field.get("anyOf", [field])
     lists = [branch for branch in branches if branch.get("type") == "array"]
     if not lists:
@@ -94,7 +94,7 @@ def _extendable(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def _required_unless_extended(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with required keys asked for only without `extends`: a child may leave them to its parent."""
+    """The schema that requires keys only without `extends`: a child may leave them to its parent."""
     sections_of = {
         name: field["$ref"].rpartition("/")[2] for name, field in schema["properties"].items() if "$ref" in field
     }
@@ -161,7 +161,7 @@ def findings_schema() -> dict[str, Any]:
 
 
 def diff_schema() -> dict[str, Any]:
-    """The schema of `diff --json`: the differences, or the findings where one side cannot be run."""
+    """The schema of `diff --json`: the differences, or the findings if one side cannot run."""
     text = {"type": "string"}
     properties: dict[str, Any] = {"key": text, "a": {}, "b": {}, "why": text, "group": {"enum": ["", *GROUPS]}}
     row = {"type": "object", "required": list(properties), "properties": properties}

@@ -21,8 +21,9 @@ class GrpoSection(Section):
     beta: NonNegativeFloat = 0.0
     """Weight of the KL penalty against the reference model. 0: no penalty and no reference model."""
     loss_type: str = Field(default="dapo", examples=["dapo", "grpo", "bnpo", "dr_grpo"])
-    """Normalization of the loss: grpo averages per sequence, dapo over the batch's tokens, dr_grpo by a constant.
-    bnpo averages over a micro-batch's tokens, so beyond a batch in one piece it needs training.cut."""
+    """Normalization of the loss: grpo averages per sequence, dapo over the batch's tokens, dr_grpo by a constant. bnpo
+    averages over a micro-batch's tokens, so unless the batch is one piece it needs training.cut.
+    """
     scale_rewards: str | bool = Field(default="group", examples=["group", "batch", "none"])
     """Divide advantages by the standard deviation of the group or the batch, or not at all (none)."""
     epsilon: PositiveFloat = 0.2
@@ -38,10 +39,11 @@ class GrpoSection(Section):
     importance_sampling_level: str = Field(default="token", examples=["token", "sequence"])
     """Importance ratio per token or per sequence (GSPO)."""
     mask_truncated_completions: bool = False
-    """Leave completions that hit max_completion_length out of the loss."""
+    """Exclude completions that reach max_completion_length from the loss."""
     top_entropy_quantile: PositiveFraction = 1.0
-    """Train only on this share of the tokens, those with the highest entropy. 1 trains on all.
-    The entropies compared are those of a micro-batch, so beyond a batch in one piece it needs training.cut."""
+    """Train only on this share of the tokens, those with the highest entropy. 1 trains on all. It compares the
+    entropies within a micro-batch, so unless the batch is one piece it needs training.cut.
+    """
     use_bias_correction_kl: bool = True
     """Correct the KL estimate for off-policy samples; matters only with beta above 0."""
     multi_objective_aggregation: str = Field(

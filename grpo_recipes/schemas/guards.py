@@ -1,4 +1,4 @@
-"""`guards`: what is watched while the run trains, and what is done about it."""
+"""`guards`: what the run watches while it trains, and how it reacts."""
 
 from typing import Literal
 
@@ -8,50 +8,49 @@ Action = Literal["off", "note", "warn", "stop"]
 
 
 class GuardsSection(Section):
-    """What is watched while the run trains. off: not at all; note, warn: a line; stop: the run ends with exit 3.
-
-    No guard changes what is trained. `grpo-run explain GRD001` has its page, as for the others up to GRD013.
+    """What the run watches while it trains. off: do not watch; note, warn: print a line; stop: end the run with exit 3.
+    No guard changes what is trained. `grpo-run explain GRD001` to GRD013 explain each.
     """
 
     zero_variance: Action = "stop"
-    """Since the beginning no group of completions had two different rewards: there is nothing to learn from."""
+    """Since the start no group of completions had two different rewards, so nothing can be learned."""
     zero_variance_groups: PositiveInt = 256
-    """Groups without variance from the beginning on, in 10 optimizer steps at least, until zero_variance acts."""
+    """Groups without variance since the start, over at least 10 optimizer steps, until zero_variance acts."""
     wasted_groups: Action = "note"
-    """Most groups have no variance any more, so most of the work teaches nothing."""
+    """Most groups no longer have variance, so most of the work teaches nothing."""
     wasted_groups_share: PositiveFraction = 0.9
-    """Share of groups without variance, mean of 20 optimizer steps, from which wasted_groups acts."""
+    """Share of groups without variance, averaged over 20 optimizer steps, at which wasted_groups acts."""
     truncation: Action = "warn"
-    """Nearly all completions are cut at max_completion_length, before they end."""
+    """Nearly all completions reach max_completion_length before they end."""
     truncation_share: PositiveFraction = 0.95
-    """Share of truncated completions, mean of 10 optimizer steps, from which truncation acts."""
+    """Share of truncated completions, averaged over 10 optimizer steps, at which truncation acts."""
     not_finite: Action = "stop"
-    """A loss, gradient or trained weight is NaN or infinite. Acts at the first one, before the optimizer's step."""
+    """A loss, gradient or trained weight is NaN or infinite. Acts at once, before the optimizer's step."""
     no_movement: Action = "stop"
-    """The rewards vary, and no trained tensor has changed."""
+    """The rewards vary, but no trained tensor has changed."""
     no_movement_steps: PositiveInt = 20
     """Optimizer steps with varying rewards and unchanged weights until no_movement acts."""
     no_progress: Action = "stop"
-    """A step, a batch of an evaluation or a save takes far longer than it should. The stacks of all threads are written
-    to the run folder."""
+    """A step, a batch of an evaluation or a save takes far too long. The run folder gets the stacks of all threads."""
     no_progress_factor: PositiveInt = 10
-    """Acts when a step takes so many times the median step. With stop the run ends at four times that."""
+    """Acts when a step takes this many times the median step. With stop the run ends at four times that."""
     no_progress_seconds: PositiveInt = 300
-    """Seconds that a step may take in any case. Six times that: each of the first steps, a batch of an evaluation, a
-    save."""
+    """Seconds that a step may always take. The first steps, a batch of an evaluation and a save may take six times
+    that.
+    """
     far_from_sampler: Action = "warn"
-    """The policy that is trained is far from the one that wrote the completions: clipped or wrong ratios."""
+    """The trained policy is far from the one that wrote the completions: clipped or wrong ratios."""
     kl_rise: Action = "warn"
     """The KL divergence from the reference model is above 1 nat and 10 times its median so far. Only with beta > 0."""
     entropy_collapse: Action = "warn"
-    """The entropy has fallen below 0.3 of its start, and the reward is no better than it was then."""
+    """The entropy fell below 0.3 of its starting value, and the reward is no better than at the start."""
     memory_growth: Action = "note"
-    """The memory of a process grows from step to step though completions grow no longer."""
+    """The memory of a process grows from step to step although completions do not get longer."""
     unused_tools: Action = "warn"
-    """The policy calls no tool. Only with tools or an environment, as the two that follow."""
+    """The policy calls no tool. Only with tools or an environment, like the two below."""
     unused_tools_steps: PositiveInt = 20
     """Optimizer steps in a row without a call until unused_tools acts."""
     failing_tools: Action = "warn"
     """Every call of a tool fails."""
     slow_tools: Action = "note"
-    """Steps wait longer for tools than for the completions themselves."""
+    """Steps spend more time on tools than on the completions."""

@@ -6,7 +6,7 @@ from functools import cache
 from grpo_recipes.schemas.accepted import format_table
 
 OF_ITEMS = ("rewards.", "tools.", "preflight.turns.")
-"""How the keys of an item of a list begin; they belong to no other place."""
+"""Prefixes of the keys of list items."""
 
 
 @cache
@@ -30,5 +30,5 @@ def keys_named(name: str) -> tuple[str, ...]:
 
 
 def is_of_an_item(path: tuple[str | int, ...], name: str) -> bool:
-    """Whether a key says of an item of a list what the top level says of a recipe: its name, what it is for."""
+    """Whether a key of a list item has the meaning of a top-level key: a name or a description."""
     return any(isinstance(part, int) for part in path) and name in recipe_keys() and name not in section_keys()

@@ -1,6 +1,6 @@
-"""What the releases of TRL, transformers and PEFT take, as JSON Schema: for an editor, which knows no target.
+"""The values that releases of TRL, transformers and PEFT accept, as JSON Schema for an editor, which knows no target.
 
-What any known release takes is let through, since a recipe may be for it; what none takes is marked.
+It allows the values of any known release, since a recipe may be for it, and marks values that none accepts.
 """
 
 import json
@@ -14,7 +14,7 @@ from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.facts.source.annotations import plain_types
 
 AUTO = {"type": "string", "pattern": "^auto$"}
-"""As a pattern, so that an editor does not offer it where nothing decides it."""
+"""As a pattern, so that an editor does not offer it if no rule decides it."""
 _JSON_TYPES = {
     "int": "integer",
     "float": "number",
@@ -26,7 +26,7 @@ _JSON_TYPES = {
 
 
 def closed_values(owner: str, name: str) -> list[object] | None:
-    """Every value that a known release takes, the newest release's first; None where the newest takes any."""
+    """Every value that a known release accepts, the newest release's first; None if the newest accepts any."""
     spans = history(owner, name)
     if not spans or spans[-1].allowed is None:
         return None
@@ -44,7 +44,7 @@ def trl_properties() -> dict[str, dict[str, Any]]:
 
 
 def _property(field: ClassifiedField) -> dict[str, Any]:
-    """Null and auto are taken everywhere, as they are by validate."""
+    """Null and auto are always allowed, as in validate."""
     values = closed_values("GRPOConfig", field.name)
     found: dict[str, Any] = {"title": field.name, "description": _description(field)}
     if field.has_value:
@@ -59,7 +59,7 @@ def _property(field: ClassifiedField) -> dict[str, Any]:
 
 
 def _types(name: str) -> set[str] | None:
-    """The plain types of all releases together, None where one of them has another type."""
+    """The plain types of all releases together, None if one of them has another type."""
     kinds: set[str] = set()
     for annotation in _annotations(name):
         plain = plain_types(annotation)
@@ -89,7 +89,7 @@ def _description(field: ClassifiedField) -> str:
 
 
 def _missing(spans: list[Span]) -> str:
-    """Which releases have the field, where not all have it."""
+    """The releases that have the field, unless all have it."""
     first, last = spans[0], spans[-1]
     words = [f"since {first.package} {first.first}"] if absent_before(first) else []
     words += [f"up to {last.package} {last.last}"] if absent_after(last) else []

@@ -14,23 +14,26 @@ class LaunchSection(Section):
     """Where the processes run."""
 
     engine: Asked = "local"
-    """local starts them on this machine, and of several machines prints the command for each. slurm submits a job."""
+    """local starts them on this machine, and for several machines prints a command for each. slurm submits a job."""
     num_nodes: PositiveInt = 1
-    """Machines in all. With more than one, a vLLM server of the run takes the last one, and the others train."""
+    """Number of machines. With more than one, a vLLM server of the run takes the last one, and the others train."""
     gpus_per_node: NonNegativeInt | Auto = "auto"
-    """GPUs to use on each machine. auto takes all of this one; slurm needs a number. 0 trains on the CPU."""
+    """GPUs to use on each machine. auto: all GPUs of this machine; slurm needs a number. 0: train on the CPU."""
     num_processes: PositiveInt | Auto = "auto"
-    """Training processes in all, the same number on each machine. auto: one per GPU, or one on a machine without."""
+    """Total number of training processes, the same on each machine. auto: one per GPU, or one per machine without GPUs.
+    """
     main_process_ip: Address | None = None
-    """Name or address of the first machine, as the others reach it, for the commands that are printed. slurm knows it
-    by itself."""
+    """Name or address under which the others reach the first machine, for the printed commands. slurm sets it itself.
+    """
     main_process_port: Annotated[int, Field(ge=1, le=65535)] = 29500
-    """Port of the first machine where the processes of several machines find each other. slurm takes one that goes with
-    the job."""
+    """Port of the first machine where the processes of several machines find each other. slurm derives it from the job.
+    """
     sandbox: Literal["auto", "none"] = "auto"
-    """What holds code that the model writes, where a tool or reward runs it in grpo-run's sandbox. auto: Landlock, else
-    bubblewrap; a machine with neither does not load that tool or reward. none: only the limits of time, memory and size
-    hold it, so that it has your rights; a run asks for consent to that."""
+    """Isolation of code that the model writes, if a tool or reward runs it in grpo-run's sandbox. auto: Landlock, or
+    else bubblewrap; without either, that tool or reward does not load. none: only limits of time, memory and size, so
+    the code has your rights; a run asks for consent to that.
+    """
     environment: dict[str, str] = {}
-    """Environment variables of the training processes. Ones that load code or carry secrets are refused; ones that are
-    not known to be harmless ask for consent at run."""
+    """Environment variables of the training processes. Variables that load code or carry secrets are refused; variables
+    that are not known to be harmless need consent at run.
+    """

@@ -1,4 +1,4 @@
-"""Makes format.json of the models: `python -m grpo_recipes.schemas.make_format`, which `make schemas` calls."""
+"""Generates format.json from the models: `python -m grpo_recipes.schemas.make_format`, called by `make schemas`."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ SAID_TO_PEOPLE = ("description", "examples", "title")
 
 
 def format_text() -> str:
-    """The text of format.json. Raises ValueError for a model that says what the table cannot."""
+    """The text of format.json. Raises ValueError for a model that the table cannot express."""
     schema = Recipe.model_json_schema()
     forms = {Recipe.__name__: schema} | schema.pop("$defs")
     models = {model.__name__: model for model in sections().values()}
@@ -29,7 +29,7 @@ def format_text() -> str:
 
 
 def refuse_what_cannot_be_said(model: type[BaseModel]) -> None:
-    """A key that must be said is never taken when it is null, so that a validator which judges null alone may be."""
+    """A required key is never accepted when it is null, so a validator that only judges null is allowed."""
     decorators = model.__pydantic_decorators__
     model.model_rebuild()
     unknown = {*_functions(model.__pydantic_core_schema__)} - {
@@ -38,7 +38,7 @@ def refuse_what_cannot_be_said(model: type[BaseModel]) -> None:
     validated = {field for one in decorators.field_validators.values() for field in one.info.fields}
     others = [name for name in validated if not must_be_said(model.model_fields[name])]
     if unknown or others or decorators.model_validators or decorators.root_validators or decorators.validators:
-        raise ValueError(f"{model.__name__}: what a validator says cannot be said in format.json; a rule can say it")
+        raise ValueError(f"{model.__name__}: format.json cannot express a validator; use a rule")
     for name, field in model.model_fields.items():
         section = section_model(field.annotation)
         default = field.get_default(call_default_factory=True)
@@ -57,7 +57,7 @@ def _section_form(form: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def form_of(form: Any) -> Any:
-    """A form without what is said to people; that of a section has its own defaults."""
+    """A form without texts for people; a section's form has its own defaults."""
     if isinstance(form, list):
         return [form_of(one) for one in form]
     if not isinstance(form, dict):
@@ -71,11 +71,11 @@ def form_of(form: Any) -> Any:
 
 def _refuse_unknown_words(form: Mapping[str, Any]) -> None:
     for word in form.keys() - KEYWORDS:
-        raise ValueError(f"{word} is no word of JSON Schema that grpo_recipes/schemas/accepted.py understands")
+        raise ValueError(f"grpo_recipes/schemas/accepted.py does not understand the JSON Schema keyword {word}")
 
 
 def _functions(schema: object) -> Iterator[str]:
-    """The names of the functions in a core schema of Pydantic: of validators, those in annotations too."""
+    """The names of the functions in a core schema of Pydantic: validators, also those in annotations."""
     if isinstance(schema, Mapping):
         if str(schema.get("type", "")).startswith("function-"):
             yield getattr(schema["function"]["function"], "__name__", "")

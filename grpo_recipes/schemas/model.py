@@ -12,20 +12,22 @@ class ModelSection(Section):
     """The policy that is trained."""
 
     from_run: Word | None = None
-    """A run to go on from: its run folder, one of its checkpoints, or the folder or hub id of a PEFT adapter.
-    Model, revision, tokenizer with its added tokens, chat template and adapter come from it. null starts from
-    model_name_or_path."""
+    """A run to continue from: its run folder, one of its checkpoints, or the folder or hub id of a PEFT adapter. Model,
+    revision, tokenizer with its added tokens, chat template and adapter come from it. null: start from
+    model_name_or_path.
+    """
     model_name_or_path: Annotated[Word | None, Field(validate_default=True)] = None
-    """Hub id, or a folder: `./folder` or an existing path is local, relative to the file that says it.
-    Must be said, but for a recipe with from_run, where it is the place that the model of the adapter has now."""
+    """Hub id, or a folder: `./folder` or an existing path is local, relative to this file. Required, except with
+    from_run, where it is the current path of the adapter's model.
+    """
     model_revision: Word | None = None
-    """Branch, tag or commit of the hub model. null is the newest commit of its main branch."""
+    """Branch, tag or commit of the hub model. null: the newest commit of its main branch."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Data type of the weights. float32 is what TRL loads when nothing is said; the machine never chooses."""
+    """Data type of the weights. float32 is TRL's default; the machine never chooses."""
     attn_implementation: Word = "auto"
-    """Attention kernel, e.g. sdpa, flash_attention_2, eager. auto leaves it to transformers, by machine."""
+    """Attention kernel, e.g. sdpa, flash_attention_2, eager. auto: transformers chooses by machine."""
     trust_remote_code: bool = False
-    """Run the Python code that comes with the model. It is listed and must be allowed before a run."""
+    """Run the Python code that comes with the model. A run lists it and asks for consent."""
 
     @field_validator("model_name_or_path")
     @classmethod

@@ -1,4 +1,4 @@
-"""The sections of the format by name, as the models that say what they take."""
+"""The models of the format's sections, by name."""
 
 from collections.abc import Mapping
 from functools import cache

@@ -1,7 +1,7 @@
-"""What other programs call keys, sections, algorithms and rewards: `other_names.json`, read when a name is unknown.
+"""Other programs' names for keys, sections, algorithms and rewards: `other_names.json`, read when a name is unknown.
 
-A key has the tools that have it, and its `home` in the format. With `differs`, and where `words` give other values, the
-fix is a suggestion. Without a home, `because` says why, and `instead` what to write. Read from verl 0.9.1, ms-swift
+Each key lists the tools that have it, and its `home` in the format. With `differs`, or if `words` map values, the fix
+is only a suggestion. Without a home, `because` says why, and `instead` what to write. Read from verl 0.9.1, ms-swift
 4.6.0, LLaMA-Factory 0.9.5, axolotl 0.19.0, TRL 1.16.0.
 """
 
@@ -22,14 +22,14 @@ def other_names() -> Mapping[str, Any]:
 
 
 def key_row(section: str, name: str) -> Row | None:
-    """The row of a key, by its section where it means something there alone."""
+    """The row of a key, by its section if it has a meaning only there."""
     keys = other_names()["keys"]
     row: Row | None = keys.get(f"{section}.{name}") or keys.get(name)
     return row
 
 
 def home_of(section: str, name: str) -> str | None:
-    """The key of the format that has another program's value unchanged; None where there is none."""
+    """The key of the format that takes another program's value unchanged; None without one."""
     row = key_row(section, name)
     return None if row is None or "differs" in row else row.get("home")
 
@@ -52,7 +52,7 @@ def renamed_keys(tool: str) -> dict[str, str]:
 
 
 def algorithm_row(word: object) -> Row | None:
-    """What is known of an algorithm, by any spelling of its name."""
+    """What is known about an algorithm, by any spelling of its name."""
     letters = str(word).lower()
     for sign in "-_ .":
         letters = letters.replace(sign, "")

@@ -1,4 +1,4 @@
-"""`preflight`: what is played in the place of the model before it is trained."""
+"""`preflight`: scripted turns that replace the model before the training."""
 
 from typing import Annotated, Any
 
@@ -8,19 +8,20 @@ from grpo_recipes.schemas.section import Section, Word
 
 
 class TurnSection(Section):
-    """One turn of the model: a call of a tool, or its last words."""
+    """One turn of the model: a call of a tool, or its final answer."""
 
     tool: Word | None = None
-    """The tool that is called, by the name of its function; a method of the environment."""
+    """The tool to call, by the name of its function or of the environment's method."""
     arguments: dict[str, Any] = {}
-    """What it is called with, by the names of its parameters."""
+    """Its arguments, by parameter name."""
     answer: str | None = None
-    """What the model says when it calls nothing more; the completion ends with it."""
+    """The model's final text, which ends the completion."""
 
 
 class PreflightSection(Section):
-    """What `grpo-run preflight` plays; a training reads none of it."""
+    """What `grpo-run preflight` plays; a training ignores it."""
 
     turns: Annotated[list[TurnSection], Field(max_length=64)] = []
-    """A completion, turn by turn: calls, which the tools answer, and an answer; rewards judge all of it. Empty makes
-    one: a call of each tool, and the right answer of a row."""
+    """A completion, turn by turn: calls, which the tools answer, and an answer; the rewards score all of it. Empty: a
+    call of each tool, and the right answer of a row.
+    """

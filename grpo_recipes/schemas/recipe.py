@@ -1,4 +1,4 @@
-"""The recipe: all sections, with the values of format 1 where a file says nothing."""
+"""The recipe: all sections, with the defaults of format 1."""
 
 from typing import Annotated, Any, Literal
 
@@ -33,13 +33,13 @@ class Recipe(Section):
     recipe: Literal[1]
     """Version of this format."""
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
-    """Short name, part of the run folder's name: small letters, digits, dot, dash, underscore."""
+    """Short name, part of the run folder's name: lower-case letters, digits, dot, dash, underscore."""
     description: str = ""
-    """What is trained, on what, in a sentence."""
+    """What is trained, and on what, in a sentence."""
     seed: Annotated[NonNegativeInt, Field(le=2**32 - 1)] = 42
     """Seed of weights, data order and sampling."""
     extends: Word | None = None
-    """A recipe that this one stands on: a file relative to this one, also without .yaml, or grpo-recipes:NAME.
+    """The recipe that this one builds on: a file relative to this one, also without .yaml, or grpo-recipes:NAME.
 
     This file's keys win: maps merge, null removes, lists replace, and `{extend: [...]}` adds to a parent's list.
     """
@@ -49,10 +49,11 @@ class Recipe(Section):
     lora: LoraSection | None = None
     dataset: DatasetSection = DatasetSection.model_construct()
     rewards: list[RewardSection] = []
-    """What a completion is worth: the weighted sum of these, and of `get_reward` of an environment that has one, with
-    the weight 1. Without such an environment there is at least one."""
+    """The rewards of a completion: their weighted sum, plus `get_reward` of an environment that has one, with the
+    weight 1. Without such an environment at least one is required.
+    """
     tools: Annotated[list[ToolSection], Field(max_length=64)] = []
-    """Functions that the model can call while it answers. They are told to it in this order."""
+    """Functions that the model can call while it answers. The model sees them in this order."""
     environment: EnvironmentSection | None = None
     rollout: RolloutSection | None = None
     evaluation: EvaluationSection | None = None

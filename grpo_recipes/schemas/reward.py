@@ -1,4 +1,4 @@
-"""`rewards`: what a completion is worth."""
+"""`rewards`: how completions are scored."""
 
 from typing import Annotated, Any
 
@@ -11,17 +11,18 @@ REWARD = r"^([^:]+\.py|[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*):[A-Za-
 
 
 class RewardSection(Section):
-    """One reward: exactly one of name, python and model says which."""
+    """One reward, with exactly one of name, python and model."""
 
     name: Word | None = None
     """A shipped reward: accuracy, completion_length, countdown, exact_match, follows_instruction, function_calls,
     json_fields, reasoning_gym, regex_match, tag_format, valid_json."""
     python: Annotated[str, Field(pattern=REWARD)] | None = None
-    """Your function, `file.py:function`, relative to the file that says it, or `module:function` of an installed
-    package. It runs only when allowed; those of `trl.rewards` are."""
+    """Your function, `file.py:function`, relative to this file, or `module:function` of an installed package. It only
+    runs with your consent, except for `trl.rewards`.
+    """
     model: Word | None = None
     """A reward model (sequence classification with one label): hub id or folder."""
     weight: float = 1.0
     """Factor in the weighted sum of all rewards."""
     options: dict[str, Any] = {}
-    """Keyword arguments of the function, e.g. {pattern: '...'}, or of what makes it in a package."""
+    """Keyword arguments of the function, e.g. {pattern: '...'}, or of the package function that makes it."""

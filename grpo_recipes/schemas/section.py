@@ -1,4 +1,4 @@
-"""What every section of a recipe has in common."""
+"""The base classes of a recipe's sections."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -17,7 +17,7 @@ PositiveFraction = Annotated[float, Field(gt=0, le=1)]
 
 
 class Section(BaseModel):
-    """A closed section: an unknown key is an error, a value is never converted (8.0 is no whole number)."""
+    """A closed section: an unknown key is an error, a value is never converted (8.0 is not a whole number)."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -26,7 +26,7 @@ class Section(BaseModel):
         allow_inf_nan=False,
         defer_build=True,
         protected_namespaces=(),
-        model_title_generator=lambda model: model.__name__.removesuffix("Section"),  # what an editor shows
+        model_title_generator=lambda model: model.__name__.removesuffix("Section"),  # shown by editors
     )
 
 
@@ -37,16 +37,16 @@ class OpenSection(Section):
 
 
 def written_fields(model: type[BaseModel]) -> Mapping[str, FieldInfo]:
-    """The fields of a section by the names that a recipe has for them; `continue` is no name in Python."""
+    """The fields of a section by their names in a recipe; `continue` cannot be a name in Python."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def must_be_said(field: FieldInfo) -> bool:
-    """Whether a recipe has to say a key: it has no default, or one that is itself looked at and refused."""
+    """Whether a recipe has to set a key: it has no default, or one that is itself refused."""
     return field.is_required() or bool(field.validate_default)
 
 
 def written_value(section: BaseModel, key: str) -> object:
-    """The value of a section at a key as a recipe writes it, also at one of a library's class."""
+    """The value of a section at a key as a recipe writes it, also for keys of a library's class."""
     aliased = f"{key}_"
     return getattr(section, aliased if aliased in type(section).model_fields else key)

@@ -1,4 +1,4 @@
-"""`tools`, `environment` and `rollout`: what completions are made with beside the model."""
+"""`tools`, `environment` and `rollout`: code that takes part in completions."""
 
 from typing import Annotated, Any
 
@@ -9,33 +9,38 @@ from grpo_recipes.schemas.section import PositiveFloat, Section
 
 
 class ToolSection(Section):
-    """One function that the model can call; its name, type hints and docstring are what the model is told of it."""
+    """One function that the model can call; the model sees its name, type hints and docstring."""
 
     python: Annotated[str, Field(pattern=FUNCTION)]
-    """Your function, `file.py:function`, relative to the file that says it. Each parameter has a type hint and a line
-    under `Args:` in the docstring. It runs only when allowed."""
+    """Your function, `file.py:function`, relative to this file. Each parameter needs a type hint and a line under
+    `Args:` in the docstring. It only runs with your consent.
+    """
     timeout: PositiveFloat = 10.0
-    """Seconds that a call may take; then the model is told that it failed."""
+    """Seconds that a call may take; after that the model gets an error."""
 
 
 class EnvironmentSection(Section):
-    """A class whose methods the model can call while it answers: each completion has an object of it, and so a state
-    of its own."""
+    """A class whose methods the model can call while it answers. Each completion has its own object, and so its own
+    state.
+    """
 
     python: Annotated[str, Field(pattern=FUNCTION)]
-    """Your class, `file.py:Class`, relative to the file that says it. Its `reset` is called with the columns of a row
-    before each completion, its other public methods are tools, and its `get_reward`, if it has one, is one more reward.
-    It runs only when allowed."""
+    """Your class, `file.py:Class`, relative to this file. TRL calls its `reset` with the columns of a row before each
+    completion; its other public methods are tools, and its `get_reward`, if any, is an additional reward. It only runs
+    with your consent.
+    """
     config: dict[str, Any] = {}
-    """Keyword arguments that each object is made with, e.g. {size: 4}."""
+    """Keyword arguments for each object, e.g. {size: 4}."""
     timeout: PositiveFloat = 10.0
-    """Seconds that a call of a method may take; then the model is told that it failed. A reset that takes longer ends
-    the run."""
+    """Seconds that a call of a method may take; after that the model gets an error. A reset that takes longer ends the
+    run.
+    """
 
 
 class RolloutSection(Section):
     """A function that makes the completions instead of TRL."""
 
     python: Annotated[str, Field(pattern=FUNCTION)]
-    """Your function, `file.py:function`, relative to the file that says it. It takes the prompts and the trainer, and
-    returns the tokens of prompts and completions with their log-probs. It runs only when allowed."""
+    """Your function, `file.py:function`, relative to this file. It takes the prompts and the trainer, and returns the
+    tokens of prompts and completions with their log-probs. It only runs with your consent.
+    """

@@ -1,4 +1,4 @@
-"""Lets the models look at a recipe: its values, or what is wrong with them."""
+"""Checks a recipe with the models: returns its values, or the errors."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
