@@ -18,7 +18,7 @@ from grpo_recipes.schemas.other_names import key_row
 
 
 def explain(word: str, facts: Facts) -> str | None:
-    """The page of an id or a key, None when there is no such thing."""
+    """The page of an id or a key, None if it does not exist."""
     page = known_ids().get(word.upper())
     if page is not None:
         return id_page(word.upper(), page)
@@ -33,7 +33,7 @@ def explain(word: str, facts: Facts) -> str | None:
 
 
 def _page_of_another_name(word: str, facts: Facts) -> str | None:
-    """The page of the key that other programs call so, or why there is none."""
+    """The page of the key for another program's name, or why it has none."""
     section, _, name = word.rpartition(".")
     row = key_row(section, name)
     if row is None:
@@ -45,7 +45,7 @@ def _page_of_another_name(word: str, facts: Facts) -> str | None:
 
 
 def id_page(rule_id: str, page: str) -> str:
-    """What a rule defends and why, an example with what is said of it, the fix, and what it was proved with."""
+    """What a rule checks and why, an example with its output, the fix, and the proof."""
     parts = [f"{rule_id}\n\n{page}"]
     shown = examples().get(rule_id, Example())
     if shown.said:
@@ -63,7 +63,7 @@ def id_page(rule_id: str, page: str) -> str:
 
 
 def set_here(key: str, resolution: Resolution) -> str:
-    """What a recipe's value at a key is, and what set it; "" for a key that its plan does not have."""
+    """The value of a key in a recipe, and what set it; "" for a key that its plan does not have."""
     context = resolution.context
     if context is None:
         return ""
@@ -77,7 +77,7 @@ def set_here(key: str, resolution: Resolution) -> str:
 
 
 def nearest(word: str) -> str | None:
-    """The nearest id or key to a word that is neither."""
+    """The nearest id or key to an unknown word."""
     names = [*known_ids(), *recipe_keys(), *classified_fields()]
     return next(iter(nearest_words(word, names, cutoff=0.6)), None)
 

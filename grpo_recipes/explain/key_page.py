@@ -17,13 +17,13 @@ CLASSES = {"lora": "LoraConfig", "quantization": "BitsAndBytesConfig"}
 
 
 def key_page(key: str, facts: Facts) -> str:
-    """What a key means, its default, the field it is passed as with default and values by release, what sets it."""
+    """A key's meaning, its default, the field it is passed as with default and values by release, and what sets it."""
     section, _, name = key.rpartition(".")
     model = sections()[section]
     field = written_fields(model)[name]
     lines = [key, "", field_docs(model).get(name) or (sections().get(name, model).__doc__ or "")]
     if must_be_said(field):
-        lines.append("default: none, it must be said")
+        lines.append("default: none, the key is required")
     elif name not in sections():
         lines.append(f"default: {field.get_default(call_default_factory=True)!r} (format 1)")
     classified = fields_by_home().get(key)
@@ -48,7 +48,7 @@ def _target_lines(name: str, facts: Facts) -> list[str]:
 
 
 def _history_lines(owner: str, name: str) -> list[str]:
-    """The default and values of each span of releases, and where there is no such field."""
+    """The default and values of each span of releases, and the releases without the field."""
     spans = history(owner, name)
     lines = (
         []
@@ -74,13 +74,13 @@ def _owners(key: str) -> list[str]:
 
 
 def field_page(name: str, facts: Facts) -> str | None:
-    """The page of a GRPOConfig field without a key of its own, None when there is no such field."""
+    """The page of a GRPOConfig field without its own key, None if the field does not exist."""
     field = classified_fields().get(name)
     if field is None:
         return None
     lines = [f"trl.{name}", "", *([field_help()[name]] if name in field_help() else [])]
     if field.owner:
-        lines.append(f"not written in a recipe: {field.owner}")
+        lines.append(f"not set in a recipe: {field.owner}")
     elif field.has_value:
         lines.append(f"default: {field.value!r} (format 1)")
     lines.append(f"kind: {field.kind}")

@@ -1,4 +1,4 @@
-"""What can be explained: the sections of a recipe with their keys, and the ids by families."""
+"""Lists everything that has a page: the sections of a recipe with their keys, and the ids by families."""
 
 import textwrap
 from collections import defaultdict
@@ -31,7 +31,7 @@ def overview() -> str:
             "Sections and keys of a recipe; grpo-run explain training lists the keys of a section:",
             *_rows([(name, _sentence(text)) for name, text in keys]),
             "",
-            "Rules (and what the readers, proofs and guards say), such as grpo-run explain BAT001:",
+            "Ids of rules, readers, proofs and guards, such as grpo-run explain BAT001:",
             *ids,
             "",
             "Any field of GRPOConfig, such as grpo-run explain trl.vllm_mode",
@@ -40,7 +40,7 @@ def overview() -> str:
 
 
 def section_keys(section: str) -> str | None:
-    """The keys of a section with default and first sentence, None for what is no section."""
+    """The keys of a section with default and first sentence, None if it is not a section."""
     model = sections().get(section) if section else None
     if model is None:
         return None
@@ -48,14 +48,14 @@ def section_keys(section: str) -> str | None:
     rows = []
     for name, field in written_fields(model).items():
         below = f"{section}.{name}" in sections()
-        default = "must be said" if must_be_said(field) else shown(field.get_default(call_default_factory=True))
+        default = "required" if must_be_said(field) else shown(field.get_default(call_default_factory=True))
         told = "section" if below and default != "[]" else default if len(default) <= _LONGEST_DEFAULT else "..."
         rows.append((name, told, _sentence(docs.get(name) or "")))
     return "\n".join(["keys, with their defaults:", *_rows(rows)])
 
 
 def _rows(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Words in columns, the last one on several lines where it is wider than the room."""
+    """Words in columns, the last one wrapped if it is too wide."""
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]) - 1)]
     lines = []
     for row in rows:

@@ -12,20 +12,20 @@ from grpo_recipes.yaml import ids as yaml_ids
 
 OTHER_IDS = {
     schema_findings.MISSING_KEY: "A key that has no default is missing.",
-    schema_findings.WRONG_TYPE: "A value has another type than its key; nothing is converted in silence.",
-    schema_findings.OUT_OF_RANGE: "A value lies outside the range in which it means something.",
-    schema_findings.NOT_ONE_OF: "A value is none of the format's words for its key.",
-    placement.UNKNOWN_KEY: "A key is not part of the format, nor a field of the class that its section passes on.",
+    schema_findings.WRONG_TYPE: "A value has the wrong type for its key; nothing is converted silently.",
+    schema_findings.OUT_OF_RANGE: "A value is outside the range in which it has a meaning.",
+    schema_findings.NOT_ONE_OF: "A value is not one of the format's words for its key.",
+    placement.UNKNOWN_KEY: "A key is neither part of the format nor a field of the class of its section.",
     placement.REMOVED_KEY: "A field once existed and was removed by a release.",
-    placement.OWNED_KEY: "A GRPOConfig field stands under `trl` though it has a place of its own, or grpo-run sets it.",
-    not_expressed.NOT_EXPRESSED: "The target cannot express a value: it lacks the field or reads it in another way, and"
-    " does something else by itself. What an older release does without a field is known for every release.",
-    field_values.NOT_ALLOWED: "A value is not among those that the target's own source knows. Many of these pass"
-    " GRPOConfig and fail after the model was loaded.",
-    field_values.WRONG_FIELD_TYPE: "A value has another type than the target's class declares for its field.",
+    placement.OWNED_KEY: "A GRPOConfig field is under `trl` although it has its own key, or grpo-run sets it.",
+    not_expressed.NOT_EXPRESSED: "The target does not support a value: it lacks the field or reads it differently, and"
+    " does something else. grpo-run knows what every older release does without a field.",
+    field_values.NOT_ALLOWED: "A value is not among those in the target's source. Many of these pass"
+    " GRPOConfig and fail after loading the model.",
+    field_values.WRONG_FIELD_TYPE: "A value has a different type than the target's class declares for its field.",
     field_values.AMBIGUOUS_WORD: "yes, no, on and off are booleans in YAML 1.1 and words in YAML 1.2.",
-    field_values.NO_EFFECT: "A value was written that changes nothing, given the others, e.g. vllm_mode without vLLM.",
-    stack_findings.NO_FACTS: "Nothing is known about a release, so nothing could be checked against it.",
+    field_values.NO_EFFECT: "A value has no effect, given the others, e.g. vllm_mode without vLLM.",
+    stack_findings.NO_FACTS: "grpo-run knows nothing about a release, so it could not check anything against it.",
 }
 
 
@@ -37,7 +37,7 @@ def known_ids() -> dict[str, str]:
 
 @cache
 def worker_pages() -> dict[str, str]:
-    """The pages of proofs, guards and checks of preflight by id, from the worker's files, which only a run imports."""
+    """The pages of proofs, guards and preflight checks by id, read from the worker's files without importing them."""
     pages = {}
     worker = Path(__file__).parents[1] / "worker"
     rooms = ("proofs", "proofs/before_training", "proofs/of_turns", "guards", "preflight/checks")

@@ -1,4 +1,4 @@
-"""The tasks of reasoning-gym: all of them, and what configures one."""
+"""The tasks of reasoning-gym, and the keys of each."""
 
 import json
 import textwrap
@@ -13,11 +13,11 @@ def task_list() -> str:
     names = facts.task_names()
     listed = textwrap.fill(" ".join(names), _WIDTH, initial_indent="  ", subsequent_indent="  ")
     head = f"dataset.reasoning_gym makes rows of the {len(names)} tasks of reasoning-gym {facts.release()}:"
-    return f"{head}\n\n{listed}\n\ngrpo-run explain reasoning_gym.{names[0]} shows what configures one"
+    return f"{head}\n\n{listed}\n\ngrpo-run explain reasoning_gym.{names[0]} shows the keys of one"
 
 
 def task_page(task: str) -> str | None:
-    """The keys of a task with their types and defaults, None where there is no such task."""
+    """The keys of a task with their types and defaults, None for an unknown task."""
     keys = facts.config_keys(task)
     if keys is None:
         return None

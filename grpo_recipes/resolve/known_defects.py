@@ -68,7 +68,7 @@ def _of_rule(rule: Rule, stack: Stack) -> KnownDefect:
         answer = "refused where a recipe meets it"
     else:
         answer = "avoided" if rule.check is None else "avoided, or refused where a recipe leaves no other way"
-    goes = re.search(r"\bIt goes when ([^.]+)\.", " ".join(rule.page.split()))
+    goes = re.search(r"\bIt can be removed when ([^.]+)\.", " ".join(rule.page.split()))
     return KnownDefect(rule.id, rule.title, answer, _without(rule.applies_to, stack), goes[1] if goes else "")
 
 

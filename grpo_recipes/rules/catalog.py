@@ -19,9 +19,9 @@ Decide = Callable[[Context], Iterator[Setting]]
 class Rule(NamedTuple):
     """One rule file.
 
-    id: the id in findings and `explain`. title: first line of its docstring; page: the whole docstring. applies_to:
-    package -> version specifier, all must hold. owns: the keys that `decide` may set. reads: keys of other rules that
-    `decide` reads, so it runs after those rules.
+    id: the id in findings and `explain`. title: first line of its docstring; page: the whole docstring.
+    applies_to: package -> version specifier, all must hold. owns: the keys that `decide` may set.
+    reads: keys of other rules that `decide` reads, so it runs after those rules.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""This TRL supports the recipe's tools, environment or rollout.
+"""TRL supports the recipe's tools, environment or rollout.
 
 GRPOTrainer takes `tools` from trl 0.26 on, and only transformers 5 parses tool calls: on older releases it raises
 ImportError after loading the model. Before trl 1.10, and with transformers before 5.13, it needs jmespath for that. A

@@ -1,7 +1,7 @@
 """Which rules are stricter than the libraries, with the reason, and which are proven elsewhere."""
 
 STRICTER = {
-    "BAT001": "another global batch trains too, but it is another experiment; that none can be made is evidence",
+    "BAT001": "another global batch trains too, but it is a different experiment; that none can be made is evidence",
     "BAT007": "the key is grpo-run's own; that such a cut has another gradient is evidence of BAT006 and LOS001",
     "EVL001": "measuring the training rows works, and measures memory",
     "EVL002": "transformers takes it, and makes the same completion again and again",
@@ -10,7 +10,7 @@ STRICTER = {
     "EVL005": "the keys are grpo-run's own; what has no checkpoint cannot be handed over",
     "EVL007": "the key is grpo-run's own; without a vLLM nobody could answer",
     "FCT003": "a field with a typed home could be written twice and disagree with itself",
-    "FCT004": "a stack without the field trains another experiment, since it has no such choice",
+    "FCT004": "a stack without the field trains a different experiment, since it has no such choice",
     "FCT006": "the classes declare types and check few of them; a wrong one is noticed late or never",
     "FCT007": "a word that YAML 1.1 reads as a boolean is text or boolean by the reader's age",
     "FCT008": "a warning alone: the value is taken, and read nowhere",

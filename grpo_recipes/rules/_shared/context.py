@@ -17,9 +17,9 @@ class NotJudged(Exception):
 class Context(NamedTuple):
     """The settings so far, their stack, what it accepts, and where each value was written.
 
-    refused: paths that already have a finding, also below a setting's own path, such as one key of a map. written: the
-    settings before any rule decided. names: every key that can be set, with owners of unlisted fields as "LoraConfig.";
-    None if any key is allowed.
+    refused: paths that already have a finding, also below a setting's own path, such as one key of a map.
+    written: the settings before any rule decided. names: every key that can be set, with owners of unlisted fields as
+    "LoraConfig."; None if any key is allowed.
     """
 
     settings: Settings

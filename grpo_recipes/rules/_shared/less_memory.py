@@ -50,8 +50,8 @@ def less_memory(
 ) -> list[Way]:
     """At most three ways to fit: one change, then several, other GPUs, and last a different experiment.
 
-    shards_learn_the_same: a sharded strategy instead of one without shards leaves the experiment unchanged. vllms_copy:
-    GiB of the weights in vLLM's share, None if unknown.
+    shards_learn_the_same: a sharded strategy instead of one without shards leaves the experiment unchanged.
+    vllms_copy: GiB of the weights in vLLM's share, None if unknown.
     """
     is_same = shards_learn_the_same or needs.layout.strategy in _SHARDS
     ways = [
@@ -154,7 +154,7 @@ def _together(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[W
 
 
 def _unmeasured(needs: MemoryNeeds) -> Iterator[Way]:
-    """The same training without held-out evaluation. No patch, since only the user can give that up."""
+    """A way to train the same without held-out evaluation. No patch, since only the user can give that up."""
     changed = needs._replace(layout=needs.layout._replace(evaluates=False))
     if needs.layout.evaluates and _peak(changed) <= TIGHT:
         yield Way(f"evaluation: null ({_shown(changed)}, no held-out rows are answered)", ())

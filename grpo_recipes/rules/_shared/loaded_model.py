@@ -62,8 +62,8 @@ def adapter_dtype(context: Context) -> str | None:
     """The dtype of the LoRA tensors before the first step, None without an adapter or if unknown.
 
     TRL casts the adapter of a quantized model to bfloat16. PEFT keeps others in float32, also on half-precision
-    weights; under ZeRO-3 newer releases of TRL ask for the dtype of the weights, and older ones do not. Source: trl
-    0.29.1 and 1.16.0 grpo_trainer.py, peft 0.21.2 tuners_utils.py cast_adapter_dtype.
+    weights; under ZeRO-3 newer releases of TRL ask for the dtype of the weights, and older ones do not.
+    Source: trl 0.29.1 and 1.16.0 grpo_trainer.py, peft 0.21.2 tuners_utils.py cast_adapter_dtype.
     """
     strategy = context.value("distributed.strategy")
     if not context.has_section("lora") or strategy == "fsdp2":
