@@ -1,4 +1,4 @@
-"""`--accept RULE`: an error of a rule counts as a warning, for a stack that was patched and lacks the defect.
+"""`--accept RULE`: turns a rule's errors into warnings, for a patched stack that lacks the defect.
 
 A shim whose defect changes no experiment is left out instead: SHM024.
 """
@@ -17,21 +17,21 @@ accept_option = click.option(
     "accepted",
     metavar="RULE",
     multiple=True,
-    help="Take errors of this rule, e.g. GEN001, for warnings: for a library that was patched and does not fail there.",
+    help="Treat errors of this rule, e.g. GEN001, as warnings: for a patched library that does not fail there.",
 )
 
-# Rules whose errors no patched library answers, with the reason.
+# Rules whose errors a patched library cannot fix, with the reason.
 NEVER = {
-    "DAT001": "without its data there is nothing to plan",
-    "MDL001": "without its model there is nothing to plan",
-    "RWD001": "without its reward there is nothing to plan",
-    "STK010": "a package that is not there cannot be patched",
-    "TOK001": "without its chat template there is nothing to plan",
+    "DAT001": "a run needs its data",
+    "MDL001": "a run needs its model",
+    "RWD001": "a run needs its reward",
+    "STK010": "a missing package cannot be patched",
+    "TOK001": "a run needs its chat template",
 }
 SHIMS = {"SHM024": "shims.equal_rewards"}
-"""Rules that ask for a shim which a run may do without, and the shim."""
+"""Rules whose shim a run may do without, and the shim."""
 TRUST = "TRU"
-"""What the ids of rules begin with that judge what a recipe may do to a machine."""
+"""Prefixes of the rules that judge what a recipe may do to a machine."""
 
 
 def accepting(resolution: Resolution, accepted: Sequence[str]) -> Resolution:
@@ -54,7 +54,7 @@ def _is_error_of(finding: Finding, ids: Sequence[str]) -> bool:
 
 
 def _accepted(finding: Finding) -> Finding:
-    """The finding as a warning without a fix: it was accepted as it is."""
+    """The accepted finding: a warning without a fix."""
     return finding._replace(
         severity="warning",
         message=f"accepted: {finding.message}",
@@ -65,22 +65,22 @@ def _accepted(finding: Finding) -> Finding:
 
 
 def _why_not(one: str) -> str | None:
-    """Why a rule's errors cannot be accepted, None when they can."""
+    """Why a rule's errors cannot be accepted, None if they can."""
     if one.startswith(TRUST):
-        return "what a recipe may do to this machine is not about a library, so it stays an error"
+        return "it is about what a recipe may do to this machine, not about a library, so it stays an error"
     if one in NEVER:
         return f"{NEVER[one]}, so it stays an error"
     rule = next((rule for rule in rules() if rule.id == one), None)
     if rule is not None and (rule.check is not None or one in SHIMS):
         return None
     if rule is not None:
-        return "this rule decides a value and makes no errors"
-    from grpo_recipes.explain.pages import known_ids, worker_pages  # only a mistake pays for reading the pages
+        return "this rule decides a value and reports no errors"
+    from grpo_recipes.explain.pages import known_ids, worker_pages  # the pages are only read after a mistake
     from grpo_recipes.nearest import nearest_words
 
     if one in worker_pages():
-        return "this is checked in a running process, and only rules that judge the recipe can be accepted"
+        return "this is checked in a running process; only rules that judge the recipe can be accepted"
     if one in known_ids():
-        return "this is how the recipe or the stack is read, which no patched library changes"
+        return "this is about reading the recipe or the stack, which a patched library does not change"
     near = nearest_words(one, [*SHIMS, *(rule.id for rule in rules() if rule.check)], cutoff=0.6)
     return "there is no such rule" + (f"; the nearest is {near[0]}" if near else "")

@@ -1,4 +1,4 @@
-"""`grpo-run RUNDIR` and `grpo-run plan.json`: launch exactly that plan, and say first what is different now."""
+"""`grpo-run RUNDIR` and `grpo-run plan.json`: launch exactly that plan, after reporting what has changed."""
 
 import os
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ from grpo_recipes.stack.stack import Stack
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """A plan made again. plan, recipe_text: None where the recipe is refused now. lines: the drift."""
+    """A plan made again. plan, recipe_text: None if the recipe is refused now. lines: the drift."""
 
     lock: Lock
     plan: Plan | None
@@ -38,7 +38,7 @@ class Again:
 
     @property
     def text(self) -> str:
-        """The drift, and what forbids the plan on this stack."""
+        """The drift, and the errors of the plan on this stack."""
         errors = [finding for finding in self.resolution.findings if finding.severity == "error"]
         refused = f"\n\n{findings_text(errors, self.resolution.file)}" if errors else ""
         return redact(drift_text(shown_path(self.lock), self.lines) + refused)
@@ -56,9 +56,9 @@ def shown_path(lock: Lock) -> str:
 
 
 def ready_again(place: str, stack: Stack, changes: Changes, answer_alone: AnswerAlone) -> Ready | int:
-    """What a run folder or a plan launches, its drift said; or the exit code where that is all.
+    """The plan that a run folder or a plan launches, after printing its drift; or the exit code if nothing is launched.
 
-    Raises Refusal as read_lock, planned_again, allowed_plan and for a run that did not end.
+    Raises Refusal like read_lock, planned_again and allowed_plan, and for a run that did not end.
     """
     lock = read_lock(place)
     again = planned_again(lock, stack, changes)
@@ -75,9 +75,9 @@ def ready_again(place: str, stack: Stack, changes: Changes, answer_alone: Answer
 
 
 def planned_again(lock: Lock, stack: Stack, changes: Changes) -> Again:
-    """The plan on this stack with the files of today, and its drift.
+    """The plan on this stack with today's files, and its drift.
 
-    Raises Refusal for a plan that has no recipe, and for one that was changed.
+    Raises Refusal for a plan without a recipe or a changed one.
     """
     for line in refuse_changed(lock):
         click.echo(redact(line), err=True)
@@ -96,27 +96,29 @@ def planned_again(lock: Lock, stack: Stack, changes: Changes) -> Again:
 
 
 def allowed_plan(again: Again, changes: Changes) -> Plan:
-    """The plan to launch. Raises Refusal for what cannot run here, and for another experiment that is not accepted."""
+    """The plan to launch. Raises Refusal if it cannot run here, or is a different experiment that was not accepted."""
     where = shown_path(again.lock)
     if again.plan is None:
         raise Refusal.of(f"{where}: its recipe is refused here, nothing was started")
     if changes_the_experiment(again.lines) and not changes.accept_drift:
         changed = [line.what for line in again.lines if line.state == "differs" and line.kind == "experiment"]
         raise Refusal.of(
-            f"{where}: this would be another experiment, nothing was started",
-            because=f"{', '.join(changed)} of it {'is' if len(changed) == 1 else 'are'} not as planned",
-            fix="bring back what was planned, or --accept-drift",
+            f"{where}: this would be a different experiment, nothing was started",
+            because=f"{', '.join(changed)} {'differs' if len(changed) == 1 else 'differ'} from the plan",
+            fix="restore what was planned, or --accept-drift",
         )
     return again.plan
 
 
 def ready_to_extend(place: str, words: str, stack: Stack, *, accept_drift: bool) -> Ready:
-    """What makes a finished run longer, in a folder of its own, with what begins anew said. words: KEY=VALUE.
+    """The plan that extends a finished run in a new folder, after printing what starts fresh. words: KEY=VALUE.
 
-    Raises Refusal as read_lock, planned_again and allowed_plan, and for a run that cannot be made longer.
+    Raises Refusal like read_lock, planned_again and allowed_plan, and for a run that cannot be extended.
     """
     if not names_a_plan(place):
-        raise Refusal.of(f"{place} is a recipe, --extend goes on with a run", fix="grpo-run RUNDIR --extend KEY=VALUE")
+        raise Refusal.of(
+            f"{place} is a recipe, but --extend needs a run folder", fix="grpo-run RUNDIR --extend KEY=VALUE"
+        )
     lock = read_lock(place)
     refuse_strange_entries(lock.folder)
     _refuse_running(lock)
@@ -126,7 +128,7 @@ def ready_to_extend(place: str, words: str, stack: Stack, *, accept_drift: bool)
     again = replace(again, lines=tuple(line for line in again.lines if line.what not in (*LENGTHS, EPISODES)))
     say(again)
     plan = extended(lock, allowed_plan(again, changes), checkpoint)
-    said = [f"goes on from {checkpoint.folder}, with its optimizer, its schedule and its place in the data"]
+    said = [f"continues from {checkpoint.folder}, with its optimizer, its schedule and its position in the data"]
     for line in [*said, *begins_anew(plan, step_of(checkpoint.folder))]:
         click.echo(redact(line), err=True)
     return Ready(plan, str(again.recipe_text), os.path.dirname(lock.folder), is_pinned=True, goes_on_from=lock.folder)
@@ -137,9 +139,9 @@ def _refuse_running(lock: Lock) -> None:
 
     if is_running(lock.folder):
         raise Refusal.of(
-            f"{lock.folder}: only a finished run is made longer",
-            because="it is being trained now",
-            fix="wait for its end",
+            f"{lock.folder}: only a finished run can be extended",
+            because="it is still training",
+            fix="wait until it ends",
         )
 
 
@@ -151,15 +153,15 @@ def _refuse_unfinished(lock: Lock) -> None:
     from grpo_recipes.launch.local import is_running
 
     is_live = is_running(lock.folder)
-    because = "it is being trained now" if is_live else f"its run.json says {status}"
-    fix = "--resume goes on with it, " if not is_live else ""
+    because = "it is still training" if is_live else f"its run.json says {status}"
+    fix = "--resume continues it, " if not is_live else ""
     raise Refusal.of(
         f"{lock.folder}: the run did not end",
         because=because,
-        fix=f"{fix}--out FOLDER trains the same plan from its beginning",
+        fix=f"{fix}--out FOLDER trains the same plan from the start",
     )
 
 
 def say(again: Again) -> None:
-    """Prints the drift as talk, before the launch."""
+    """Prints the drift on stderr, before the launch."""
     click.echo(redact(f"{again.text}\n"), err=True)

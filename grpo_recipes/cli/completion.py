@@ -1,6 +1,6 @@
-"""What a shell offers behind the words of a command line: files where a file belongs, and the names that there are.
+"""A shell's suggestions for the words of a command line: files, and known names.
 
-Imports nothing until it is asked: each command has it.
+Imports nothing until it is used, since every command has it.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def files(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
-    """Leaves it to the shell, which knows files best."""
+    """Lets the shell complete files."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
@@ -41,7 +41,7 @@ def keys_to_set(ctx: "Context", param: "Parameter", incomplete: str) -> "list[Co
 
 
 def sorting_words(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
-    """What runs can be sorted by."""
+    """The sort keys of runs."""
     from grpo_recipes.report.runs.chosen import FIGURES, TEXTS
     from grpo_recipes.schemas.keys import recipe_keys
 
@@ -49,7 +49,7 @@ def sorting_words(ctx: "Context", param: "Parameter", incomplete: str) -> "list[
 
 
 def keys_to_filter(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
-    """What runs are chosen by: each status, then the keys of a recipe with their =."""
+    """The filters of runs: each status, then the keys of a recipe with their =."""
     from grpo_recipes.report.runs.one_run import STATUSES
     from grpo_recipes.schemas.keys import recipe_keys
 
@@ -58,7 +58,7 @@ def keys_to_filter(ctx: "Context", param: "Parameter", incomplete: str) -> "list
 
 
 def first_words(commands: "list[CompletionItem]", incomplete: str) -> "list[CompletionItem]":
-    """Commands and recipes, which may stand in the same place; where nothing begins so, any file or folder."""
+    """Commands and recipes, since either may come first; if none matches, any file or folder."""
     import glob
 
     from click.shell_completion import CompletionItem

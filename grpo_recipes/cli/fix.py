@@ -24,9 +24,9 @@ SUGGESTED = "suggested"
 
 
 def asked_rules(text: str | None) -> tuple[str, ...] | None:
-    """The rules whose suggestions were asked for with --fix=BAT001,SCH003; None for all, --fix=suggested.
+    """The rules named by --fix=BAT001,SCH003; None for all, --fix=suggested.
 
-    Raises Refusal for a word that is neither.
+    Raises Refusal for anything else.
     """
     if text == SUGGESTED:
         return None
@@ -35,16 +35,16 @@ def asked_rules(text: str | None) -> tuple[str, ...] | None:
         if rule not in known_ids():
             near = ",".join(nearest_words(rule, known_ids(), cutoff=0.6)) or "BAT001"
             raise Refusal.of(
-                f"--fix={text}: there is no rule {rule}",
-                fix=f"--fix alone for what is certain, --fix={SUGGESTED} for all, --fix={near} for a rule's",
+                f"--fix={text}: rule {rule} does not exist",
+                fix=f"--fix for the certain fixes, --fix={SUGGESTED} for all, --fix={near} for one rule's",
             )
     return rules
 
 
 def fixed(resolution: Resolution, again: Again, rules: tuple[str, ...] | None, *, write: bool) -> Fixes:
-    """Prints the diff that mends a recipe, and what no diff can mend; writes it where that is asked for.
+    """Prints the diff that fixes a recipe, and the findings that it cannot fix; writes it if asked to.
 
-    again: resolves the recipe with another text. rules: whose suggestions are taken too, None for all.
+    again: resolves the recipe with a different text. rules: those whose suggestions are applied too, None for all.
     """
     text = read_recipe(resolution.file)
     if not isinstance(text, str):
@@ -65,7 +65,7 @@ def fixed(resolution: Resolution, again: Again, rules: tuple[str, ...] | None, *
 
 
 def _tell(made: Fixes, before: Resolution) -> None:
-    """Says on stderr what is left, and what of the experiment is another one by the fixes."""
+    """Prints on stderr what is left, and how the fixes change the experiment."""
     rest = by_place([*made.suggested, *made.left])
     if rest:
         click.echo(redact(findings_text(rest, before.file) + "\n"), err=True)
@@ -74,7 +74,7 @@ def _tell(made: Fixes, before: Resolution) -> None:
 
 
 def _changes(made: Fixes, before: Resolution) -> list[str]:
-    """What of the experiment the fixes change, where it could be trained before and after."""
+    """The parts of the experiment that the fixes change, if it could be trained before and after."""
     if not made.fixed or before.refused or made.after.refused or before.context is None or made.after.context is None:
         return []
     found = differences(plan_of(before), plan_of(made.after)).experiment
@@ -82,11 +82,11 @@ def _changes(made: Fixes, before: Resolution) -> list[str]:
 
 
 def _counts(made: Fixes, *, is_written: bool) -> str:
-    done = "fixed" if is_written else "can be fixed, --write does it"
+    done = "fixed" if is_written else "can be fixed; --write applies the fixes"
     parts = [f"{len(made.fixed)} {done}"]
     if made.suggested:
         rules = ",".join(_rules(made.suggested))
-        parts.append(f"{len(made.suggested)} suggested, --fix={SUGGESTED} or --fix={rules} takes them")
+        parts.append(f"{len(made.suggested)} suggested; --fix={SUGGESTED} or --fix={rules} applies them")
     parts.append(f"{len(made.left)} left")
     return "; ".join(parts) + (f"; now {count_text(made.after.findings)}" if made.fixed else "")
 
@@ -96,7 +96,7 @@ def _rules(findings: Sequence[Finding]) -> list[str]:
 
 
 def _replace(path: str, before: str, after: str) -> None:
-    """Writes the file at once or not at all. Raises Refusal when it cannot, or somebody else wrote it."""
+    """Writes the file completely or not at all. Raises Refusal if that fails, or if another program changed it."""
     place = os.path.realpath(path)
     temporary = None
     try:
@@ -107,13 +107,13 @@ def _replace(path: str, before: str, after: str) -> None:
             file.write(_byte_order_mark(place) + after)
         os.chmod(temporary, stat.S_IMODE(os.stat(place).st_mode))
         if read_recipe(path) != before:
-            raise Refusal.of(f"{path} changed while it was being checked", fix="check it again")
+            raise Refusal.of(f"{path} changed during the check", fix="check it again")
         os.replace(temporary, place)
     except OSError as problem:
         raise Refusal.of(
-            f"{path} cannot be written, and is as it was",
+            f"{path} cannot be written, and is unchanged",
             because=str(problem.strerror or problem),
-            fix="make room and let this user write there",
+            fix="free some space, and give this user write permission",
         ) from problem
     finally:
         if temporary is not None and os.path.exists(temporary):
@@ -121,6 +121,6 @@ def _replace(path: str, before: str, after: str) -> None:
 
 
 def _byte_order_mark(path: str) -> str:
-    """The mark that some editors of Windows write first, where a file has it."""
+    """The byte order mark that some Windows editors write, if the file has it."""
     with open(path, "rb") as file:
         return "\ufeff" if file.read(3) == codecs.BOM_UTF8 else ""

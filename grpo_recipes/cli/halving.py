@@ -1,4 +1,4 @@
-"""A run that had no memory for its first step, begun once more with half the micro-batch where its recipe says so."""
+"""Restarts a run that ran out of memory in its first step, with half the micro-batch, if its recipe says so."""
 
 import os
 from typing import NamedTuple
@@ -11,16 +11,16 @@ from grpo_recipes.contract.secrets.redact import redact
 
 
 class Half(NamedTuple):
-    """What the run is planned anew with. override: as --set takes it. folder: its run folder, which is not there."""
+    """The changes of the new plan. override: as for --set. folder: its run folder, which does not exist yet."""
 
     override: str
     folder: str
 
 
 def begin_anew(folder: str, before: int) -> Half | None:
-    """What to begin anew with after the run of a folder failed, None where that is its end.
+    """The changes to restart with after a run failed, None if it ends there.
 
-    before: its micro-batch. Its run.json says where it was begun anew. Raises OSError.
+    before: its micro-batch. Its run.json names the new run. Raises OSError.
     """
     size = half_of(read_record(folder))
     if size is None:
@@ -29,6 +29,6 @@ def begin_anew(folder: str, before: int) -> Half | None:
     if os.path.lexists(other):
         return None
     amend_record(folder, {"begun_anew": os.path.abspath(other)})
-    text = f"no memory for the first step: begun anew with a micro-batch of {size} instead of {before} in {other}"
+    text = f"out of memory in the first step: restarted with a micro-batch of {size} instead of {before} in {other}"
     click.echo(redact(text), err=True)
     return Half(f"{'.'.join(MICRO_BATCH)}={size}", other)

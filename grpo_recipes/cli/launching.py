@@ -1,4 +1,4 @@
-"""What every command that starts processes does: it asks for trust, launches, and says what came of it."""
+"""Shared by every command that starts processes: asks for consent, launches, and reports the result."""
 
 import gc
 import json
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     from grpo_recipes.launch.progress import View
 
 NAMING_CODE = {("rewards",), ("tools",), ("environment",), ("rollout",), ("preflight",), ("launch", "sandbox")}
-"""What of a recipe names files of the user's own code, or says what that does."""
+"""Recipe keys that name files with the user's own code, or configure it."""
 allow_code_option = click.option(
     "--allow-code",
     "allowed",
     metavar="SHA",
     multiple=True,
-    help="Allow code of the recipe by its sha256; `here` allows the recipe's own folder, also after an edit.",
+    help="Allow the recipe's code by its sha256; `here` allows the recipe's own folder, also after edits.",
 )
-# The form of an answer after which nothing is launched; None launches.
+# The output format of an answer that launches nothing; None launches.
 AnswerAlone = Literal["text", "json"] | None
 Prepare = Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a command asks for beside a recipe or a plan: --set, --accept, --strict, --accept-drift.
+    """A command's options beside the recipe or plan: --set, --accept, --strict, --accept-drift.
 
-    begins_anew: a run that did not end is begun again in a folder of its own, --out.
+    begins_anew: a run that did not end starts again in a new folder, --out.
     """
 
     overrides: tuple[str, ...] = ()
@@ -51,16 +51,16 @@ class Changes:
     begins_anew: bool = False
 
     def with_override(self, override: str) -> "Changes":
-        """Changes with one --set more, which comes last."""
+        """The changes with one more --set, which comes last."""
         return replace(self, overrides=(*self.overrides, override))
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A plan to launch. recipe_text: of its recipe.yaml. beside: the folder in which its run folder is made.
+    """A plan to launch. recipe_text: of its recipe.yaml. beside: the parent folder of its run folder.
 
-    is_pinned: it was planned before, so what the hub has by now is not asked for. files: of a recipe, recipe_files.
-    goes_on_from: the run folder whose checkpoint it reads, None for one that begins at step 0.
+    is_pinned: it was planned earlier, so newer versions on the hub are ignored. files: recipe_files of a recipe.
+    goes_on_from: the run folder whose checkpoint it reads, None if it begins at step 0.
     """
 
     plan: Plan
@@ -72,12 +72,12 @@ class Ready:
 
 
 def names_a_plan(place: str) -> bool:
-    """Whether the argument of `run` is a run folder or a plan, and no recipe."""
+    """Whether the argument of `run` is a run folder or a plan, not a recipe."""
     return os.path.isdir(place) or place.endswith(".json")
 
 
 def recipe_files(source: Source) -> tuple[str, ...]:
-    """The recipe, and those of its parents that say its rewards and tools and are no shipped ones."""
+    """The recipe, and its own (not shipped) parents that name its rewards and tools."""
     said = {
         mark.file for path, mark in source.marks.items() if {path[:1], path[:2]} & NAMING_CODE
     } - source.folders.keys()
@@ -92,10 +92,10 @@ def ask_trust(
     folder: str | None = None,
     plays_turns: bool = False,
 ) -> None:
-    """Says which code is allowed by its folder. Raises Refusal for code that this user has not allowed.
+    """Prints which code is allowed by its folder. Raises Refusal for code that this user has not allowed.
 
-    given: by --allow-code. files: recipe_files of a recipe that was planned now; none for a plan that was made before.
-    folder: a run folder whose checkpoint is gone on from. plays_turns: the calls of preflight.turns are made.
+    given: by --allow-code. files: recipe_files of a recipe that was planned now; none for an earlier plan.
+    folder: the run folder of the checkpoint. plays_turns: the calls of preflight.turns are made.
     """
     from grpo_recipes.trust.code import code_parts
     from grpo_recipes.trust.consent import consent
@@ -114,7 +114,7 @@ def ask_trust(
 
 
 def refuse_strange_entries(folder: str) -> None:
-    """Raises Refusal for a link, a pipe or a device where a run has a file or folder of its own."""
+    """Raises Refusal for a link, a pipe or a device in place of a run's own file or folder."""
     from grpo_recipes.contract.files.regular_file import NotRegular
     from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
 
@@ -138,12 +138,12 @@ def launched(
     prepare: Prepare = list,
     anew: Callable[[], tuple[Plan, str] | None] = lambda: None,
 ) -> int:
-    """Starts what lies in a run folder through the engine of its plan, says what came of it, returns the exit code.
+    """Starts a run folder through the engine of its plan, reports the result, returns the exit code.
 
-    What lies in the folder chooses no engine. follow: nothing is started, its active run is followed. Of a trial
-    (--smoke) it is said whether it passed. view: how much is seen while it goes on.
-    prepare: called when nobody else may use the folder and nothing was started; returns lines to say.
-    anew: called when the run has ended; gives a plan and a run folder to launch in its place, once.
+    Files in the folder never choose the engine. follow: follow the active run instead of starting one. For a trial
+    (--smoke) it prints whether it passed. view: how much is shown meanwhile.
+    prepare: called once the folder is locked and nothing was started; returns lines to print.
+    anew: called after the run; returns a plan and a run folder to launch instead, once.
     """
     from grpo_recipes.engines.catalog import engine_of
     from grpo_recipes.launch.asked import never_stopped_by_talk
@@ -167,7 +167,7 @@ def launched(
 
 
 def conclude(plan: Plan, folder: str, code: int, *, as_json: bool) -> int:
-    """Says on stdout how a run ended, and returns its exit code."""
+    """Prints on stdout how a run ended, and returns its exit code."""
     from grpo_recipes.contract.files.folder_files import read_text
     from grpo_recipes.contract.integrity.used_run import changed_files
     from grpo_recipes.contract.run_record import read_record
@@ -184,7 +184,7 @@ def conclude(plan: Plan, folder: str, code: int, *, as_json: bool) -> int:
     if plan.smoke:
         click.echo(redact(_verdict(code, record)), err=as_json)
     if (problem := left_out("stdout")) is not None:  # the exit is that of the run
-        click.echo(redact(f"how it ended could not be printed, run.json has it: {problem.strerror}"), err=True)
+        click.echo(redact(f"could not print the result, see run.json: {problem.strerror}"), err=True)
     return code
 
 
@@ -194,5 +194,5 @@ def _verdict(code: int, record: "RunRecord | None") -> str:
     if code != EXIT_DONE or record is None:
         return "smoke failed"
     is_open = record.proofs is None or any(isinstance(one, dict) and one.get("ok") is None for one in record.proofs)
-    words = ["smoke passed", "but not everything could be seen" if is_open else "", peak_text(record)]
+    words = ["smoke passed", "but not everything could be checked" if is_open else "", peak_text(record)]
     return ", ".join(filter(None, words))

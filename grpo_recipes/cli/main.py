@@ -1,4 +1,4 @@
-"""`grpo-run`: the commands, and what happens when one of them fails."""
+"""`grpo-run`: the commands, and the handling of their failures."""
 
 import errno
 import gc
@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-# Nothing that a check makes is ever freed before it ends, so looking for garbage is time lost; a run looks again.
+# A check frees nothing before it ends, so garbage collection only costs time; a run enables it again.
 gc.disable()
 
 import click
@@ -20,7 +20,7 @@ from grpo_recipes.errors import Refusal
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# Name -> the one line that --help shows; the module is imported when the command is used.
+# Name -> the line in --help; the module is only imported when the command is used.
 COMMANDS = {
     "run": "Train a recipe (the default command).",
     "validate": "Check recipes; no torch, no GPU.",
@@ -28,25 +28,25 @@ COMMANDS = {
     "plan": "Show every value of a run with its origin.",
     "fit": "Estimate the GPU memory that a recipe needs.",
     "explain": "Explain a rule or a key.",
-    "sweep": "Train a recipe with other values and seeds, and compare.",
+    "sweep": "Train a recipe with different values and seeds, and compare.",
     "watch": "Show a run that another process trains.",
-    "runs": "List the runs of a folder beside each other.",
-    "report": "Write an HTML page of a run, or of several.",
-    "diff": "Say what changes between recipes, plans, runs, or two stacks.",
-    "export": "Hand over what a run trained, proved to be that.",
-    "generate": "Let what a run trained answer a prompt or rows.",
-    "init": "Write a recipe: a small one, a shipped one, or one taken over.",
-    "doctor": "Show the stack of this machine and its known defects.",
+    "runs": "List and compare the runs of a folder.",
+    "report": "Write an HTML page about one or several runs.",
+    "diff": "Compare recipes, plans, runs, or two stacks.",
+    "export": "Export a run's trained model, with a proof.",
+    "generate": "Let a run's trained model answer a prompt or rows.",
+    "init": "Write a recipe: a small, a shipped or a converted one.",
+    "doctor": "Show this machine's stack and its known defects.",
     "schema": "Print the JSON Schema for editors.",
-    "completion": "Print what a shell needs to complete command lines.",
-    "allowed": "List the folders whose code is allowed, or forget one.",
+    "completion": "Print the shell completion script.",
+    "allowed": "List folders whose code is allowed, or forget one.",
 }
-# Nothing can be done by these without a word behind them.
+# These commands need an argument.
 NEEDING = ("run", "validate", "preflight", "plan", "fit", "diff", "watch")
 
 
 class Commands(click.Group):
-    """Finds commands by name, and takes anything else for the recipe of `run`."""
+    """Finds commands by name, and treats anything else as the recipe of `run`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -72,7 +72,7 @@ class Commands(click.Group):
         first = words[0] if words else None
         own = {"--help", "--version"}
         if len(words) == 1 and first in NEEDING and os.path.isfile(os.path.join(first, "plan.json")):
-            # A run folder with the name of a command, and nothing that the command could be about.
+            # A run folder with the name of a command, and no argument for the command.
             args, first = [os.path.join(os.curdir, arg) if arg == first else arg for arg in args], None
         if args and first not in COMMANDS and not (own & set(args[:1])):
             if (
@@ -94,8 +94,8 @@ class Commands(click.Group):
 def grpo_run() -> None:
     """Train language models with GRPO from one YAML recipe.
 
-    grpo-run RECIPE checks the recipe, plans it for this machine's stack, and trains; grpo-run run --help has its
-    options.
+    grpo-run RECIPE checks the recipe, plans it for this machine's stack, and trains; for its options see grpo-run run
+    --help.
 
     \b
     grpo-run init                   writes a small recipe, recipe.yaml
@@ -107,7 +107,7 @@ def grpo_run() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs a command and exits with its code; a refusal is one message, a defect of ours a traceback and exit 70."""
+    """Runs a command and exits with its code: one message for a refusal, a traceback and exit 70 for a defect."""
     make_steady()
     if "_GRPO_RUN_COMPLETE" in os.environ:
         sys.exit(importlib.import_module("grpo_recipes.cli.commands.completion").serve(grpo_run))
@@ -126,7 +126,7 @@ def main(arguments: list[str] | None = None) -> None:
         refused = refusal_of(problem)
         code = _crashed() if refused is None else _refused(refused)
     exit_code = _with_answer(code if isinstance(code, int) else EXIT_DONE)
-    gc.freeze()  # the system takes it all back at once
+    gc.freeze()  # the system frees everything at once
     sys.exit(exit_code)
 
 
@@ -148,7 +148,7 @@ def _crashed() -> int:
 
 
 def _with_answer(code: int) -> int:
-    """The exit code, after it was said where the answer could not be printed. Nobody misses it behind a closed pipe."""
+    """The exit code, after an error if the answer could not be printed; a closed pipe is not an error."""
     problem = left_out("stdout")
     if problem is None or problem.errno in (errno.EPIPE, errno.EIO):
         return code
@@ -159,7 +159,7 @@ def _with_answer(code: int) -> int:
 
 
 def _told(error: click.ClickException) -> int:
-    """Says what click says of a wrong command line, without the secrets that it may hold; returns the exit."""
+    """Prints click's message about a wrong command line, without secrets; returns the exit code."""
     import contextlib
     import io
 

@@ -8,7 +8,7 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.yaml.shipped import shipped_files
 
-# What people call a thing that this program does under another name.
+# Other programs' names for what this program does.
 OTHER_NAMES = {
     "check": "grpo-run validate RECIPE",
     "compare": "grpo-run diff A B",
@@ -36,11 +36,11 @@ OTHER_NAMES = {
 
 
 def no_command(words: Sequence[str], commands: Sequence[str]) -> Refusal:
-    """The refusal of the first word: the command that it nearly is, or what does what it asks for."""
+    """The refusal of the first word, with the nearest command or the one that does the same."""
     word, *rest = words
-    because = f"no file here has this name, and the commands are {', '.join(commands)}"
-    fix = _meant(word, rest, commands) or "a recipe's file, or grpo-run --help for what each command does"
-    return Refusal.of(f"there is no command {word!r}", because=because, fix=fix)
+    because = f"no file has this name, and the commands are {', '.join(commands)}"
+    fix = _meant(word, rest, commands) or "the file of a recipe; grpo-run --help lists the commands"
+    return Refusal.of(f"{word!r} is not a command", because=because, fix=fix)
 
 
 def _meant(word: str, rest: Sequence[str], commands: Sequence[str]) -> str | None:

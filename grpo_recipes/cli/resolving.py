@@ -1,4 +1,4 @@
-"""What every command that reads a recipe does first."""
+"""The first step of every command that reads a recipe."""
 
 from collections.abc import Sequence
 
@@ -17,16 +17,16 @@ def resolved(
     accepted: Sequence[str] = (),
     content: str | None = None,
 ) -> Resolution:
-    """The resolution of a recipe; strict turns what was not checked into errors, accepted rules have warnings alone.
+    """The resolution of a recipe; strict turns unchecked points into errors, accepted rules only warn.
 
-    content: read instead of the recipe's own text. Raises Refusal for a rule that cannot be accepted.
+    content: used instead of the recipe's own text. Raises Refusal for a rule that cannot be accepted.
     """
     resolution = resolve(recipe, stack, overrides, content)
     return judged(resolution, strict=strict, accepted=accepted)
 
 
 def judged(resolution: Resolution, *, strict: bool, accepted: Sequence[str]) -> Resolution:
-    """The resolution with the findings as the user wants them. Raises Refusal as `resolved` does."""
+    """The resolution with the user's options applied to its findings. Raises Refusal as `resolved` does."""
     if strict:
         resolution = resolution._replace(findings=tuple(_strict(finding) for finding in resolution.findings))
     return accepting(resolution, accepted) if accepted else resolution

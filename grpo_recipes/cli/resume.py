@@ -1,4 +1,4 @@
-"""`grpo-run RUNDIR --resume`: goes on with an interrupted run, exactly as its plan says."""
+"""`grpo-run RUNDIR --resume`: continues an interrupted run exactly as planned."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ _DEPTH = 3
 
 
 def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json: bool, view: View) -> int:
-    """Continues from the newest whole checkpoint. Raises Refusal for a folder that cannot be continued."""
+    """Continues from the newest complete checkpoint. Raises Refusal for a run that cannot be resumed."""
     if not names_a_plan(folder) and os.path.isfile(folder):
         raise _recipe_instead(folder)
     lock = read_lock(folder)
@@ -36,22 +36,22 @@ def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json
     if lock.record is not None and lock.record.status == "completed":
         raise Refusal.of(
             f"{folder} is finished",
-            fix=f"grpo-run {shlex.quote(folder)} trains the same plan again, with --extend training.max_steps=N it goes"
-            " on to step N",
+            fix=f"grpo-run {shlex.quote(folder)} trains the same plan again; --extend training.max_steps=N continues"
+            " to step N",
         )
     if engine_of(lock.plan).is_active(lock.folder):
         return launched(lock.plan, lock.folder, as_json=as_json, follow=True, view=view)
     changes = Changes(accept_drift=accept_drift)
     again = planned_again(lock, probe(), changes)
     if lock.record is not None or again.plan is None or any(line.state != "same" for line in again.lines):
-        say(again)  # of a run that was never started, and is as it was planned, there is nothing to say
+        say(again)  # nothing to report about a run that was never started and is unchanged
     plan = allowed_plan(again, changes)
     _refuse_another_start(folder, lock.plan, plan)
     ask_trust(plan, allowed, folder=lock.folder)
     as_written = _as_written(plan, lock)
 
     def prepare() -> list[str]:
-        """Runs when nobody else may use the folder."""
+        """Runs while the folder is locked."""
         told = list(_told(lock.plan, as_written))
         return write_again(plan, lock.folder, as_written=as_written, told=told, scripts=engine_of(plan).files(plan))
 
@@ -59,14 +59,14 @@ def resume(folder: str, allowed: tuple[str, ...], *, accept_drift: bool, as_json
 
 
 def _as_written(plan: Plan, lock: Lock) -> Plan:
-    """The plan for plan.json: the user's files are where they were when the run was planned, and copied from there."""
+    """The plan for plan.json: it names the user's files at their original paths, from which they were copied."""
     known = {(file.target, file.sha256): file.path for file in user_files(lock.plan)}
     as_before = with_changed(plan, lambda file: {"path": known.get((file.target, file.sha256), file.path)})
     return replace(as_before, folder=lock.folder)
 
 
 def _told(old: Plan, new: Plan) -> Iterator[str]:
-    """The values in which plan.json is written otherwise, and that are not this launch's own."""
+    """The values that differ from plan.json, except those of this launch."""
     was, now = json.loads(to_json(old)), json.loads(to_json(new))
     for part in now:
         if part not in UNTOLD:
@@ -77,27 +77,27 @@ def _unequal(name: str, was: object, now: object, depth: int) -> Iterator[str]:
     if depth and isinstance(was, dict) and isinstance(now, dict):
         for key in dict.fromkeys([*was, *now]):
             yield from _unequal(f"{name}.{key}", was.get(key), now.get(key), depth - 1)
-    elif json.dumps(was) != json.dumps(now):  # true is no 1
+    elif json.dumps(was) != json.dumps(now):  # true is not 1
         yield name
 
 
 def _recipe_instead(recipe: str) -> Refusal:
-    """The refusal of a recipe where a run belongs, with its runs in runs/, the place of those that named no other."""
+    """The refusal of a recipe instead of a run folder, listing its runs in runs/, the default folder."""
     found = _runs_of(recipe)
-    because = [f"{one.folder}: {one.words}" for one in found[:_SHOWN]] or ["none of its runs is in runs/"]
+    because = [f"{one.folder}: {one.words}" for one in found[:_SHOWN]] or ["it has no runs in runs/"]
     open_ends = sorted((one for one in found if one.may_go_on), key=lambda one: not one.was_interrupted)
     if open_ends:
         fix = f"grpo-run {shlex.quote(open_ends[0].folder)} --resume"
     elif found:
-        fix = f"none of them is to be gone on with; grpo-run {shlex.quote(recipe)} begins a new one"
+        fix = f"none of these runs can be resumed; grpo-run {shlex.quote(recipe)} starts a new one"
     else:
         fix = "grpo-run RUNDIR --resume, with the folder that the run printed"
-    return Refusal.of(f"{recipe} is a recipe, --resume goes on with a run", because=because, fix=fix)
+    return Refusal.of(f"{recipe} is a recipe, but --resume needs a run folder", because=because, fix=fix)
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run folder of a recipe. words: how it stands."""
+    """A run folder of a recipe. words: its status."""
 
     planned_at: float
     folder: str
@@ -114,20 +114,20 @@ def _runs_of(recipe: str) -> list[_Run]:
             lock = read_lock(str(plan))
             if lock.plan.recipe_file == os.path.abspath(recipe):
                 status = None if lock.record is None else lock.record.status
-                words = "planned, and not started" if lock.record is None else status_line(lock.record)
+                words = "planned, but not started" if lock.record is None else status_line(lock.record)
                 is_open, is_cut = status not in (None, "completed"), status in ("interrupted", "running")
                 found.append(_Run(plan.stat().st_mtime, str(plan.parent), words, is_open, is_cut))
     return sorted(found, key=lambda one: one.planned_at, reverse=True)
 
 
 def _refuse_another_start(folder: str, old: Plan, new: Plan) -> None:
-    """Raises Refusal where what the run was started with is not what its recipe asks for here and now."""
+    """Raises Refusal if the recipe would now give a different plan than the run's."""
     changed = list(_changed(json.loads(to_json(old)), json.loads(to_json(new))))
     if changed:
         raise Refusal.of(
-            f"{folder}: the run cannot go on with what there is now",
-            because=f"{', '.join(changed[:_SHOWN])} would not be as in its plan.json",
-            fix=f"go on where it was started, or grpo-run {folder} --out FOLDER for a new run of the same plan",
+            f"{folder}: the run cannot be resumed here",
+            because=f"{', '.join(changed[:_SHOWN])} would differ from its plan.json",
+            fix=f"resume it where it was started, or grpo-run {folder} --out FOLDER for a new run of the same plan",
         )
 
 

@@ -1,4 +1,4 @@
-"""The two sides of a comparison: recipes that are planned now, plans that were written, and runs."""
+"""The two sides of a comparison: recipes, plans and runs."""
 
 import os
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from grpo_recipes.resolve.resolve import plan_of
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side. plan: None for a recipe that is refused, whose findings say why. measured: of a run folder alone.
+    """One side. plan: None for a refused recipe, whose findings say why. measured: only for a run folder.
 
-    changed: which files of a run folder are not as grpo-run wrote them, each with the reason.
+    changed: files of a run folder that changed since grpo-run wrote them, each with the reason.
     """
 
     name: str
@@ -32,15 +32,15 @@ class Side:
 def sides_of(
     places: Sequence[str], targets: Sequence[str], overrides: Sequence[str], accepted: Sequence[str]
 ) -> tuple[Side, Side]:
-    """Both sides; this machine is the first where one target alone is named for one recipe.
+    """Both sides; for one recipe with one target the first side is this machine.
 
-    targets, overrides, accepted: for recipes; a plan is as it was written.
-    Raises Refusal for what cannot be compared.
+    targets, overrides, accepted: for recipes only.
+    Raises Refusal for sides that cannot be compared.
     """
     pairs = _pairs(places, targets)
     written = [is_written(place) for place, _ in pairs]
     if all(written) and (targets or overrides or accepted):
-        raise Refusal.of("--target, --set and --accept are for recipes; plans are compared as they were written")
+        raise Refusal.of("--target, --set and --accept need a recipe; plans are compared unchanged")
     sides = [
         _written(place) if is_plan else _planned(place, target, overrides, accepted)
         for (place, target), is_plan in zip(pairs, written, strict=True)
@@ -49,7 +49,7 @@ def sides_of(
 
 
 def is_written(place: str) -> bool:
-    """Whether a place is a run folder or a plan, not a recipe."""
+    """Whether a path is a run folder or a plan, not a recipe."""
     return os.path.isdir(place) or place.endswith(".json")
 
 
@@ -72,7 +72,7 @@ def _planned(recipe: str, target: str | None, overrides: Sequence[str], accepted
 
 
 def _written(place: str) -> Side:
-    from grpo_recipes.contract.integrity.used_run import changed_files  # recipes do without
+    from grpo_recipes.contract.integrity.used_run import changed_files  # recipes do not need it
     from grpo_recipes.lock.read_lock import read_lock
 
     lock = read_lock(place)

@@ -1,4 +1,4 @@
-"""The stack a command is about: this machine's, or a declared one."""
+"""The stack for a command: this machine's, or a declared one."""
 
 import click
 
@@ -12,8 +12,8 @@ target_option = click.option(
     metavar="STACK",
     shell_complete=files,
     help="Declare the stack instead of using this machine's: trl==1.16.0,transformers==5.23.0,gpus=8xH100-80GB;"
-    " tested, which is the stack of grpo-run's own tests, as in tested,gpus=8xH100-80GB; or a file that"
-    " `grpo-run doctor --json` printed.",
+    " tested, the stack of grpo-run's own tests, as in tested,gpus=8xH100-80GB; or a file printed by"
+    " `grpo-run doctor --json`.",
 )
 set_option = click.option(
     "--set",
@@ -21,13 +21,13 @@ set_option = click.option(
     metavar="KEY=VALUE",
     multiple=True,
     shell_complete=keys_to_set,
-    help="Override one value, e.g. grpo.beta=0.04 or rewards[0].weight=2; as often as needed.",
+    help="Override one value, e.g. grpo.beta=0.04 or rewards[0].weight=2; repeatable.",
 )
-strict_option = click.option("--strict", is_flag=True, help="Treat what could not be checked as an error.")
+strict_option = click.option("--strict", is_flag=True, help="Treat unchecked points as errors.")
 
 
 def chosen_stack(target: str | None) -> Stack:
-    """The declared stack, or this machine's. Raises Refusal for a target that cannot be read."""
+    """The declared stack, or this machine's. Raises Refusal for an unreadable target."""
     if target is None:
         return probe()
     from grpo_recipes.stack.target import parse_target

@@ -1,4 +1,4 @@
-"""`grpo-run RUNDIR --verify`: whether a run folder is as it was written, and who wrote it."""
+"""`grpo-run RUNDIR --verify`: whether a run folder changed since it was written, and who wrote it."""
 
 import json
 import time
@@ -17,17 +17,17 @@ from grpo_recipes.lock.verify import Verified, verified
 VERIFY_FORMAT = 1
 _SIGNED = {
     YOU: "written by you",
-    SOMEBODY_ELSE: "written by somebody else, or with another key of yours",
-    NOBODY: "written without a key, so nobody knows by whom",
+    SOMEBODY_ELSE: "written by someone else, or with a different key of yours",
+    NOBODY: "written without a key, so the author is unknown",
 }
 
 
 def verify(place: str, *, as_json: bool) -> int:
-    """Prints what was found. 0: everything that has a digest is as it was written; 1: it is not."""
+    """Prints the result. 0: everything with a digest is unchanged; 1: something changed."""
     folder = Path(place)
     if not (folder / PLAN_FILE).is_file() and not (folder / "worker").is_dir():
         raise Refusal.of(
-            f"{place} is no run folder", because=f"there is no {PLAN_FILE} in it", fix="name the folder of a run"
+            f"{place} is not a run folder", because=f"it has no {PLAN_FILE}", fix="name the folder of a run"
         )
     began = time.perf_counter()
     try:
@@ -36,7 +36,7 @@ def verify(place: str, *, as_json: bool) -> int:
         raise Refusal.of(
             f"{place}: the run folder cannot be read",
             because=f"{problem.filename}: {problem.strerror or problem}",
-            fix="let this user read it",
+            fix="give this user read permission",
         ) from problem
     seconds = time.perf_counter() - began
     click.echo(redact(_json(place, found, seconds) if as_json else _text(place, found, seconds)))
@@ -50,7 +50,7 @@ def _text(place: str, found: Verified, seconds: float) -> str:
         if what:
             lines.append(f"{words}: {', '.join(what)}")
     lines += [f"not verified: {name}: {because}" for name, because in found.not_verified.items()]
-    verdict = f"{len(found.faults)} of its files not as written" if found.faults else "as it was written"
+    verdict = f"{len(found.faults)} of its files changed" if found.faults else "unchanged"
     read = f"{found.files} files, {found.bytes / 1e9:.3f} GB in {seconds:.1f} s"
     return "\n".join(_printable(line) for line in [*lines, f"{place}: {verdict} ({read})"])
 

@@ -53,7 +53,7 @@ def read_lock(place: str) -> Lock:
                 fix=f"name a recipe, a run folder or its {PLAN_FILE}",
             ) from None
         raise Refusal.of(
-            f"{place} is no run folder",
+            f"{place} is not a run folder",
             because=f"{PLAN_FILE}: {error.strerror or error}",
             fix="name a recipe, or the folder of a run; without --out they are in runs/",
         ) from None

@@ -47,7 +47,7 @@ def diff_text(names: Names, found: Differences, measured: Both = (None, None), c
 
 def verdict(found: Differences) -> str:
     """The answer in three words."""
-    return "another experiment" if found.experiment else "the same experiment"
+    return "a different experiment" if found.experiment else "the same experiment"
 
 
 def cells_of(rows: Sequence[Difference]) -> list[tuple[str, str, str, str]]:

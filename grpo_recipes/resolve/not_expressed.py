@@ -1,4 +1,4 @@
-"""Values that the target cannot express: the run would be another experiment, so it is refused."""
+"""Values that the target cannot express: the run would be a different experiment, so it is refused."""
 
 from collections.abc import Mapping, Sequence
 

@@ -65,7 +65,7 @@ def read_sweep(place: str) -> Sweep:
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as problem:
         because = f"{type(problem).__name__}: {problem}"
     raise Refusal.of(
-        f"{place} is no sweep of this release",
+        f"{place} is not a sweep of this release",
         because=f"{SWEEP_FILE}: {because.splitlines()[0]}",
         fix="name the folder that `grpo-run sweep RECIPE` printed, or a recipe for a new sweep",
     )

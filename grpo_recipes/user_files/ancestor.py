@@ -240,7 +240,7 @@ def _of_a_run(named: str, place: str, run: str, weights: str) -> StartingPoint |
     text = _text(os.path.join(run, PLAN_FILE))
     plan = _parsed(text)
     if text is None or plan.get("plan") != _PLAN_FORMAT:
-        because = (f"{run} is no run folder of this format",)
+        because = (f"{run} is not a run folder of this format",)
         return NoStart(f"{named}: its {PLAN_FILE} cannot be read", because, "bring it back from a copy")
     record = _parsed(_text(os.path.join(run, RECORD_FILE)))
     if not os.path.isdir(weights):

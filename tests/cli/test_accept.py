@@ -99,14 +99,14 @@ def test_strict_and_accept_go_together(grpo_run: Callable) -> None:
         pytest.param("BAT01", "there is no such rule; the nearest is BAT001", id="a-typo"),
         pytest.param("shm24", "there is no such rule; the nearest is SHM024", id="a-typo-of-a-shim"),
         pytest.param("everything", "there is no such rule", id="no-id"),
-        pytest.param("FCT004", "how the recipe or the stack is read", id="of-the-facts"),
-        pytest.param("SCH001", "how the recipe or the stack is read", id="of-the-format"),
-        pytest.param("STK012", "how the recipe or the stack is read", id="of-the-stack"),
+        pytest.param("FCT004", "about reading the recipe or the stack", id="of-the-facts"),
+        pytest.param("SCH001", "about reading the recipe or the stack", id="of-the-format"),
+        pytest.param("STK012", "about reading the recipe or the stack", id="of-the-stack"),
         pytest.param("PRF001", "in a running process", id="a-proof"),
-        pytest.param("SHM001", "makes no errors", id="a-decision"),
+        pytest.param("SHM001", "reports no errors", id="a-decision"),
         pytest.param("TRU001", "may do to this machine", id="trust"),
-        pytest.param("DAT001", "there is nothing to plan", id="what-is-not-there"),
-        pytest.param("STK010", "that is not there", id="a-missing-package"),
+        pytest.param("DAT001", "a run needs its data", id="what-is-not-there"),
+        pytest.param("STK010", "a missing package cannot be patched", id="a-missing-package"),
     ],
 )
 def test_what_no_patched_library_answers_cannot_be_accepted(grpo_run: Callable, rule: str, why: str) -> None:
@@ -119,4 +119,4 @@ def test_what_no_patched_library_answers_cannot_be_accepted(grpo_run: Callable, 
 def test_a_resumed_run_takes_its_plan_as_it_is(grpo_run: Callable, tmp_path: Path) -> None:
     answer = grpo_run(str(tmp_path), "--resume", "--accept", "GEN001")
     assert answer.code == 2
-    assert "--resume goes on with the plan as it is" in answer.err
+    assert "--resume continues the plan unchanged" in answer.err

@@ -243,5 +243,5 @@ def test_a_run_folder_may_have_the_name_of_a_command(
     target = "trl==1.16.0,transformers==5.23.0,peft==0.21.2,accelerate==1.15.0,torch==2.13.0,gpus=0"
     recipe = str(ROOT / "recipes" / "quickstart.yaml")
     assert grpo_run("run", recipe, "--dry-run", "--target", target, "--out", name).code == 0
-    assert "as it was written" in grpo_run(name, "--verify").out
+    assert "unchanged" in grpo_run(name, "--verify").out
     assert grpo_run(name, "--help").code == 0

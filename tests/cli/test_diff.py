@@ -61,7 +61,7 @@ def test_another_experiment_is_said_first(
     a, b = written(tmp_path / "a"), written(tmp_path / "b", changes, reward)
     answer = grpo_run("diff", a, b, "--target", NEWEST)
     assert answer.code == 1
-    assert answer.out.splitlines()[3] == "another experiment"
+    assert answer.out.splitlines()[3] == "a different experiment"
     assert answer.out.splitlines()[4].strip() in GROUPS
     said = lines_of(answer.out)
     assert rows.keys() <= said.keys()
@@ -99,7 +99,7 @@ def test_a_stack_that_cannot_express_the_recipe_is_named_with_the_field(tmp_path
     arguments = ("diff", written(tmp_path / "a"), "--target", NEWEST, "--target", target)
     answer = grpo_run(*arguments)
     assert answer.code == 2
-    assert f"on {NEWEST} can be run" in answer.out
+    assert f"on {NEWEST} can run" in answer.out
     assert "trl 0.16.1 (released) cannot express loss_type 'grpo' [FCT004]" in answer.out
     found = json.loads(grpo_run(*arguments, "--json").out)
     assert found["same_experiment"] is None
@@ -184,7 +184,7 @@ def test_markdown_has_the_experiment_open_and_the_rest_folded(tmp_path: Path, gr
     answer = grpo_run("diff", a, b, "--target", NEWEST, "--format", "markdown")
     assert answer.code == 1
     lines = answer.out.splitlines()
-    assert lines[0] == "### Another experiment"
+    assert lines[0] == "### A different experiment"
     assert lines[2] == f"a: `{a} on {NEWEST}`<br>"
     assert "| `prompts per optimizer step` | `4` | `2` |" in lines
     assert lines.index("| **algorithm** | | |") < lines.index("| **effective batch** | | |")

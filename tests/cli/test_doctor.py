@@ -48,7 +48,7 @@ def test_where_the_driver_does_not_answer_nothing_is_missing_for_the_cpu(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     out = grpo_run("doctor").out
     assert "nvidia-smi is missing, fails or takes too long" in out
-    assert "nothing is missing for a run, on the CPU: launch.gpus_per_node: 0\n" in out
+    assert "this stack has everything for a run, on the CPU: launch.gpus_per_node: 0\n" in out
 
 
 @pytest.mark.processes
@@ -57,7 +57,7 @@ def test_where_the_driver_does_not_answer_nothing_is_missing_for_the_cpu(
     [
         ("landlock", "sandbox       landlock 7\n"),
         ("bubblewrap", "sandbox       bubblewrap\n"),
-        (None, "sandbox       not there: neither Landlock (Linux 5.13) nor bubblewrap works\n"),
+        (None, "sandbox       missing: neither Landlock (Linux 5.13) nor bubblewrap works\n"),
     ],
 )
 def test_it_says_what_holds_the_code_of_a_model(

@@ -9,8 +9,11 @@ import pytest
 RECIPE = Path(__file__).parents[2] / "recipes" / "quickstart.yaml"
 
 WORDS = {
-    "adapter of another dtype": (("--adapter", "--dtype", "float16"), "--adapter exports what was trained as it is"),
-    "public without a hub": (("--public",), "--public is for a repository of the hub"),
+    "adapter of another dtype": (
+        ("--adapter", "--dtype", "float16"),
+        "--adapter exports the trained tensors unchanged",
+    ),
+    "public without a hub": (("--public",), "--public needs --push"),
     "no owner": (("--push", "mine"), "--push mine: a repository has an owner and a name"),
 }
 
@@ -26,7 +29,7 @@ def test_words_that_do_not_go_together_are_refused(case: str, grpo_run: Callable
 def test_what_is_no_run_is_refused(grpo_run: Callable, tmp_path: Path) -> None:
     answer = grpo_run("export", str(tmp_path), "-o", str(tmp_path / "out"))
     assert answer.code == 2
-    assert "is no run folder" in answer.err
+    assert "is not a run folder" in answer.err
 
 
 @pytest.mark.parametrize("command", ["export", "generate"])
@@ -37,7 +40,7 @@ def test_a_recipe_and_a_part_of_a_run_are_told_from_a_run(command: str, grpo_run
     rest = {"export": ("-o", str(tmp_path / "out")), "generate": ("1+1=",)}[command]
     recipe = grpo_run(command, str(RECIPE), *rest)
     assert recipe.code == 2
-    assert "quickstart.yaml is no run folder" in recipe.err
+    assert "quickstart.yaml is not a run folder" in recipe.err
     assert "= fix: name the folder of a run" in recipe.err
     for part in ("checkpoints", "checkpoints/checkpoint-1"):
         within = grpo_run(command, str(run / part), *rest)
@@ -49,7 +52,7 @@ def test_both_kinds_of_an_export_at_once_are_refused(grpo_run: Callable, tmp_pat
     for words in (("--merge", "--adapter"), ("--adapter", "--merge")):
         answer = grpo_run("export", str(tmp_path), "-o", str(tmp_path / "out"), *words)
         assert answer.code == 2
-        assert "--merge and --adapter exclude each other" in answer.err
+        assert "--merge and --adapter cannot be combined" in answer.err
 
 
 @pytest.mark.slow
@@ -59,11 +62,11 @@ def test_a_run_that_trained_nothing_has_nothing_to_hand_over(grpo_run: Callable,
     answer = grpo_run("export", run, "-o", str(tmp_path / "out"))
     assert answer.code == 2
     assert "has no trained model" in answer.err
-    assert "it was planned, and not started" in answer.err
+    assert "it was planned, but never started" in answer.err
     taken = grpo_run("export", run, "-o", run)
     assert taken.code == 2
-    assert "is there already" in taken.err
-    assert "an export replaces nothing" in taken.err
+    assert "already exists" in taken.err
+    assert "export never overwrites anything" in taken.err
     for here in ("", ".", str(tmp_path)):
         with contextlib.chdir(tmp_path):
             answer = grpo_run("export", run, "-o", here)

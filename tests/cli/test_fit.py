@@ -53,7 +53,7 @@ def test_what_does_not_fit_or_is_not_known_is_said(
 def test_a_refused_recipe_says_why(grpo_run: Callable) -> None:
     answer = grpo_run("fit", ZERO3, *TESTED, "--gpus", "1xA100-40GB")
     assert answer.code == 1
-    assert answer.out.startswith("1xA100-40GB: cannot run\n  = because: 8 GPUs are asked for")
+    assert answer.out.startswith("1xA100-40GB: cannot run\n  = because: the recipe asks for 8 GPUs")
 
 
 @pytest.mark.parametrize("gpus", ["", "0x0x0"])

@@ -103,7 +103,7 @@ def test_a_recipe_that_cannot_be_written_stays_as_it_was(small_disk: Callable, g
     small_disks.fill(disk)
     answer = grpo_run("validate", str(recipe), "--target", TARGET, "--fix=suggested", "--write")
     assert answer.code == 2
-    assert f"error: {recipe} cannot be written, and is as it was\n  = because: No space left on device" in answer.err
+    assert f"error: {recipe} cannot be written, and is unchanged\n  = because: No space left on device" in answer.err
     assert recipe.read_text() == RECIPE
     assert sorted(path.name for path in disk.iterdir()) == ["ballast", "case.yaml"]
 
@@ -159,7 +159,7 @@ def test_certain_fixes_keep_every_value_and_the_rest_is_suggested(grpo_run: Call
     assert "prompts_per_step: 4" in text
     assert "training: {prompts_per_step: 4, learning_rate: 2e-6, max_steps: 10, bf16: false}" in text
     assert "num_generations: 1   # too few" in text
-    assert "2 fixed; 1 suggested, --fix=suggested or --fix=SCH003 takes them; 0 left; now 1 error" in answer.err
+    assert "2 fixed; 1 suggested; --fix=suggested or --fix=SCH003 applies them; 0 left; now 1 error" in answer.err
 
 
 def test_what_a_moved_section_holds_is_mended_in_the_same_call(grpo_run: Callable, recipe: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_suggestion_is_taken_by_the_name_of_its_rule_alone(grpo_run: Callable,
 def test_an_unknown_rule_is_refused_with_the_ways_to_ask(grpo_run: Callable, recipe: Path) -> None:
     answer = grpo_run("validate", str(recipe), "--fix=BAT999", "--target", TARGET)
     assert answer.code == 2
-    assert "--fix=BAT999: there is no rule BAT999" in answer.err
+    assert "--fix=BAT999: rule BAT999 does not exist" in answer.err
     assert "--fix=suggested for all" in answer.err
 
 

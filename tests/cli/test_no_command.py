@@ -40,7 +40,7 @@ def test_what_is_written_as_a_path_is_a_missing_file(
         (["resume", "runs/one"], "grpo-run RUNDIR --resume"),
         (["mine"], "grpo-run mine.yaml"),
         (["quickstart"], "grpo-run init quickstart writes the shipped recipe of this name"),
-        (["zzz"], "a recipe's file, or grpo-run --help for what each command does"),
+        (["zzz"], "the file of a recipe; grpo-run --help lists the commands"),
     ],
     ids=lambda words: words[0] if isinstance(words, list) else "",
 )
@@ -53,8 +53,8 @@ def test_a_word_that_is_none_gets_what_was_meant(
     assert answer.code == 2
     assert answer.out == ""
     assert answer.err.splitlines() == [
-        f"error: there is no command {words[0]!r}",
-        f"  = because: no file here has this name, and the commands are {', '.join(COMMANDS)}",
+        f"error: {words[0]!r} is not a command",
+        f"  = because: no file has this name, and the commands are {', '.join(COMMANDS)}",
         f"  = fix: {fix}",
     ]
 

@@ -178,10 +178,10 @@ def test_what_nobody_here_can_read_is_not_made(run_of: Callable[[str], Path], tm
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--gguf",), "no convert_hf_to_gguf.py is on PATH"),
-        (("--gguf", "--converter", "none.py"), "--converter none.py: there is no such file"),
-        (("--converter", "none.py"), "--converter is for a GGUF file"),
-        (("--gguf", "--adapter"), "--gguf is for the whole model"),
+        (("--gguf",), "convert_hf_to_gguf.py is not on PATH"),
+        (("--gguf", "--converter", "none.py"), "--converter none.py: the file does not exist"),
+        (("--converter", "none.py"), "--converter needs --gguf"),
+        (("--gguf", "--adapter"), "--gguf needs the whole model"),
     ],
 )
 def test_what_cannot_be_converted_is_said_at_once(

@@ -1,4 +1,4 @@
-"""What is different from when a plan was made: named line by line, and another experiment is not launched."""
+"""What is different from when a plan was made: named line by line, and a different experiment is not launched."""
 
 import json
 import shutil

@@ -26,7 +26,7 @@ def test_an_interrupted_run_is_not_begun_again_beside_itself(tmp_path: Path, grp
     run = _ended(make_project(tmp_path / "a"), grpo_run, "interrupted")
     refused = grpo_run(str(run), "--dry-run")
     assert refused.code == 2
-    assert "= fix: --resume goes on with it, --out FOLDER" in refused.err
+    assert "= fix: --resume continues it, --out FOLDER" in refused.err
     assert [path.name for path in run.parent.iterdir()] == ["first"]
     assert grpo_run(str(run), "--dry-run", "--out", str(tmp_path / "again")).code == 0
 
@@ -54,7 +54,7 @@ def test_a_changed_experiment_is_not_resumed_and_said(tmp_path: Path, grpo_run: 
     refused = grpo_run(str(run), "--resume")
     assert refused.code == 2
     assert "differs (experiment)  dataset" in refused.err
-    assert "dataset of it is not as planned" in refused.err
+    assert "dataset differs from the plan" in refused.err
 
 
 def test_a_run_of_another_machine_is_not_resumed(tmp_path: Path, grpo_run: Callable) -> None:
@@ -127,7 +127,7 @@ def test_a_recipe_with_resume_is_told_its_runs_and_which_can_be_gone_on_with(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     recipe = str(Path(__file__).parents[2] / "recipes" / "quickstart.yaml")
-    assert "= because: none of its runs is in runs/" in grpo_run(recipe, "--resume").err
+    assert "= because: it has no runs in runs/" in grpo_run(recipe, "--resume").err
     stack = "trl==1.16.0,transformers==5.23.0,peft==0.21.2,accelerate==1.15.0,torch==2.13.0,gpus=0"
     ends = {"failed": 1, "interrupted": 3, "completed": 9, "planned": None}
     for place, (name, step) in enumerate(ends.items()):
@@ -139,7 +139,7 @@ def test_a_recipe_with_resume_is_told_its_runs_and_which_can_be_gone_on_with(
     answer = grpo_run(recipe, "--resume")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.splitlines()[1:] == [
-        "  = because: runs/planned: planned, and not started",
+        "  = because: runs/planned: planned, but not started",
         "  = because: runs/completed: completed at step 9 of 9",
         "  = because: runs/interrupted: interrupted at step 3 of 9",
         "  = because: runs/failed: failed at step 1 of 9",

@@ -32,7 +32,7 @@ class Shown:
     def code(self) -> int:
         """How it ends, as the answer tells."""
         refused = re.search(r"(?m)^(\S+ )?error: ", self.answer)
-        return 2 if refused else 1 if "another experiment" in self.answer else 0
+        return 2 if refused else 1 if "a different experiment" in self.answer else 0
 
     def fits(self, text: str) -> bool:
         lines = [r"(?s:.*\n)?" if line == "..." else _with_dots(line) + r"\n" for line in _plain(self.answer)]

@@ -177,7 +177,7 @@ def test_a_full_disk_leaves_nothing_of_a_run_folder(kib: int, small_disk: Callab
     where, because, fix = str(refused.value).splitlines()
     assert where == f"{disk / 'runs' / 'one'}: the run folder cannot be written"
     assert because.startswith("  = because: ") and because.endswith("No space left on device")
-    assert fix == "  = fix: make room, or --out with a folder elsewhere"
+    assert fix == "  = fix: free some space, or use --out with another folder"
     assert list(disk.rglob("*")) in ([], [disk / "runs"])
 
 

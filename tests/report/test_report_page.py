@@ -405,7 +405,7 @@ def test_a_folder_of_runs_stands_for_its_runs(tmp_path: Path, paged: Callable[..
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, grpo_run: Callable) -> None:
     answer = grpo_run("report", str(tmp_path))
-    assert answer.code == 2 and "is no run folder" in answer.err and answer.out == ""
+    assert answer.code == 2 and "is not a run folder" in answer.err and answer.out == ""
 
 
 def test_a_page_that_cannot_be_written_is_told(tmp_path: Path, grpo_run: Callable) -> None:

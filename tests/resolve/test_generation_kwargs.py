@@ -26,7 +26,7 @@ KEYS = [
         {"generation_kwargs": {"typical_p": 0.9}},
         id="of transformers",
     ),
-    pytest.param("num_beams: 4", "num_beams cannot be set in a recipe", {}, id="of no run"),
+    pytest.param("num_beams: 4", "num_beams is not for a recipe", {}, id="of no run"),
     pytest.param("max_new_tokenz: 64", "the nearest is max_new_tokens", {"max_completion_length": 64}, id="misspelt"),
     pytest.param("lenght_penalty: 2.0", "the nearest is length_penalty", {}, id="a misspelt key of no run"),
     pytest.param(

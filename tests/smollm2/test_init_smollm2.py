@@ -71,7 +71,7 @@ def test_the_recipe_validates_beside_a_model_which_is_kept(grpo_run: Callable, f
     (folder / "new/smollm2").mkdir(parents=True)
     (folder / "new/smollm2/model").symlink_to(MODEL)
     answer = grpo_run("init", "smollm2", "-o", "new/mine.yaml")
-    assert (answer.code, "kept new/smollm2/model, which was there" in answer.err) == (0, True)
+    assert (answer.code, "kept new/smollm2/model, which already exists" in answer.err) == (0, True)
     assert (folder / "new/mine.yaml").read_text() == f"# yaml-language-server: $schema=recipe.schema.json\n{RECIPE}"
     answer = grpo_run("validate", "new/mine.yaml", "--target", "tested,gpus=0")
     assert answer.out == "new/mine.yaml: no findings\n"
@@ -81,7 +81,7 @@ def test_the_recipe_validates_beside_a_model_which_is_kept(grpo_run: Callable, f
 def test_a_recipe_that_is_there_is_told_before_anything_is_fetched(grpo_run: Callable, folder: Path) -> None:
     (folder / "smollm2.yaml").write_text("mine")
     answer = grpo_run("init", "smollm2")
-    assert (answer.code, "smollm2.yaml is there already" in answer.err) == (2, True)
+    assert (answer.code, "smollm2.yaml already exists" in answer.err) == (2, True)
     assert [path.name for path in folder.iterdir()] == ["smollm2.yaml"]
 
 

@@ -98,7 +98,7 @@ def test_what_cannot_be_made_longer_is_told_why(first: Run, command: Command, pl
     (spaced / "run.json").write_text(record_text(spaced, {**record, "status": "interrupted"}))
     assert f"= fix: grpo-run '{spaced}' --resume" in refused("a run", "--extend", "training.max_steps=4")
     with held(spaced, LAUNCHING):
-        assert "it is being trained now" in refused("a run", "--extend", "training.max_steps=4")
+        assert "it is still training" in refused("a run", "--extend", "training.max_steps=4")
 
     shutil.copytree(first.folder, place / "bare")
     shutil.rmtree(place / "bare/checkpoints")

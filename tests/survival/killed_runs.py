@@ -96,7 +96,7 @@ def options(kind: str, steps: int) -> list[str]:
 def begun(
     kind: str, steps: int, place: Path, order: dict[str, object] | None = None, python: str = sys.executable
 ) -> "subprocess.Popen[str]":
-    """`grpo-run RECIPE --out`, or with --resume where the run folder is there already."""
+    """`grpo-run RECIPE --out`, or with --resume where the run folder already exists."""
     folder = place / "run"
     words = [str(folder), "--resume"] if folder.exists() else [str(RECIPE), "--out", str(folder), *options(kind, steps)]
     quiet = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "OMP_NUM_THREADS": "1"}

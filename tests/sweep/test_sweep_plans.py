@@ -133,10 +133,10 @@ def test_what_is_drawn_is_planned(grpo_run: Callable) -> None:
         ([QUICKSTART, "--table"], "--table is for the folder of a sweep"),
         ([QUICKSTART, *RATES, *TARGET], "a sweep needs this one's stack"),
         ([QUICKSTART, "--seeds", "0"], "--seeds 0 cannot be read"),
-        ([QUICKSTART, *RATES, "--seeds", "400"], "1,200 runs are more than the 1,000 of a sweep"),
+        ([QUICKSTART, *RATES, "--seeds", "400"], "1,200 runs exceed the 1,000 that a sweep may have"),
         ([QUICKSTART, "--trials", "3"], "nothing is varied"),
-        (["."], "is no sweep"),
-        ([".", "--table"], "is no sweep of this release"),
+        (["."], "is not a sweep"),
+        ([".", "--table"], "is not a sweep of this release"),
         ([".", "--dry-run"], "goes on as it was planned"),
         (["nothing.yaml"], "nothing.yaml"),
     ],
@@ -217,7 +217,7 @@ def test_a_sweep_file_of_a_stranger_is_refused(change: dict[str, object] | str, 
     for words in (["sweep", "given", "--table"], ["sweep", "given"], ["given"]):
         answer = grpo_run(*words)
         assert (answer.code, answer.out) == (2, "")
-        assert "given is no sweep of this release" in answer.err
+        assert "given is not a sweep of this release" in answer.err
 
 
 SPACED = [
@@ -237,4 +237,4 @@ def test_values_with_spaces_between_them_are_told_as_one_word(words: list[str], 
 @pytest.mark.parametrize("more", [[], ["--vary", "learning_rate=1e-3,1e-4"]])
 def test_a_second_recipe_is_refused(more: list[str], grpo_run: Callable) -> None:
     answer = grpo_run("sweep", QUICKSTART, "other.yaml", *more)
-    assert (answer.code, answer.err) == (2, "error: sweep takes one recipe, and there is more: other.yaml\n")
+    assert (answer.code, answer.err) == (2, "error: sweep takes one recipe, but also got: other.yaml\n")

@@ -231,5 +231,5 @@ def test_the_report_has_the_runs_that_began_and_replaces_no_file_of_somebody(
     write_report(folder)
     answer = capsys.readouterr()
     assert answer.out == ""
-    assert answer.err.startswith(f"{page}  ") and f"no report: {page} is there already" in answer.err
+    assert answer.err.startswith(f"{page}  ") and f"no report: {page} already exists" in answer.err
     assert page.read_text() == "mine"

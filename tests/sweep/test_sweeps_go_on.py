@@ -30,7 +30,7 @@ def test_a_run_that_fails_ends_no_other_one(sweep: Callable[..., Swept]) -> None
     assert "learning_rate=0.25 is not compared: 1 of its 1 runs has no outcome (stopped GRD003)" in done.out
     again = sweep("swept")
     assert again.code == 1, again.err
-    assert "sweep of 3 runs" in again.err and "2 of them have ended before" in again.err
+    assert "sweep of 3 runs" in again.err and "2 of them finished earlier" in again.err
     assert [len(again.starts(name)) for name in (failed, guarded, completed)] == [2, 1, 1]
     assert again.out == done.out
 
@@ -45,7 +45,7 @@ def test_runs_that_have_room_go_on_at_once_each_with_its_gpus(sweep: Callable[..
     assert set(visible[4:]) <= {"0", "1", "2", "3"}
     assert "differs" not in done.err and "written again" not in done.err  # each was planned for its one GPU
     first = done.err.index("[1/6]")
-    assert all(done.err.index(f"{name} begins, CUDA_VISIBLE_DEVICES=") < first for name in done.names[:4])
+    assert all(done.err.index(f"{name} starts, CUDA_VISIBLE_DEVICES=") < first for name in done.names[:4])
     assert f"{done.names[0]}: run folder {done.folder / done.names[0]}" in done.err
 
 
@@ -88,7 +88,7 @@ def test_a_sweep_that_was_killed_goes_on_and_comes_to_the_same(stand_in: Path, t
     killed.communicate()
     on = command(stand_in, tmp_path, "sweep", "swept")
     assert on.code == 0, on.err
-    assert "1 of them have ended before" in on.err
+    assert "1 of them finished earlier" in on.err
     assert [len(on.starts(name)) for name in on.names] == [1, 2, 1, 1]
     assert on.starts(on.names[1])[-1].split() == ["None", "--resume"]
     assert on.out == whole.out
@@ -101,12 +101,12 @@ def test_a_second_sweep_of_a_folder_is_told_and_the_first_saves_when_asked(stand
     wait_until(lambda: (tmp_path / "swept" / FIRST / "metrics.jsonl").exists(), first)
     second = command(stand_in, tmp_path, "sweep", "swept")
     assert (second.code, second.out) == (2, "")
-    assert "error: swept: another process goes on with the sweep" in second.err
+    assert "error: swept: another process is running the sweep" in second.err
     assert f"process {first.pid} " in second.err
     first.send_signal(signal.SIGINT)
     _, err = first.communicate(timeout=60)
     assert first.returncode == 75, err
-    assert "SIGINT: the runs save and stop, no other one begins" in err
+    assert "SIGINT: the runs save and stop, and no more start" in err
     assert json.loads((tmp_path / "swept" / FIRST / "run.json").read_text())["status"] == "interrupted"
     on = command(stand_in, tmp_path, "swept", "--json")
     assert on.code == 0, on.err
@@ -123,6 +123,6 @@ def test_a_run_that_became_another_experiment_is_not_trained(sweep: Callable[...
     rows.write_text('{"question": "1+2=", "answer": "3"}\n' * 40)
     done = sweep("sweep", "swept")
     assert done.code == 1
-    assert done.err.count("this would be another experiment, nothing was started") == 2
+    assert done.err.count("this would be a different experiment, nothing was started") == 2
     assert "learning_rate-0.001-seed-42: not trained, exit 2" in done.err
     assert not done.starts(done.names[0])

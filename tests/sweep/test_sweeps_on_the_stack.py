@@ -55,7 +55,7 @@ def test_a_sweep_that_was_killed_in_a_training_ends_with_the_same_weights(
     assert json.loads((second / "run.json").read_text())["status"] == "running"
     on = command(python, tmp_path, "swept")
     assert on.code == 0, on.err
-    assert "1 of them have ended before" in on.err
+    assert "1 of them finished earlier" in on.err
     assert "resumed from checkpoint-2" in on.err
     assert weights(on) == weights(whole)
     assert on.out == whole.out

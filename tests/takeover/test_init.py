@@ -50,7 +50,7 @@ def test_nothing_is_overwritten(grpo_run: Callable, folder: Path) -> None:
     (folder / "config.yaml").write_text(BASE)
     for arguments in (["init"], ["init", "qwen2_lora", "-o", "recipe.yaml"]):
         answer = grpo_run(*arguments)
-        assert (answer.code, "is there already" in answer.err) == (2, True)
+        assert (answer.code, "already exists" in answer.err) == (2, True)
     assert grpo_run("init", "--from", "config.yaml", "-o", "recipe.yaml").code == 2
     assert (folder / "recipe.yaml").read_text() == "mine"
     assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "recipe.yaml"]

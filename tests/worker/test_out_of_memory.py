@@ -54,7 +54,7 @@ def test_an_update_that_does_not_fit_is_said_with_what_was_held_and_what_to_chan
     assert finding["because"][2].startswith("most held by this process, phase by phase: load ")
     assert "training.per_device_train_batch_size: 256 (now 512)" in finding["fix"]
     assert "training.gradient_checkpointing: true" in finding["fix"]
-    assert "another experiment" in finding["notes"][0]
+    assert "a different experiment" in finding["notes"][0]
     assert run.record["message"] in run.output
     assert "Traceback" not in run.output
     assert run.record["memory"]["update"]["measured"] > run.record["memory"]["generate"]["measured"]

@@ -118,7 +118,7 @@ def test_a_failure_says_all_differences_of_its_proof_at_once() -> None:
     assert bare_text([finding]) == (
         "arguments: the proof failed before the first step [PRF013]\n"
         "  GRPOConfig.learning_rate: plan 1e-05, live 'no such argument'\n"
-        "  = because: training it would be another experiment than the plan's\n"
+        "  = because: training it would be a different experiment than the plan's\n"
         "  = fix: plan again on this machine, with the packages that are installed here\n"
         "  = more: grpo-run explain PRF013"
     )

@@ -1,1 +1,1 @@
-"""The commands, one a file, each named as it is typed."""
+"""The commands, one per file, each named as it is typed."""

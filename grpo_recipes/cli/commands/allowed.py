@@ -10,7 +10,7 @@ from grpo_recipes.errors import Refusal
 
 
 @click.command()
-@click.option("--forget", metavar="FOLDER", help="Ask for the code of a folder again, `.` for this one.")
+@click.option("--forget", metavar="FOLDER", help="Ask for consent to a folder's code again, `.` for this folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print the folders as JSON.")
 def allowed(forget: str | None, as_json: bool) -> int:
     """List the folders that `--allow-code here` allowed.
@@ -22,8 +22,8 @@ def allowed(forget: str | None, as_json: bool) -> int:
 
     if forget is not None:
         if not folders.forget(forget):
-            raise Refusal.of(f"{forget}: no such folder was allowed", fix="grpo-run allowed lists them")
-        click.echo(redact(f"{forget} is forgotten"), err=True)
+            raise Refusal.of(f"folder {forget} was not allowed", fix="grpo-run allowed lists them")
+        click.echo(redact(f"forgot {forget}"), err=True)
     found = folders.listed()
     if as_json:
         rows = [{"path": one.folder.path, "since": one.since} for one in found]

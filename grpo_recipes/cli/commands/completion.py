@@ -1,4 +1,4 @@
-"""`grpo-run completion`: what a shell needs to complete the words of a command line."""
+"""`grpo-run completion`: the script with which a shell completes command lines."""
 
 import os
 
@@ -31,10 +31,10 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 class BashWords(BashComplete):
-    """click's completion for bash with the words as they were typed.
+    """click's completion for bash that keeps the words as typed.
 
-    bash cuts `status=failed` into three words, of which it replaces the last; and it takes what is offered as it is,
-    spaces too. Files are bash's own where nothing else is offered.
+    bash splits `status=failed` into three words and replaces the last; it also inserts suggestions without quoting
+    spaces. If nothing else is offered, bash completes files.
     """
 
     source_template = _SCRIPT
@@ -62,7 +62,7 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": BashWords, "zsh": ZshComplete,
 
 
 def serve(cli: click.Command) -> int:
-    """Answers a shell that completes a line, as click does; returns the exit."""
+    """Answers a shell that completes a line, as click does; returns the exit code."""
     shell, _, instruction = os.environ.get(VARIABLE, "").partition("_")
     if shell not in SHELLS or instruction not in ("source", "complete"):
         return 1

@@ -1,4 +1,4 @@
-"""`grpo-run diff`: what changes between recipes, plans and runs, or between two stacks of one recipe."""
+"""`grpo-run diff`: the changes between recipes, plans and runs, or between two stacks of one recipe."""
 
 from collections.abc import Sequence
 
@@ -28,14 +28,14 @@ FORMATS = ("text", "json", "markdown")
     metavar="STACK",
     multiple=True,
     shell_complete=files,
-    help="A stack as for `plan`; twice for one recipe.",
+    help="A stack as for `plan`; give it twice for a single recipe.",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(FORMATS),
     default="text",
-    help="Form of the answer: for people, programs, or a pull request.",
+    help="Output format: for people, programs, or a pull request.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 def diff(
@@ -48,8 +48,8 @@ def diff(
 ) -> int:
     """Say whether two recipes, plans or runs, or one recipe on two stacks, are the same experiment.
 
-    A and B are recipes, plan.json files or run folders, in any mix; what runs measured is shown and changes nothing.
-    Exits 0 for the same experiment, 1 for another one, 2 when one of the two cannot be run.
+    A and B are recipes, plan.json files or run folders, in any mix. Results of runs are shown but do not count. Exits 0
+    for the same experiment, 1 for a different one, 2 if either cannot run.
 
     \b
     grpo-run diff before.yaml after.yaml --format markdown
@@ -76,7 +76,7 @@ def diff(
 
 
 def _refused(sides: Sequence[Side], form: str) -> str:
-    """The findings of what cannot be run; the other side is named as one that can."""
+    """The findings of a side that cannot run; a line names the other side as one that can."""
     found = [(side.name, side.findings) for side in sides]
     if form == "json":
         return refused_json(found)
@@ -88,5 +88,5 @@ def _refused(sides: Sequence[Side], form: str) -> str:
     for side in sides:
         errors = [finding for finding in side.findings if finding.severity == "error"]
         text = findings_text(errors, side.file)
-        said.append(f"{side.name}: {count_text(errors)}\n\n{text}\n\n" if errors else f"{side.name} can be run\n\n")
+        said.append(f"{side.name}: {count_text(errors)}\n\n{text}\n\n" if errors else f"{side.name} can run\n\n")
     return redact("".join(said))

@@ -1,4 +1,4 @@
-"""`grpo-run doctor`: the stack of this machine, what it lacks, and what is known to be wrong with it."""
+"""`grpo-run doctor`: this machine's stack, what it lacks, and its known defects."""
 
 import dataclasses
 import json
@@ -24,9 +24,9 @@ from grpo_recipes.stack.stack import Stack, to_json_value
 
 @click.command()
 @target_option
-@click.option("--json", "as_json", is_flag=True, help="Print the form that --target reads.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON that --target reads.")
 def doctor(target: str | None, as_json: bool) -> int:
-    """Show packages, GPUs and sandbox, what is missing for a run, and the known defects of these releases.
+    """Show packages, GPUs and sandbox, what a run would lack, and known defects of these releases.
 
     \b
     grpo-run doctor --json
@@ -53,13 +53,13 @@ def doctor(target: str | None, as_json: bool) -> int:
 
 def _nothing_missing(stack: Stack) -> str:
     on_the_cpu = ", on the CPU: launch.gpus_per_node: 0" if stack.gpus is None and not stack.declared else ""
-    return f"nothing is missing for a run{on_the_cpu}"
+    return f"this stack has everything for a run{on_the_cpu}"
 
 
 def _of_the_sandbox(mechanism: str | None) -> str:
-    """A line about what holds code that a model writes."""
+    """A line about the sandbox for code that a model writes."""
     version = f" {abi()}" if mechanism == "landlock" else ""
-    return f"{'sandbox':<14}{mechanism or 'not there: neither Landlock (Linux 5.13) nor bubblewrap works'}{version}"
+    return f"{'sandbox':<14}{mechanism or 'missing: neither Landlock (Linux 5.13) nor bubblewrap works'}{version}"
 
 
 def _missing(stack: Stack) -> list[Finding]:
@@ -71,6 +71,6 @@ def _missing(stack: Stack) -> list[Finding]:
 
 
 def _of_the_gpus(stack: Stack) -> list[Finding]:
-    """What keeps the GPUs from training, as the rules judge a recipe that trains on them."""
+    """Problems that keep the GPUs from training, as the rules report them for a recipe."""
     found = {DRIVER: torch_and_driver(stack), TRITON: triton_compiler(stack)}
     return [Finding(rule, "error", one.message, because=one.because, fix=one.fix) for rule, one in found.items() if one]

@@ -15,12 +15,12 @@ from grpo_recipes.facts.facts import facts_for
 @click.argument("word", required=False, metavar="[RULE|KEY]", shell_complete=rules_and_keys)
 @target_option
 @click.option(
-    "--recipe", metavar="FILE", shell_complete=files, help="Also say what the key is in this recipe, and what set it."
+    "--recipe", metavar="FILE", shell_complete=files, help="Also show the key's value in this recipe, and what set it."
 )
 def explain(word: str | None, target: str | None, recipe: str | None) -> int:
-    """Print what a rule defends and why, or what a key means, its default and its values in every release.
+    """Print what a rule checks and why, or what a key means, its default and its values in every release.
 
-    A section has its keys listed; without a word, what can be explained is.
+    For a section, lists its keys; without an argument, lists everything that has a page.
 
     \b
     grpo-run explain BAT001
@@ -32,7 +32,7 @@ def explain(word: str | None, target: str | None, recipe: str | None) -> int:
 
     if word is None:
         if recipe is not None:
-            raise Refusal.of("--recipe says what one key is there", fix="grpo-run explain KEY --recipe FILE")
+            raise Refusal.of("--recipe shows the value of one key", fix="grpo-run explain KEY --recipe FILE")
         click.echo(overview())
         return EXIT_DONE
     stack = chosen_stack(target)

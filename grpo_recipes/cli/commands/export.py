@@ -1,4 +1,4 @@
-"""`grpo-run export`: what a run trained, as a folder that is handed over, proved to be what was trained."""
+"""`grpo-run export`: a run's trained model as a folder, proved equal to what was trained."""
 
 import json
 import os
@@ -24,19 +24,21 @@ DTYPES = ("float32", "bfloat16", "float16")
 @click.command()
 @click.argument("run", metavar="RUNDIR", shell_complete=files)
 @click.option(
-    "-o", "--out", required=True, metavar="FOLDER", shell_complete=files, help="Where; it must not exist yet."
+    "-o", "--out", required=True, metavar="FOLDER", shell_complete=files, help="Output folder; it must not exist yet."
 )
 @click.option("--merge", is_flag=True, help="The whole model, an adapter merged into it (the default).")
-@click.option("--adapter", is_flag=True, help="The adapter alone, for PEFT and vLLM.")
-@click.option("--dtype", type=click.Choice(DTYPES), help="Of the weights of a whole model. Default: as trained.")
-@click.option("--gguf", is_flag=True, help="A GGUF file beside the weights, by llama.cpp's own converter, proved too.")
+@click.option("--adapter", is_flag=True, help="Only the adapter, for PEFT and vLLM.")
+@click.option(
+    "--dtype", type=click.Choice(DTYPES), help="Data type of the weights of a whole model. Default: as trained."
+)
+@click.option("--gguf", is_flag=True, help="Also write a GGUF file with llama.cpp's converter, and prove it.")
 @click.option(
     "--converter",
     metavar="FILE",
     shell_complete=files,
-    help="With --gguf: convert_hf_to_gguf.py of a copy of llama.cpp. Default: the one on PATH.",
+    help="With --gguf: path of llama.cpp's convert_hf_to_gguf.py. Default: the one on PATH.",
 )
-@click.option("--push", metavar="OWNER/NAME", help="Push it to the Hugging Face hub when it is proved.")
+@click.option("--push", metavar="OWNER/NAME", help="Push it to the Hugging Face hub after the proof.")
 @click.option("--public", is_flag=True, help="With --push: a new repository is public, not private.")
 @allow_code_option
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
@@ -53,27 +55,29 @@ def export(
     allowed: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Hand over what a run trained, for transformers, PEFT and vLLM.
+    """Export a run's trained model for transformers, PEFT and vLLM.
 
-    The folder is there when log-probabilities of exported and trained model agree on completions of the run, else
-    nothing is. Exits 0 exported, 1 it could not be written or pushed, 2 nothing was begun, 3 the proof refused it.
+    The folder is only written if exported and trained model give the same log-probabilities for completions of the run.
+    Exits 0 exported, 1 it could not be written or pushed, 2 nothing was started, 3 the proof failed.
 
     \b
     grpo-run export runs/addition-20260101-120000 -o exported --dtype bfloat16
     """
     if merge and adapter:
-        raise Refusal.of("--merge and --adapter exclude each other", fix="one of them, the other in a new folder")
+        raise Refusal.of(
+            "--merge and --adapter cannot be combined", fix="use one of them; export the other to a new folder"
+        )
     what = "adapter" if adapter else "model"
     _check_words(what, dtype, push, public=public)
     if converter is not None and not gguf:
-        raise Refusal.of("--converter is for a GGUF file", fix="--gguf with it")
+        raise Refusal.of("--converter needs --gguf", fix="add --gguf")
     if gguf and what == "adapter":
-        raise Refusal.of("--gguf is for the whole model", fix="leave out --adapter")
+        raise Refusal.of("--gguf needs the whole model", fix="remove --adapter")
     converter = _converter(converter) if gguf else None
     place = _place(out)
     plan, folder = trained_run(run, allowed, with_rewards=False)
     if what == "adapter" and plan.arguments.LoraConfig is None:
-        raise Refusal.of(f"{run} has no adapter", because="it trained the model itself", fix="leave out --adapter")
+        raise Refusal.of(f"{run} has no adapter", because="it trained all weights", fix="remove --adapter")
     request: dict[str, object] = {
         "run": folder,
         "what": what,
@@ -92,39 +96,41 @@ def export(
 
 
 def _place(out: str) -> str:
-    """Where the export will be, absolute. Raises Refusal for what is there, but an empty folder."""
+    """The absolute path of the export. Raises Refusal if it exists, unless it is an empty folder."""
     place = os.path.abspath(out)
     if not out.strip() or place == os.getcwd():
-        raise Refusal.of(
-            f"-o '{out}' is the folder in which this was started", fix="-o with a folder that is not there yet"
-        )
+        raise Refusal.of(f"-o '{out}' is the current folder", fix="-o with a folder that does not exist yet")
     if os.path.lexists(place) and not (os.path.isdir(place) and not os.listdir(place)):
         raise Refusal.of(
-            f"{out} is there already", because="an export replaces nothing", fix="-o with a folder that is not there"
+            f"{out} already exists",
+            because="export never overwrites anything",
+            fix="-o with a folder that does not exist",
         )
     return place
 
 
 def _converter(file: str | None) -> str:
-    """The converter of llama.cpp: a file, absolute, or the name of the program on PATH. Raises Refusal for none."""
+    """The converter of llama.cpp: an absolute path, or the name of the program on PATH. Raises Refusal without one."""
     if file is None:
         if shutil.which(CONVERTER) is not None:
             return CONVERTER
         raise Refusal.of(
             "llama.cpp's converter is not installed here",
-            because=f"no {CONVERTER} is on PATH",
-            fix=f"--converter with the {CONVERTER} of a copy of llama.cpp",
+            because=f"{CONVERTER} is not on PATH",
+            fix=f"--converter with the path of {CONVERTER} in a copy of llama.cpp",
         )
     if not os.path.isfile(file):
-        raise Refusal.of(f"--converter {file}: there is no such file", fix=f"the {CONVERTER} of a copy of llama.cpp")
+        raise Refusal.of(
+            f"--converter {file}: the file does not exist", fix=f"the path of {CONVERTER} in a copy of llama.cpp"
+        )
     return os.path.abspath(file)
 
 
 def _check_words(what: str, dtype: str | None, push: str | None, *, public: bool) -> None:
     if what == "adapter" and dtype is not None:
-        raise Refusal.of("--adapter exports what was trained as it is", fix="--merge for weights of another dtype")
+        raise Refusal.of("--adapter exports the trained tensors unchanged", fix="--merge for weights of another dtype")
     if public and push is None:
-        raise Refusal.of("--public is for a repository of the hub", fix="--push OWNER/NAME with it")
+        raise Refusal.of("--public needs --push", fix="add --push OWNER/NAME")
     if push is not None and push.count("/") != 1:
         raise Refusal.of(f"--push {push}: a repository has an owner and a name", fix="--push OWNER/NAME")
 

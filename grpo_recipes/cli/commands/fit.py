@@ -1,4 +1,4 @@
-"""`grpo-run fit`: what a recipe needs of the memory of GPUs, and what it computes, machine by machine."""
+"""`grpo-run fit`: the GPU memory that a recipe needs, and what it computes, machine by machine."""
 
 import click
 
@@ -26,7 +26,7 @@ from grpo_recipes.stack.target import parse_target
 @click.option(
     "--gpus",
     metavar="MACHINES",
-    help="Machines to compare instead of the stack's own GPUs, e.g. 1xA100-40GB,8xH100-80GB; a count is of GPUs.",
+    help="Machines to compare instead of the stack's own GPUs, e.g. 1xA100-40GB,8xH100-80GB; counts are GPUs.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print bytes, tokens and operations for programs.")
 def fit(
@@ -36,10 +36,10 @@ def fit(
     gpus: str | None,
     as_json: bool,
 ) -> int:
-    """Estimate what a recipe needs of each GPU, or of the CPU's memory, and what a step computes; no torch, no GPU.
+    """Estimate a recipe's memory per GPU, or on the CPU, and what a step computes; no torch, no GPU.
 
-    The estimate comes from the model's config.json and the plan. Exits 0 when the recipe fits everywhere, tightly or
-    not, and 1 otherwise.
+    The estimate comes from the model's config.json and the plan. Exits 0 if the recipe fits everywhere, even tightly,
+    and 1 otherwise.
 
     \b
     grpo-run fit recipe.yaml --gpus 1xA100-40GB,8xH100-80GB
@@ -52,7 +52,7 @@ def fit(
 
 
 def _machines(stack: Stack, gpus: str) -> dict[str, Stack]:
-    """The stack on each machine. Raises Refusal for one that cannot be read."""
+    """The stack on each machine. Raises Refusal for an unreadable one."""
     found = {}
     for name in filter(None, (part.strip() for part in gpus.split(","))):
         declared, findings = parse_target(f"gpus={name}")
@@ -60,12 +60,12 @@ def _machines(stack: Stack, gpus: str) -> dict[str, Stack]:
             raise Refusal(*findings)
         found[name] = stack._replace(gpus=declared.gpus, declared=True)
     if not found:
-        raise Refusal.of("--gpus names no machine", fix="--gpus 1xA100-40GB,8xH100-80GB")
+        raise Refusal.of("--gpus is empty", fix="--gpus 1xA100-40GB,8xH100-80GB")
     return found
 
 
 def _fitted(name: str, resolution: Resolution) -> Fitted:
-    """What a recipe needs of a machine. Raises Refusal for one that cannot be read, on whatever machine."""
+    """A recipe's needs on a machine. Raises Refusal for an unreadable recipe."""
     errors = tuple(f for f in resolution.findings if f.severity == "error" and f.rule != memory_is_enough.ID)
     if resolution.context is None:
         raise Refusal(*errors)

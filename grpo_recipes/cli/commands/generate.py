@@ -1,4 +1,4 @@
-"""`grpo-run generate`: what a run's model answers, to a prompt or to held-out rows with their rewards."""
+"""`grpo-run generate`: a trained model's answers to a prompt, or to held-out rows with their rewards."""
 
 import json
 import shlex
@@ -22,9 +22,9 @@ GENERATE = "generate"
 @click.command()
 @click.argument("run", metavar="RUNDIR", shell_complete=files)
 @click.argument("prompt", required=False)
-@click.option("--rows", type=click.IntRange(1, 100_000), help="Answer so many held-out rows, and judge the answers.")
-@click.option("--base", is_flag=True, help="Let the untrained model answer too, beside the trained one.")
-@click.option("--greedy", is_flag=True, help="Take the most likely token, not the recipe's sampling.")
+@click.option("--rows", type=click.IntRange(1, 100_000), help="Answer this many held-out rows, and score the answers.")
+@click.option("--base", is_flag=True, help="Also show the untrained model's answers.")
+@click.option("--greedy", is_flag=True, help="Take the most likely token instead of sampling as in the recipe.")
 @allow_code_option
 @click.option("--json", "as_json", is_flag=True, help="Print the answers as JSON.")
 def generate(
@@ -36,17 +36,17 @@ def generate(
     allowed: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Let the trained model of a run answer a prompt or held-out rows.
+    """Let a run's trained model answer a prompt or held-out rows.
 
-    With the chat template, the stops, the sampling and the tools of the recipe, and its rewards for rows. Exits 0
-    answered, 1 a reward failed, 2 nothing was begun, 3 data, rewards or tools are not those of the run.
+    Uses the recipe's chat template, stops, sampling and tools, and for rows its rewards. Exits 0 answered, 1 a reward
+    failed, 2 nothing was started, 3 data, rewards or tools differ from the run's.
 
     \b
     grpo-run generate runs/addition-20260101-120000 --rows 20 --greedy
     """
     if (prompt is None) == (rows is None):
         raise Refusal.of(
-            "generate answers a prompt, or rows of the data",
+            "generate needs either a prompt or --rows",
             fix=f'grpo-run generate {shlex.quote(run)} "PROMPT", or --rows 20',
         )
     plan, folder = trained_run(run, allowed, with_rewards=prompt is None, with_tools=True)

@@ -1,4 +1,4 @@
-"""`grpo-run init`: a small recipe, a shipped one, or one taken over from another program's configuration."""
+"""`grpo-run init`: writes a small recipe, a shipped one, or one converted from another program's configuration."""
 
 import json
 import os
@@ -31,28 +31,26 @@ LISTED = ("name", "task", "size", "method", "hardware", "state")
 @click.argument("name", required=False, shell_complete=shipped_names)
 @click.option("--list", "as_list", is_flag=True, help="List the shipped recipes.")
 @click.option(
-    "--from", "config", metavar="CONFIG", shell_complete=files, help="Take over a TRL, open-r1 or axolotl YAML file."
+    "--from", "config", metavar="CONFIG", shell_complete=files, help="Convert a TRL, open-r1 or axolotl YAML file."
 )
-@click.option(
-    "--accelerate", metavar="FILE", shell_complete=files, help="The accelerate file that it is launched with."
-)
-@click.option("--deepspeed", metavar="FILE", shell_complete=files, help="The DeepSpeed file that it is launched with.")
+@click.option("--accelerate", metavar="FILE", shell_complete=files, help="The accelerate file that launches it.")
+@click.option("--deepspeed", metavar="FILE", shell_complete=files, help="The DeepSpeed file that it uses.")
 @click.option(
     "--num-processes",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Processes that it is launched with, where that is not what the accelerate file says.",
+    help="Number of processes, if it differs from the accelerate file.",
 )
 @click.option(
     "--written-for",
     metavar="STACK",
-    help="The release whose defaults it relies on, e.g. trl==0.15.2; else the newest that takes its keys.",
+    help="The release whose defaults it relies on, e.g. trl==0.15.2. Default: the newest that has its keys.",
 )
 @click.option(
-    "-o", "--output", metavar="FILE", shell_complete=files, help="Where to write; - prints. Nothing is overwritten."
+    "-o", "--output", metavar="FILE", shell_complete=files, help="Output file; - prints. Nothing is overwritten."
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print as JSON: the recipes of --list, or what became of each key."
+    "--json", "as_json", is_flag=True, help="Print the recipes of --list, or what became of each key, as JSON."
 )
 def init(
     name: str | None,
@@ -65,7 +63,7 @@ def init(
     output: str | None,
     as_json: bool,
 ) -> int:
-    """Write a recipe: a small one to begin with, the shipped one NAME, or one taken over with --from.
+    """Write a recipe: a small one to start with, the shipped one NAME, or one converted with --from.
 
     \b
     grpo-run init -o recipe.yaml
@@ -75,9 +73,9 @@ def init(
     beside += ["--num-processes"] if num_processes else []
     beside += ["--written-for"] if written_for else []
     if sum([name is not None, as_list, config is not None]) > 1:
-        raise Refusal.of("init has one task at a time", fix="a NAME, or --list, or --from")
+        raise Refusal.of("init does one thing at a time", fix="a NAME, or --list, or --from")
     if beside and config is None:
-        raise Refusal.of(f"{beside[0]} goes with --from", fix=f"--from CONFIG.yaml {beside[0]} ...")
+        raise Refusal.of(f"{beside[0]} needs --from", fix=f"--from CONFIG.yaml {beside[0]} ...")
     if as_list:
         return _list(as_json)
     if config is not None:
@@ -118,7 +116,7 @@ def _write_starter(output: str | None) -> int:
 
 
 def _write_shipped(name: str, output: str | None) -> int:
-    """The recipe and what it needs, which keeps its place beside it."""
+    """Writes the recipe and the files it needs beside it."""
     one = shipped_recipe(name)
     text = _text_of(one)
     if output == STDOUT:
@@ -132,7 +130,7 @@ def _write_shipped(name: str, output: str | None) -> int:
 
 
 def _write_smollm2(output: str | None) -> int:
-    """The recipe, its rows and its reward, and the model, which is built; what is there already stays."""
+    """Writes the recipe, its rows and its reward, and builds the model; keeps existing files."""
     if output == STDOUT:
         click.echo(RECIPE, nl=False)
         return EXIT_DONE
@@ -142,16 +140,16 @@ def _write_smollm2(output: str | None) -> int:
     folder = Path(target).parent / NAME
     model = folder / "model"
     if model.exists():
-        click.echo(redact(f"kept {model}, which was there"), err=True)
+        click.echo(redact(f"kept {model}, which already exists"), err=True)
     else:
-        from grpo_recipes.takeover.smollm2_model import build  # no other recipe needs what it imports
+        from grpo_recipes.takeover.smollm2_model import build  # only this recipe needs these imports
 
         click.echo(redact(f"building {model} from 93 MB of the package index"), err=True)
         build(model)
         click.echo(redact(f"wrote {model}"), err=True)
     for path, text in {str(folder / file): text for file, text in files_beside().items()}.items():
         if os.path.lexists(path):
-            click.echo(redact(f"kept {path}, which was there"), err=True)
+            click.echo(redact(f"kept {path}, which already exists"), err=True)
         else:
             _write_one(path, text)
             click.echo(redact(f"wrote {path}"), err=True)
@@ -164,14 +162,14 @@ def _text_of(one: Shipped) -> str:
 
 
 def _with_schema_beside(recipe: Path) -> str:
-    """A shipped recipe whose line for editors names the schema that init writes beside it."""
+    """A shipped recipe whose editor line names the schema that init writes beside it."""
     return recipe.read_text(encoding="utf-8").replace("../schemas/recipe.schema.json", SCHEMA)
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A file or folder that a recipe needs, whole or not at all; what is there already stays."""
+    """Copies a file or folder that a recipe needs, completely or not at all; keeps an existing one."""
     if target.exists():
-        click.echo(redact(f"kept {target}, which was there"), err=True)
+        click.echo(redact(f"kept {target}, which already exists"), err=True)
         return
     building = target.with_name(f".init-{os.getpid()}-{target.name}")
     try:
@@ -211,7 +209,7 @@ def _say_taken_over(taken: Takeover, file: str | None, as_json: bool) -> int:
 
 
 def _say_findings(file: str, target: str) -> None:
-    """What validate would refuse on the release that the configuration was written for."""
+    """The errors that validate would report on the configuration's release."""
     resolution = resolve(file, chosen_stack(target))
     errors = [finding for finding in resolution.findings if finding.severity == "error"]
     for finding in errors:
@@ -221,9 +219,9 @@ def _say_findings(file: str, target: str) -> None:
 
 
 def _write(texts: Mapping[str, str]) -> None:
-    """Writes new files, the last of them a recipe, each at once or not at all; and the schema for editors.
+    """Writes new files, the last of them a recipe, each completely or not at all, and the schema for editors.
 
-    Raises Refusal where one is taken or cannot be written.
+    Raises Refusal if one exists or cannot be written.
     """
     for path in texts:
         if os.path.lexists(path):
@@ -236,8 +234,10 @@ def _write(texts: Mapping[str, str]) -> None:
 
 
 def _missing_schema(recipe: str) -> dict[str, str]:
-    """The schema for editors beside a recipe, where none is: without a network, and for all who share the folder."""
-    from grpo_recipes.schemas.export import schema_text  # a recipe that is printed needs none
+    """Writes the schema for editors beside a recipe, unless there is one: it works offline, for everyone who shares the
+    folder.
+    """
+    from grpo_recipes.schemas.export import schema_text  # a printed recipe needs no schema
 
     path = os.path.join(os.path.dirname(recipe), SCHEMA)
     return {} if os.path.lexists(path) else {path: schema_text("recipe")}
@@ -252,7 +252,7 @@ def _write_one(path: str, text: str) -> None:
             building = file.name
             file.write(text)
         os.chmod(building, 0o644)
-        os.link(building, path)  # unlike a rename it does not replace what is there
+        os.link(building, path)  # unlike a rename it does not replace an existing file
     except FileExistsError as problem:
         raise _taken(path) from problem
     except OSError as problem:
@@ -263,12 +263,14 @@ def _write_one(path: str, text: str) -> None:
 
 
 def _unwritable(path: str, problem: OSError) -> Refusal:
-    """The first reason alone: copying a folder tells of each of its files."""
+    """Only the first reason: copying a folder reports each of its files."""
     is_of_many = isinstance(problem, shutil.Error) and problem.args and isinstance(problem.args[0], list)
     because = problem.args[0][0][2] if is_of_many else problem.strerror or problem
-    return Refusal.of(f"{path} cannot be written", because=str(because), fix="make room, or -o with another place")
+    return Refusal.of(
+        f"{path} cannot be written", because=str(because), fix="free some space, or use -o with another folder"
+    )
 
 
 def _taken(path: str) -> Refusal:
     stem, end = os.path.splitext(path)
-    return Refusal.of(f"{path} is there already", because="init overwrites nothing", fix=f"-o {stem}_new{end}")
+    return Refusal.of(f"{path} already exists", because="init never overwrites files", fix=f"-o {stem}_new{end}")

@@ -1,4 +1,4 @@
-"""`grpo-run plan`: every value of a run, with where it comes from and why, and the releases that can express it."""
+"""`grpo-run plan`: every value of a run with its origin and reason, and the releases that support it."""
 
 from dataclasses import asdict, replace
 
@@ -26,10 +26,10 @@ from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
 @target_option
 @strict_option
 @accept_option
-@click.option("--json", "as_json", is_flag=True, help="Print what plan.json of a run would hold, and the releases.")
+@click.option("--json", "as_json", is_flag=True, help="Print the run's plan.json, and the releases.")
 @click.option("--recipe", "as_recipe", is_flag=True, help="Print the merged recipe instead; local paths are absolute.")
 @click.option(
-    "--minimal", is_flag=True, help="Print a recipe that says only what its parent and the format do not say already."
+    "--minimal", is_flag=True, help="Print a recipe with only the values that differ from its parent and the format."
 )
 def plan(
     recipe: str,
@@ -41,13 +41,13 @@ def plan(
     as_recipe: bool,
     minimal: bool,
 ) -> int:
-    """Print what a recipe would run on the stack, and which releases can express it; writes nothing.
+    """Print what a recipe would run on the stack, and which releases support it; writes nothing.
 
     \b
     grpo-run plan recipe.yaml --set grpo.beta=0.04
     """
     if sum((as_json, as_recipe, minimal)) > 1:
-        raise Refusal.of("plan has one answer at a time", fix="--json, or --recipe, or --minimal")
+        raise Refusal.of("plan prints one format at a time", fix="--json, or --recipe, or --minimal")
     resolution = resolved(recipe, chosen_stack(target), overrides, strict=strict, accepted=accepted)
     if resolution.refused or resolution.context is None:
         if as_json:

@@ -1,4 +1,4 @@
-"""`grpo-run preflight`: data, tokenizer, rewards and tools, tried on this machine before the model is loaded."""
+"""`grpo-run preflight`: tries data, tokenizer, rewards and tools on this machine before the model is loaded."""
 
 import os
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from grpo_recipes.yaml.compose import Source
 
 GIB = 1 << 30
 PREFLIGHT = "preflight"
-# Checks whose finding a rule may have made before, where the model or the data is a local file.
+# Checks that a rule may already have done, if the model or the data is a local file.
 SAID_BY_RULES = {"PFL008": ("DAT003", "RWD004"), "PFL011": ("TOK003",)}
 
 
@@ -34,7 +34,11 @@ SAID_BY_RULES = {"PFL008": ("DAT003", "RWD004"), "PFL011": ("TOK003",)}
 @strict_option
 @accept_option
 @click.option(
-    "--rows", default=32, show_default=True, type=click.IntRange(1, 10_000), help="Rows that the rewards are tried on."
+    "--rows",
+    default=32,
+    show_default=True,
+    type=click.IntRange(1, 10_000),
+    help="Number of rows to try the rewards on.",
 )
 @click.option(
     "--time-limit",
@@ -42,13 +46,13 @@ SAID_BY_RULES = {"PFL008": ("DAT003", "RWD004"), "PFL011": ("TOK003",)}
     show_default=True,
     metavar="SECONDS",
     type=click.FloatRange(0.1, 86_400),
-    help="Longest time of one call of a reward or a tool; a tool's own timeout and 5 s, where that is longer.",
+    help="Seconds that a call of a reward or a tool may take; for a tool at least its own timeout and 5 s.",
 )
 @click.option(
     "--memory-limit",
     metavar="GIB",
     type=click.FloatRange(0.01),
-    help="Memory that a reward may hold. Default: four fifths of what is free.",
+    help="Memory that a reward may use. Default: four fifths of the free memory.",
 )
 @allow_code_option
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
@@ -66,8 +70,8 @@ def preflight(
     """Try data, tokenizer, rewards and tools of a recipe; no model, no GPU.
 
     Reads all rows, shows prompts as the model gets them, and calls each reward on right answers, empty completions and
-    garbage, and tools and environments as preflight.turns say, in processes of their own. Exit 0 without errors, 2
-    with. It is about this machine, so there is no --target.
+    garbage, and tools and environments as preflight.turns say, in separate processes. Exits 0 without errors, 2 with
+    errors. It tries this machine, so there is no --target.
 
     \b
     grpo-run preflight recipe.yaml
@@ -75,7 +79,7 @@ def preflight(
     resolution = resolved(recipe, chosen_stack(None), overrides, strict=strict, accepted=accepted)
     if resolution.refused or resolution.context is None:
         return _answer(resolution.file, list(resolution.findings), "", as_json)
-    from grpo_recipes.lock.completed import with_pinned_code  # other commands need nothing of it
+    from grpo_recipes.lock.completed import with_pinned_code  # other commands do not need it
 
     plan = with_pinned_code(plan_of(resolution))
     ask_trust(plan, allowed, recipe_files(resolution.context.source), plays_turns=True)
@@ -90,7 +94,7 @@ def preflight(
 
 
 def _found(plan: Plan, context: Context, limits: dict[str, object], *, strict: bool) -> tuple[list[Finding], str]:
-    """The findings of the worker, and what it shows; how long the prompts are is kept for estimates."""
+    """The worker's findings and output; keeps the prompt lengths for estimates."""
     from grpo_recipes.launch.part import answer_of, temporary_folder
     from grpo_recipes.render.preflight_folder import write_preflight_folder
     from grpo_recipes.report.preflight_text import preflight_text
@@ -109,7 +113,7 @@ def _found(plan: Plan, context: Context, limits: dict[str, object], *, strict: b
 
 
 def _length(plan: Plan) -> dict[str, object]:
-    """What the worker is told of the run beside the plan."""
+    """The worker's inputs beside the plan."""
     given = {**plan.arguments.GRPOConfig}
     of_the_recipe = {setting.key: setting.value for setting in plan.settings}
     max_steps = given.get("max_steps")
@@ -129,7 +133,7 @@ def _finding(fault: dict[str, Any], source: Source, *, strict: bool) -> Finding:
 
 
 def _is_said(finding: Finding, said: Sequence[Finding]) -> bool:
-    """Whether a rule that read the files has found the same already."""
+    """Whether a rule that read the files already reported the same."""
     name = finding.key.rpartition(".")[2]
     return any(each.rule in SAID_BY_RULES.get(finding.rule, ()) and name in each.message for each in said)
 

@@ -1,4 +1,4 @@
-"""`grpo-run report`: how runs went, as one HTML file."""
+"""`grpo-run report`: an HTML page about runs."""
 
 import os
 import shlex
@@ -25,14 +25,13 @@ MOST_RUNS = 24
     "--out",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="The file. Default: RUNDIR's name and -report.html, or runs-report.html, in the folder where you are.",
+    help="Output file. Default: RUNDIR's name and -report.html, or runs-report.html, in the current folder.",
 )
 def report(folders: tuple[str, ...], out: str | None) -> int:
-    """Write an HTML page of a run: what is wrong first, then curves, completions, plan, proofs, time and memory.
+    """Write an HTML page about a run: problems first, then curves, completions, plan, proofs, time and memory.
 
-    Several runs, also those of a sweep or of a folder, are drawn on the same axes, below the planned values in which
-    they differ. The page is one file that needs no network and no server; what is in it is shown by any browser. Of a
-    run that still trains it is a snapshot.
+    Several runs, also those of a sweep or a folder, share the same axes, below the planned values in which they differ.
+    The page is one file for any browser, without network or server. For a run that still trains it is a snapshot.
 
     \b
     grpo-run report runs/first runs/second -o both.html
@@ -43,8 +42,8 @@ def report(folders: tuple[str, ...], out: str | None) -> int:
     named, folders = folders, tuple(run for folder in folders for run in _runs_of(folder))
     if len(folders) > MOST_RUNS:
         raise Refusal.of(
-            f"{len(folders)} runs are too many to be told apart on a page",
-            fix=f"name {MOST_RUNS} at most; grpo-run runs lists all of them",
+            f"{len(folders)} runs are too many for one page",
+            fix=f"name at most {MOST_RUNS}; grpo-run runs lists all of them",
         )
     runs = [ReportedRun(folder) for folder in folders]
     path = Path(out) if out is not None else _default_file(named)
@@ -61,7 +60,7 @@ def report(folders: tuple[str, ...], out: str | None) -> int:
 
 
 def _default_file(folders: Sequence[str]) -> Path:
-    """Where a page goes without -o: beside the runs' folders, named like the one run."""
+    """The path of a page without -o: named like the single run."""
     if len(folders) == 1:
         name = os.path.basename(os.path.abspath(folders[0])) or "run"
         return Path(f"{name}-report.html")
@@ -69,7 +68,7 @@ def _default_file(folders: Sequence[str]) -> Path:
 
 
 def _runs_of(folder: str) -> list[str]:
-    """The run of a folder, those of a sweep that began, or those of a folder of runs, the oldest first."""
+    """The run of a folder, the started ones of a sweep, or those of a folder of runs, the oldest first."""
     if not is_sweep(folder):
         runs = read_runs(folder).runs if os.path.isdir(folder) else []
         return [run.folder for run in reversed(runs)] or [folder]

@@ -1,4 +1,4 @@
-"""`grpo-run RECIPE`: check, plan, render, launch, and say what came of it. RUNDIR: the plan of an earlier run."""
+"""`grpo-run RECIPE`: check, plan, render, launch, and report how it ended. RUNDIR: the plan of an earlier run."""
 
 import json
 import os
@@ -41,8 +41,8 @@ from grpo_recipes.stack.stack import Stack
 @target_option
 @strict_option
 @accept_option
-@click.option("--validate-only", is_flag=True, help="Stop after the checks; nothing is written.")
-@click.option("--dry-run", is_flag=True, help="Write the run folder and stop; launch.sh in it starts the run.")
+@click.option("--validate-only", is_flag=True, help="Stop after the checks; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Write the run folder and stop; its launch.sh starts the run.")
 @click.option("--smoke", is_flag=True, help="Train two steps on a few prompts, print the proofs, keep no model.")
 @click.option(
     "--out",
@@ -50,15 +50,22 @@ from grpo_recipes.stack.stack import Stack
     shell_complete=files,
     help="Run folder; it must not exist yet. Default: runs/NAME-TIME, runs/NAME-smoke-TIME.",
 )
-@click.option("--resume", "resuming", is_flag=True, help="Go on with the run of a RUNDIR where it was interrupted.")
+@click.option("--resume", "resuming", is_flag=True, help="Resume the interrupted run of a RUNDIR.")
 @click.option(
     "--extend",
     "extending",
     metavar="KEY=VALUE",
-    help="Make a finished RUNDIR longer, in a new folder.",
+    help="Extend a finished RUNDIR, in a new folder.",
 )
-@click.option("--verify", "verifying", is_flag=True, help="Say what of a RUNDIR is not as it was written, and stop.")
-@click.option("--accept-drift", is_flag=True, help="Launch a RUNDIR or plan.json also if it is another experiment now.")
+@click.option(
+    "--verify",
+    "verifying",
+    is_flag=True,
+    help="Report which files of a RUNDIR changed since they were written, and stop.",
+)
+@click.option(
+    "--accept-drift", is_flag=True, help="Launch a RUNDIR or plan.json even if it is a different experiment now."
+)
 @allow_code_option
 @view_options
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON: run.json, findings or a folder.")
@@ -84,7 +91,7 @@ def run(
 ) -> int:
     """Train a recipe (the default command).
 
-    For a run folder or its plan.json exactly that plan, in a new folder, after it was said what is different by now.
+    For a run folder or its plan.json, launches exactly that plan in a new folder, after reporting what has changed.
     Exits 0 completed, 1 the trainer failed, 2 nothing was started, 3 a check or guard stopped it, 75 interrupted.
 
     \b
@@ -94,9 +101,7 @@ def run(
     """
     if os.path.isfile(os.path.join(recipe, "sweep.json")):
         if any((overrides, accepted, target, out, validate_only, dry_run, smoke, extending, verifying, accept_drift)):
-            raise Refusal.of(
-                f"{recipe} is a sweep, which goes on as it was planned; with it go --allow-code and --json"
-            )
+            raise Refusal.of(f"{recipe} is a sweep, which continues as planned; it only takes --allow-code and --json")
         from grpo_recipes.cli.sweeps.answering import go_on
 
         return go_on(recipe, allowed, as_json=as_json)
@@ -104,28 +109,32 @@ def run(
     if verifying:
         asked = (overrides, accepted, target, out, validate_only, dry_run, smoke, resuming, extending, allowed)
         if any(asked):
-            raise Refusal.of("--verify reads a run folder and starts nothing; with it goes --json")
+            raise Refusal.of("--verify only reads a run folder; it only takes --json")
         from grpo_recipes.cli.verify import verify
 
         return verify(recipe, as_json=as_json)
     if resuming:
         if overrides or accepted or target or out or validate_only or dry_run or smoke or extending:
             raise Refusal.of(
-                "--resume goes on with the plan as it is",
-                fix="with it go --allow-code, --accept-drift, --json, --samples, -q and -v",
+                "--resume continues the plan unchanged",
+                fix="it only takes --allow-code, --accept-drift, --json, --samples, -q and -v",
             )
         from grpo_recipes.cli.resume import resume
 
         return resume(recipe, allowed, accept_drift=accept_drift, as_json=as_json, view=view)
     if extending is not None:
         if overrides or accepted or target or validate_only or dry_run or smoke:
-            raise Refusal.of("--extend changes nothing else; with it go --out, --allow-code, --accept-drift and --json")
+            raise Refusal.of(
+                "--extend changes nothing else; it only takes --out, --allow-code, --accept-drift and --json"
+            )
         from grpo_recipes.cli.again import ready_to_extend
 
         longer = ready_to_extend(recipe, extending, chosen_stack(None), accept_drift=accept_drift)
         return launched(*_made(longer, allowed, out, smoke=False), as_json=as_json, view=view)
     if target is not None and not (validate_only or dry_run):
-        raise Refusal.of("--target declares another machine; a run needs this one's stack", fix="add --dry-run")
+        raise Refusal.of(
+            "--target declares a different machine, but a run needs this machine's stack", fix="add --dry-run"
+        )
     changes = Changes(overrides, accepted, strict, accept_drift, begins_anew=out is not None)
     form: Literal["text", "json"] = "json" if as_json else "text"
     ready = _ready(recipe, chosen_stack(target), changes, form, is_alone=validate_only)
@@ -150,7 +159,7 @@ def run(
 
 
 def _made(ready: Ready, allowed: tuple[str, ...], out: str | None, *, smoke: bool) -> tuple[Plan, str]:
-    """The plan that is launched, whose code is allowed, and its new run folder."""
+    """The plan to launch, with its code allowed, and its new run folder."""
     from grpo_recipes.lock.completed import with_pinned_code
 
     plan = with_pinned_code(_tried(ready.plan, smoke=smoke), is_pinned=ready.is_pinned)
@@ -165,13 +174,13 @@ def _tried(plan: Plan, *, smoke: bool) -> Plan:
 def _ready(
     recipe: str, stack: Stack, changes: Changes, form: Literal["text", "json"], *, is_alone: bool
 ) -> Ready | int:
-    """What a recipe or a plan launches, or the exit code where that is all. is_alone: nothing is to be launched."""
+    """What a recipe or a plan launches, or the exit code if nothing is launched. is_alone: only check."""
     if names_a_plan(recipe):
-        from grpo_recipes.cli.again import ready_again  # a recipe needs nothing of it
+        from grpo_recipes.cli.again import ready_again  # a recipe does not need it
 
         return ready_again(recipe, stack, changes, form if is_alone else None)
     if changes.accept_drift:
-        raise Refusal.of("--accept-drift is for a plan that was made before: a run folder, or its plan.json")
+        raise Refusal.of("--accept-drift needs an earlier plan: a run folder, or its plan.json")
     resolution = resolved(recipe, stack, changes.overrides, strict=changes.strict, accepted=changes.accepted)
     if is_alone or (form == "json" and resolution.refused):
         return _answer(resolution, form)

@@ -1,4 +1,4 @@
-"""`grpo-run runs`: the runs of a folder beside each other."""
+"""`grpo-run runs`: compares the runs of a folder."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from grpo_recipes.contract.secrets.redact import redact
 
 DEFAULT = "runs"
 NAMED = 4
-"""Columns that are named where a terminal has no room for them."""
+"""Columns that are only named if the terminal is too narrow for them."""
 
 
 @click.command()
@@ -22,24 +22,24 @@ NAMED = 4
     metavar="KEY",
     default="started",
     shell_complete=sorting_words,
-    help="Order by started, step, reward, held_out or time, the newest or highest first; by name, status or a key of "
-    "the plans, from the lowest on. Default: started.",
+    help="Sort by started, step, reward, held_out or time, newest or highest first; by name, status or a key of "
+    "the plans, lowest first. Default: started.",
 )
-@click.option("--reverse", is_flag=True, help="Turn the order round.")
+@click.option("--reverse", is_flag=True, help="Reverse the order.")
 @click.option(
     "--filter",
     "filters",
     metavar="FILTER",
     multiple=True,
     shell_complete=keys_to_filter,
-    help="Show the runs with this status (status=failed), name ('addition-*') or planned value (grpo.beta=0.04) alone; "
-    "as often as needed, all must hold.",
+    help="Show only runs with this status (status=failed), name ('addition-*') or planned value (grpo.beta=0.04); "
+    "repeatable, all must match.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the runs as JSON, with all values in which they differ.")
 def runs(folder: str, sort: str, reverse: bool, filters: tuple[str, ...], as_json: bool) -> int:
-    """List the runs of a folder: how each stands, what it measured, and the planned values in which they differ.
+    """List the runs of a folder with status, results, and the planned values in which they differ.
 
-    The reward is the mean of the last ten steps. Nothing is written, and a folder that is damaged or no run is named.
+    The reward is the mean of the last ten steps. Writes nothing, and names folders that are damaged or not runs.
 
     \b
     grpo-run runs --filter status=completed --sort held_out
@@ -63,9 +63,9 @@ def runs(folder: str, sort: str, reverse: bool, filters: tuple[str, ...], as_jso
         if table.left_out:
             more = len(table.left_out) - NAMED
             names = ", ".join(table.left_out[:NAMED]) + (f" and {more} more" if more > 0 else "")
-            click.echo(redact(f"not shown, --json has it: {names}"), err=True)
+            click.echo(redact(f"not shown, but in --json: {names}"), err=True)
     else:
-        kept = "no run passes the filters" if found.runs else f"no runs in {folder}"
+        kept = "no run matches the filters" if found.runs else f"no runs in {folder}"
         click.echo(redact(kept), err=True)
     click.echo(redact(damage_text(shown) + others_text(found.others)), err=True, nl=False)
     return EXIT_DONE

@@ -8,7 +8,7 @@ from grpo_recipes.contract.exits import EXIT_DONE
 @click.command()
 @click.argument("name", type=click.Choice(["recipe", "plan", "run", "findings", "diff", "doctor"]), default="recipe")
 def schema(name: str) -> int:
-    """Print the JSON Schema of a recipe, or of what the other commands print.
+    """Print the JSON Schema of a recipe, or of other commands' output.
 
     \b
     grpo-run schema findings

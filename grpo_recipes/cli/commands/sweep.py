@@ -1,4 +1,4 @@
-"""`grpo-run sweep RECIPE`: many runs of a recipe with other values and seeds. SWEEPDIR: goes on with them."""
+"""`grpo-run sweep RECIPE`: runs of a recipe with different values and seeds. SWEEPDIR: continues them."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from grpo_recipes.errors import Refusal
     metavar="KEY=VALUES",
     multiple=True,
     shell_complete=keys_to_set,
-    help="Try several values of a key, e.g. training.learning_rate=1e-5,3e-5; of several keys all combinations. With "
+    help="Try several values of a key, e.g. training.learning_rate=1e-5,3e-5; several keys give all combinations. With "
     "--trials also a range: log:1e-6..1e-4, uniform:0..0.1 or int:1..8.",
 )
 @click.option(
@@ -33,23 +33,25 @@ from grpo_recipes.errors import Refusal
     metavar="NUMBER|LIST",
     default="3",
     show_default=True,
-    help="Train each setting with so many seeds, the recipe's and those behind it, or with those of a list: 1,2,3.",
+    help="Train each setting with this many seeds, starting at the recipe's, or with a list of seeds: 1,2,3.",
 )
-@click.option("--trials", type=click.IntRange(min=1), help="Draw so many settings at random instead of trying all.")
-@click.option("--draw", type=click.IntRange(min=0), default=0, show_default=True, help="Seed that --trials draws with.")
+@click.option("--trials", type=click.IntRange(min=1), help="Draw this many settings at random instead of trying all.")
+@click.option("--draw", type=click.IntRange(min=0), default=0, show_default=True, help="Seed for --trials.")
 @set_option
 @target_option
 @strict_option
 @accept_option
-@click.option("--validate-only", is_flag=True, help="Stop after the checks of all runs; nothing is written.")
-@click.option("--dry-run", is_flag=True, help="Write the folder with all runs and stop; sweep SWEEPDIR starts them.")
+@click.option("--validate-only", is_flag=True, help="Stop after checking all runs; write nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Write the folder with all runs and stop; grpo-run sweep SWEEPDIR starts them."
+)
 @click.option(
     "--out",
     metavar="FOLDER",
     shell_complete=files,
-    help="Folder of the sweep; it must not exist yet. Default: runs/NAME-sweep-TIME.",
+    help="Sweep folder; it must not exist yet. Default: runs/NAME-sweep-TIME.",
 )
-@click.option("--table", "table_alone", is_flag=True, help="Print the table of a SWEEPDIR as it stands, and stop.")
+@click.option("--table", "table_alone", is_flag=True, help="Print the current table of a SWEEPDIR, and stop.")
 @allow_code_option
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON: the table, findings or a folder.")
 @click.pass_context
@@ -71,10 +73,10 @@ def sweep(
     allowed: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Train a recipe with other values and seeds, and say which differences are beyond noise.
+    """Train a recipe with different values and seeds, and show which differences exceed noise.
 
-    All runs are checked and planned before the first one starts. A folder of a sweep goes on where it was stopped.
-    Exits 0 all completed, 1 a run failed or was stopped, 2 nothing was started, 75 interrupted.
+    Checks and plans all runs before it starts the first. A sweep folder continues where it stopped. Exits 0 all
+    completed, 1 a run failed or was stopped, 2 nothing was started, 75 interrupted.
 
     \b
     grpo-run sweep recipe.yaml --vary training.learning_rate=1e-5,3e-5 --seeds 3
@@ -86,17 +88,17 @@ def sweep(
         raise _too_many_words(varied, context.args)
     if os.path.isdir(recipe):
         if any((varied, trials, overrides, target, strict, accepted, validate_only, dry_run, out)):
-            raise Refusal.of(
-                "a folder of a sweep goes on as it was planned; with it go --table, --allow-code and --json"
-            )
+            raise Refusal.of("a sweep folder continues as planned; it only takes --table, --allow-code and --json")
         if table_alone:
             answer(recipe, as_json=as_json)
             return EXIT_DONE
         return go_on(recipe, allowed, as_json=as_json)
     if table_alone:
-        raise Refusal.of(f"--table is for the folder of a sweep, and {recipe} is none")
+        raise Refusal.of(f"--table needs a sweep folder, but {recipe} is not one")
     if target is not None and not (validate_only or dry_run):
-        raise Refusal.of("--target declares another machine; a sweep needs this one's stack", fix="add --dry-run")
+        raise Refusal.of(
+            "--target declares a different machine, but a sweep needs this machine's stack", fix="add --dry-run"
+        )
     from grpo_recipes.cli.sweeps.planning import planned_sweep
     from grpo_recipes.cli.sweeps.writing import trusted, write_sweep
     from grpo_recipes.sweep.table import same_text
@@ -127,12 +129,12 @@ def sweep(
 
 
 def _too_many_words(varied: tuple[str, ...], words: list[str]) -> Refusal:
-    """What is said of words that belong to no option, mostly values that were written with spaces between them."""
+    """The refusal of stray words, mostly values that were written with spaces between them."""
     if not varied or any(word.endswith((".yaml", ".yml", ".json")) or os.path.exists(word) for word in words):
-        return Refusal.of(f"sweep takes one recipe, and there is more: {' '.join(words)}")
+        return Refusal.of(f"sweep takes one recipe, but also got: {' '.join(words)}")
     values = ",".join([varied[0].removesuffix(","), *(word.strip(",") for word in words)])
     return Refusal.of(
-        f"{' '.join(words)} belongs to nothing",
-        because="the values of a key are one word, with commas",
+        f"{' '.join(words)} belongs to no option",
+        because="write the values of a key without spaces, with commas",
         fix=f"--vary {shlex.quote(values)}" if len(varied) == 1 else "--vary KEY=FIRST,SECOND for each key",
     )

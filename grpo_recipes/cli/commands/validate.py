@@ -1,4 +1,4 @@
-"""`grpo-run validate`: all findings of recipes, without importing torch."""
+"""`grpo-run validate`: prints all findings of recipes, without importing torch."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -20,7 +20,7 @@ FORMATS = ("text", "json", "github", "sarif")
 
 
 class _Validate(click.Command):
-    """Takes a value for --fix with = alone: a word behind it is a recipe."""
+    """Takes a value for --fix only with =, since a word after it is a recipe."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         parts = [["--fix", "--asked", arg[6:]] if arg.startswith("--fix=") else [arg] for arg in args]
@@ -38,17 +38,17 @@ class _Validate(click.Command):
     "form",
     type=click.Choice(FORMATS),
     default="text",
-    help="Form of the answer: for people, programs, annotations of a GitHub workflow, or code scanning.",
+    help="Output format: for people, programs, GitHub workflow annotations, or code scanning.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option(
     "--fix",
     is_flag=True,
-    help="Print the certain fixes of errors and warnings as a diff instead. Those that replace, remove or add a value "
-    "are suggestions: --fix=suggested takes them too, --fix=BAT001,LRA003 those of these rules.",
+    help="Print the certain fixes of errors and warnings as a diff instead. Fixes that replace, remove or add a value "
+    "are suggestions: --fix=suggested applies them too, --fix=BAT001,LRA003 only those of these rules.",
 )
 @click.option("--asked", hidden=True)
-@click.option("--write", is_flag=True, help="With --fix: write them into the recipe; comments and layout stay.")
+@click.option("--write", is_flag=True, help="With --fix: write them into the recipe, keeping comments and layout.")
 def validate(
     recipes: tuple[str, ...],
     overrides: tuple[str, ...],
@@ -61,16 +61,16 @@ def validate(
     asked: str | None,
     write: bool,
 ) -> int:
-    """Check recipes against the stack; exit 2 when one of them has an error.
+    """Check recipes against the stack; exits 2 if any has an error.
 
     \b
     grpo-run validate recipe.yaml --target tested,gpus=8xH100-80GB
     """
     if write and not fix:
-        raise Refusal.of("--write writes what --fix prints", fix="--fix --write")
+        raise Refusal.of("--write needs --fix", fix="--fix --write")
     form = "json" if as_json else form
     if fix and (overrides or form != "text"):
-        raise Refusal.of("--fix mends the file; it goes with neither --set nor --format")
+        raise Refusal.of("--fix edits the file, so it takes neither --set nor --format")
     stack = chosen_stack(target)
     resolutions = [resolved(recipe, stack, overrides, strict=strict, accepted=accepted) for recipe in recipes]
     if fix:
@@ -88,7 +88,7 @@ def validate(
 
 
 def _again(recipe: str, stack: Stack, strict: bool, accepted: tuple[str, ...], content: str) -> Resolution:
-    """The resolution of a recipe with another text in its file."""
+    """The resolution of a recipe with different file contents."""
     return resolved(recipe, stack, (), strict=strict, accepted=accepted, content=content)
 
 

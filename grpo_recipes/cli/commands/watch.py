@@ -14,12 +14,12 @@ from grpo_recipes.contract.secrets.redact import redact
 @click.command()
 @click.argument("folder", metavar="RUNDIR", shell_complete=files)
 @view_options
-@click.option("--json", "as_json", is_flag=True, help="Print run.json when the run has ended.")
+@click.option("--json", "as_json", is_flag=True, help="Print run.json after the run ends.")
 def watch(folder: str, quiet: bool, verbose: bool, samples: int, as_json: bool) -> int:
-    """Show a run that goes on in another shell, in a queue or on another machine, until it ends.
+    """Show a run in another shell, in a queue or on another machine, until it ends.
 
-    Nothing is written, and Ctrl-C leaves the run alone. Exits as the run does: 0 completed, 1 it failed or its process
-    is gone, 3 a check or guard stopped it, 75 it was interrupted, or Ctrl-C; 2 nobody started it.
+    Writes nothing, and Ctrl-C does not stop the run. Exits like the run: 0 completed, 1 it failed or its process is
+    gone, 3 a check or guard stopped it, 75 it was interrupted, or Ctrl-C; 2 it was never started.
 
     \b
     grpo-run watch runs/addition-20260101-120000 --samples 2
@@ -37,6 +37,6 @@ def watch(folder: str, quiet: bool, verbose: bool, samples: int, as_json: bool) 
         with progress(sys.stderr, view, began(lock.record)) as shown:
             code = follow_to_the_end(lock.folder, lambda: engine.is_active(lock.folder), shown)
     except KeyboardInterrupt:
-        click.echo(redact(f"not watched any more; to watch it again: grpo-run watch {shlex.quote(folder)}"), err=True)
+        click.echo(redact(f"stopped watching; to watch it again: grpo-run watch {shlex.quote(folder)}"), err=True)
         return EXIT_INTERRUPTED
     return conclude(lock.plan, lock.folder, code, as_json=as_json)

@@ -1,1 +1,1 @@
-"""A sweep as a command: its runs planned and written, trained, and compared."""
+"""The sweep command: plans and writes runs, trains and compares them."""

@@ -1,4 +1,4 @@
-"""What a sweep answers: its table, and the page of its runs."""
+"""A sweep's output: its table, and the page of its runs."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ from grpo_recipes.sweep.table import table_json, table_text
 
 
 def tell_findings(recipe: str, planned: PlannedSweep, *, as_json: bool, is_answer: bool) -> None:
-    """Prints what was found in all runs; on stderr where it is not what was asked for."""
+    """Prints the findings of all runs, on stderr unless they are the requested output."""
     if as_json:
         click.echo(redact(findings_json({recipe: planned.findings})))
         return
@@ -32,34 +32,34 @@ def tell_findings(recipe: str, planned: PlannedSweep, *, as_json: bool, is_answe
 
 
 def answer(folder: str, *, as_json: bool) -> None:
-    """Prints the table of a sweep as it stands."""
+    """Prints the current table of a sweep."""
     found = compared(folder, read_sweep(folder))
     click.echo(redact(table_json(found) + "\n" if as_json else table_text(found)), nl=False)
 
 
 def go_on(folder: str, allowed: tuple[str, ...], *, as_json: bool) -> int:
-    """Trains what of a sweep did not come to its end, prints its table, and returns the exit code.
+    """Trains the unfinished runs of a sweep, prints its table, and returns the exit code.
 
-    Raises Refusal for what is no sweep, and where another process goes on with it.
+    Raises Refusal if it is not a sweep, or if another process is running it.
     """
     from grpo_recipes.cli.sweeps.training import train_sweep
 
     if not is_sweep(folder):
         raise Refusal.of(
-            f"{folder} is no sweep", because="there is no sweep.json in it", fix="grpo-run sweep RECIPE begins one"
+            f"{folder} is not a sweep", because="it has no sweep.json", fix="grpo-run sweep RECIPE starts one"
         )
     code = train_sweep(folder, read_sweep(folder), allowed)
     write_report(folder)
     answer(folder, as_json=as_json)
     if code == EXIT_INTERRUPTED:
-        click.echo(redact(f"\ngrpo-run sweep {shlex.quote(folder)} goes on with it"), err=True)
+        click.echo(redact(f"\ngrpo-run sweep {shlex.quote(folder)} continues it"), err=True)
     return code
 
 
 def write_report(folder: str) -> None:
-    """Lets `grpo-run report` write report.html of the runs that began.
+    """Lets `grpo-run report` write report.html about the started runs.
 
-    What it says is talk here, since stdout has the table, and what it refuses changes no exit.
+    Its output goes to stderr, since stdout has the table; a refusal does not change the exit code.
     """
     places = [os.path.join(folder, run.name) for run in read_sweep(folder).runs]
     begun = [place for place in places if read_record(place) is not None]

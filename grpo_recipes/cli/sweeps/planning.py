@@ -1,4 +1,4 @@
-"""All runs of a sweep, planned before the first one starts, each as `grpo-run RECIPE --set` plans it."""
+"""Plans all runs of a sweep before the first one starts, each as `grpo-run RECIPE --set` does."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -24,9 +24,9 @@ _SEED = "GRPOConfig.seed"
 
 
 class PlannedSweep(NamedTuple):
-    """What came of planning. findings: of all runs, each told once. sweep: None where a run is refused.
+    """The result of planning. findings: of all runs, each reported once. sweep: None if a run is refused.
 
-    ready: for each run of the sweep, in its order.
+    ready: one per run of the sweep, in order.
     """
 
     findings: tuple[Finding, ...]
@@ -58,7 +58,7 @@ def _planned(recipe: str, stack: Stack, changes: Changes, trials: Sequence[Trial
     chosen = seeds_of(seeds, known.value)
     if len(trials) * len(chosen) > MOST_RUNS:
         raise Refusal.of(
-            f"{len(trials) * len(chosen):,} runs are more than the {MOST_RUNS:,} of a sweep",
+            f"{len(trials) * len(chosen):,} runs exceed the {MOST_RUNS:,} that a sweep may have",
             because=f"{len(trials):,} settings with {len(chosen):,} seeds each",
             fix="fewer values or seeds, or --trials 10",
         )
@@ -89,7 +89,7 @@ def _planned(recipe: str, stack: Stack, changes: Changes, trials: Sequence[Trial
 
 
 def seeds_of(text: str, first: int) -> tuple[int, ...]:
-    """The seeds of --seeds: so many from the first one on, or those that are listed with commas. Raises Refusal."""
+    """The seeds of --seeds: a number of seeds from the first on, or a list with commas. Raises Refusal."""
     try:
         numbers = [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
@@ -98,21 +98,21 @@ def seeds_of(text: str, first: int) -> tuple[int, ...]:
     if not numbers or min(numbers) < (1 if is_count else 0) or len(set(numbers)) != len(numbers):
         raise Refusal.of(
             f"--seeds {text} cannot be read",
-            because="it is how many seeds there are, or different seeds with commas",
-            fix="--seeds 3, or --seeds 1,2,3; one seed that is listed is --seeds 7,",
+            because="it takes the number of seeds, or different seeds with commas",
+            fix="--seeds 3, or --seeds 1,2,3; for a single listed seed --seeds 7,",
         )
     return tuple(range(first, first + min(numbers[0], MOST_RUNS + 1))) if is_count else tuple(numbers)
 
 
 def told_once(told: Iterable[tuple[str, Sequence[Finding]]]) -> tuple[Finding, ...]:
-    """The findings of many settings: what all of them have as it is, else with a note of those that have it."""
+    """The findings of many settings: shared ones unchanged, others with a note about their settings."""
     found: dict[str, Finding] = {}
     having: dict[str, dict[str, None]] = {}
     settings: dict[str, None] = {}
     for setting, findings in told:
         settings[setting] = None
         for finding in findings:
-            # The place of an override is its own in each setting.
+            # The position of an override differs in each setting.
             same = repr(finding._replace(mark=None))
             found.setdefault(same, finding)
             having.setdefault(same, {})[setting] = None
@@ -140,5 +140,5 @@ def _ready(resolution: Resolution) -> Ready:
 
 
 def _bare(plan: Plan) -> Plan:
-    """The plan without where its values are from, which says nothing about what is trained."""
+    """The plan without the origins of its values, which do not affect the training."""
     return replace(plan, settings=())

@@ -1,4 +1,4 @@
-"""What the runs of a sweep that go on at once are started with, so that none takes the devices of another."""
+"""Assigns devices to the runs of a sweep that train at once, so that they do not share any."""
 
 import contextlib
 import os
@@ -9,11 +9,11 @@ from grpo_recipes.engines.catalog import engine_of
 
 
 def shares_of(plans: Sequence[Plan]) -> list[Mapping[str, str]]:
-    """Variables of the environment, one for each run at a time; of runs with other needs, what the greediest leaves.
+    """Environment variables, one set per parallel run; the largest run determines how many fit.
 
-    Empty where nothing can be started from here.
+    Empty if nothing can be started from here.
     """
-    # All plans of a world need the same devices, and to look for them takes a moment.
+    # All plans of a world need the same devices, and finding them takes a moment.
     kinds = {repr((plan.world, plan.vllm and plan.vllm.server)): plan for plan in plans}
     each: list[list[Mapping[str, str]]] = [list(engine_of(plan).shares(plan)) for plan in kinds.values()]
     return min(each, key=len, default=[])
@@ -21,7 +21,7 @@ def shares_of(plans: Sequence[Plan]) -> list[Mapping[str, str]]:
 
 @contextlib.contextmanager
 def seen_with(share: Mapping[str, str]) -> Iterator[None]:
-    """Lets this process see what a run with this share will see."""
+    """Limits this process to the devices of a run with this share."""
     before = {name: os.environ.get(name) for name in share}
     os.environ.update(share)
     try:

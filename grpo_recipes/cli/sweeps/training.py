@@ -1,7 +1,7 @@
-"""Trains the runs of a sweep that did not come to their end, each by a `grpo-run RUNDIR --resume` of its own.
+"""Trains the unfinished runs of a sweep, each with its own `grpo-run RUNDIR --resume`.
 
-That begins a run which was never started, goes on with one that broke off, follows a job that waits or runs, and
-refuses what became another experiment. A process for each lets several go on at once, and none takes another one down.
+That starts a run that was never started, resumes an interrupted one, follows a queued or running job, and refuses a run
+that became a different experiment. Separate processes let several train at once, and none can take another one down.
 """
 
 import contextlib
@@ -34,17 +34,17 @@ from grpo_recipes.sweep.sweep_file import Sweep, SweepRun
 from grpo_recipes.trust.checkpoints import checkpoint_parts
 from grpo_recipes.trust.code import code_parts
 
-# A run that was stopped by a guard would be again: that is what it came to.
+# A guard that stopped a run would stop it again, so the run is finished.
 KEPT = ("completed", "stopped")
 _POLL_S = 0.2
 _LEAVE_S = 30.0
-"""What a killed sweep left has ended by then."""
+"""Seconds after which the leftovers of a killed sweep have ended."""
 _START = "import sys; sys.path.append(sys.argv.pop(1)); from grpo_recipes.cli.main import main; main()"
 _PACKAGE = str(Path(__file__).parents[3])
 
 
 class Trainee(NamedTuple):
-    """A run that is being trained. share: its place among those that go on at once. talk: copies what it says."""
+    """A running run. share: its index among the parallel runs. talk: copies its output."""
 
     run: SweepRun
     share: int
@@ -53,17 +53,17 @@ class Trainee(NamedTuple):
 
 
 def train_sweep(folder: str, sweep: Sweep, allowed: Sequence[str]) -> int:
-    """Trains what of a sweep did not come to its end, and returns the exit code of all of it.
+    """Trains the unfinished runs of a sweep, and returns the exit code of the whole sweep.
 
-    A run that fails ends no other one. The first SIGINT or SIGTERM lets the runs save and stop, and no more begin; the
-    second kills them. Raises Refusal where another process goes on with the sweep.
+    A failing run does not stop the others. The first SIGINT or SIGTERM lets the runs save and stop, and starts no more;
+    the second kills them. Raises Refusal if another process is running the sweep.
     """
     never_stopped_by_talk()
     place = Path(folder)
     with _alone(place):
         open_runs = [run for run in sweep.runs if not _is_kept(place / run.name)]
         kept = len(sweep.runs) - len(open_runs)
-        _say(f"sweep of {len(sweep.runs)} runs in {folder}" + (f", {kept} of them have ended before" if kept else ""))
+        _say(f"sweep of {len(sweep.runs)} runs in {folder}" + (f", {kept} of them finished earlier" if kept else ""))
         if open_runs:
             with signals_noted() as asked:
                 _train(place, open_runs, _shares(place, open_runs), allowed, asked, kept + 1, len(sweep.runs))
@@ -78,11 +78,13 @@ def _alone(folder: Path) -> Iterator[None]:
         with held(folder, LAUNCHING):
             yield
     except Busy as busy:
-        finding = busy.findings[0]._replace(message=f"{folder}: another process goes on with the sweep")
+        finding = busy.findings[0]._replace(message=f"{folder}: another process is running the sweep")
         raise Refusal(finding) from None
     except PermissionError as problem:
         raise Refusal.of(
-            f"{folder}: the sweep cannot go on here", because=str(problem.strerror), fix="a folder that you may write"
+            f"{folder}: the sweep cannot continue here",
+            because=str(problem.strerror),
+            fix="a folder that you may write to",
         ) from None
 
 
@@ -99,14 +101,14 @@ def _exit_code(records: Sequence[RunRecord | None]) -> int:
 
 
 def _shares(folder: Path, runs: Sequence[SweepRun]) -> list[Mapping[str, str]]:
-    """What the runs that go on at once are started with. Raises Refusal where nothing can be started from here."""
+    """The environment of the parallel runs. Raises Refusal if nothing can be started from here."""
     plans = [read_lock(str(folder / run.name)).plan for run in runs]
     shares = shares_of(plans)
     if not shares:
         raise Refusal.of(
-            f"{folder}: a sweep starts its runs itself",
-            because=f"with launch.engine {plans[0].world.engine} on several machines a person starts each of them",
-            fix="an engine that shares machines out, or --dry-run and the launch.sh of each run folder",
+            f"{folder}: a sweep has to start its runs itself",
+            because=f"with launch.engine {plans[0].world.engine} you have to start runs on several machines by hand",
+            fix="an engine that assigns machines, or --dry-run and the launch.sh of each run folder",
         )
     return shares
 
@@ -120,7 +122,7 @@ def _train(
     first: int,
     of: int,
 ) -> None:
-    """Trains runs in their order, as many at once as there are shares. first, of: the count that is told."""
+    """Trains runs in order, as many at once as there are shares. first, of: the numbers in the progress lines."""
     waiting, going, count = list(runs), list[Trainee](), itertools.count(first)
     several = min(len(shares), len(runs)) > 1
     told = 0
@@ -153,10 +155,10 @@ def _begun(
     *,
     is_one_of_several: bool,
 ) -> Trainee:
-    """Starts a run. What one of several says is put behind its name; one alone has the terminal."""
+    """Starts a run. With several, each output line gets the run's name; a single run has the terminal."""
     place = str(folder / run.name)
     devices = "".join(f", {name}={value}" for name, value in environment.items())
-    _say(f"{run.name} begins{devices}")
+    _say(f"{run.name} starts{devices}")
     words = [sys.executable, "-P", "-c", _START, _PACKAGE, "run", place, "--resume"]
     process = subprocess.Popen(
         [*words, *(part for digest in _of_run(place, allowed) for part in ("--allow-code", digest))],
@@ -164,7 +166,7 @@ def _begun(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE if is_one_of_several else None,
-        start_new_session=True,  # a Ctrl-C comes to the sweep, which passes it on once
+        start_new_session=True,  # the sweep receives a Ctrl-C and passes it on once
         preexec_fn=die_with_parent,
     )
     talk = None
@@ -180,14 +182,14 @@ def _copy(talk: IO[bytes], name: str) -> None:
 
 
 def _of_run(folder: str, allowed: Sequence[str]) -> list[str]:
-    """The digests of --allow-code that are of this run; a run refuses those of another one."""
+    """The digests of --allow-code for this run; a run refuses foreign ones."""
     given = [text.strip().lower() for text in allowed]
     parts = [*code_parts(read_lock(folder).plan), *checkpoint_parts(folder)] if given else []
     return [text for text in given if any(part.sha256.startswith(text) for part in parts)]
 
 
 def _wait_for_the_last_one(folder: Path, asked: AskedSignals) -> None:
-    """Waits until the processes of a killed sweep have gone from a run, which takes them about a second."""
+    """Waits until the processes of a killed sweep have left a run, which takes about a second."""
     engine, place = engine_of(read_lock(str(folder)).plan), str(folder)
     give_up = time.monotonic() + _LEAVE_S
     while time.monotonic() < give_up and not asked.names and holder(folder) and not engine.is_active(place):
@@ -195,20 +197,20 @@ def _wait_for_the_last_one(folder: Path, asked: AskedSignals) -> None:
 
 
 def _pass_on(going: Sequence[Trainee], asked: Sequence[str], told: int) -> int:
-    """Passes the signals on that came since the last look; returns how many there were."""
+    """Passes on the signals that arrived since the last call; returns their number."""
     for name in asked[told:]:
         if told == 0:
-            _say(f"{name}: the runs save and stop, no other one begins; once more kills them")
+            _say(f"{name}: the runs save and stop, and no more start; send it again to kill them")
         for one in going:
             with contextlib.suppress(ProcessLookupError):
                 one.process.send_signal(signal.SIGTERM)
         told += 1
-        time.sleep(_POLL_S)  # two equal signals that wait together are one to the kernel
+        time.sleep(_POLL_S)  # the kernel merges equal pending signals
     return told
 
 
 def _ended(folder: Path, code: int) -> str:
-    """How a run stands when its process has ended, on one line."""
+    """The status of a run after its process ended, on one line."""
     record = read_record(str(folder))
     if record is None or record.status == "running":
         return f"not trained, exit {code}"

@@ -1,4 +1,4 @@
-"""The folder of a sweep with all its run folders, put in place at once or not at all."""
+"""Writes the folder of a sweep with all its run folders, completely or not at all."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ from grpo_recipes.trust.consent import consent
 
 
 def trusted(planned: PlannedSweep, allowed: Sequence[str]) -> PlannedSweep:
-    """The runs with their remote code pinned, all of whose code is allowed. Raises Refusal for code that is not."""
+    """The runs with their remote code pinned and allowed. Raises Refusal for code that is not allowed."""
     ready = tuple(replace(one, plan=with_pinned_code(one.plan)) for one in planned.ready)
     parts = {part.sha256: part for one in ready for part in code_parts(one.plan)}
     files = tuple(dict.fromkeys(file for one in ready for file in one.files))
@@ -35,7 +35,7 @@ def trusted(planned: PlannedSweep, allowed: Sequence[str]) -> PlannedSweep:
 def write_sweep(sweep: Sweep, ready: Sequence[Ready], folder: str, *, is_code_pinned: bool) -> str:
     """Writes the folder of a sweep, which must not exist or be empty, and returns its absolute path.
 
-    It is built beside its place and then renamed. Raises Refusal if it is taken or cannot be written.
+    It is built beside its final path and then renamed. Raises Refusal if that exists or cannot be written.
     """
     target = Path(os.path.abspath(folder))
     if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
@@ -52,9 +52,9 @@ def write_sweep(sweep: Sweep, ready: Sequence[Ready], folder: str, *, is_code_pi
         if target.exists() and any(target.iterdir()):
             raise _taken(target) from problem
         raise Refusal.of(
-            f"{target}: the folder of the sweep cannot be written",
+            f"{target}: the sweep folder cannot be written",
             because=str(problem.strerror or problem),
-            fix="make room, or --out with a folder elsewhere",
+            fix="free some space, or use --out with another folder",
         ) from problem
     finally:
         shutil.rmtree(building, ignore_errors=True)
@@ -67,7 +67,7 @@ def _whole(plan: Plan, folder: Path, *, is_code_pinned: bool) -> Plan:
 
 def _taken(target: Path) -> Refusal:
     return Refusal.of(
-        f"{target}: the folder is taken",
-        because="a sweep has a folder of its own",
+        f"{target}: the folder already exists",
+        because="a sweep needs a new folder",
         fix="--out with a folder that does not exist yet",
     )

@@ -1,1 +1,1 @@
-"""What commands need that are about what a run trained."""
+"""Shared by commands that use a run's trained model."""

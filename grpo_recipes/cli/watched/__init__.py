@@ -1,1 +1,1 @@
-"""What a run shows while it goes on, chosen by options, and runs that others started."""
+"""The display of a running run, chosen by options, and of runs that others started."""

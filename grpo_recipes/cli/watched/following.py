@@ -1,4 +1,4 @@
-"""Follows a run that another process started, here or elsewhere, by what its run folder tells; writes nothing."""
+"""Follows a run that another process started, here or elsewhere, by reading its run folder; writes nothing."""
 
 import shlex
 import time
@@ -17,14 +17,13 @@ from grpo_recipes.report.runs.one_run import is_gone
 
 _EVENTS_S = 0.5
 _STATE_S = 1.0
-_ENGINE_S = 10.0  # a controller has many jobs to answer for
+_ENGINE_S = 10.0  # a controller answers for many jobs
 
 
 def follow_to_the_end(folder: str, is_active: Callable[[], bool], shown: Progress) -> int:
-    """Shows how a run goes on until it has ended, and returns its exit code; 1 where its process is gone.
+    """Shows the progress of a run until it ends, and returns its exit code; 1 if its process is gone.
 
-    is_active: whether what starts runs here knows that it waits or goes on. Raises Refusal for a run that nobody
-    started.
+    is_active: whether the engine here reports it as queued or running. Raises Refusal for a run that was never started.
     """
     events: RunEvents | None = None
     active, next_state, next_question, is_waiting = False, 0.0, 0.0, False
@@ -48,7 +47,7 @@ def follow_to_the_end(folder: str, is_active: Callable[[], bool], shown: Progres
 
 
 def began(record: RunRecord | None) -> float | None:
-    """When the last launch of a run began, a Unix time; None for one that nobody started."""
+    """When the last launch of a run began, a Unix time; None if it was never started."""
     try:
         return None if record is None else datetime.fromisoformat(str(record.started)).timestamp()
     except ValueError:
@@ -56,7 +55,7 @@ def began(record: RunRecord | None) -> float | None:
 
 
 def _is_elsewhere(folder: str, record: RunRecord | None) -> bool:
-    """Whether the run may go on where its lock cannot be seen from here."""
+    """Whether the run may be running on a machine whose lock is not visible here."""
     is_of_here = record is None or record.is_queued_work or is_gone(Path(folder))
     return record is not None and record.status == "running" and not is_of_here
 
@@ -67,21 +66,21 @@ def _ended(folder: str, events: RunEvents | None, shown: Progress) -> int:
         _refuse_lost_record(folder)
     if record is None:
         raise Refusal.of(
-            f"{folder}: there is nothing to watch",
-            because="nobody started it",
+            f"{folder}: nothing to watch",
+            because="the run was never started",
             fix=f"grpo-run {shlex.quote(folder)} trains it",
         )
     for event in events.new() if events is not None else ():
         shown.show(event)
     if record.status != "running" and record.exit_code is not None:
         return record.exit_code
-    shown.say("its process is gone without a word, and run.json says as before that it runs")
+    shown.say("its process is gone, but run.json still says that it runs")
     return EXIT_FAILED
 
 
 def _refuse_lost_record(folder: str) -> None:
-    """Raises Refusal where the record of a run that began is gone or cannot be read."""
-    from grpo_recipes.contract.integrity.used_run import changed_files, how_to_mend  # a run that is watched has one
+    """Raises Refusal if the record of a started run is missing or unreadable."""
+    from grpo_recipes.contract.integrity.used_run import changed_files, how_to_mend  # a watched run has one
 
     for fault in changed_files(Path(folder)):
         if fault.name == RECORD_FILE:

@@ -1,4 +1,4 @@
-"""How much of a run is seen while it goes on: --quiet, --verbose, --samples."""
+"""How much of a run is shown while it trains: --quiet, --verbose, --samples."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,27 +20,25 @@ def view_options(command: _Command) -> _Command:
         "-v",
         "--verbose",
         is_flag=True,
-        help="While it trains, keep a line of each step and of each phase of the start.",
+        help="While training, keep a line for each step and each phase of the start.",
     )
-    quiet = click.option(
-        "-q", "--quiet", is_flag=True, help="While it trains, say only what needs you: warnings, stops, failures."
-    )
+    quiet = click.option("-q", "--quiet", is_flag=True, help="While training, print only warnings, stops and failures.")
     samples = click.option(
         "--samples",
         metavar="N",
         type=click.IntRange(0, MOST_SAMPLES),
         default=0,
-        help="While it trains, show so many completions with their rewards now and then; with -v of each step.",
+        help="While training, show this many completions with their rewards now and then; with -v at each step.",
     )
     return quiet(verbose(samples(command)))
 
 
 def chosen_view(quiet: bool, verbose: bool, samples: int) -> "View":
-    """The view that was asked for. Raises Refusal for opposites."""
+    """The chosen view. Raises Refusal for contradictory options."""
     from grpo_recipes.launch.progress import View
 
     if quiet and verbose:
-        raise Refusal.of("--quiet and --verbose are opposites", fix="leave one of them out")
+        raise Refusal.of("--quiet and --verbose cannot be combined", fix="remove one of them")
     if quiet and samples:
-        raise Refusal.of("--quiet shows no samples", fix="leave --quiet or --samples out")
+        raise Refusal.of("--quiet cannot be combined with --samples", fix="remove --quiet or --samples")
     return View("quiet" if quiet else "verbose" if verbose else "normal", samples)

@@ -84,7 +84,7 @@ def used_folder(place: Path, *, contents: bool = True) -> UsedRun:
 def how_to_mend(fault: FileFault, *, is_run: bool = True) -> str:
     """What to do about a file that is not as it was written. is_run: it is of a run folder, not of a copied model."""
     if fault.kind == "shut":
-        return "let this user read it"
+        return "give this user read permission"
     if fault.kind == "one too many":
         return "move it out of the folder"
     return _MEND if is_run else _MEND_FOLDER

@@ -47,7 +47,7 @@ class ReportedRun:
             raise Refusal.of(f"{path} cannot be read", because=str(problem.strerror or problem)) from None
         if listed is None:
             raise Refusal.of(
-                f"{path} is no run folder",
+                f"{path} is not a run folder",
                 because=f"it has neither {PLAN_FILE} nor launch.sh",
                 fix="name the folder of a run; without --out they are in runs/",
             )

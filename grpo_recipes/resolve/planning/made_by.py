@@ -17,7 +17,7 @@ RULES = ("facts", "resolve", "rules", "schemas", "user_files")
 @cache
 def made_by() -> dict[str, str]:
     """The digests of this grpo-recipes: of its rules, facts and schemas, and of its worker and rewards; and in which
-    way it makes digests of data, since another way is not another experiment.
+    way it makes digests of data, since another way is not a different experiment.
     """
     rules, worker = sources_sha256(PACKAGE, RULES), sources_sha256(PACKAGE, TRAVELS)
     return {"rules": rules, "worker": worker, "digests": WITH_CARDS}

@@ -93,7 +93,7 @@ def refuse_if_not_found(plan: Plan, found: dict[str, object], record: Record) ->
             mistake(
                 "what was loaded is not what the plan was made with",
                 seen=[f"{key}: plan {_short(plan.verified[key])}, found {_short(found[key])}" for key in different],
-                because="training it would be another experiment than the plan's",
+                because="training it would be a different experiment than the plan's",
                 fix="bring back what was planned, or grpo-run RUNDIR --accept-drift",
             )
         )

@@ -50,7 +50,9 @@ def refuse_taken(place: Path) -> None:
     """Raises Refused for a place that is not free: an empty folder is."""
     if place.is_symlink() or (place.exists() and (not place.is_dir() or any(place.iterdir()))):
         raise Refused.of(
-            f"{place} is there already", because="an export replaces nothing", fix="-o with a folder that is not there"
+            f"{place} already exists",
+            because="export never overwrites anything",
+            fix="-o with a folder that does not exist",
         )
 
 

@@ -1,4 +1,4 @@
-"""What takes less memory in a phase of a training: without another experiment, and with one."""
+"""What takes less memory in a phase of a training: without a different experiment, and with one."""
 
 from grpo_recipes.contract.findings.finding import Patch
 from grpo_recipes.contract.halved import MICRO_BATCH, ON_OUT_OF_MEMORY
@@ -17,7 +17,7 @@ def same_experiment(plan: Plan, phase: Phase) -> str:
         size = plan.batch.micro_batch
         ways.append(
             f"training.per_device_train_batch_size: {size // 2} (now {size}), from which accumulation follows; "
-            "validate says where that would be another experiment"
+            "validate says where that would be a different experiment"
         )
     if phase == "update" and not plan.arguments.GRPOConfig.get("gradient_checkpointing"):
         ways.append("training.gradient_checkpointing: true")
@@ -56,4 +56,4 @@ def other_experiments(plan: Plan, phase: Phase) -> str:
         ways.append("a LoRA adapter instead of all weights")
     if plan.arguments.BitsAndBytesConfig is None:
         ways.append("4-bit weights, or model.dtype: bfloat16")
-    return f"these take less too and are another experiment: {', '.join(ways)}"
+    return f"these take less too and are a different experiment: {', '.join(ways)}"

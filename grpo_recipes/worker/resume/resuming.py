@@ -146,7 +146,7 @@ def _processes(count: int) -> str:
 def _other_experiment(
     checkpoint: Path, manifest: Manifest, folder: Path, *, is_accepted: bool, besides: tuple[str, ...] = ()
 ) -> list[str]:
-    """What is said of another experiment that was accepted. Raises Refused for one that was not.
+    """What is said of a different experiment that was accepted. Raises Refused for one that was not.
 
     besides: values that may be others.
     """
@@ -160,7 +160,7 @@ def _other_experiment(
     more = f", and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else ""
     text = f"{'; '.join(differences[:_SHOWN])}{more}"
     if is_accepted:
-        return [f"another experiment than that of {checkpoint.name}, which was accepted: {text}"]
+        return [f"a different experiment than that of {checkpoint.name}, which was accepted: {text}"]
     raise Refused.of(
         f"plan.json is not what it was when {checkpoint.name} was written",
         because=text,

@@ -50,7 +50,7 @@ def test_a_file_that_this_user_may_not_open_is_not_called_changed(name: str, run
         f"{name} cannot be read",
         "may not be opened by this user: Permission denied",
     )
-    assert how_to_mend(fault) == "let this user read it"
+    assert how_to_mend(fault) == "give this user read permission"
     assert [one.words for one in shown] == ([fault.words] if "/" not in name else [])
 
 

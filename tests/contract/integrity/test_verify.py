@@ -37,7 +37,7 @@ def test_what_was_written_is_whole_and_by_you(tmp_path: Path, grpo_run: Callable
         "not verified: train.log: it grows or is made anew, and has no digest",
         answer.out.splitlines()[-1],
     ]
-    assert answer.out.splitlines()[-1].startswith(f"{folder}: as it was written (")
+    assert answer.out.splitlines()[-1].startswith(f"{folder}: unchanged (")
 
 
 @pytest.mark.parametrize("name", [".DS_Store", "._model.safetensors", ".nfs000012", ".fuse_hidden0001"])
@@ -241,7 +241,9 @@ def test_a_folder_of_somebody_else_is_whole_and_said_to_be_theirs(
     shutil.rmtree(home)
     answer = grpo_run(str(folder), "--verify")
     assert answer.code == 0
-    assert answer.out.startswith("written by somebody else, or with another key of yours: integrity.json, run.json, ")
+    assert answer.out.startswith(
+        "written by someone else, or with a different key of yours: integrity.json, run.json, "
+    )
 
 
 def test_parts_of_two_writers_are_told_apart(tmp_path: Path) -> None:
@@ -289,7 +291,7 @@ def test_what_is_no_run_folder_is_refused(place: str, tmp_path: Path, grpo_run: 
     (tmp_path / "recipe.yaml").touch()
     answer = grpo_run(str(tmp_path / place), "--verify")
     assert (answer.code, answer.out) == (2, "")
-    assert "is no run folder" in answer.err
+    assert "is not a run folder" in answer.err
 
 
 def test_it_goes_with_nothing_that_starts_a_run(tmp_path: Path, grpo_run: Callable[..., Answer]) -> None:

@@ -14,7 +14,7 @@ class Compared:
     name: str
     plan: object
     live: object
-    because: str = "training it would be another experiment than the plan's"
+    because: str = "training it would be a different experiment than the plan's"
     fix: str = "plan again on this machine, with the packages that are installed here"
 
     @property
