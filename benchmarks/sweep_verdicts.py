@@ -12,8 +12,15 @@ import random
 import statistics
 from collections.abc import Callable, Sequence
 
-from grpo_recipes.sweep.student_t import two_sided_p
-from grpo_recipes.sweep.verdicts import LEVEL, Sample, SettingDifference, difference, seeds_needed, verdicts
+from grpo_recipes.sweep.verdicts import (
+    LEVEL,
+    Sample,
+    SettingDifference,
+    difference,
+    seeds_needed,
+    two_sided_p,
+    verdicts,
+)
 
 Outcomes = list[list[float]]
 Noise = Callable[[random.Random, int, int], Outcomes]

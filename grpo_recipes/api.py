@@ -109,7 +109,7 @@ def runs(folder: str | os.PathLike[str] = "runs") -> list[dict[str, Any]]:
     planned values in which these runs differ. Raises Refusal for a folder that cannot be listed.
     """
     from grpo_recipes.report.runs.chosen import differing
-    from grpo_recipes.report.runs.read_runs import read_runs
+    from grpo_recipes.report.runs.one_run import read_runs
     from grpo_recipes.report.runs.runs_text import runs_json
 
     found = read_runs(os.fspath(folder))

@@ -2,7 +2,7 @@
 
 from grpo_recipes.contract.exits import EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.findings.mistake import Mistake
+from grpo_recipes.contract.findings.findings_text import Mistake
 
 
 class Refusal(Mistake):

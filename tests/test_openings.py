@@ -74,9 +74,9 @@ BOUNDED = ("grpo_recipes.contract.files.folder_files", "grpo_recipes.contract.fi
 ALLOWED = {
     "contract/host/processes.py": "/proc alone",
     "render/": "writes a new folder under a name that nobody knows, then renames it",
-    "cli/sweeps/writing.py": "writes a new folder under a name that nobody knows, then renames it",
+    "cli/sweeps/planning.py": "writes a new folder under a name that nobody knows, then renames it",
     "worker/preflight/": "a temporary folder of this user's own, removed afterwards",
-    "worker/export/place.py": "a new folder under a name that nobody knows, then renamed; no run folder",
+    "worker/export/texts.py": "a new folder under a name that nobody knows, then renamed; no run folder",
     "worker/export/written.py": "writes into that folder; what it reads of a run folder it reads by folder_files",
     "launch/part.py": "a temporary folder of this user's own, removed afterwards",
     "launch/local.py:_end": "/proc alone",

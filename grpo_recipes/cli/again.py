@@ -21,8 +21,7 @@ from grpo_recipes.lock.resolved_again import resolved_again, same_but_now
 from grpo_recipes.lock.unchanged import refuse_changed
 from grpo_recipes.report.drift_text import drift_json, drift_text
 from grpo_recipes.resolve.resolve import Resolution, plan_of
-from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
-from grpo_recipes.resolve.variants.smoke import smoke_plan
+from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text, smoke_plan
 from grpo_recipes.stack.stack import Stack
 
 

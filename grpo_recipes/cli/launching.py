@@ -98,7 +98,7 @@ def ask_trust(
     folder: the run folder of the checkpoint. plays_turns: the calls of preflight.turns are made.
     """
     from grpo_recipes.trust.code import code_parts
-    from grpo_recipes.trust.consent import consent
+    from grpo_recipes.trust.folders import consent
 
     parts = code_parts(plan)
     if folder is not None:

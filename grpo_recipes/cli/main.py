@@ -4,8 +4,113 @@ import errno
 import gc
 import importlib
 import os
+import re
+import shlex
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from grpo_recipes.errors import Refusal
+from grpo_recipes.nearest import nearest_words
+from grpo_recipes.yaml.shipped import shipped_files
+
+# Other programs' names for what this program does.
+OTHER_NAMES = {
+    "check": "grpo-run validate RECIPE",
+    "compare": "grpo-run diff A B",
+    "dry-run": "grpo-run RECIPE --dry-run",
+    "env": "grpo-run doctor",
+    "examples": "grpo-run init --list",
+    "extend": "grpo-run RUNDIR --extend training.max_steps=NUMBER",
+    "fix": "grpo-run validate --fix RECIPE",
+    "help": "grpo-run --help",
+    "grid": "grpo-run sweep RECIPE --vary KEY=A,B",
+    "import": "grpo-run init --from CONFIG",
+    "lint": "grpo-run validate RECIPE",
+    "list": "grpo-run init --list",
+    "new": "grpo-run init",
+    "recipes": "grpo-run init --list",
+    "resume": "grpo-run RUNDIR --resume",
+    "show": "grpo-run plan RECIPE",
+    "smoke": "grpo-run RECIPE --smoke",
+    "test": "grpo-run RECIPE --smoke",
+    "train": "grpo-run RECIPE",
+    "tune": "grpo-run sweep RECIPE --vary KEY=A,B",
+    "verify": "grpo-run RUNDIR --verify",
+    "version": "grpo-run --version",
+}
+
+
+def no_command(words: Sequence[str], commands: Sequence[str]) -> Refusal:
+    """The refusal of the first word, with the nearest command or the one that does the same."""
+    word, *rest = words
+    because = f"no file has this name, and the commands are {', '.join(commands)}"
+    fix = _meant(word, rest, commands) or "the file of a recipe; grpo-run --help lists the commands"
+    return Refusal.of(f"{word!r} is not a command", because=because, fix=fix)
+
+
+def _meant(word: str, rest: Sequence[str], commands: Sequence[str]) -> str | None:
+    if word.lower() in OTHER_NAMES:
+        return OTHER_NAMES[word.lower()]
+    if os.path.isfile(f"{word}.yaml"):
+        return shlex.join(["grpo-run", f"{word}.yaml", *rest])
+    near = nearest_words(word.lower(), commands, cutoff=0.6)
+    if near:
+        return shlex.join(["grpo-run", near[0], *rest])
+    return f"grpo-run init {word} writes the shipped recipe of this name" if word in shipped_files() else None
+
+
+_FIXES = {
+    errno.EMFILE: "ulimit -n with a larger number",
+    errno.ENFILE: "close programs: this machine cannot open another file",
+    errno.ENOSPC: "free some space on that disk",
+    errno.EDQUOT: "remove files, or raise the quota",
+    errno.EFBIG: "ulimit -f with a larger number",
+    errno.EROFS: "a writable path",
+    errno.EACCES: "give this user access to it",
+    errno.EPERM: "give this user access to it",
+    errno.EIO: "check the disk with dmesg",
+    errno.ENOMEM: "close programs, or ulimit -v with a larger number",
+    errno.EAGAIN: "ulimit -u with a larger number, or close programs",
+    errno.ESTALE: "mount the disk again",
+    errno.ENAMETOOLONG: "a shorter name",
+    errno.ELOOP: "links without a loop",
+}
+_NOT_UTF8 = re.compile(r'[^"\n]*[\ud800-\udfff][^"\n]*')
+
+
+def refusal_of(problem: Exception) -> Refusal | None:
+    """The message for an exception caused by the machine, None for any other."""
+    if isinstance(problem, UnicodeEncodeError) and (found := _NOT_UTF8.search(problem.object)) is not None:
+        name = found[0].strip().encode("utf-8", "backslashreplace").decode()
+        return Refusal.of(
+            f"{name}: this name is not UTF-8",
+            because="plans only support names in UTF-8",
+            fix="rename it",
+        )
+    if isinstance(problem, MemoryError):
+        problem = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+    if not isinstance(problem, OSError):
+        return None
+    if isinstance(problem, FileNotFoundError) and _is_without_folder():
+        return Refusal.of(
+            "the current folder no longer exists",
+            because="it was removed while this shell was in it",
+            fix="cd to an existing folder",
+        )
+    if problem.errno not in _FIXES:
+        return None
+    where = "" if problem.filename is None else f"{os.fsdecode(problem.filename)}: "
+    return Refusal.of(f"{where}{os.strerror(problem.errno)}", fix=_FIXES[problem.errno])
+
+
+def _is_without_folder() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
+
 
 # A check frees nothing before it ends, so garbage collection only costs time; a run enables it again.
 gc.disable()
@@ -82,8 +187,6 @@ class Commands(click.Group):
                 and "." not in first
                 and os.sep not in first
             ):
-                from grpo_recipes.cli.no_command import no_command
-
                 raise no_command(args, list(COMMANDS))
             args = ["run", *args]
         return super().parse_args(ctx, args)
@@ -121,8 +224,6 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo("interrupted", err=True)
         code = EXIT_INTERRUPTED
     except Exception as problem:
-        from grpo_recipes.cli.outer_faults import refusal_of
-
         refused = refusal_of(problem)
         code = _crashed() if refused is None else _refused(refused)
     exit_code = _with_answer(code if isinstance(code, int) else EXIT_DONE)

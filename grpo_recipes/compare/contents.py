@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan, Reward
-from grpo_recipes.contract.planned_tools import EnvironmentClass, Rollout, Tool
+from grpo_recipes.contract.plan_sections import EnvironmentClass, Rollout, Tool
 
 Code = Tool | EnvironmentClass | Rollout
 Values = dict[str, Any]

@@ -10,9 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from grpo_recipes.compare.contents import contents
-from grpo_recipes.compare.effective_batch import SAID_BY, effective_batch
 from grpo_recipes.contract.plan import Plan, PlannedSetting
-from grpo_recipes.contract.planned_ancestor import Forebear, lineage
+from grpo_recipes.contract.plan_sections import Forebear, lineage
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
 from grpo_recipes.facts.experiment_groups import GROUPS, group_of
 from grpo_recipes.stack.stack import Stack, from_json_value
@@ -175,3 +174,35 @@ def _arguments(plan: Plan) -> Iterable[tuple[str, object]]:
     for owner, values in dataclasses.asdict(plan.arguments).items():
         if isinstance(values, dict):
             yield from ((f"{owner}.{name}", value) for name, value in values.items())
+
+
+# What is said here instead of one by one.
+SAID_BY = (
+    "training.prompts_per_step",
+    "grpo.num_generations",
+    "grpo.optimizer_steps_per_generation",
+    "trl.steps_per_generation",
+    "trl.generation_batch_size",
+    "GRPOConfig.steps_per_generation",
+    "GRPOConfig.generation_batch_size",
+)
+
+
+def effective_batch(plan: Plan) -> dict[str, object]:
+    """Prompts and completions of an optimizer step over all processes, and how generations feed steps.
+
+    A share of a prompt group, which TRL's own fields can make, is a number with a decimal point.
+    """
+    batch = plan.batch
+    steps = batch.steps_per_generation / batch.accumulation
+    prompts = batch.prompts / steps
+    return {
+        "prompts per optimizer step": _whole(prompts),
+        "completions per optimizer step": _whole(prompts * batch.num_generations),
+        "completions per prompt": batch.num_generations,
+        "optimizer steps per generation": _whole(steps),
+    }
+
+
+def _whole(value: float) -> int | float:
+    return int(value) if value.is_integer() else round(value, 6)

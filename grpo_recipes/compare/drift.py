@@ -7,7 +7,7 @@ from typing import Literal
 
 from grpo_recipes.compare.differences import differences
 from grpo_recipes.contract.plan import Data, Model, Plan, Reward
-from grpo_recipes.contract.planned_ancestor import Ancestor, weights_sha256
+from grpo_recipes.contract.plan_sections import Ancestor, weights_sha256
 from grpo_recipes.lock.places import Places, Read, data_reader, digest_or_none
 from grpo_recipes.lock.read_lock import Lock
 from grpo_recipes.stack.stack import PACKAGES, from_json_value

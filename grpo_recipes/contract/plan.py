@@ -5,11 +5,18 @@ import json
 from dataclasses import dataclass, field
 from typing import Literal
 
-from grpo_recipes.contract.planned_ancestor import Ancestor
-from grpo_recipes.contract.planned_guards import Guards
-from grpo_recipes.contract.planned_memory import PlannedMemory
-from grpo_recipes.contract.planned_tools import EnvironmentClass, Package, Rollout, ScriptedTurn, Tool
-from grpo_recipes.contract.planned_vllm import Vllm
+from grpo_recipes.contract.plan_sections import (
+    Ancestor,
+    EnvironmentClass,
+    Expect,
+    Guards,
+    Package,
+    PlannedMemory,
+    Rollout,
+    ScriptedTurn,
+    Tool,
+    Vllm,
+)
 
 CODE_OF = "code."
 """In `verified`: what follows is a repository of the hub whose code runs, and the value its commit."""
@@ -203,28 +210,6 @@ class Evaluation:
     keep_best: bool = False
     stop_after: int | None = None
     generated_by: Literal["transformers", "vllm"] = "transformers"
-
-
-@dataclass(frozen=True, slots=True)
-class Expect:
-    """What the worker finds in the live trainer before the first step, or stops with exit 3.
-
-    trainable: "full" or "lora"; trainable_parameters: their count when the model's sizes are known, else None.
-    deepspeed_stage: 0 without DeepSpeed. arguments: live GRPOConfig attributes that must equal these values.
-    weights_dtype: of the model's own weights, None where any is right (dtype: auto).
-    adapter_dtype: of the LoRA tensors when training starts, None without an adapter or when it is not known.
-    stop, stop_token_ids: what ends a completion beside the model's own end tokens.
-    """
-
-    world_size: int
-    deepspeed_stage: int
-    trainable: Literal["full", "lora"]
-    trainable_parameters: int | None
-    arguments: dict[str, object]
-    weights_dtype: str | None = "float32"
-    adapter_dtype: str | None = None
-    stop: tuple[str, ...] = ()
-    stop_token_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

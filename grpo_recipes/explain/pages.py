@@ -7,7 +7,6 @@ from pathlib import Path
 from grpo_recipes.resolve import field_values, not_expressed, schema_findings, stack_findings
 from grpo_recipes.resolve.unknown_keys import placement
 from grpo_recipes.rules.catalog import rules
-from grpo_recipes.stack import ids as stack_ids
 from grpo_recipes.yaml import ids as yaml_ids
 
 OTHER_IDS = {
@@ -32,7 +31,7 @@ OTHER_IDS = {
 def known_ids() -> dict[str, str]:
     """Every finding id with its page."""
     pages = {rule.id: rule.page for rule in rules()}
-    return {**OTHER_IDS, **yaml_ids.MEANINGS, **stack_ids.MEANINGS, **pages, **worker_pages()}
+    return {**OTHER_IDS, **yaml_ids.MEANINGS, **MEANINGS, **pages, **worker_pages()}
 
 
 @cache
@@ -47,3 +46,19 @@ def worker_pages() -> dict[str, str]:
             if isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == ["ID"]:
                 pages[str(ast.literal_eval(node.value))] = ast.get_docstring(tree) or ""
     return pages
+
+
+# The ids of what is said about a declared stack, with what each means.
+
+
+MEANINGS: dict[str, str] = {
+    "STK001": "A --target cannot be read: it is name==version items separated by commas, or a doctor file.",
+    "STK002": "A --target names a package that grpo-run does not know.",
+    "STK003": "A --target gives a version that is no version.",
+    "STK005": "A --target gives GPUs in no known form: gpus=8xH100-80GB, gpus=1xMI300X:192GB, gpus=0.",
+    "STK004": "The file of a --target cannot be read, or is not what `grpo-run doctor --json` prints.",
+    "STK012": "A package of the stack declares a window that the stack's other package is outside of: pip refuses the"
+    " two together (an error), or would if the extra had been asked for (a warning).",
+    "STK013": "pip allows this combination, and it cannot be imported or trained. The table of such combinations was"
+    " made by running them.",
+}

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Iterator
 
 from grpo_recipes.contract.host.processes import ASKING
-from grpo_recipes.contract.host.terminal import Hangups
+from grpo_recipes.contract.host.standard_streams import Hangups
 
 
 class AskedSignals:

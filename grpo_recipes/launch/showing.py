@@ -4,8 +4,10 @@ import os
 import time
 from typing import TextIO
 
-from grpo_recipes.launch.plain_lines import PlainProgress
-from grpo_recipes.launch.progress import NORMAL, Progress, View
+from grpo_recipes.contract.event_words import event_lines, step_line
+from grpo_recipes.contract.metrics import Event, number
+from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.launch.progress import NORMAL, Due, Estimate, Progress, View, is_over, needs_somebody
 
 
 def progress(echo: TextIO, view: View = NORMAL, began: float | None = None) -> Progress:
@@ -18,3 +20,46 @@ def progress(echo: TextIO, view: View = NORMAL, began: float | None = None) -> P
     from grpo_recipes.launch.screen import Screen  # rich takes 50 ms
 
     return Screen(echo, view, time.time() if began is None else began)
+
+
+class PlainProgress:
+    """Lines for a log: some of the steps, or with `verbose` each of them and the phases of the start."""
+
+    def __init__(self, echo: TextIO, view: View = NORMAL) -> None:
+        self._echo = echo
+        self.view = view
+        self._estimate = Estimate()
+        self._due = Due()
+        self._max_steps: float | None = None
+
+    def __enter__(self) -> "PlainProgress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._echo.flush()
+
+    def say(self, line: str) -> None:
+        print(redact(line), file=self._echo, flush=True)
+
+    def note(self, line: str) -> None:
+        if self.view.level != "quiet":
+            self.say(line)
+
+    def show(self, event: Event) -> None:
+        self._max_steps = number(event, "max_steps") or self._max_steps
+        if self._is_told(event):
+            for line in event_lines(event):
+                self.say(line)
+        step = number(event, "step")
+        if event.get("event") != "step" or step is None:
+            return
+        now = time.monotonic()
+        left = self._estimate.seconds_left({"max_steps": self._max_steps, **event}, now)
+        is_due = self._due.is_due(step, self._max_steps, now)
+        if self.view.level == "verbose" or (self.view.level == "normal" and is_due):
+            self.say(step_line(event, self._max_steps, left))
+
+    def _is_told(self, event: Event) -> bool:
+        if self.view.level == "quiet":
+            return needs_somebody(event)
+        return event.get("event") != "phase" or (self.view.level == "verbose" and is_over(event))

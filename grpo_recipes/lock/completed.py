@@ -8,14 +8,13 @@ from typing import Any, TypeVar
 
 from grpo_recipes.contract.integrity.used_run import how_to_mend, used_folder, used_run
 from grpo_recipes.contract.plan import CODE_OF, Data, Model, Plan, Reward
-from grpo_recipes.contract.planned_ancestor import Ancestor, weights_sha256
+from grpo_recipes.contract.plan_sections import Ancestor, weights_sha256
 from grpo_recipes.contract.tasks.task_rows import NotInstalled, NotMade, made_rows
 from grpo_recipes.errors import Refusal
-from grpo_recipes.lock.hub import fetch_configurations, hub_commit
 from grpo_recipes.trust.code import brings_remote_code
 from grpo_recipes.user_files.data_card import data_folder_content
 from grpo_recipes.user_files.digests import folder_content
-from grpo_recipes.user_files.model_code import named_repositories
+from grpo_recipes.user_files.model_code import CONFIGURATIONS, named_repositories
 from grpo_recipes.user_files.model_config import cached_commit, cached_snapshot
 
 Part = TypeVar("Part", Data, Reward)
@@ -159,3 +158,45 @@ def _commit(name: str, revision: str | None, kind: str) -> str | None:
     """The commit of a revision: it is one itself, or the hub says, or the local cache of the hub does."""
     known = cached_commit(name, revision, kind)
     return known if known is not None and known == revision else hub_commit(name, revision, kind) or known
+
+
+# The commit that a revision on the hub is now.
+
+
+TIMEOUT_S = 5.0
+
+
+def hub_commit(name: str, revision: str | None, kind: str = "models") -> str | None:
+    """The commit of a model or of a data set, None where the hub cannot be asked or does not say.
+
+    kind: "models" or "datasets". The client's own address, tokens and switches hold: HF_ENDPOINT, HF_TOKEN,
+    HF_HUB_OFFLINE. Nothing is asked without the client, which comes with the training stack.
+    """
+    if _is_offline():
+        return None  # the client is slow to import only to say so
+    try:
+        from huggingface_hub import HfApi
+    except ImportError:
+        return None
+    hub = HfApi()
+    ask = hub.model_info if kind == "models" else hub.dataset_info
+    try:
+        return ask(name, revision=revision, timeout=TIMEOUT_S).sha
+    except Exception:  # no network, no such model, no permission: loading it says which, with the client's own words
+        return None
+
+
+def fetch_configurations(name: str, commit: str | None) -> None:
+    """Has the hub's local cache hold the small files that say whose code a model runs, where the hub can be asked."""
+    if commit is None or _is_offline():
+        return
+    try:
+        from huggingface_hub import snapshot_download
+
+        snapshot_download(name, revision=commit, allow_patterns=list(CONFIGURATIONS), etag_timeout=TIMEOUT_S)
+    except Exception:  # the worker stops at code of a repository that was not known before
+        return
+
+
+def _is_offline() -> bool:
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")

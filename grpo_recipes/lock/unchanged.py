@@ -10,7 +10,7 @@ from grpo_recipes.contract.integrity.run_folder import (
     plan_fault,
     record_fault,
 )
-from grpo_recipes.contract.integrity.run_id import INTEGRITY_FILE
+from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE
 from grpo_recipes.contract.integrity.used_run import how_to_mend, used_run
 from grpo_recipes.errors import Refusal
 from grpo_recipes.lock.read_lock import Lock

@@ -23,8 +23,7 @@ from grpo_recipes.contract.integrity.run_folder import (
     opened_record,
     read_integrity,
 )
-from grpo_recipes.contract.integrity.run_id import INTEGRITY_FILE
-from grpo_recipes.contract.integrity.seal import Damaged
+from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE, Damaged
 
 MODELS = ("final", "extended_model", "merged_model")
 # Written before the run began, with all that lies in it; nothing may be added.

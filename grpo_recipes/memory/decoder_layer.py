@@ -2,8 +2,7 @@
 
 from functools import cache
 
-from grpo_recipes.memory.experts import routed
-from grpo_recipes.memory.linear import linear
+from grpo_recipes.memory.linear import linear, routed
 from grpo_recipes.memory.tape import Held, Tape, TapeTensor
 from grpo_recipes.memory.update import Update
 from grpo_recipes.user_files.architecture import Architecture

@@ -5,8 +5,7 @@ it with its number; a server with a machine of its own is started apart from it.
 """
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.planned_tools import SANDBOX_VARIABLE
-from grpo_recipes.contract.planned_vllm import VllmServer
+from grpo_recipes.contract.plan_sections import SANDBOX_VARIABLE, VllmServer
 from grpo_recipes.errors import Refusal
 from grpo_recipes.render.accelerate import DEEPSPEED_STAGES, starts_one_process
 from grpo_recipes.render.job import job_of

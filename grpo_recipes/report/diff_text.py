@@ -8,7 +8,7 @@ from itertools import groupby
 from grpo_recipes.compare.differences import Difference, Differences
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.report.findings_json import finding_value
+from grpo_recipes.report.findings_formats import finding_value
 from grpo_recipes.report.lineage_text import lineage_lines
 from grpo_recipes.report.measured import Measured, measured_rows
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from grpo_recipes.contract.planned_ancestor import Forebear
+from grpo_recipes.contract.plan_sections import Forebear
 
 _MADE_OF_IT = {
     "weights": "starts from",

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan, PlannedSetting
-from grpo_recipes.contract.planned_ancestor import lineage
-from grpo_recipes.contract.planned_memory import PlannedMemory
+from grpo_recipes.contract.plan_sections import PlannedMemory, lineage
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.lineage_text import lineage_lines
 from grpo_recipes.report.memory_table import GIB, memory_table

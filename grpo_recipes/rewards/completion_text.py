@@ -1,5 +1,8 @@
 """The text of a completion, whichever of TRL's two shapes it has."""
 
+import json
+import re
+
 Completion = str | list[dict[str, str]]
 
 
@@ -13,3 +16,19 @@ def completion_text(completion: Completion) -> str:
         return completion
     own = [message for message in completion if message.get("role") != "tool"]
     return (own[-1].get("content") or "") if own else ""
+
+
+FENCED = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)```", re.S)
+
+
+def completion_json(text: str) -> object:
+    """The value of the JSON. Raises ValueError where there is none; NaN and Infinity are not JSON."""
+    fenced = FENCED.search(text)
+    try:
+        return json.loads(fenced.group(1) if fenced else text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")

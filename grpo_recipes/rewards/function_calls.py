@@ -4,8 +4,7 @@ import json
 import re
 from collections import Counter
 
-from grpo_recipes.rewards.completion_json import completion_json
-from grpo_recipes.rewards.completion_text import Completion, completion_text
+from grpo_recipes.rewards.completion_text import Completion, completion_json, completion_text
 
 TAGGED = re.compile(r"<tool_call>(.*?)</tool_call>", re.S)
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from grpo_recipes.rewards.completion_json import completion_json
-from grpo_recipes.rewards.completion_text import Completion, completion_text
+from grpo_recipes.rewards.completion_text import Completion, completion_json, completion_text
 
 
 def valid_json(

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.used_gpus import UNKNOWN_GPUS, used_gpus
+from grpo_recipes.rules._shared.machines import UNKNOWN_GPUS, used_gpus
 
 ID = "MDL002"
 KEY, DTYPE = "model_init_kwargs.attn_implementation", "model_init_kwargs.dtype"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.used_gpus import UNKNOWN_GPUS, used_gpus
+from grpo_recipes.rules._shared.machines import UNKNOWN_GPUS, used_gpus
 
 ID = "PRE001"
 BF16, FP16 = "GRPOConfig.bf16", "GRPOConfig.fp16"

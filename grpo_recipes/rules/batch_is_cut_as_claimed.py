@@ -14,12 +14,12 @@ gradient, which was 5 % off that of 0.17 for the same cut.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.cut import (
+from grpo_recipes.rules._shared.context import (
     MICRO_BATCH,
     PROCESSES,
     SIZE,
     WHOLE,
+    Context,
     claimed,
     depends_on_the_cut,
     has_its_micro_batch,

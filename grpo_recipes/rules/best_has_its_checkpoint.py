@@ -9,8 +9,7 @@ during the training. `push_to_hub` sends what the trainer holds, the model of th
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.cut import steps_of_generations
+from grpo_recipes.rules._shared.context import Context, steps_of_generations
 
 ID = "EVL005"
 EVERY, KEEP, STOP = "evaluation.every_steps", "evaluation.keep_best", "evaluation.stop_after"

@@ -8,8 +8,7 @@ GPU is unknown, and on a CPU. The results are the same both ways.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.cut import MICRO_BATCH
+from grpo_recipes.rules._shared.context import MICRO_BATCH, Context, decided
 from grpo_recipes.rules._shared.fitting import FILLED, IN_AN_UPDATE, share_needed
 from grpo_recipes.rules.global_batch_is_kept import OWNS as BATCH
 from grpo_recipes.rules.global_batch_is_kept import largest_micro_batch

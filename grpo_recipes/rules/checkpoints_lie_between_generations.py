@@ -12,12 +12,13 @@ other steps.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.cut import (
+from grpo_recipes.rules._shared.context import (
     ACCUMULATION,
     FEEDS,
     ITERATIONS,
     MICRO_BATCH,
+    Context,
+    decided,
     micro_batches_fed,
     steps_of_generations,
 )

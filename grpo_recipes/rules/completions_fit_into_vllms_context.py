@@ -14,7 +14,7 @@ from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.vllm_server import server_program
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, model_config, not_at_hand
-from grpo_recipes.rules._shared.own_server import USE_VLLM, VLLM_MODE, starts_server
+from grpo_recipes.rules._shared.vllms_gpu import USE_VLLM, VLLM_MODE, starts_server
 
 ID = "GEN009"
 LENGTH, COMPLETION = "GRPOConfig.vllm_max_model_length", "GRPOConfig.max_completion_length"

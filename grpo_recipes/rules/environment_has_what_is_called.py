@@ -13,7 +13,7 @@ from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._tools.said_tools import OF_TRL, SaidCode, called_methods, read_environment
 from grpo_recipes.user_files.functions.classes import DocumentedClass, Method
 from grpo_recipes.user_files.local_files import listed
-from grpo_recipes.user_files.reward_names import reward_names
+from grpo_recipes.user_files.reward_imports import reward_names
 
 ID = "TOL010"
 KEY = "environment.python"

@@ -10,8 +10,15 @@ of held-out episodes, numbered from 1,000,000,000 on. If nothing says how many t
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.cut import ACCUMULATION, FEEDS, ITERATIONS, MICRO_BATCH, micro_batches_fed
+from grpo_recipes.rules._shared.context import (
+    ACCUMULATION,
+    FEEDS,
+    ITERATIONS,
+    MICRO_BATCH,
+    Context,
+    decided,
+    micro_batches_fed,
+)
 from grpo_recipes.rules._shared.training_rows import are_episodes
 from grpo_recipes.rules.data_fills_a_generation import prompts_of_a_generation
 from grpo_recipes.settings import Setting

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.facts.generation_keys import ALWAYS, HOMES, LISTS, REFUSED, TRANSFORMERS, VLLM, keys_of, named_by
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.plain_types import needed
+from grpo_recipes.rules._shared.context import Context, needed
 
 ID = "GEN010"
 KEY = "generation.generation_kwargs"

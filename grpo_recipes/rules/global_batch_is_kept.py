@@ -17,11 +17,12 @@ from itertools import chain
 from math import gcd
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.cut import (
+from grpo_recipes.rules._shared.context import (
     MICRO_BATCH,
     SIZE,
+    Context,
     claimed,
+    decided,
     has_its_micro_batch,
     has_its_processes,
     micro_batch_key,

@@ -9,10 +9,8 @@ GPUs mean nothing, so `launch.gpus_per_node` has to be set.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.cut import PROCESSES, claimed
-from grpo_recipes.rules._shared.machines import ENGINE, is_slurm
-from grpo_recipes.rules._shared.used_gpus import UNKNOWN_GPUS
+from grpo_recipes.rules._shared.context import PROCESSES, Context, claimed
+from grpo_recipes.rules._shared.machines import ENGINE, UNKNOWN_GPUS, is_slurm
 
 ID = "WLD002"
 GPUS = "launch.gpus_per_node"

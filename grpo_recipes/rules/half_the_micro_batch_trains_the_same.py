@@ -10,8 +10,7 @@ recipe: such a run stops.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.cut import MICRO_BATCH, has_cut
+from grpo_recipes.rules._shared.context import MICRO_BATCH, Context, has_cut
 
 ID = "BAT007"
 KEY = "training.on_out_of_memory"

@@ -14,8 +14,16 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.released.windows import is_within
-from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.cut import LOSS, MICRO_BATCH, QUANTILE, WHOLE, depends_on_the_cut, has_cut
+from grpo_recipes.rules._shared.context import (
+    LOSS,
+    MICRO_BATCH,
+    QUANTILE,
+    WHOLE,
+    Context,
+    decided,
+    depends_on_the_cut,
+    has_cut,
+)
 from grpo_recipes.settings import Setting
 
 ID = "LOS001"

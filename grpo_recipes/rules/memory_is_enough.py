@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.used_gpus import GIB, gpu_bytes
+from grpo_recipes.rules._shared.machines import GIB, gpu_bytes
 from grpo_recipes.rules.strategy_fits_the_world import learns_the_same_in_shards
 from grpo_recipes.rules.vllms_share_holds_the_model import check as share_is_wrong
 from grpo_recipes.rules.vllms_share_holds_the_model import sizes

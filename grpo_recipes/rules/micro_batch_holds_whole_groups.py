@@ -9,8 +9,14 @@ from collections.abc import Iterator
 from math import gcd
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.cut import MICRO_BATCH, has_cut, micro_batch_key, micro_batch_patches
+from grpo_recipes.rules._shared.context import (
+    MICRO_BATCH,
+    Context,
+    decided,
+    has_cut,
+    micro_batch_key,
+    micro_batch_patches,
+)
 from grpo_recipes.settings import Setting
 
 ID = "BAT003"

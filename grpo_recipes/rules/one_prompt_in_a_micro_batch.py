@@ -10,8 +10,14 @@ processes there.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.cut import MICRO_BATCH, has_cut, micro_batch_key, micro_batch_patches
+from grpo_recipes.rules._shared.context import (
+    MICRO_BATCH,
+    Context,
+    decided,
+    has_cut,
+    micro_batch_key,
+    micro_batch_patches,
+)
 from grpo_recipes.settings import Setting
 
 ID = "BAT004"

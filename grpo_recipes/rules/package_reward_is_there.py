@@ -19,10 +19,10 @@ from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition, module_of
 from grpo_recipes.user_files.local_files import listed
-from grpo_recipes.user_files.reward_names import names_module
+from grpo_recipes.user_files.reward_imports import names_module
 
 if TYPE_CHECKING:
-    from grpo_recipes.user_files.functions.package_rewards import PackageReward
+    from grpo_recipes.user_files.functions.installed import PackageReward
 
 ID = "RWD008"
 
@@ -32,7 +32,7 @@ def check(context: Context) -> Iterator[Finding]:
     for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
         python = reward.get("python")
         if python is not None and names_module(str(python)):
-            from grpo_recipes.user_files.functions.package_rewards import package_reward
+            from grpo_recipes.user_files.functions.installed import package_reward
 
             options = reward.get("options")
             named = package_reward(context.stack, str(python))

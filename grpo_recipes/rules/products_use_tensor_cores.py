@@ -12,7 +12,7 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import quantized
-from grpo_recipes.rules._shared.used_gpus import used_gpus
+from grpo_recipes.rules._shared.machines import used_gpus
 from grpo_recipes.stack.gpus import named_gpu
 
 ID = "PRE005"

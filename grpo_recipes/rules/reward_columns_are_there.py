@@ -17,7 +17,7 @@ from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import own_columns
 from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition
 from grpo_recipes.user_files.local_files import listed
-from grpo_recipes.user_files.reward_names import names_module
+from grpo_recipes.user_files.reward_imports import names_module
 
 ID = "RWD002"
 OBJECTS = "environments"
@@ -69,7 +69,7 @@ def reward_function(context: Context, index: int, reward: dict[str, object]) -> 
     if reward.get("python") is None:
         return None
     if names_module(str(reward["python"])):
-        from grpo_recipes.user_files.functions.package_rewards import package_reward
+        from grpo_recipes.user_files.functions.installed import package_reward
 
         of_package = package_reward(context.stack, str(reward["python"]))
         found = None if of_package.is_factory else of_package.found

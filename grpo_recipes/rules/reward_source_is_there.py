@@ -21,8 +21,7 @@ from grpo_recipes.shown_values import flow
 from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition, module_of
 from grpo_recipes.user_files.local_files import listed
 from grpo_recipes.user_files.path_slips import near_path
-from grpo_recipes.user_files.reward_imports import imported_beside
-from grpo_recipes.user_files.reward_names import names_module
+from grpo_recipes.user_files.reward_imports import imported_beside, names_module
 
 ID = "RWD001"
 
@@ -67,7 +66,7 @@ def _shipped(context: Context, path: Path, reward: dict[str, object]) -> Iterato
     name = str(reward["name"])
     signature = shipped_reward(name)
     if signature is None:
-        from grpo_recipes.user_files.functions.package_rewards import is_of_trl
+        from grpo_recipes.user_files.functions.installed import is_of_trl
 
         of_trl = next((x for x in (name, f"get_{name}", f"get_{name}_punishment") if is_of_trl(x)), None)
         if of_trl is not None:

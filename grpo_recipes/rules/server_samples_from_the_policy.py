@@ -9,7 +9,7 @@ later releases do.
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.own_server import is_server_mode
+from grpo_recipes.rules._shared.vllms_gpu import is_server_mode
 from grpo_recipes.settings import Setting
 
 ID = "SHM020"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.facts.vllm_server import server_program
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.own_server import address, is_server_mode
+from grpo_recipes.rules._shared.vllms_gpu import address, is_server_mode
 
 ID = "SRV003"
 HOME = ("generation", "vllm_engine")

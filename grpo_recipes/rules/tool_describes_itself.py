@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._tools.said_tools import told_functions
-from grpo_recipes.user_files.functions.documented import Documented
-from grpo_recipes.user_files.functions.tool_text import (
+from grpo_recipes.user_files.functions.documented import (
+    Documented,
     argument_texts,
     description,
     has_type_in_brackets,

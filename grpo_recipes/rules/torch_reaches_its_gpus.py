@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.of_the_gpu import DRIVER, torch_and_driver
+from grpo_recipes.rules._shared.fitting import DRIVER, torch_and_driver
 
 ID = DRIVER
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.logits import passed_logits_keyword
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.of_the_gpu import TRITON, triton_compiler
+from grpo_recipes.rules._shared.fitting import TRITON, triton_compiler
 
 ID = TRITON
 # Parts of a recipe that start Triton kernels.

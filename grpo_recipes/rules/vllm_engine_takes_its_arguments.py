@@ -11,10 +11,9 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.facts.source.field import Field
-from grpo_recipes.facts.vllm_engine import engine_fields, engine_owners
+from grpo_recipes.facts.vllm_server import engine_fields, engine_owners
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.plain_types import needed
+from grpo_recipes.rules._shared.context import Context, needed
 
 ID = "VLL003"
 KEY, HOME = "generation.vllm_engine", ("generation", "vllm_engine")

@@ -13,7 +13,7 @@ from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import model_config
 from grpo_recipes.rules._shared.machines import has_server_node
-from grpo_recipes.rules._shared.own_server import GPUS, starts_server
+from grpo_recipes.rules._shared.vllms_gpu import GPUS, starts_server
 
 ID = "SRV001"
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import has_server_node
-from grpo_recipes.rules._shared.own_server import ADDRESS, USE_VLLM, VLLM_MODE, address, is_server_mode
+from grpo_recipes.rules._shared.vllms_gpu import ADDRESS, USE_VLLM, VLLM_MODE, address, is_server_mode
 
 ID = "SRV002"
 SECTION, RESTARTS = "vllm_server", "vllm_server.max_restarts"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import model_config
-from grpo_recipes.rules._shared.used_gpus import GIB, smallest_gpu
+from grpo_recipes.rules._shared.machines import GIB, smallest_gpu
 from grpo_recipes.rules._shared.vllms_gpu import has_a_gpu_of_its_own
 from grpo_recipes.rules.vllm_computes_as_the_trainer import dtype_of
 from grpo_recipes.user_files.model_config import parameter_count

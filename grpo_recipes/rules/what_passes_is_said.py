@@ -12,7 +12,7 @@ from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._tools.said_tools import read_environment
 from grpo_recipes.settings import Setting
-from grpo_recipes.user_files.reward_names import reward_names
+from grpo_recipes.user_files.reward_imports import reward_names
 
 ID = "EVL004"
 PASSES, REWARD = "evaluation.passes", "evaluation.passes.reward"

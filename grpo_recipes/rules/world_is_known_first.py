@@ -12,10 +12,9 @@ first: the last `vllm_server.gpus` of the only machine, or the whole last one of
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.cut import PROCESSES, claimed
+from grpo_recipes.rules._shared.context import PROCESSES, Context, claimed, decided
 from grpo_recipes.rules._shared.machines import NODES, has_server_node, machines
-from grpo_recipes.rules._shared.own_server import GPUS, USE_VLLM, VLLM_MODE, starts_server
+from grpo_recipes.rules._shared.vllms_gpu import GPUS, USE_VLLM, VLLM_MODE, starts_server
 from grpo_recipes.settings import Setting
 
 ID = "WLD001"

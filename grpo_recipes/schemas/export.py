@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.planned_ancestor import Forebear
+from grpo_recipes.contract.plan_sections import Forebear
 from grpo_recipes.contract.run_record import RunRecord
 from grpo_recipes.facts.classified import fields_by_home
 from grpo_recipes.facts.experiment_groups import GROUPS

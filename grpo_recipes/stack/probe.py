@@ -1,11 +1,15 @@
 """The stack of this machine."""
 
+import contextlib
+import os
+import re
+import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from grpo_recipes.stack.gpus import visible_gpus
 from grpo_recipes.stack.installed import installed_packages
-from grpo_recipes.stack.native import driver_version, has_c_compiler, has_python_headers, torch_cuda
 from grpo_recipes.stack.stack import Stack
 
 
@@ -36,3 +40,94 @@ def has_avx512_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool | None:
     except OSError:
         return None
     return None
+
+
+# What lies below the packages: the driver, the CUDA of torch, what Triton compiles with. Read from files alone.
+
+
+# The kernel's module says its version in one of them; the second one has it within a sentence.
+_DRIVER_FILES = (Path("/sys/module/nvidia/version"), Path("/proc/driver/nvidia/version"))
+# Below it NVIDIA's forward compatibility puts a newer libcuda than the driver's, as their containers do.
+_TOOLKITS = Path("/usr/local")
+_LONGEST_READ = 4_096
+
+
+def driver_version(files: Iterable[Path] = _DRIVER_FILES, toolkits: Path = _TOOLKITS) -> str | None:
+    """The version of NVIDIA's driver, as "580.65.06"; None without one, and where a newer libcuda stands before it."""
+    for file in files:
+        try:
+            with file.open(encoding="utf-8", errors="replace") as lines:
+                found = re.search(r"(?<![\w.])(\d{3,4}(?:\.\d+)+)(?![\w.])", lines.read(_LONGEST_READ))
+        except OSError:
+            continue
+        if found:
+            return None if _has_newer_libcuda(toolkits) else found[1]
+    return None
+
+
+def torch_cuda(search_path: Iterable[str] | None = None) -> str | None:
+    """The CUDA that the installed torch was built for, as "13.0"; "" for a build without any GPU.
+
+    None without torch, for a build for other GPUs (ROCm, XPU), and where torch does not say. torch is not imported.
+    """
+    for folder in sys.path if search_path is None else search_path:
+        file = Path(folder or ".", "torch", "version.py")
+        try:
+            with file.open(encoding="utf-8", errors="replace") as lines:
+                said = dict(re.findall(r"(?m)^(cuda|hip|xpu)\b[^=\n]*= *(.*)$", lines.read(_LONGEST_READ)))
+        except OSError:
+            continue
+        cuda = re.fullmatch(r"['\"](\d+\.\d+)['\"]", said.get("cuda", "").strip())
+        if cuda:
+            return cuda[1]
+        return "" if said.get("cuda", "").strip() == "None" and not _is_for_other_gpus(said) else None
+    return None
+
+
+def has_c_compiler() -> bool:
+    """Whether Triton finds a C compiler, as it looks for one: $CC, gcc, clang."""
+    named = os.environ.get("CC")
+    return bool(named) or any(shutil.which(name) for name in ("gcc", "clang"))
+
+
+def has_python_headers(prefix: str | None = None) -> bool:
+    """Whether Python.h lies where the Python of this environment was installed."""
+    folder = Path(sys.base_prefix if prefix is None else prefix, "include")
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}{sys.abiflags}"
+    return (folder / version / "Python.h").is_file()
+
+
+def _has_newer_libcuda(toolkits: Path) -> bool:
+    return any((folder / "compat" / "libcuda.so.1").exists() for folder in toolkits.glob("cuda*"))
+
+
+def _is_for_other_gpus(said: dict[str, str]) -> bool:
+    return any(said.get(name, "None").strip() != "None" for name in ("hip", "xpu"))
+
+
+_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")
+
+
+def machine_memory(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int | None:
+    """Bytes of RAM, or of the least limit of the control groups that this process is in; None where nobody says.
+
+    Limits of version 2 are of the group and of each above it, of version 1 those that a container shows.
+    """
+    found = []
+    with contextlib.suppress(OSError, ValueError):
+        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    with contextlib.suppress(OSError, ValueError):
+        line = next((line for line in own.read_text().splitlines() if line.startswith("0::")), "0::/")
+        group = groups / line[3:].strip("/")
+        for folder in (group, *group.parents):
+            if folder.is_relative_to(groups):
+                found += _limit(folder)
+    return min((size for size in found if size > 0), default=None)
+
+
+def _limit(folder: Path) -> list[int]:
+    limits = []
+    for name in _LIMITS:
+        with contextlib.suppress(OSError, ValueError):
+            limits.append(int((folder / name).read_text()))
+    return limits

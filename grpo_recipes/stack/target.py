@@ -5,6 +5,7 @@ import os
 import re
 import stat
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
@@ -13,7 +14,6 @@ from grpo_recipes.nearest import nearest_words
 from grpo_recipes.stack.gpus import named_gpu, nearest_gpu
 from grpo_recipes.stack.installed import normalized
 from grpo_recipes.stack.stack import MOST_GPUS, OPTIONAL_PACKAGES, PACKAGES, Gpu, Stack, from_json_value
-from grpo_recipes.stack.tested import WORD, tested
 
 _LARGEST_FILE_BYTES = 1_048_576
 _LONGEST_COUNT = 6
@@ -232,3 +232,26 @@ def _shown(text: str) -> str:
 
 def _finding(rule: str, message: str, because: str, fix: str | None = None) -> Finding:
     return Finding(rule=rule, severity="error", message=message, key="--target", because=(because,), fix=fix)
+
+
+# The stack that every version of the package is tested with, by its word in a target.
+#
+# tested.json is made of constraints/cpu.txt by `make tested`. vLLM and GPUs are not part of it and stay unknown.
+
+
+WORD = "tested"
+FILE = Path(__file__).with_name("tested.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """The releases that were run together."""
+
+    python: str
+    packages: dict[str, str]
+
+
+def tested() -> Tested:
+    """The tested stack as it is shipped."""
+    content = json.loads(FILE.read_text(encoding="utf-8"))
+    return Tested(content["python"], content["packages"])

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from grpo_recipes.sweep.names import setting_text
 from grpo_recipes.sweep.outcomes import Outcomes, SweptRun, outcomes
-from grpo_recipes.sweep.sweep_file import Sweep
+from grpo_recipes.sweep.sweep_file import Sweep, setting_text
 from grpo_recipes.sweep.varied import Trial
 from grpo_recipes.sweep.verdicts import Sample, SettingDifference, Verdict, difference, verdicts
 

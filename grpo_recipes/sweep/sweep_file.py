@@ -1,13 +1,15 @@
 """sweep.json: the runs of a sweep, as they were planned. It lies beside their folders and is never written again."""
 
+import hashlib
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.files.folder_files import is_file, write_whole
 from grpo_recipes.errors import Refusal
-from grpo_recipes.sweep.names import SAFE_NAME
 from grpo_recipes.sweep.varied import Trial
 
 SWEEP_FILE = "sweep.json"
@@ -87,3 +89,42 @@ def _read(content: dict[str, Any]) -> Sweep:
     if len({run.name for run in runs}) != len(runs) or len({run[1:] for run in runs}) != len(runs):
         raise ValueError("a run is there twice")
     return Sweep(str(content["recipe"]), settings, tuple(int(seed) for seed in content["seeds"]), runs, base, same)
+
+
+# Names of the run folders of a sweep: the values of a run, in letters that need no quotes anywhere.
+
+
+SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+]+")
+_LONGEST = 100
+_SHORT = 4
+"""Letters of a last part, such as r or beta, that do not say which key it is."""
+
+
+def headings(keys: Sequence[str]) -> dict[str, str]:
+    """The last part of each key, or all of it where the last part does not say which key it is."""
+    last = [key.rpartition(".")[2] for key in keys]
+    return {
+        key: end if last.count(end) == 1 and len(end) > _SHORT else key for key, end in zip(keys, last, strict=True)
+    }
+
+
+def setting_text(trial: Trial) -> str:
+    """A setting as a person reads it: "learning_rate=1e-5 lora.r=8"."""
+    named = headings([key for key, _ in trial])
+    return " ".join(f"{named[key]}={text}" for key, text in trial) or "as it stands"
+
+
+def run_names(runs: Sequence[tuple[Trial, int]]) -> list[str]:
+    """A name for each run, by its setting and its seed, in their order; no two are alike, also without their case."""
+    names: list[str] = []
+    taken: set[str] = set()
+    for trial, seed in runs:
+        named = headings([key for key, _ in trial])
+        whole = "-".join([*(f"{named[key]}-{text}" for key, text in trial), f"seed-{seed}"])
+        name = _UNSAFE.sub("-", whole).strip("-.+_")
+        if len(name) > _LONGEST or name.lower() in taken:
+            name = f"{name[:_LONGEST].rstrip('-.+_')}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+        taken.add(name.lower())
+        names.append(name)
+    return names

@@ -4,8 +4,7 @@ import json
 
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
 from grpo_recipes.sweep.comparison import SweepComparison, SweptSetting, conclusion
-from grpo_recipes.sweep.names import headings, setting_text
-from grpo_recipes.sweep.sweep_file import Sweep
+from grpo_recipes.sweep.sweep_file import Sweep, headings, setting_text
 from grpo_recipes.sweep.verdicts import LEVEL, Verdict
 
 TABLE_FORMAT = 1

@@ -13,7 +13,7 @@ from grpo_recipes.resolve.variants.merged_recipe import recipe_yaml
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.takeover.smollm2_recipe import NAME as BUILT
 from grpo_recipes.user_files.local_files import local_path
-from grpo_recipes.user_files.reward_names import names_module
+from grpo_recipes.user_files.reward_imports import names_module
 from grpo_recipes.yaml.compose import Source, compose
 from grpo_recipes.yaml.shipped import CATALOGUE, PREFIX, shipped_files
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from grpo_recipes.contract.files.digest import files_sha256
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import CODE_OF, Model, Plan, Reward
-from grpo_recipes.contract.planned_tools import Package
+from grpo_recipes.contract.plan_sections import Package
 from grpo_recipes.errors import Refusal
 from grpo_recipes.trust.allowed import allow, is_allowed
 from grpo_recipes.trust.environment import is_harmless, names_a_place

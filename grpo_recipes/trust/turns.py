@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.planned_tools import ScriptedTurn
+from grpo_recipes.contract.plan_sections import ScriptedTurn
 from grpo_recipes.trust.code import MOST_NAMES, TURNS, CodePart
 from grpo_recipes.trust.user_code import made_with
 

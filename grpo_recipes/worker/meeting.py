@@ -27,11 +27,11 @@ from grpo_recipes.contract.exits import EXIT_INTERRUPTED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_files import names, read_bytes, remove, write_whole
 from grpo_recipes.contract.files.folder_lock import holder
 from grpo_recipes.contract.findings.finding import as_record, of_record
-from grpo_recipes.contract.findings.mistake import Mistake
+from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.contract.secrets.redact import hide_secrets
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.checkpoints.manifest import installed
 
 _PATIENCE_S = 600.0

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_lock import TRAINING
+from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.findings.lost_peer import lost_peer
-from grpo_recipes.contract.findings.mistake import Mistake
 from grpo_recipes.contract.host.processes import die_with_parent, launcher_is_gone
 from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.contract.host.surroundings import settle
@@ -17,10 +17,10 @@ from grpo_recipes.contract.integrity.checkpoints import lost_checkpoint
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import hide_secrets
 from grpo_recipes.worker._shared.imports import kept_imports
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import read_plan, refuse_changed_plan
 from grpo_recipes.worker._shared.quiet import quiet_libraries
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker._shared.start_phases import StartPhases
 from grpo_recipes.worker._shared.verified import check_ancestor, check_model_files
 from grpo_recipes.worker.begin import begin

@@ -1,5 +1,6 @@
 """A run with a vLLM server of its own, from the first start to the last process. train.sh starts the trainer."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,28 +9,74 @@ import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from grpo_recipes.contract.event_words import server_line
 from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_STOPPED
+from grpo_recipes.contract.files.folder_files import open_to_append, remove
 from grpo_recipes.contract.files.folder_lock import SERVING
 from grpo_recipes.contract.findings.finding import mistake
-from grpo_recipes.contract.findings.mistake import Mistake
+from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.host import processes
 from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.planned_vllm import VllmServer
+from grpo_recipes.contract.plan_sections import VllmServer
+from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.metrics import append_line
 from grpo_recipes.worker._shared.planned import model_path, model_revision, read_plan
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.run import refuse_checkpoints
 from grpo_recipes.worker.serving import answers, server
 from grpo_recipes.worker.serving.address import URL
-from grpo_recipes.worker.serving.devices import visible
-from grpo_recipes.worker.serving.extended import extended
+from grpo_recipes.worker.serving.other_machine import Wishes
 from grpo_recipes.worker.serving.problem import ServerProblem
-from grpo_recipes.worker.serving.story import Story
-from grpo_recipes.worker.serving.wishes import Wishes
+from grpo_recipes.worker.serving.server import extended, visible
 from grpo_recipes.worker.survival.folder_faults import explained
+
+
+class Story:
+    """Tells of the server while no trainer writes, or in whole lines beside it."""
+
+    def __init__(self, folder: Path, record: Record, *, resumed: bool) -> None:
+        self._metrics = folder / "metrics.jsonl"
+        self._record = record
+        if not resumed:
+            remove(folder, self._metrics.name)  # of an attempt that came to nothing
+            record.update(vllm_server={"restarts": []})
+        server = record.read().get("vllm_server")
+        told = server.get("restarts") if isinstance(server, dict) else None
+        self._deaths: list[dict[str, Any]] = told if isinstance(told, list) else []
+
+    def starting(self) -> None:
+        """The server was started."""
+        self._tell("starting")
+
+    def up(self, url: str, seconds: float) -> None:
+        """The server can work."""
+        self._tell("up", url=url, seconds=round(seconds, 1))
+
+    def died(self, how: str, restart: int, of: int) -> None:
+        """The server died, and is started again; restart: which of how many."""
+        death = {"time": round(time.time(), 3), "step": self._record.read().get("step"), "how": how}
+        self._deaths.append(death)
+        self._record.reopen(vllm_server={"restarts": list(self._deaths)})
+        self._tell("died", how=how, restart=restart, of=of)
+
+    def is_failure(self) -> bool:
+        """Whether the trainer ended without a reason of its own to stop."""
+        return self._record.read().get("status") in ("running", "failed")
+
+    def _tell(self, state: str, **values: Any) -> None:
+        step = self._record.read().get("step") or 0
+        event = {"event": "server", "step": step, "time": round(time.time(), 3), "state": state, **values}
+        print(server_line(event), flush=True)
+        file = open_to_append(self._metrics.parent, self._metrics.name)
+        try:
+            append_line(file, json.dumps(event, ensure_ascii=False))
+        finally:
+            os.close(file)
+
 
 _POLL_S = 0.5
 

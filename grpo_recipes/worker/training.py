@@ -12,10 +12,10 @@ from grpo_recipes.contract.integrity.checkpoints import step_of
 from grpo_recipes.contract.metrics import number
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.equal_rewards import count_equal_groups
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.planned import own_model_folder, trust_remote_code
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker._shared.same_folder import check_before_saving
 from grpo_recipes.worker._shared.start_phases import StartPhases
 from grpo_recipes.worker._shared.verified import refuse_if_not_found, seen_in_trainer
@@ -31,8 +31,8 @@ from grpo_recipes.worker.checkpoints.model_card import hand_over
 from grpo_recipes.worker.completions.held_out_environments import answer_held_out_rows_with
 from grpo_recipes.worker.completions.kept_completions import keep_completions
 from grpo_recipes.worker.completions.redacted_completions import redact_completions
-from grpo_recipes.worker.data.chat_template import refuse_endless_template
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
+from grpo_recipes.worker.data.templates import refuse_endless_template
 from grpo_recipes.worker.ends.ended import EndedShares
 from grpo_recipes.worker.memory.counters import counter_of
 from grpo_recipes.worker.memory.out_of_memory import out_of_memory
@@ -40,11 +40,8 @@ from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 from grpo_recipes.worker.memory.phase_seams import PhaseCallback, watch_phases, watch_saves
 from grpo_recipes.worker.proofs.before_training.catalog import compared
 from grpo_recipes.worker.proofs.before_training.compared import as_records, line
-from grpo_recipes.worker.resume.longer_schedule import ScheduleOfTheNewLength
-from grpo_recipes.worker.resume.resumed_epochs import ResumedEpochs
-from grpo_recipes.worker.resume.resuming import agreed
-from grpo_recipes.worker.resume.run_state import RunState, told_until
-from grpo_recipes.worker.resume.same_run import experiment
+from grpo_recipes.worker.resume.resuming import agreed, experiment
+from grpo_recipes.worker.resume.run_state import ResumedEpochs, RunState, ScheduleOfTheNewLength, told_until
 from grpo_recipes.worker.serving.address import check_other_server
 from grpo_recipes.worker.shims.catalog import apply_before_trainer, apply_on_trainer
 from grpo_recipes.worker.survival.extension_lock import refuse_stale_lock

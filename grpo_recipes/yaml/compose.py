@@ -1,12 +1,13 @@
 """A recipe with its parents and overrides as one set of values, each with the place that wrote it."""
 
+import copy
 import functools
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, cast
 
-from grpo_recipes.contract.findings.finding import Finding, Mark, Path
+from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path
 from grpo_recipes.yaml.load import Document, load_file, load_text
 from grpo_recipes.yaml.merge import Tree, lay_over
 from grpo_recipes.yaml.override import OVERRIDE_FILE, apply_override, read_override
@@ -160,3 +161,29 @@ def once_for_a_source(answer: _Asked) -> _Asked:
         return known[words]
 
     return cast(_Asked, remembered)
+
+
+def patched(values: Mapping[str, object], patches: Iterable[Patch]) -> dict[str, Any]:
+    """A copy of the values with every patch applied; maps on the way to a value are made, list items must exist."""
+    result: dict[str, Any] = copy.deepcopy(dict(values))
+    for patch in patches:
+        node: Any = result
+        for part in patch.path[:-1]:
+            if isinstance(node, dict) and node.get(str(part)) is None:
+                if patch.remove:
+                    break
+                node[str(part)] = {}
+            node = node[part]
+        else:
+            _apply(node, patch)
+    return result
+
+
+def _apply(node: Any, patch: Patch) -> None:
+    """Applies a patch to the map or list that has the last part of its path."""
+    if not patch.remove:
+        node[patch.path[-1]] = copy.deepcopy(patch.value)
+    elif isinstance(node, dict):
+        node.pop(patch.path[-1], None)
+    else:
+        del node[patch.path[-1]]

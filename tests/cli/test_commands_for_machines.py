@@ -9,7 +9,7 @@ import pytest
 
 from grpo_recipes.contract.plan import World, to_json
 from grpo_recipes.contract.read_plan import from_json
-from grpo_recipes.engines.slurm_script import SlurmJob, slurm_job
+from grpo_recipes.engines.slurm_job import SlurmJob, slurm_job
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.stack.machine_memory import machine_memory
+from grpo_recipes.stack.probe import machine_memory
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 LORA, ZERO3 = str(RECIPES / "qwen2_lora.yaml"), str(RECIPES / "qwen2_5_7b_zero3.yaml")

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.cli.main import COMMANDS
-from grpo_recipes.cli.no_command import OTHER_NAMES
+from grpo_recipes.cli.main import COMMANDS, OTHER_NAMES
 
 
 @pytest.mark.parametrize("word", ["lst", "vaildate", "list", "train"])

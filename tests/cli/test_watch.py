@@ -17,7 +17,7 @@ from support.processes import MARK, leaving_nothing, wait_until
 
 from grpo_recipes.cli.watched import following
 from grpo_recipes.contract.integrity.run_folder import record_text
-from grpo_recipes.launch.plain_lines import PlainProgress
+from grpo_recipes.launch.showing import PlainProgress
 
 ROOT = Path(__file__).parents[2]
 TRAINER = """

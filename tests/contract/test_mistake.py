@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, as_record, mistake, of_record
-from grpo_recipes.contract.findings.mistake import Mistake
+from grpo_recipes.contract.findings.findings_text import Mistake
 
 
 def test_one_reason_may_be_a_text_and_several_are_a_row() -> None:

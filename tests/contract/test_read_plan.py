@@ -14,7 +14,7 @@ from render_cases import CASES
 from support.plans import small_plan
 
 from grpo_recipes.contract.plan import to_json
-from grpo_recipes.contract.planned_tools import EnvironmentClass, Rollout, Tool
+from grpo_recipes.contract.plan_sections import EnvironmentClass, Rollout, Tool
 from grpo_recipes.contract.read_plan import NotAPlan, from_json, plan_of
 
 # What is free in them is said by the recipe, the stack or a library.

@@ -11,7 +11,7 @@ import pytest
 import recipe_reference
 import rule_pages
 
-from grpo_recipes.explain.examples import examples
+from grpo_recipes.explain.explain import examples
 from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.facts.released.history import history
 from grpo_recipes.schemas.keys import recipe_keys

@@ -33,7 +33,7 @@ RECIPE = "recipes/quickstart.yaml"
 # may ask sbatch for, the end of a job inside the run, its id there, and the key of plans of older releases.
 KNOWING = (
     "contract/host/engines.py",
-    "contract/older_plan.py",
+    "contract/read_plan.py",
     "contract/run_record.py",
     "engines/",
     "schemas/",

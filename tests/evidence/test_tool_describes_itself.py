@@ -7,8 +7,7 @@ import pytest
 from library import Library
 
 from grpo_recipes.rules.tool_describes_itself import slips
-from grpo_recipes.user_files.functions.documented import documented
-from grpo_recipes.user_files.functions.tool_text import argument_texts, description
+from grpo_recipes.user_files.functions.documented import argument_texts, description, documented
 
 pytestmark = pytest.mark.stack
 

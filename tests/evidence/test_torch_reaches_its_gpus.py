@@ -2,7 +2,7 @@
 
 import pytest
 
-from grpo_recipes.stack.native import torch_cuda
+from grpo_recipes.stack.probe import torch_cuda
 
 pytestmark = pytest.mark.stack
 

@@ -68,7 +68,7 @@ def test_a_merged_model_computes_what_the_adapter_did(kind: str, tied: bool, tmp
 def test_what_peft_cannot_merge_is_said() -> None:
     import torch
 
-    from grpo_recipes.worker._shared.refused import Refused
+    from grpo_recipes.worker._shared.inputs import Refused
     from grpo_recipes.worker.adapters.merging import merged
 
     model = _adapted(False, torch.float32, target_modules=["down_proj"], lora_bias=True)

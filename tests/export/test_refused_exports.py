@@ -42,7 +42,7 @@ BROKEN = {
 def test_a_broken_merge_is_refused_by_the_proof(
     broken: str, run_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from grpo_recipes.worker._shared.refused import Refused
+    from grpo_recipes.worker._shared.inputs import Refused
     from grpo_recipes.worker.export import export
     from grpo_recipes.worker.export.progress import Stages
 

@@ -17,10 +17,10 @@ from test_hostile_recipes import placed
 from test_hostile_runs import TRAINS, run
 
 from grpo_recipes.contract.host.processes import all_processes
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.user_code import contained as containing
-from grpo_recipes.worker.user_code.answered import FEWEST_CALLS, Answered
 from grpo_recipes.worker.user_code.contained import RewardLeft, contained
+from grpo_recipes.worker.user_code.reward_functions import FEWEST_CALLS, Answered
 
 ROOT = Path(__file__).parents[2]
 

@@ -25,14 +25,14 @@ from grpo_recipes.contract.secrets.redacted_file import RedactedFile
 from grpo_recipes.engines.slurm_job import submitted_job
 from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.local import launch
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.checkpoints.checkpoint import put_in_place, remove_leftovers, remove_old
-from grpo_recipes.worker.serving.notice import Notice, notice_in, put_up
-from grpo_recipes.worker.serving.story import Story
+from grpo_recipes.worker.run_with_server import Story
+from grpo_recipes.worker.serving.other_machine import Notice, notice_in, put_up
 from grpo_recipes.worker.survival.extension_lock import refuse_stale_lock
 from grpo_recipes.worker.survival.job_end import after
 from grpo_recipes.worker.survival.stall_monitor import stacks_file

@@ -256,7 +256,7 @@ def test_wrong_words_get_one_message(case: str, team: Path) -> None:
 def plain_streams(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Without the defence: the command as click and the interpreter leave it."""
     monkeypatch.setattr("grpo_recipes.cli.main.make_steady", lambda: None)
-    monkeypatch.setattr("grpo_recipes.cli.outer_faults.refusal_of", lambda problem: None)
+    monkeypatch.setattr("grpo_recipes.cli.main.refusal_of", lambda problem: None)
     yield
 
 

@@ -17,7 +17,7 @@ from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.plan import Batch, Reward
 from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.report.preflight_text import preflight_text
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.preflight._shared.options import OPTIONS_FILE, Options, read_options
 from grpo_recipes.worker.preflight._shared.reward_seen import Call, CalledCompletion, RewardSeen
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen
@@ -30,9 +30,9 @@ from grpo_recipes.worker.preflight.checks import (
     rewards_teach,
 )
 from grpo_recipes.worker.preflight.checks.rows_can_be_used import of_refused
-from grpo_recipes.worker.preflight.completions import trials
-from grpo_recipes.worker.preflight.playing.made_turns import made_calls
-from grpo_recipes.worker.preflight.spread import spread
+from grpo_recipes.worker.preflight.look import spread
+from grpo_recipes.worker.preflight.playing.play import made_calls
+from grpo_recipes.worker.preflight.shown import trials
 from grpo_recipes.worker.user_code.outcome import called
 
 CHECKS = Path(__file__).parents[2] / "grpo_recipes" / "worker" / "preflight" / "checks"

@@ -5,8 +5,8 @@ import dataclasses
 from support.plans import small_plan
 
 from grpo_recipes.contract.plan import Arguments, Plan, World
-from grpo_recipes.contract.planned_vllm import Vllm, VllmServer
-from grpo_recipes.engines.slurm_script import SlurmJob
+from grpo_recipes.contract.plan_sections import Vllm, VllmServer
+from grpo_recipes.engines.slurm_job import SlurmJob
 
 ZERO2 = {"zero_stage": 2, "offload_optimizer_device": "none", "offload_param_device": "none", "extra": {}}
 ZERO3_OFFLOAD = {

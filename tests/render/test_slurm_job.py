@@ -6,7 +6,7 @@ import pytest
 from render_cases import CASES
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.engines.slurm_script import job_sbatch
+from grpo_recipes.engines.slurm_job import job_sbatch
 from grpo_recipes.errors import Refusal
 
 PLAN = CASES["slurm_nodes_2_cpu"]

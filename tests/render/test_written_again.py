@@ -10,7 +10,7 @@ import pytest
 from render_cases import CASES
 
 from grpo_recipes.contract.integrity.run_folder import record_text
-from grpo_recipes.contract.integrity.run_id import run_id
+from grpo_recipes.contract.integrity.seal import run_id
 from grpo_recipes.contract.plan import Plan, Reward
 from grpo_recipes.errors import Refusal
 from grpo_recipes.render import written_again

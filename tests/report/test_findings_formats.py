@@ -3,9 +3,7 @@
 import json
 
 from grpo_recipes.contract.findings.finding import Finding, Mark, Patch
-from grpo_recipes.report.findings_github import findings_github
-from grpo_recipes.report.findings_json import findings_json
-from grpo_recipes.report.findings_sarif import findings_sarif
+from grpo_recipes.report.findings_formats import findings_github, findings_json, findings_sarif
 
 MARK = Mark("recipes/a b.yaml", 4, 3, 9, "  beta: 1")
 FINDINGS = [

@@ -15,7 +15,7 @@ import pytest
 from report_runs import completions, made, row, step
 from support.report_page import Page
 
-from grpo_recipes.contract.planned_ancestor import Ancestor, Forebear
+from grpo_recipes.contract.plan_sections import Ancestor, Forebear
 from grpo_recipes.report.html.page import ASSETS, write_page
 from grpo_recipes.report.html.reported_run import ReportedRun
 

@@ -15,7 +15,7 @@ from support.work import calls
 from grpo_recipes.contract.files.folder_lock import TRAINING
 from grpo_recipes.contract.plan import PlannedSetting, to_json
 from grpo_recipes.report.runs.chosen import differing
-from grpo_recipes.report.runs.read_runs import read_runs
+from grpo_recipes.report.runs.one_run import read_runs
 from grpo_recipes.report.runs.runs_text import runs_table
 
 PLAN = to_json(small_plan())

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from small_recipe import STACK, resolved
 
-from grpo_recipes.compare.differences import Difference, Differences, differences
-from grpo_recipes.compare.effective_batch import effective_batch
+from grpo_recipes.compare.differences import Difference, Differences, differences, effective_batch
 from grpo_recipes.contract.plan import Plan, Reward
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.experiment_groups import GROUPS, group_of

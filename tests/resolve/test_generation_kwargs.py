@@ -6,7 +6,7 @@ import pytest
 import yaml
 from small_recipe import STACK, errors, resolved
 
-from grpo_recipes.yaml.patch import patched
+from grpo_recipes.yaml.compose import patched
 
 WITH_VLLM = "trl==1.16.0,transformers==5.23.0,peft==0.21.2,vllm==0.28.0,gpus=1xH100-80GB"
 

@@ -9,7 +9,7 @@ from small_recipe import declared, errors, resolved
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.resolve.resolve import plan_of, resolve
-from grpo_recipes.yaml.patch import patched
+from grpo_recipes.yaml.compose import patched
 
 OLD = {
     "0.14.0": "trl==0.14.0,transformers==4.48.3,peft==0.14.0,gpus=0",

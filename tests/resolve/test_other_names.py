@@ -13,7 +13,7 @@ from grpo_recipes.resolve.fixes.fixes import is_safe
 from grpo_recipes.resolve.resolve import Resolution, resolve
 from grpo_recipes.schemas.keys import recipe_keys
 from grpo_recipes.schemas.other_names import other_names, value_here
-from grpo_recipes.yaml.patch import patched
+from grpo_recipes.yaml.compose import patched
 
 KEYS = other_names()["keys"]
 VALUES = {

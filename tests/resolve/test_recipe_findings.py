@@ -9,7 +9,7 @@ from small_recipe import BASE, declared, errors, resolved
 
 from grpo_recipes.contract.findings.finding import Patch
 from grpo_recipes.resolve.resolve import resolve
-from grpo_recipes.yaml.patch import patched
+from grpo_recipes.yaml.compose import patched
 
 SILENT = [
     pytest.param("lora: {r: 16, use_rslora: true}", id="a-lora-field-of-peft"),

@@ -12,7 +12,7 @@ from rule_cases import BASE_RECIPE, Case, all_cases, declared, label, laid_over,
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.resolve.resolve import Resolution, plan_of
-from grpo_recipes.yaml.patch import patched
+from grpo_recipes.yaml.compose import patched
 
 CASES = all_cases()
 # Their patterns are asked in a process that can be ended.

@@ -12,8 +12,8 @@ import pytest
 from serving_programs import plan_with_server, planned_server
 
 from grpo_recipes.contract.plan import Model, Plan, World
-from grpo_recipes.contract.planned_vllm import Vllm
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.contract.plan_sections import Vllm
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.serving.address import URL, check_other_server, server_arguments
 
 WORLD = World("local", 1, 1, "cpu", "single")

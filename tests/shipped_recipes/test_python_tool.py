@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kept_recipes import ROOT
 
-from grpo_recipes.contract.planned_tools import SANDBOX_VARIABLE
+from grpo_recipes.contract.plan_sections import SANDBOX_VARIABLE
 from grpo_recipes.contract.sandbox import run as sandbox
 
 pytestmark = pytest.mark.processes

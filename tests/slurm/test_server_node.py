@@ -10,9 +10,9 @@ from slurm_runs import ROOT
 from stub_jobs import ended, follow, wait_for_file, with_stub, written_folder
 from throw_away_cluster import Cluster
 
-from grpo_recipes.contract.planned_vllm import Vllm, VllmServer
+from grpo_recipes.contract.plan_sections import Vllm, VllmServer
 from grpo_recipes.contract.read_plan import from_json
-from grpo_recipes.engines.slurm_script import job_sbatch
+from grpo_recipes.engines.slurm_job import job_sbatch
 
 pytestmark = pytest.mark.slurm
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.stack.native import driver_version, has_c_compiler, has_python_headers, torch_cuda
+from grpo_recipes.stack.probe import driver_version, has_c_compiler, has_python_headers, torch_cuda
 
 NOWHERE = Path("/nowhere")
 PROC = (

@@ -64,7 +64,7 @@ def _dictate(rows: list[list[int]]) -> None:
 def _shim(trainer: Any, name: str, stop: list[str], stop_token_ids: list[int]) -> str:
     import importlib
 
-    from grpo_recipes.contract.plan import Expect
+    from grpo_recipes.contract.plan_sections import Expect
 
     expect = Expect(1, 0, "full", None, {}, stop=tuple(stop), stop_token_ids=tuple(stop_token_ids))
     shim = importlib.import_module(f"grpo_recipes.worker.shims.{name}")

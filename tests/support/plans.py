@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from grpo_recipes.contract.plan import Arguments, Batch, Data, Expect, Model, Plan, Reward, Tokenizer, World
-from grpo_recipes.contract.planned_guards import Guards
+from grpo_recipes.contract.plan import Arguments, Batch, Data, Model, Plan, Reward, Tokenizer, World
+from grpo_recipes.contract.plan_sections import Expect, Guards
 from grpo_recipes.schemas.guards import GuardsSection
 
 MODEL = "/models/small"

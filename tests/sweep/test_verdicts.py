@@ -6,8 +6,16 @@ import statistics
 
 import pytest
 
-from grpo_recipes.sweep.student_t import two_sided_p, upper_quantile
-from grpo_recipes.sweep.verdicts import LEVEL, Sample, SettingDifference, difference, seeds_needed, verdicts
+from grpo_recipes.sweep.verdicts import (
+    LEVEL,
+    Sample,
+    SettingDifference,
+    difference,
+    seeds_needed,
+    two_sided_p,
+    upper_quantile,
+    verdicts,
+)
 
 
 # Source: NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, upper critical values.

@@ -9,7 +9,7 @@ from taken import recipe_of, taken
 
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.schemas.other_names import other_names
-from grpo_recipes.takeover.basis.tables import table_of
+from grpo_recipes.takeover.basis.read import table_of
 
 STRANGE = (None, True, False, 0, 1, -1, 2.5, 1e400, "", "no", "auto", "{", "[]", "a: b # c", "\u2028é\x07", [], [None])
 STRANGE += ({}, {"a": {"b": [1]}}, [{"path": 3}], ["x", 1], {"datasets": [{"id": None}]}, 10**30, "1e-5", "~/x", "/")

@@ -11,7 +11,7 @@ from taken import BASE, as_yaml, recipe_of, row, taken
 
 from grpo_recipes.rewards.regex_match import regex_match
 from grpo_recipes.schemas.other_names import other_names
-from grpo_recipes.takeover.basis.tables import table_of
+from grpo_recipes.takeover.basis.read import table_of
 
 OPEN_R1 = """
 model_name_or_path: owner/model

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.takeover.basis.tables import table_of
+from grpo_recipes.takeover.basis.read import table_of
 
 pytestmark = pytest.mark.stack
 

@@ -11,8 +11,7 @@ import pytest
 from grpo_recipes.errors import Refusal
 from grpo_recipes.trust.allowed import allowed_file
 from grpo_recipes.trust.code import CodePart
-from grpo_recipes.trust.consent import consent
-from grpo_recipes.trust.folders import listed
+from grpo_recipes.trust.folders import consent, listed
 
 HERE = ("here",)
 

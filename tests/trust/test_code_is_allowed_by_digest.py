@@ -20,8 +20,7 @@ from grpo_recipes.contract.plan import (
     Plan,
     Reward,
 )
-from grpo_recipes.contract.planned_tools import Package
-from grpo_recipes.contract.planned_vllm import Vllm, VllmServer
+from grpo_recipes.contract.plan_sections import Package, Vllm, VllmServer
 from grpo_recipes.errors import Refusal
 from grpo_recipes.trust.allowed import allow, allowed_file, is_allowed
 from grpo_recipes.trust.code import CodePart, code_parts, not_allowed, refusal, resolve_allowed

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from grpo_recipes.trust import consent
+from grpo_recipes.trust import folders
 
 HARMLESS = "def brief(completions, **kwargs):\n    return [0.0 for _ in completions]\n"
 EVIL = "import os\nos.mkdir('harm')\n" + HARMLESS
@@ -53,7 +53,7 @@ def test_code_that_is_swapped_between_consent_and_run_is_not_taken(
     grpo_run: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    out, real = tmp_path / "out", consent.consent
+    out, real = tmp_path / "out", folders.consent
 
     def asked(*given: Any) -> list[str]:
         lines = real(*given)
@@ -64,7 +64,7 @@ def test_code_that_is_swapped_between_consent_and_run_is_not_taken(
     digests = [word for word in refused.err.split() if len(word) == 64]
     assert (refused.code, len(digests) >= 2) == (2, True), refused.err
     allowed = [word for digest in dict.fromkeys(digests) for word in ("--allow-code", digest)]
-    monkeypatch.setattr(consent, "consent", asked)
+    monkeypatch.setattr(folders, "consent", asked)
     answer = grpo_run(recipe, "--out", str(out), *allowed)
     assert answer.code == 2, answer.out + answer.err
     assert f"{name}: the reward file changed since the plan was made" in answer.err

@@ -13,18 +13,17 @@ from grpo_recipes.contract.integrity.manifest import MANIFEST, UNFINISHED
 from grpo_recipes.contract.integrity.run_folder import write_integrity
 from grpo_recipes.contract.integrity.seal import sealed
 from grpo_recipes.trust.allowed import allow
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import read_plan
-from grpo_recipes.worker._shared.refused import Refused
-from grpo_recipes.worker.checkpoints.best import take_model
 from grpo_recipes.worker.checkpoints.checkpoint import (
     latest_checkpoint,
     put_in_place,
     remove_leftovers,
     remove_old,
+    take_model,
 )
 from grpo_recipes.worker.checkpoints.manifest import write_manifest
-from grpo_recipes.worker.resume.resuming import checkpoint_to_resume
-from grpo_recipes.worker.resume.same_run import experiment
+from grpo_recipes.worker.resume.resuming import checkpoint_to_resume, experiment
 
 Damage = Callable[[Path], object]
 

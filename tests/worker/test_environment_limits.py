@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from grpo_recipes.contract.planned_tools import EnvironmentClass
+from grpo_recipes.contract.plan_sections import EnvironmentClass
 from grpo_recipes.worker.tools.environments import environment_factory
 from grpo_recipes.worker.tools.tally import Tally
 from grpo_recipes.worker.tools.tool_process import ToolFailed

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import grpo_recipes
-from grpo_recipes.contract.planned_guards import Guards
+from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.explain.pages import worker_pages
 from grpo_recipes.schemas.guards import GuardsSection
 from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line

@@ -170,7 +170,7 @@ def test_a_head_that_is_trained_whole_beside_adapters_is_as_planned(tiny_model: 
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
-    from grpo_recipes.worker.trainer.lora_names import expected_trainable
+    from grpo_recipes.worker.trainer.loaded_trainer import expected_trainable
 
     lora = {**LORA, "modules_to_save": ["lm_head"]}
     model = get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_model), LoraConfig(**lora))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from worker_runs import NF4, Changes
 
-from grpo_recipes.contract.planned_ancestor import Ancestor
+from grpo_recipes.contract.plan_sections import Ancestor
 from grpo_recipes.contract.read_plan import plan_of
 
 pytestmark = pytest.mark.stack
@@ -79,7 +79,7 @@ def test_an_adapter_that_lacks_tensors_is_not_merged(
     """PEFT loads it without a word, and what is lacking stays as it was drawn."""
     from safetensors.torch import load_file, save_file
 
-    from grpo_recipes.worker._shared.refused import Refused
+    from grpo_recipes.worker._shared.inputs import Refused
 
     file = adapter_on(tiny_model, tmp_path / "adapter") / "adapter_model.safetensors"
     save_file(dict(list(load_file(file).items())[2:]), file)

@@ -12,7 +12,7 @@ import pytest
 from support.work import calls
 from worker_runs import Changes, Trained, events
 
-from grpo_recipes.memory.allowances import library_bytes
+from grpo_recipes.memory.estimate import library_bytes
 
 pytestmark = pytest.mark.stack
 MIB = 1 << 20

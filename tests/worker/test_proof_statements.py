@@ -10,8 +10,8 @@ from worker_runs import plan_of
 
 from grpo_recipes.contract import read_plan
 from grpo_recipes.contract.findings.findings_text import bare_text
-from grpo_recipes.contract.plan import Expect, Plan, World
-from grpo_recipes.contract.planned_memory import PlannedMemory
+from grpo_recipes.contract.plan import Plan, World
+from grpo_recipes.contract.plan_sections import Expect, PlannedMemory
 from grpo_recipes.worker.proofs import (
     catalog,
     devices_are_planned,

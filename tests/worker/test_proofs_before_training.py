@@ -9,11 +9,10 @@ from worker_runs import plan_of
 
 from grpo_recipes.contract import read_plan
 from grpo_recipes.contract.findings.findings_text import bare_text
-from grpo_recipes.contract.plan import Expect, Plan
-from grpo_recipes.contract.planned_vllm import Vllm
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.plan_sections import Expect, Vllm
 from grpo_recipes.worker.proofs.before_training.catalog import compared
-from grpo_recipes.worker.proofs.before_training.compared import Comparison, as_records, line
-from grpo_recipes.worker.proofs.before_training.loaded import Loaded, VllmTokens
+from grpo_recipes.worker.proofs.before_training.compared import Comparison, Loaded, VllmTokens, as_records, line
 
 TENSORS = frozenset({"a.lora_A", "a.lora_B"})
 

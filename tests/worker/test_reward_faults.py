@@ -11,7 +11,7 @@ import pytest
 from worker_runs import planned_reward
 
 from grpo_recipes.contract.plan import Reward
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.user_code.reward_faults import explained_reward, refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 

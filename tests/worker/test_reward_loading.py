@@ -10,11 +10,10 @@ import pytest
 from worker_runs import planned_reward
 
 from grpo_recipes.contract.plan import Reward
-from grpo_recipes.contract.planned_tools import Package
+from grpo_recipes.contract.plan_sections import Package
 from grpo_recipes.stack.stack import Stack
-from grpo_recipes.user_files.functions.installed import installed_module
-from grpo_recipes.user_files.functions.package_rewards import package_reward
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.user_files.functions.installed import installed_module, package_reward
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.user_code import user_modules
 from grpo_recipes.worker.user_code.reward_functions import check_reward_files, load_rewards
 

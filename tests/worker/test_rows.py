@@ -10,7 +10,7 @@ import pytest
 from worker_runs import planned_data
 
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 
 pytestmark = pytest.mark.stack
 ROWS = [{"question": f"{number}+1=", "answer": str(number + 1), "number": number} for number in range(5)]

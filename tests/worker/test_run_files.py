@@ -10,7 +10,7 @@ from support import small_disks
 
 from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.findings.finding import mistake, of_record
-from grpo_recipes.contract.findings.mistake import Mistake
+from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.run_record import amend_record
 from grpo_recipes.schemas.export import run_schema
 from grpo_recipes.worker._shared import record as records

@@ -25,7 +25,7 @@ def test_a_run_says_how_many_prompts_were_cut(
 
 
 def test_what_a_processor_adds_to_the_tokens_is_not_cut_in_silence() -> None:
-    from grpo_recipes.worker._shared.refused import Refused
+    from grpo_recipes.worker._shared.inputs import Refused
     from grpo_recipes.worker.shims import max_prompt_length
 
     def tokenize(prompts: Any) -> Any:

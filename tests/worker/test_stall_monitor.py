@@ -18,7 +18,7 @@ HELD = "re.match(r'(a+)+$', 'a' * 60 + 'b')"
 PROGRAM = """
 import dataclasses, os, re, signal, sys, time
 from pathlib import Path
-from grpo_recipes.contract.planned_guards import Guards
+from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.schemas.guards import GuardsSection
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.guards import no_progress

@@ -10,7 +10,7 @@ from support.work import calls
 from worker_runs import planned_data
 
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.data.templates import LONGEST_TEXT, row_renderer, rows_renderer
 
 ROW = {"question": "1+1 <b>", "answer": "so #### 2", "missing": None, "prompt": "given"}

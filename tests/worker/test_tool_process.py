@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from grpo_recipes.contract.planned_tools import Tool
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.contract.plan_sections import Tool
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.tools.tally import Tally
 from grpo_recipes.worker.tools.tool_functions import Tools, load_tools
-from grpo_recipes.worker.tools.tool_messages import MOST_BYTES
-from grpo_recipes.worker.tools.tool_process import ToolFailed
+from grpo_recipes.worker.tools.tool_process import MOST_BYTES, ToolFailed
 
 pytestmark = pytest.mark.processes
 
@@ -282,7 +281,7 @@ def test_a_call_that_is_ended_takes_what_it_started_along(load: Callable[..., An
 TRAINER = """
 import sys
 from pathlib import Path
-from grpo_recipes.contract.planned_tools import Tool
+from grpo_recipes.contract.plan_sections import Tool
 from grpo_recipes.worker.tools.tally import Tally
 from grpo_recipes.worker.tools.tool_functions import load_tools
 

@@ -135,7 +135,7 @@ def made(**changes: Any) -> Data:
 
 
 def test_other_rows_than_the_plans_are_refused(tmp_path: Path) -> None:
-    from grpo_recipes.worker._shared.refused import Refused
+    from grpo_recipes.worker._shared.inputs import Refused
     from grpo_recipes.worker.data.dataset import prepared_rows
 
     rows = prepared_rows(made(), "dataset", tmp_path / "cache", 0)
@@ -146,7 +146,7 @@ def test_other_rows_than_the_plans_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_package_is_named_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from grpo_recipes.worker._shared.refused import Refused
+    from grpo_recipes.worker._shared.inputs import Refused
     from grpo_recipes.worker.data.dataset import prepared_rows
 
     (tmp_path / "reasoning_gym.py").write_text("raise ImportError('no module named reasoning_gym')\n")

@@ -6,7 +6,7 @@ import pytest
 from worker_runs import planned_data
 
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.data.unreadable_rows import unreadable
 
 GOOD = '{"question": "1+1=", "answer": "2"}\n'

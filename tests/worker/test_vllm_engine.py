@@ -6,7 +6,7 @@ import pytest
 from test_proof_statements import planned
 
 from grpo_recipes.contract.plan import Model, Plan
-from grpo_recipes.contract.planned_vllm import Vllm
+from grpo_recipes.contract.plan_sections import Vllm
 
 pytestmark = pytest.mark.stack
 

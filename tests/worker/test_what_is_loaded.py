@@ -17,8 +17,8 @@ from grpo_recipes.contract.integrity.seal import opened, sealed
 from grpo_recipes.contract.integrity.user_key import Key
 from grpo_recipes.contract.plan import CODE_OF, Data, Plan
 from grpo_recipes.user_files.model_code import code_files
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import read_plan
-from grpo_recipes.worker._shared.refused import Refused
 
 pytestmark = pytest.mark.stack
 
@@ -187,7 +187,7 @@ transformers.dynamic_module_utils.HF_MODULES_CACHE = os.environ["HF_MODULES_CACH
 from pathlib import Path
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker.user_code.planned_code import run_only_planned_code
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 from transformers import AutoConfig
 folder = Path(sys.argv[1])
 if sys.argv[2] == "checked":

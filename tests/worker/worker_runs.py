@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.plan import World
-from grpo_recipes.contract.planned_guards import Guards
+from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.schemas.guards import GuardsSection
 
 LORA = {

@@ -7,8 +7,8 @@ import pytest
 from grpo_recipes.contract.findings.finding import Patch
 from grpo_recipes.resolve.fixes.entries import NotRewritten
 from grpo_recipes.resolve.fixes.rewrite import rewritten
+from grpo_recipes.yaml.compose import patched
 from grpo_recipes.yaml.load import load_text
-from grpo_recipes.yaml.patch import patched
 
 TEXT = """\
 # Who reads this: the team.

@@ -12,11 +12,11 @@ from grpo_recipes.contract.findings.findings_text import findings_text
 from grpo_recipes.contract.sandbox.run import abi, available
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.facts.facts import facts_for
-from grpo_recipes.report.findings_json import finding_value
+from grpo_recipes.report.findings_formats import finding_value
 from grpo_recipes.report.stack_text import known_text, stack_text
 from grpo_recipes.resolve.known_defects import known_defects
 from grpo_recipes.resolve.stack_findings import stack_findings
-from grpo_recipes.rules._shared.of_the_gpu import DRIVER, TRITON, torch_and_driver, triton_compiler
+from grpo_recipes.rules._shared.fitting import DRIVER, TRITON, torch_and_driver, triton_compiler
 from grpo_recipes.rules._shared.used_packages import ALWAYS
 from grpo_recipes.rules.stack_is_complete import ID as NOT_COMPLETE
 from grpo_recipes.stack.stack import Stack, to_json_value

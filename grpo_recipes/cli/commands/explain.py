@@ -27,8 +27,7 @@ def explain(word: str | None, target: str | None, recipe: str | None) -> int:
     grpo-run explain grpo.beta --recipe recipe.yaml
     """
     from grpo_recipes.explain.explain import explain as page_of
-    from grpo_recipes.explain.explain import nearest, set_here
-    from grpo_recipes.explain.overview import overview, section_keys
+    from grpo_recipes.explain.explain import nearest, overview, section_keys, set_here
 
     if word is None:
         if recipe is not None:

@@ -15,7 +15,7 @@ from grpo_recipes.contract.findings.findings_text import bare_text, findings_tex
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
-from grpo_recipes.report.trained.export_text import export_text
+from grpo_recipes.report.trained.generate_text import export_text
 
 EXPORT, CONVERTER = "export", "convert_hf_to_gguf.py"
 DTYPES = ("float32", "bfloat16", "float16")

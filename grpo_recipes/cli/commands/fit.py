@@ -14,7 +14,7 @@ from grpo_recipes.report.fit_text import Fitted, fit_json, fit_text
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.rules import memory_is_enough
 from grpo_recipes.rules._shared.memory_needs import longest_prompt, memory_needs
-from grpo_recipes.stack.machine_memory import machine_memory
+from grpo_recipes.stack.probe import machine_memory
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.stack.target import parse_target
 

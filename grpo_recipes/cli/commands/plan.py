@@ -14,7 +14,7 @@ from grpo_recipes.contract.findings.findings_text import count_text, findings_te
 from grpo_recipes.contract.plan import to_json
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
-from grpo_recipes.report.findings_json import findings_json
+from grpo_recipes.report.findings_formats import findings_json
 from grpo_recipes.report.plan_text import plan_text
 from grpo_recipes.resolve.resolve import plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text

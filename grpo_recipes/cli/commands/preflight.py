@@ -16,7 +16,7 @@ from grpo_recipes.contract.findings.finding import Finding, by_place, has_errors
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.report.findings_json import findings_json
+from grpo_recipes.report.findings_formats import findings_json
 from grpo_recipes.resolve.resolve import plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
 from grpo_recipes.rules._shared.context import Context
@@ -96,7 +96,7 @@ def preflight(
 def _found(plan: Plan, context: Context, limits: dict[str, object], *, strict: bool) -> tuple[list[Finding], str]:
     """The worker's findings and output; keeps the prompt lengths for estimates."""
     from grpo_recipes.launch.part import answer_of, temporary_folder
-    from grpo_recipes.render.preflight_folder import write_preflight_folder
+    from grpo_recipes.render.part_folder import write_preflight_folder
     from grpo_recipes.report.preflight_text import preflight_text
     from grpo_recipes.rules._shared.memory_needs import prompts_key
     from grpo_recipes.user_files.counted_prompts import CountedPrompts, keep_counted

@@ -12,7 +12,7 @@ from grpo_recipes.contract.exits import EXIT_DONE
 from grpo_recipes.contract.run_record import read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
-from grpo_recipes.report.runs.read_runs import read_runs
+from grpo_recipes.report.runs.one_run import read_runs
 from grpo_recipes.sweep.sweep_file import is_sweep, read_sweep
 
 MOST_RUNS = 24

@@ -4,7 +4,7 @@ import json
 import os
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import click
 
@@ -25,13 +25,14 @@ from grpo_recipes.cli.watched.view_option import chosen_view, view_options
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.finding import has_errors
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
+from grpo_recipes.contract.halved import MICRO_BATCH, half_of
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.run_record import amend_record, read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
-from grpo_recipes.report.findings_json import findings_json
+from grpo_recipes.report.findings_formats import findings_json
 from grpo_recipes.resolve.resolve import Resolution, plan_of
-from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
-from grpo_recipes.resolve.variants.smoke import smoke_plan
+from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text, smoke_plan
 from grpo_recipes.stack.stack import Stack
 
 
@@ -147,7 +148,6 @@ def run(
     plan, folder = _made(ready, allowed, out, smoke=smoke)
 
     def anew() -> tuple[Plan, str] | None:
-        from grpo_recipes.cli.halving import begin_anew
 
         half = None if names_a_plan(recipe) else begin_anew(folder, plan.batch.micro_batch)
         if half is None:
@@ -219,3 +219,30 @@ def _write(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool) -
         completed(plan, is_pinned=ready.is_pinned, is_code_pinned=is_code_pinned), folder=os.path.abspath(out)
     )
     return write_run_folder(whole, out, ready.recipe_text, engine_of(whole).files(whole))
+
+
+# Restarts a run that ran out of memory in its first step, with half the micro-batch, if its recipe says so.
+
+
+class Half(NamedTuple):
+    """The changes of the new plan. override: as for --set. folder: its run folder, which does not exist yet."""
+
+    override: str
+    folder: str
+
+
+def begin_anew(folder: str, before: int) -> Half | None:
+    """The changes to restart with after a run failed, None if it ends there.
+
+    before: its micro-batch. Its run.json names the new run. Raises OSError.
+    """
+    size = half_of(read_record(folder))
+    if size is None:
+        return None
+    other = f"{folder}-halved"
+    if os.path.lexists(other):
+        return None
+    amend_record(folder, {"begun_anew": os.path.abspath(other)})
+    text = f"out of memory in the first step: restarted with a micro-batch of {size} instead of {before} in {other}"
+    click.echo(redact(text), err=True)
+    return Half(f"{'.'.join(MICRO_BATCH)}={size}", other)

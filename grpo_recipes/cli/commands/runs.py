@@ -45,7 +45,7 @@ def runs(folder: str, sort: str, reverse: bool, filters: tuple[str, ...], as_jso
     grpo-run runs --filter status=completed --sort held_out
     """
     from grpo_recipes.report.runs.chosen import differing, filtered, sorted_runs
-    from grpo_recipes.report.runs.read_runs import Runs, read_runs
+    from grpo_recipes.report.runs.one_run import Runs, read_runs
     from grpo_recipes.report.runs.runs_text import damage_text, others_text, runs_json, runs_table
 
     has_none = folder == DEFAULT and not os.path.lexists(folder)

@@ -99,8 +99,7 @@ def sweep(
         raise Refusal.of(
             "--target declares a different machine, but a sweep needs this machine's stack", fix="add --dry-run"
         )
-    from grpo_recipes.cli.sweeps.planning import planned_sweep
-    from grpo_recipes.cli.sweeps.writing import trusted, write_sweep
+    from grpo_recipes.cli.sweeps.planning import planned_sweep, trusted, write_sweep
     from grpo_recipes.sweep.table import same_text
     from grpo_recipes.sweep.varied import read_varied, trials_of
 

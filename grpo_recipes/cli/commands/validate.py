@@ -95,16 +95,16 @@ def _again(recipe: str, stack: Stack, strict: bool, accepted: tuple[str, ...], c
 def _answer(resolutions: Sequence[Resolution], form: str) -> None:
     by_file = {resolution.file: resolution.findings for resolution in resolutions}
     if form == "json":
-        from grpo_recipes.report.findings_json import findings_json
+        from grpo_recipes.report.findings_formats import findings_json
 
         click.echo(redact(findings_json(by_file)))
     elif form == "github":
-        from grpo_recipes.report.findings_github import findings_github
+        from grpo_recipes.report.findings_formats import findings_github
 
         click.echo(redact(findings_github(by_file)), nl=False)
     elif form == "sarif":
         from grpo_recipes.explain.pages import known_ids
-        from grpo_recipes.report.findings_sarif import findings_sarif
+        from grpo_recipes.report.findings_formats import findings_sarif
 
         click.echo(redact(findings_sarif(by_file, known_ids())))
     else:

@@ -14,7 +14,7 @@ from grpo_recipes.contract.findings.findings_text import count_text, findings_te
 from grpo_recipes.contract.run_record import read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
-from grpo_recipes.report.findings_json import findings_json
+from grpo_recipes.report.findings_formats import findings_json
 from grpo_recipes.sweep.comparison import compared
 from grpo_recipes.sweep.sweep_file import is_sweep, read_sweep
 from grpo_recipes.sweep.table import table_json, table_text

@@ -24,7 +24,7 @@ from typing import Any, cast
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import open_in_place, open_to_read, remove, status
 from grpo_recipes.contract.findings.finding import Finding, mistake
-from grpo_recipes.contract.findings.mistake import Mistake
+from grpo_recipes.contract.findings.findings_text import Mistake
 
 TRAINING = ".training.lock"  # rank 0 has it
 SERVING = ".serving.lock"  # the process that starts the vLLM server has it

@@ -1,8 +1,9 @@
 """Findings as text: where, what, the source line, because, fix. Nobody else writes these lines."""
 
 from collections.abc import Iterable, Sequence
+from typing import Self
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, mistake
 
 WIDEST_LINE = 160
 """A longer source line is cut to this many characters around the place."""
@@ -73,3 +74,23 @@ def count_text(findings: Sequence[Finding]) -> str:
             plural = "checks not made" if severity == "not-checked" else f"{word}s"
             parts.append(f"{number} {word if number == 1 else plural}")
     return ", ".join(parts) or "no findings"
+
+
+class Mistake(Exception):
+    """What is wrong, as findings, of which its text is made. Each room of the program raises a kind of its own."""
+
+    def __init__(self, *findings: Finding) -> None:
+        super().__init__(*findings)
+
+    def __str__(self) -> str:
+        return bare_text(self.findings)
+
+    @classmethod
+    def of(cls, message: str, *, because: str | Iterable[str] = (), fix: str | None = None) -> Self:
+        """The exception with the one finding that `mistake` makes of this."""
+        return cls(mistake(message, because=because, fix=fix))
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong, at least one."""
+        return self.args

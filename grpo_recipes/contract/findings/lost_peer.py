@@ -10,7 +10,7 @@ import re
 import traceback
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.mistake import Mistake
+from grpo_recipes.contract.findings.findings_text import Mistake
 
 # Words of torch 2.13: gloo's tcp transport, ProcessGroupGloo, ProcessGroupNCCL, TCPStore.
 _LATE = re.compile(

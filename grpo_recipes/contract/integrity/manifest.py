@@ -10,8 +10,15 @@ from typing import Any
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import read_text, status
 from grpo_recipes.contract.integrity.digests import Digest, digest_of, most_threads, sizes_in
-from grpo_recipes.contract.integrity.run_id import refuse_another_run, run_id, with_run_id
-from grpo_recipes.contract.integrity.seal import NOBODY, Damaged, opened, sealed
+from grpo_recipes.contract.integrity.seal import (
+    NOBODY,
+    Damaged,
+    opened,
+    refuse_another_run,
+    run_id,
+    sealed,
+    with_run_id,
+)
 
 MANIFEST = "grpo_run.json"
 MANIFEST_FORMAT, MODEL_FORMAT = 2, 1

@@ -12,14 +12,18 @@ from grpo_recipes.contract.files.folder_files import read_text, write_whole
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.digests import Digest, digests_of, sizes_in
 from grpo_recipes.contract.integrity.manifest import as_digests, as_json, fault_of
-from grpo_recipes.contract.integrity.run_id import (
+from grpo_recipes.contract.integrity.seal import (
     INTEGRITY_FILE,
     RUN_ID,
+    Damaged,
+    Opened,
+    Unsealed,
+    opened,
     refuse_another_run,
     run_id,
+    sealed,
     with_run_id,
 )
-from grpo_recipes.contract.integrity.seal import Damaged, Opened, Unsealed, opened, sealed
 
 INTEGRITY_FORMAT = 1
 PLAN_FILE, RECORD_FILE = "plan.json", "run.json"

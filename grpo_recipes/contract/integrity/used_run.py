@@ -25,8 +25,7 @@ from grpo_recipes.contract.integrity.run_folder import (
     read_integrity,
     record_fault,
 )
-from grpo_recipes.contract.integrity.run_id import INTEGRITY_FILE, RUN_ID, run_id
-from grpo_recipes.contract.integrity.seal import Damaged
+from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE, RUN_ID, Damaged, run_id
 
 SMALL_BYTES = 16 * 1024**2
 _NOT_AS_WRITTEN = "is not as grpo-run wrote it"

@@ -31,7 +31,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from grpo_recipes.contract.planned_tools import SANDBOX_VARIABLE
+from grpo_recipes.contract.plan_sections import SANDBOX_VARIABLE
 from grpo_recipes.contract.sandbox.confined import MARK
 from grpo_recipes.contract.sandbox.followed import ProgramEnd, followed
 from grpo_recipes.contract.sandbox.system_calls import ARCHITECTURES, seccomp_filter

@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 from grpo_recipes.contract.metrics import GROUPS_WITHOUT_VARIANCE, TRL_WITHOUT_VARIANCE, number
 from grpo_recipes.report.html.reported_run import ReportedRun
-from grpo_recipes.report.html.series import StepSeries
-from grpo_recipes.report.html.words import NO_FOLDER, figure, joined, percent, shown_text
+from grpo_recipes.report.html.series import NO_FOLDER, StepSeries, figure, joined, percent, shown_text
 
 MOST_REWARDS = 12
 MOST_OTHERS = 24

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from grpo_recipes.contract import planned_ancestor
+from grpo_recipes.contract import plan_sections
 from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.metrics import number
 from grpo_recipes.contract.run_record import launches_text
 from grpo_recipes.report.html.reported_run import ReportedRun
-from grpo_recipes.report.html.words import figure, gib, joined, percent
+from grpo_recipes.report.html.series import figure, gib, joined, percent
 from grpo_recipes.report.lineage_text import lineage_lines
 
 _PHASES = ("load", "generate", "score", "update", "sync", "save", "evaluation")
@@ -76,7 +76,7 @@ def lineage(run: ReportedRun) -> list[str]:
     return (
         []
         if plan is None
-        else [run.plain(one) for one in lineage_lines(planned_ancestor.lineage(plan.ancestor, plan.extends))]
+        else [run.plain(one) for one in lineage_lines(plan_sections.lineage(plan.ancestor, plan.extends))]
     )
 
 

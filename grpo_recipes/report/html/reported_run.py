@@ -15,15 +15,13 @@ from grpo_recipes.contract.metrics import (
     read_all,
     without_variance,
 )
-from grpo_recipes.contract.older_plan import as_now
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.read_plan import plan_of
+from grpo_recipes.contract.read_plan import as_now, plan_of
 from grpo_recipes.contract.run_record import RunRecord, read_record
 from grpo_recipes.errors import Refusal
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES, PLAN_FILE
 from grpo_recipes.report.html.samples import Samples
-from grpo_recipes.report.html.series import StepSeries
-from grpo_recipes.report.html.words import shown_text
+from grpo_recipes.report.html.series import StepSeries, shown_text
 from grpo_recipes.report.runs.one_run import ListedRun, one_run
 
 MOST_EVALUATIONS = 200

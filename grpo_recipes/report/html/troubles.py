@@ -6,8 +6,7 @@ from typing import NamedTuple
 from grpo_recipes.contract.integrity.run_folder import RECORD_FILE
 from grpo_recipes.contract.metrics import GROUPS_WITHOUT_VARIANCE, METRICS_FILE, figures_of, number
 from grpo_recipes.report.html.reported_run import ReportedRun
-from grpo_recipes.report.html.series import StepSeries
-from grpo_recipes.report.html.words import figure, percent
+from grpo_recipes.report.html.series import StepSeries, figure, percent
 
 BAD, WARNING, NOTE = "bad", "warning", "note"
 _RANK = (BAD, WARNING, NOTE)

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
-from grpo_recipes.report.runs.one_run import ListedRun
-from grpo_recipes.report.runs.read_runs import Runs
+from grpo_recipes.report.runs.one_run import ListedRun, Runs
 from grpo_recipes.shown_values import flow, shown
 
 _MOST_KEYS = 12

@@ -23,10 +23,10 @@ from grpo_recipes.resolve.fixes.entries import (
     own_lines,
     shifted,
 )
+from grpo_recipes.yaml.compose import patched
 from grpo_recipes.yaml.load import load_text
 from grpo_recipes.yaml.nodes import LOADER
 from grpo_recipes.yaml.page import single_quoted
-from grpo_recipes.yaml.patch import patched
 from grpo_recipes.yaml.scalars import WORDS, read_plain
 
 _PLAIN = r"[A-Za-z][\w./-]*(:\w+)?"

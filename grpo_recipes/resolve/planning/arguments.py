@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from grpo_recipes.contract.plan import Arguments, Expect
+from grpo_recipes.contract.plan import Arguments
+from grpo_recipes.contract.plan_sections import Expect
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import Passed, loading_keyword
 from grpo_recipes.rules._shared.context import Context

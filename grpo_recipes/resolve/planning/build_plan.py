@@ -16,24 +16,24 @@ from grpo_recipes.contract.plan import (
     PlannedSetting,
     World,
 )
-from grpo_recipes.contract.planned_guards import Guards
+from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import Expression, Passed, Unsaid
 from grpo_recipes.resolve.planning.arguments import arguments, expect
 from grpo_recipes.resolve.planning.made_by import made_by
-from grpo_recipes.resolve.planning.memory_plan import planned_memory
-from grpo_recipes.resolve.planning.planned_ancestor import merges_other_modules, planned_ancestor
 from grpo_recipes.resolve.planning.planned_files import planned_data, planned_model, planned_rewards, planned_tokenizer
 from grpo_recipes.resolve.planning.planned_tools import (
+    merges_other_modules,
+    planned_ancestor,
     planned_environment,
     planned_rollout,
     planned_tools,
     scripted_turns,
 )
-from grpo_recipes.resolve.planning.vllm_plan import vllm
+from grpo_recipes.resolve.planning.vllm_plan import planned_memory, vllm
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import machines
-from grpo_recipes.rules._shared.own_server import starts_server
+from grpo_recipes.rules._shared.vllms_gpu import starts_server
 from grpo_recipes.settings import Setting
 from grpo_recipes.shown_values import flow
 from grpo_recipes.stack.stack import to_json_value

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from grpo_recipes.contract.findings.finding import Path
 from grpo_recipes.contract.plan import Data, Model, Reward, Tokenizer
-from grpo_recipes.contract.planned_tools import Package
+from grpo_recipes.contract.plan_sections import Package
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import are_episodes, makes_rows, tasks
 from grpo_recipes.user_files.data_card import data_folder_content
@@ -19,8 +19,7 @@ from grpo_recipes.user_files.digests import (
 )
 from grpo_recipes.user_files.local_files import data_format, local_path
 from grpo_recipes.user_files.model_config import cached_commit
-from grpo_recipes.user_files.reward_imports import imported_beside
-from grpo_recipes.user_files.reward_names import names_module, reward_names
+from grpo_recipes.user_files.reward_imports import imported_beside, names_module, reward_names
 from grpo_recipes.user_files.tokenizer_files import chat_template_of
 
 HELD_OUT = 10**9
@@ -164,7 +163,7 @@ def _reward(context: Context, index: int, name: str, reward: Mapping[str, object
     weight, options = float(str(reward["weight"])), reward["options"]
     kwargs = dict(options) if isinstance(options, dict) else {}
     if reward["python"] is not None and names_module(str(reward["python"])):
-        from grpo_recipes.user_files.functions.package_rewards import package_reward
+        from grpo_recipes.user_files.functions.installed import package_reward
 
         of_package = package_reward(context.stack, str(reward["python"]))
         package = Package(of_package.package, of_package.release, of_package.is_factory)

@@ -1,12 +1,22 @@
 """What completions are made with beside the model, as a plan has it: the files and what is in them."""
 
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from grpo_recipes.contract.planned_tools import EnvironmentClass, Rollout, ScriptedTurn, Tool
+from grpo_recipes.contract.plan_sections import (
+    Ancestor,
+    EnvironmentClass,
+    Forebear,
+    Rollout,
+    ScriptedTurn,
+    Tool,
+    weights_sha256,
+)
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._tools.said_tools import SaidCode, SaidTool, said_code, said_tools
-from grpo_recipes.user_files.digests import file_content
+from grpo_recipes.user_files.ancestor import StartingPoint, ancestor_of, continues
+from grpo_recipes.user_files.digests import READ_FOR_A_PLAN_BYTES, file_content, folder_content
 from grpo_recipes.user_files.functions.documented import documented
 from grpo_recipes.user_files.reward_imports import imported_beside
 
@@ -56,3 +66,72 @@ def scripted_turns(context: Context) -> tuple[ScriptedTurn, ...]:
     """What the recipe has a preflight say in the place of the model."""
     turns = context.value("preflight.turns")
     return tuple(ScriptedTurn(**turn) for turn in turns) if isinstance(turns, list) else ()
+
+
+# The run that a plan starts from: where its weights are, what they are, and what it came from itself.
+
+
+def planned_ancestor(context: Context) -> Ancestor | None:
+    """What the recipe starts from; its folder is read as far as a plan reads."""
+    found = ancestor_of(context.source)
+    if not isinstance(found, StartingPoint):
+        return None
+    is_folder = os.path.isdir(found.weights)
+    files = _small(found.weights) if is_folder else {}
+    return Ancestor(
+        use=_use(context, found),
+        name=found.name,
+        named=found.place,
+        run=found.run,
+        plan_sha256=found.plan_sha256,
+        step=found.step,
+        source="folder" if is_folder else "hub",
+        path=found.weights,
+        commit=found.commit,
+        weights_sha256=weights_sha256(files),
+        files=files,
+        quantization=found.quantization,
+        dtype=found.dtype,
+        before=_before(found.plan),
+    )
+
+
+def merges_other_modules(context: Context) -> bool:
+    """Whether a merged adapter has copies of whole modules: embeddings that were one matrix may be two by then."""
+    found = ancestor_of(context.source)
+    if not isinstance(found, StartingPoint) or found.adapter is None or continues(context.source):
+        return False
+    shape = found.shape(context.facts)
+    return any(shape.get(name) for name in ("modules_to_save", "trainable_token_indices"))
+
+
+def _use(context: Context, found: StartingPoint) -> Literal["weights", "merge", "continue"]:
+    if found.adapter is None:
+        return "weights"
+    return "continue" if continues(context.source) else "merge"
+
+
+def _small(path: str) -> dict[str, str]:
+    """The digests of a folder that is small enough and can be read; a launch reads the others."""
+    try:
+        content = folder_content(path, most_bytes=READ_FOR_A_PLAN_BYTES)
+    except OSError:
+        return {}
+    return {} if content is None else content.files
+
+
+def _before(plan: Mapping[str, Any]) -> tuple[Forebear, ...]:
+    """What a run came from: its own ancestor, and those of that."""
+    own = plan.get("extends") or plan.get("ancestor")
+    if not isinstance(own, dict):
+        return ()
+    further = own.get("before")
+    rows = [own, *(further if isinstance(further, list) else [])]
+    return tuple(_forebear(row) for row in rows if isinstance(row, dict))
+
+
+def _forebear(row: Mapping[str, Any]) -> Forebear:
+    step = row.get("step")
+    texts = [row.get(key) for key in ("plan_sha256", "weights_sha256")]
+    plan, weights = (text if isinstance(text, str) else None for text in texts)
+    return Forebear(str(row.get("use")), str(row.get("name")), plan, weights, step if isinstance(step, int) else None)

@@ -1,6 +1,7 @@
 """What a rule sees, and how it reports findings."""
 
 from collections.abc import Mapping, Sequence
+from math import gcd
 from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, Severity, dotted
@@ -131,3 +132,104 @@ def decided(key: str, value: object, rule: str, why: str, settings: Settings) ->
     """A setting that a rule chose; it keeps the position where a user would write it."""
     before = settings.get(key)
     return Setting(key=key, value=value, origin=rule, why=why, path=before.path if before else None)
+
+
+# The cut of the batch that a recipe claims with `training.cut`, for the rules that keep it or depend on it.
+#
+# It also computes how many optimizer steps a generation feeds.
+
+
+PROCESSES, SIZE = "training.cut.processes", "training.cut.per_device_train_batch_size"
+MICRO_BATCH = "GRPOConfig.per_device_train_batch_size"
+ACCUMULATION, FEEDS = "GRPOConfig.gradient_accumulation_steps", "GRPOConfig.steps_per_generation"
+ITERATIONS, BATCH = "GRPOConfig.num_iterations", "GRPOConfig.generation_batch_size"
+
+LOSS, QUANTILE = "GRPOConfig.loss_type", "GRPOConfig.top_entropy_quantile"
+WHOLE: Mapping[str, object] = {LOSS: "dapo", QUANTILE: 1.0}
+"""Keys that depend on the cut, each with the value that does not."""
+
+
+def depends_on_the_cut(context: Context) -> str | None:
+    """The key of a value whose gradient depends on the cut of the batch, None without one."""
+    if context.value(LOSS) == "bnpo":
+        return LOSS
+    return QUANTILE if context.value(QUANTILE) != 1 else None
+
+
+def has_cut(context: Context) -> bool:
+    """Whether the recipe claims a cut, right or wrong."""
+    return PROCESSES in context.settings
+
+
+def claimed(context: Context, key: str) -> int | None:
+    """The number at PROCESSES or SIZE; None without a cut or for a refused number."""
+    setting = context.settings.get(key)
+    if setting is None or setting.refused or not isinstance(setting.value, int):
+        return None
+    return setting.value
+
+
+def has_its_processes(context: Context) -> bool:
+    """Whether as many processes train as the recipe claims; True without a claim."""
+    return claimed(context, PROCESSES) in (None, context.value("world.num_processes"))
+
+
+def has_its_micro_batch(context: Context) -> bool:
+    """Whether a written micro-batch equals the claimed one."""
+    return not context.given(MICRO_BATCH) or claimed(context, SIZE) in (None, context.value(MICRO_BATCH))
+
+
+def micro_batch_key(context: Context) -> str:
+    """The key that sets the micro-batch."""
+    return SIZE if has_cut(context) and not context.given(MICRO_BATCH) else MICRO_BATCH
+
+
+def micro_batch_patches(context: Context, size: object) -> list[Patch]:
+    """Patches that write a different micro-batch into the recipe, wherever it has one."""
+    own, of_the_cut = ("training", "per_device_train_batch_size"), ("training", "cut", "per_device_train_batch_size")
+    if not has_cut(context):
+        return [Patch(own, size)]
+    return [Patch(of_the_cut, size), *([Patch(own, size)] if context.given(MICRO_BATCH) else [])]
+
+
+def steps_of_generations(context: Context) -> int:
+    """Optimizer steps after which one or several generations are used up."""
+    batches, accumulation = micro_batches_fed(context) * context.whole(ITERATIONS), context.whole(ACCUMULATION)
+    if batches < 1 or accumulation < 1:
+        raise NotJudged(FEEDS)
+    return batches // gcd(batches, accumulation)
+
+
+def micro_batches_fed(context: Context) -> int:
+    """Micro-batches per process in one generation."""
+    feeds, batch = context.value(FEEDS), context.value(BATCH)
+    if isinstance(feeds, int):
+        return feeds
+    size = context.whole(MICRO_BATCH) * context.whole("world.num_processes")
+    if isinstance(batch, int) and size > 0:
+        return batch // size
+    return context.whole(ACCUMULATION)
+
+
+# Plain types of YAML; the library checks anything richer.
+PLAIN: dict[str, tuple[type, ...]] = {
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float),
+    "str": (str,),
+    "dict": (dict,),
+    "list": (list,),
+}
+WORDS = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "text"}
+WORDS |= {"dict": "a map", "list": "a list"}
+
+
+def needed(annotation: str, value: object) -> str | None:
+    """What a value must be but is not, in words; None if it is right or the annotation is not a plain type."""
+    kinds = [part.strip().partition("[")[0] for part in annotation.split("|")]
+    kinds = [kind for kind in kinds if kind != "None"]
+    if value is None or not kinds or any(kind not in PLAIN for kind in kinds):
+        return None
+    if any(isinstance(value, PLAIN[kind]) and (kind == "bool" or not isinstance(value, bool)) for kind in kinds):
+        return None
+    return " or ".join(WORDS[kind] for kind in kinds)

@@ -6,13 +6,12 @@ from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Patch
 from grpo_recipes.memory.estimate import TIGHT
-from grpo_recipes.memory.generation import cache_bytes, vllm_left_bytes
+from grpo_recipes.memory.moments import cache_bytes, vllm_left_bytes
 from grpo_recipes.memory.needs import MemoryNeeds
 from grpo_recipes.memory.update import Adapter, FourBits
-from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.cut import has_cut
+from grpo_recipes.rules._shared.context import Context, has_cut
 from grpo_recipes.rules._shared.loaded_model import quantized
-from grpo_recipes.rules._shared.used_gpus import GIB
+from grpo_recipes.rules._shared.machines import GIB
 from grpo_recipes.rules._shared.vllms_gpu import place
 from grpo_recipes.user_files.architecture import read_architecture
 

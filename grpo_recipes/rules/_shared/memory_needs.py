@@ -4,14 +4,14 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple, cast
 
-from grpo_recipes.facts.output_layer import output_layer
+from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.memory.layout import Generation, Layout, Strategy
 from grpo_recipes.memory.needs import MemoryNeeds
 from grpo_recipes.memory.update import Adapter, Attention, FourBits, Output, Update, ends
 from grpo_recipes.rules._shared.context import Context, NotJudged
 from grpo_recipes.rules._shared.loaded_model import adapter_dtype, model_config, quantized
-from grpo_recipes.rules._shared.used_gpus import assumed_sizes, gpu_bytes
+from grpo_recipes.rules._shared.machines import assumed_sizes, gpu_bytes
 from grpo_recipes.rules._shared.vllms_gpu import has_a_gpu_of_its_own
 from grpo_recipes.user_files.architecture import read_architecture
 from grpo_recipes.user_files.counted_prompts import counted_prompts, key_of
@@ -240,3 +240,14 @@ def _layout(context: Context, strategy: Strategy, cut: _BatchCut) -> Layout:
         evaluates=context.has_section("evaluation"),
         asks_vllm=context.value("evaluation.generated_by") == "vllm",
     )
+
+
+TABLE = "output_layer"
+
+
+def output_layer(trl: str) -> str | None:
+    """The way of this release: in tiles ("fused"), from whole logits ("logits") or by a kernel that reads them.
+
+    None for a release that was not looked into.
+    """
+    return next((str(row["by"]) for row in table(TABLE)["computes"] if is_within(trl, row["trl"])), None)

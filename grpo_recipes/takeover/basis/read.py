@@ -1,8 +1,12 @@
 """Reading a configuration as the program does that it was written for: PyYAML, thus YAML 1.1."""
 
 import json
+import math
 from collections import Counter
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -75,3 +79,34 @@ def _plain(value: object) -> object:
 def _twice(node: yaml.Node | None) -> list[str]:
     names = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
     return sorted(str(name) for name, count in Counter(map(str, names)).items() if count > 1)
+
+
+# The tables of data/, which say what becomes of keys that need no thought.
+
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+@cache
+def table_of(name: str) -> Mapping[str, Any]:
+    """A table by its file's name without .json."""
+    value: Mapping[str, Any] = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
+    return value
+
+
+def rows_of(part: str) -> Mapping[str, Any]:
+    """A part of the table of releases."""
+    rows: Mapping[str, Any] = table_of("releases")[part]
+    return rows
+
+
+def whole_steps(values: Mapping[str, object], share: object) -> int | None:
+    """The steps of a share where the configuration says max_steps, else None.
+
+    Source: transformers 5.23.0, trainer_callback.py: TrainerState.compute_steps.
+    """
+    most = values.get("max_steps")
+    known = isinstance(most, int) and not isinstance(most, bool) and most > 0
+    if not known or not isinstance(share, float) or not 0 < share < 1:
+        return None
+    return math.ceil(int(str(most)) * share)

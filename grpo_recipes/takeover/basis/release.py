@@ -17,7 +17,7 @@ from grpo_recipes.facts.source.field import UNKNOWN, Field
 from grpo_recipes.rules.the_worker_was_run_with_this_transformers import APPLIES_TO as NOT_RUN
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.stack.target import parse_target
-from grpo_recipes.takeover.basis.tables import rows_of
+from grpo_recipes.takeover.basis.read import rows_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from grpo_recipes.takeover.basis.draft import Given
+from grpo_recipes.takeover.basis.read import table_of
 from grpo_recipes.takeover.basis.situation import Situation
-from grpo_recipes.takeover.basis.tables import table_of
 from grpo_recipes.takeover.formats.deepspeed import take_deepspeed
 
 STRATEGY = "distributed.strategy"

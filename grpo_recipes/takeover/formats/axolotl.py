@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from grpo_recipes.schemas.other_names import algorithm_row, renamed_keys
 from grpo_recipes.takeover.basis.draft import Draft, Given
+from grpo_recipes.takeover.basis.read import table_of
 from grpo_recipes.takeover.basis.situation import SERVER_ADDRESS
-from grpo_recipes.takeover.basis.tables import table_of
 from grpo_recipes.takeover.formats.accelerate import answer
 
 NO_TRANSFORM = "a python function makes the prompt: write dataset.prompt and dataset.columns as templates over the row"

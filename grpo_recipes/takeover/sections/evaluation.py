@@ -1,8 +1,8 @@
 """The trainer's evaluation becomes the recipe's: the same rewards on the split that TRL's script evaluates."""
 
 from grpo_recipes.takeover.basis.coercion import WORDS
+from grpo_recipes.takeover.basis.read import whole_steps
 from grpo_recipes.takeover.basis.situation import Situation
-from grpo_recipes.takeover.basis.step_shares import whole_steps
 
 STRATEGY = "eval_strategy"
 KEYS = (STRATEGY, "eval_steps", "eval_on_start", "dataset_test_split")

@@ -7,10 +7,9 @@ from grpo_recipes.facts.released.releases import Removed, removal
 from grpo_recipes.facts.source.field import Field
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.takeover.basis.coercion import Unreadable, as_trl_reads
+from grpo_recipes.takeover.basis.read import table_of, whole_steps
 from grpo_recipes.takeover.basis.release import in_format_words
 from grpo_recipes.takeover.basis.situation import SERVER_ADDRESS, Situation
-from grpo_recipes.takeover.basis.step_shares import whole_steps
-from grpo_recipes.takeover.basis.tables import table_of
 
 ANYWAY = "what grpo-run does anyway"
 # Fields that take more than they say.

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from grpo_recipes.schemas.other_names import other_names
+from grpo_recipes.takeover.basis.read import table_of
 from grpo_recipes.takeover.basis.situation import Situation, beside_the_recipe
-from grpo_recipes.takeover.basis.tables import table_of
 from grpo_recipes.takeover.sections.stubs import is_installed, own_function, stub_for
 
 OPEN_R1_DEFAULT = ("accuracy", "format", "tag_count")

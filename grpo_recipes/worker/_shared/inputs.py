@@ -1,7 +1,11 @@
 """What goes into each loss, for all that want to see it: prompts, completions and masks of a micro-batch."""
 
+import functools
+import time
 from collections.abc import Callable
 from typing import Any
+
+from grpo_recipes.contract.findings.findings_text import Mistake
 
 Listener = Callable[[dict[str, Any]], None]
 
@@ -43,3 +47,27 @@ class _WatchedInputs:
             del self._trainer._prepare_inputs
             if self._own is not None:
                 self._trainer._prepare_inputs = self._own
+
+
+class Refused(Mistake):
+    """A check forbids to go on: what differs, because of what, the way out. The worker exits with 3."""
+
+
+class Clock:
+    """seconds: of all calls of the methods that it stands around, since it was last set."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def around(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """The method, its calls timed, also those that raise."""
+
+        @functools.wraps(method)
+        def timed(*given: Any, **named: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return method(*given, **named)
+            finally:
+                self.seconds += time.perf_counter() - began
+
+        return timed

@@ -6,7 +6,7 @@ from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.integrity.run_folder import plan_fault
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import NotAPlan, plan_of
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 
 # What the plan says as device_map where each process holds the whole model on its own device.
 ON_OWN_DEVICE = "local_rank"

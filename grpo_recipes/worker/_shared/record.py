@@ -16,7 +16,7 @@ from grpo_recipes.contract.files.folder_files import remove, remove_unfinished, 
 from grpo_recipes.contract.files.folder_lock import holder, this_launch
 from grpo_recipes.contract.files.spare_room import write_over
 from grpo_recipes.contract.findings.finding import as_record
-from grpo_recipes.contract.findings.mistake import Mistake
+from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.integrity.run_folder import record_fault, record_text
 from grpo_recipes.contract.run_record import KEYS, RECORD_FILE, RECORD_FORMAT
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.files.folder_files import status
-from grpo_recipes.contract.findings.mistake import Mistake
+from grpo_recipes.contract.findings.findings_text import Mistake
 
 
 class FolderGone(Mistake):

@@ -3,7 +3,7 @@
 import time
 
 from grpo_recipes.contract.event_words import phase_line
-from grpo_recipes.contract.planned_memory import Phase
+from grpo_recipes.contract.plan_sections import Phase
 from grpo_recipes.worker._shared.record import Record
 
 # What the first step is busy with, by the phase of the memory. An update that no generation came before is none.

@@ -13,9 +13,9 @@ from typing import Any
 from grpo_recipes.contract.files.digest import file_sha256
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.plan import Model, Plan
-from grpo_recipes.contract.planned_ancestor import Ancestor
+from grpo_recipes.contract.plan_sections import Ancestor
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker._shared.refused import Refused
 
 ROWS_IN_FINGERPRINT = 1000
 LARGEST_CHECKED_BYTES = 16 * 1024**2

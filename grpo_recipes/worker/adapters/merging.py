@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
 
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 
 
 def merged(model: Any, dtype: torch.dtype, otherwise: str) -> Any:

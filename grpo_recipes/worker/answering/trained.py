@@ -9,8 +9,8 @@ from peft import PeftModel
 from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import model_path, model_revision, own_model_folder, trust_remote_code
-from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.trainer.own_model import why_not_own, write_own_model
 
 FINAL = "final"

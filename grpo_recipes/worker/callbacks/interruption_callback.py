@@ -5,7 +5,6 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
-from grpo_recipes.worker.callbacks.generation_window import is_used_up
 from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.user_code.contained import end_if_fork
 
@@ -44,3 +43,23 @@ class InterruptionCallback(TrainerCallback):  # type: ignore[misc]
         asked = torch.tensor([int(self._request.requested)], device=accelerator.device)
         torch.distributed.all_reduce(asked, op=torch.distributed.ReduceOp.MAX)
         return bool(asked.item())
+
+
+# The steps that train on the completions of one generation.
+#
+# A checkpoint is exact only where they end: the completions that are still to be trained on are in none, so a run that
+# is resumed from a step between generates anew, and comes to other weights.
+
+
+def is_used_up(trainer: Any) -> bool:
+    """Whether the step that has just ended was the last one of its generation, so that the next one generates.
+
+    A process begins with a generation, so its own batches are counted. The releases before num_iterations generate for
+    each batch; the first ones with it go by the number of the step.
+    Source: `_prepare_inputs` of trl 0.14.0 to 1.16.0.
+    """
+    iterations = getattr(trainer.args, "num_iterations", 1)
+    batches = getattr(trainer.args, "steps_per_generation", None)
+    if batches is None:
+        return bool(trainer.state.global_step % iterations == 0)
+    return bool(trainer._step % (batches * iterations) == 0)

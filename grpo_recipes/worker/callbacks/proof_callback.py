@@ -6,8 +6,8 @@ from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.callbacks.turn_witness import TurnWitness, turn_witness
 from grpo_recipes.worker.callbacks.witness import Witness
 from grpo_recipes.worker.memory.counters import resident_most

@@ -10,7 +10,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from grpo_recipes.worker._shared.clock import Clock
+from grpo_recipes.worker._shared.inputs import Clock
 from grpo_recipes.worker._shared.record import Record
 
 TOLD_EVERY = 20

@@ -6,13 +6,15 @@ replaced or removed is renamed away first. So a folder named checkpoint-<step> i
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.contract.files.folder_files import remove_tree, rename, status
+from grpo_recipes.contract.files.folder_files import open_to_read, remove_tree, rename, status, write_whole
 from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints, step_of
-from grpo_recipes.contract.integrity.digests import Digest, sync
-from grpo_recipes.worker.checkpoints.best import take_model
+from grpo_recipes.contract.integrity.digests import Digest, sizes_in, sync
+from grpo_recipes.contract.integrity.manifest import NotWhole, fault_of, read_manifest, refuse
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.checkpoints.manifest import own_digests, write_manifest, write_model_manifest
 
 WRITING = "writing"
@@ -139,3 +141,42 @@ def _digests_of_all_ranks(trainer: Any, folder: Path) -> dict[str, Digest]:
 
     told = gather_object([(name, digest.size, digest.sha256) for name, digest in own.items()])
     return {name: Digest(size, sha256) for name, size, sha256 in told}
+
+
+# The model of an earlier checkpoint, where that was better than the last one.
+
+
+_PART = 16 << 20
+
+
+def is_whole(checkpoint: Path) -> bool:
+    """Whether a checkpoint's files have the names and sizes that they should."""
+    try:
+        read_manifest(checkpoint)
+    except NotWhole:
+        return False
+    return True
+
+
+def take_model(checkpoint: Path, written: Path) -> None:
+    """Replaces the files of a model that the trainer wrote by those of the same names in a checkpoint.
+
+    A trainer writes a model into a checkpoint as it writes it alone, with the states of the training beside it, so
+    these names are the model's. Raises Refused where one of them is not as its manifest says.
+    """
+    names = sizes_in(written)
+    try:
+        files = read_manifest(checkpoint).files
+        missing = [name for name in names if name not in files]
+        if missing:
+            raise NotWhole(f"{missing[0]} of the model is not in it")
+        refuse([fault for name in names if (fault := fault_of(checkpoint, name, files[name])) is not None])
+    except NotWhole as problem:
+        raise Refused.of(
+            f"{checkpoint.name} had the best evaluation and is not whole, so final/ cannot be made of it",
+            because=str(problem),
+            fix="bring it back, or remove it and --resume: final/ is then made of the last step",
+        ) from problem
+    for name in names:
+        with open_to_read(checkpoint, name) as file:
+            write_whole(written, name, iter(partial(file.read, _PART), b""))

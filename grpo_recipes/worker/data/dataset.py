@@ -12,7 +12,7 @@ from grpo_recipes.contract.plan import Data
 from grpo_recipes.contract.prompt_shape import PICTURES, wrong_prompt
 from grpo_recipes.contract.tasks import PACKAGE
 from grpo_recipes.contract.tasks.task_rows import NotMade, made_rows
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.verified import seen_in_rows
 from grpo_recipes.worker.data.kept_rows import (
     decided_by,

@@ -9,7 +9,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from grpo_recipes.contract.findings.finding import Path, dotted, mistake
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.data.bounded import TooMuch, bounded
 
 Row = Mapping[str, Any]
@@ -168,3 +168,16 @@ def _refuse_null(_: object, value: object) -> object:
     if value is None:
         raise ValueError("an expression of it is null in this row")
     return value
+
+
+def refuse_endless_template(trainer: Any, rows: Any) -> None:
+    """Raises Refused where the first prompt cannot be rendered within the limits; other faults are TRL's to say."""
+    prompt = rows[0]["prompt"]
+    if isinstance(prompt, str):
+        return
+    keywords = getattr(trainer.args, "chat_template_kwargs", None) or {}
+    try:
+        with contextlib.suppress(Exception), bounded():
+            trainer.processing_class.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True, **keywords)
+    except TooMuch as problem:
+        raise Refused.of("the chat template cannot render the first prompt", because=str(problem)) from None

@@ -7,7 +7,7 @@ from typing import Any
 
 from grpo_recipes.contract.files.regular_file import open_regular
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 
 _JSON = (".jsonl", ".json")
 _MOST_FILES = 1000

@@ -2,16 +2,17 @@
 
 import gc
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from peft import PeftModel
 
+from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.adapters.merging import merged, rounded
 from grpo_recipes.worker.answering.policy import Policy, processing_of
 from grpo_recipes.worker.answering.trained import (
@@ -25,8 +26,8 @@ from grpo_recipes.worker.answering.trained import (
     make_own_model,
 )
 from grpo_recipes.worker.checkpoints.manifest import write_model_manifest
+from grpo_recipes.worker.checkpoints.model_card import summary_of, write_files
 from grpo_recipes.worker.ends.ends import Ends, ends_of
-from grpo_recipes.worker.export.card import write_card
 from grpo_recipes.worker.export.gguf import (
     Gguf,
     check_reader,
@@ -36,8 +37,6 @@ from grpo_recipes.worker.export.gguf import (
     unreadable,
     words_of_ends,
 )
-from grpo_recipes.worker.export.log_probs import log_probs
-from grpo_recipes.worker.export.place import written_beside
 from grpo_recipes.worker.export.progress import Stages
 from grpo_recipes.worker.export.proof import (
     Dtypes,
@@ -46,11 +45,12 @@ from grpo_recipes.worker.export.proof import (
     blindness,
     computed_in,
     largest,
+    log_probs,
     refusal,
     rounding,
     seen,
 )
-from grpo_recipes.worker.export.texts import Texts, texts_of
+from grpo_recipes.worker.export.texts import Texts, texts_of, written_beside
 from grpo_recipes.worker.export.written import write_adapter, write_ends, write_tokenizer, write_weights
 
 
@@ -247,3 +247,22 @@ def _notes(plan: Plan, asked: ExportAsked, trained: _Trained, dtype: torch.dtype
             f"A completion ends at these texts too, which whoever generates has to name as stop texts: {texts}."
         )
     return notes
+
+
+def write_card(plan: Plan, folder: Path, place: Path, what: str, proof: ExportProof, notes: Sequence[str]) -> None:
+    """Writes README.md and run.json into the folder of an export."""
+    record = cast("dict[str, Any]", read_json(folder, "run.json"))
+    commit = (record.get("verified") or {}).get("model.commit")
+    export = {
+        "what": what,
+        "merged": what == "model" and is_adapter(plan),
+        "dtype": proof.dtype,
+        "completions": proof.completions,
+        "tokens": proof.tokens,
+        "difference": proof.difference,
+        "rounding": proof.rounding,
+        "of_adapter": proof.of_adapter,
+        "notes": list(notes),
+    }
+    adapter = {} if what == "adapter" else {"adapter": None}
+    write_files(place, summary_of(folder, commit, export=export, **adapter))

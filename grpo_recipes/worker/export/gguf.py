@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from grpo_recipes.contract.host.processes import die_with_parent
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.ends.ends import Ends
 from grpo_recipes.worker.export.proof import ExportProof
 

@@ -14,8 +14,8 @@ from grpo_recipes.contract.files.part_files import read_request, tell, write_ans
 from grpo_recipes.contract.findings.finding import Finding, as_record
 from grpo_recipes.contract.read_plan import from_json
 from grpo_recipes.worker._shared.imports import kept_imports
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.quiet import quiet_libraries
-from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.survival.folder_faults import why_unwritten
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def _answer(request: dict[str, Any], here: Path) -> dict[str, Any]:
         quiet_libraries()
         from grpo_recipes.worker.export.export import ExportAsked, exported
         from grpo_recipes.worker.export.gguf import NotConverted
-        from grpo_recipes.worker.export.place import NoFolderThere
         from grpo_recipes.worker.export.progress import Stages
         from grpo_recipes.worker.export.push import pushed
+        from grpo_recipes.worker.export.texts import NoFolderThere
 
     folder, place = Path(request["run"]), Path(request["place"])
     plan = from_json(read_text(folder, "plan.json"))

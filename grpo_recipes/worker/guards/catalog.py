@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 
-from grpo_recipes.contract.planned_guards import Guards
+from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.worker.guards import (
     entropy_collapse,
     failing_tools,

@@ -17,7 +17,7 @@ bfloat16; callbacks and patches that touch the adapter.
 
 from collections.abc import Callable
 
-from grpo_recipes.contract.planned_guards import Guards
+from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.worker.guards.alarm import Alarm, Line, shown
 
 ID = "GRD005"

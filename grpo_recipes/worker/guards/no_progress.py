@@ -21,7 +21,7 @@ a larger guards.no_progress_seconds.
 from collections.abc import Sequence
 from statistics import median
 
-from grpo_recipes.contract.planned_guards import Guards
+from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.worker.guards.alarm import Alarm
 
 ID = "GRD006"

@@ -13,7 +13,7 @@ What to do: a larger generation.max_completion_length; a chat template that ends
 the model has an end to write; a prompt that asks for short answers.
 """
 
-from grpo_recipes.contract.planned_guards import Guards
+from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.worker.guards.alarm import Alarm, Line, Window
 
 ID = "GRD003"

@@ -12,7 +12,7 @@ What to do: with a high reward, end the run or take harder prompts; with a low o
 temperature, more generations per prompt. loss_type and learning rate do not help: there is no gradient.
 """
 
-from grpo_recipes.contract.planned_guards import Guards
+from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.worker.guards.alarm import Alarm, Line, Window, shown
 
 ID = "GRD002"

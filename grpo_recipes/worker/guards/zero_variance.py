@@ -19,7 +19,7 @@ What to do: grpo-run preflight shows the rewards of gold, empty and garbage comp
 generations per prompt, a higher temperature, or a reward that also gives credit for a part.
 """
 
-from grpo_recipes.contract.planned_guards import Guards
+from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.worker.guards.alarm import Alarm, Line, shown
 
 ID = "GRD001"

@@ -8,7 +8,7 @@ from typing import Any
 from accelerate.utils import gather_object
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.planned_memory import Phase
+from grpo_recipes.contract.plan_sections import Phase
 from grpo_recipes.worker.memory.counters import Counter, Peak
 
 TOLD_EVERY = 16

@@ -12,7 +12,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from grpo_recipes.contract.planned_memory import Phase
+from grpo_recipes.contract.plan_sections import Phase
 from grpo_recipes.worker._shared.library import vllm_engine
 from grpo_recipes.worker._shared.start_phases import StartPhases
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks

@@ -1,26 +1,26 @@
 """Looks at everything once: rows, tokenizer, prompts as the model gets them, and the rewards."""
 
+import random
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.plan import Data, Plan
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.data.dataset import loaded_rows, rendered_rows
+from grpo_recipes.worker.preflight._shared.hosted import hosted
 from grpo_recipes.worker.preflight._shared.options import Options
-from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, GOLD_IN_TAGS, RewardSeen
+from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, GOLD_IN_TAGS, Call, CalledCompletion, RewardSeen
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, content_of, is_conversational
-from grpo_recipes.worker.preflight._shared.tokens import played_ids, rendered_text, tokens_of
+from grpo_recipes.worker.preflight._shared.tokens import played_ids, rendered_text, tokens_of, training_template
 from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED
-from grpo_recipes.worker.preflight._shared.training_template import training_template
 from grpo_recipes.worker.preflight._shared.trl_source import KEPT_COLUMNS, passed_names
-from grpo_recipes.worker.preflight.calling import tried
 from grpo_recipes.worker.preflight.checks import rows_can_be_used
-from grpo_recipes.worker.preflight.completions import Trials, trials
 from grpo_recipes.worker.preflight.host import Request
 from grpo_recipes.worker.preflight.playing.played import has_tools, played
-from grpo_recipes.worker.preflight.spread import spread
+from grpo_recipes.worker.preflight.shown import Trials, trials
 from grpo_recipes.worker.preflight.tokenizer import look_at_tokenizer
 
 # Rows that are rendered, and seconds for counting the tokens of their prompts; more are looked at in part.
@@ -161,3 +161,50 @@ def _completion_ids(seen: Seen, text: str) -> list[int]:
         return []
     end = seen.ends.tokens[:1] if seen.ends is not None else ()
     return [*seen.tokenizer(text, add_special_tokens=False)["input_ids"], *end]
+
+
+def tried(request: Request, index: int, folder: Path, memory_limit: int | None) -> RewardSeen:
+    """Calls one reward and returns what was seen. folder: for the files of the exchange."""
+    paths = [folder / f"reward-{index}.{kind}" for kind in ("request", "events", "trace")]
+    told = hosted("preflight.host", request, paths, request.user, request.time_limit, memory_limit)
+    return _seen(request, index, told.events, told.end, told.place)
+
+
+def _seen(request: Request, index: int, events: list[dict[str, Any]], end: str, place: str) -> RewardSeen:
+    calls = [_call(event) for event in events if event["event"] == "called"]
+    steps = [event for event in events if event["event"] not in ("importing", "imported")]
+    last = steps[-1] if steps else {"event": "calling", "name": "load", "shape": "own", "entries": []}
+    if last["event"] == "loaded":
+        last = {"event": "calling", "name": "one row", "shape": "own", "entries": []}
+    if last["event"] == "calling" and end:
+        calls.append(_call({**last, "kind": "killed", "by": end, "place": place}))
+    loads = [call for call in calls if call.name == "load"]
+    parameters: list[str] = next((event["parameters"] for event in events if event["event"] == "loaded"), [])
+    reward = request.reward
+    return RewardSeen(
+        index,
+        reward.name,
+        reward.kind,
+        reward.weight,
+        calls=tuple(call for call in calls if call.name != "load"),
+        parameters=tuple(parameters),
+        load_error=loads[0] if loads else None,
+    )
+
+
+def _call(event: dict[str, Any]) -> Call:
+    names = ("name", "shape", "kind", "seconds", "error", "place", "unexpected", "by")
+    return Call(
+        entries=tuple(CalledCompletion(row, case) for row, case in event["entries"]),
+        values=tuple(event.get("values", ())),
+        missing=tuple(event.get("missing", ())),
+        **{name: event[name] for name in names if name in event},
+    )
+
+
+def spread(count: int, wanted: int, seed: int) -> list[int]:
+    """At most so many places below count, in order: one drawn from each of equal parts."""
+    drawn = random.Random(seed)
+    parts = min(count, wanted)
+    edges = [part * count // parts for part in range(parts)] + [count] if parts else []
+    return [drawn.randrange(low, high) for low, high in pairwise(edges)]

@@ -1,17 +1,18 @@
 """From where a run goes on: the newest whole checkpoint, if it is one of this run."""
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
-from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints
+from grpo_recipes.contract.files.bounded_json import read_json
+from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints, strange_pickles
 from grpo_recipes.contract.integrity.manifest import WITHOUT_DIGESTS, Manifest, NotWhole, faults, refuse, stated
-from grpo_recipes.contract.integrity.pickled import strange_pickles
 from grpo_recipes.contract.integrity.seal import SOMEBODY_ELSE
 from grpo_recipes.contract.integrity.user_key import NoKey, allowed_digests, user_key
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.checkpoints.manifest import installed
-from grpo_recipes.worker.resume.same_run import changed, experiment
 
 Found = TypeVar("Found")
 _SHOWN = 6
@@ -175,3 +176,59 @@ def _other_stack(checkpoint: Path, manifest: Manifest) -> list[str]:
         return []
     listed = ", ".join(f"{name} {manifest.stack[name]} -> {now[name]}" for name in both)
     return [f"another stack than that of {checkpoint.name}, so not bit for bit the same run: {listed}"]
+
+
+# What of plan.json decides the weights, so that a run goes on as the one that it was.
+
+
+# Of world, model, data and rewards: what says where something lies, and not what it is.
+_PLACES = ("path", "engine", "num_nodes", "main_process_ip", "main_process_port", "files")
+# Of GRPOConfig: what is written and told while it trains. The planner sets these; no setting says their kind.
+_TOLD = ("save_strategy", "eval_strategy", "report_to", "run_name", "disable_tqdm")
+_MADE_WITH = ("tools", "environment_class", "rollout")
+_WHOLE = ("tokenizer", "shims", "deepspeed", "data", "rewards", "world", "model", "vllm", *_MADE_WITH)
+
+
+def experiment(folder: Path) -> dict[str, Any]:
+    """The values of a run folder's plan.json that decide its weights, by their names in it."""
+    content = cast("dict[str, Any]", read_json(folder, "plan.json"))
+    settings = content.get("settings", [])
+    bookkeeping = {row["key"] for row in settings if row.get("kind") == "bookkeeping"}
+    found: dict[str, Any] = {}
+    for taker, values in content["arguments"].items():
+        named = values.items() if isinstance(values, dict) else [("", values)]
+        for key, value in named:
+            name = f"{taker}.{key}".rstrip(".")
+            if name not in bookkeeping and not (taker == "GRPOConfig" and key in _TOLD):
+                found[name] = value
+    for part in _WHOLE:
+        found |= _flat(part, content.get(part))
+    for part in ("stop", "stop_token_ids"):
+        found |= _flat(f"expect.{part}", content["expect"].get(part))
+    return found
+
+
+def _flat(name: str, value: Any) -> dict[str, Any]:
+    """One entry for each value below a name; what lies elsewhere and has a digest is named by that."""
+    if isinstance(value, list):
+        value = {str(place): one for place, one in enumerate(value)}
+    if not isinstance(value, dict):
+        return {name: value}
+    is_known = value.get("sha256") is not None or name == "world"
+    found: dict[str, Any] = {}
+    for key, one in value.items():
+        if not (is_known and key in _PLACES):
+            found |= _flat(f"{name}.{key}", one)
+    return found
+
+
+def changed(was: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
+    """What is not as it was: `GRPOConfig.beta 0.0 -> 0.04`."""
+    for name in dict.fromkeys([*was, *now]):
+        if was.get(name) != now.get(name):
+            yield f"{name} {_shown(was.get(name))} -> {_shown(now.get(name))}"
+
+
+def _shown(value: Any) -> str:
+    text = "none" if value is None else value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:12]}...{text[-12:]}"

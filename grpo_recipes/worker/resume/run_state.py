@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker._shared.refused import Refused
-from grpo_recipes.worker.callbacks.best_evaluation import BEST, SINCE
+from grpo_recipes.worker.callbacks.evaluation_callback import BEST, SINCE
 from grpo_recipes.worker.callbacks.guard_callback import GuardCallback
 from grpo_recipes.worker.callbacks.trained import Trained
-from grpo_recipes.worker.checkpoints.best import is_whole
+from grpo_recipes.worker.checkpoints.checkpoint import is_whole
 from grpo_recipes.worker.trainer.live_model import zero_stage
 from grpo_recipes.worker.trainer.trained_tensors import local
 
@@ -186,3 +186,54 @@ def _gathered(trainer: Any, parameters: dict[str, Any], *, writes: bool) -> Any:
     import deepspeed
 
     return deepspeed.zero.GatheredParameters(list(parameters.values()), modifier_rank=0 if writes else None)
+
+
+# A run that is made longer has the learning rate of its new length from its first step on.
+#
+# A checkpoint has the learning rate of the step after it, under the schedule of the old length: a linear one ends at 0,
+# and the first step of the longer run would train nothing. Only the steps after that ask the new schedule.
+# Seen: transformers 5.23.0, torch 2.13.0, whose schedulers compute nothing when their state is loaded.
+
+
+class ScheduleOfTheNewLength(TrainerCallback):  # type: ignore[misc]
+    """Sets the learning rate to that of the new schedule, when optimizer and schedule were loaded."""
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """The state is that of the checkpoint by now."""
+        scheduler = getattr(self._trainer.lr_scheduler, "scheduler", self._trainer.lr_scheduler)
+        factors = getattr(scheduler, "lr_lambdas", None)
+        if factors is None:
+            return  # one that follows what it measures, and no length
+        rates = [base * factor(scheduler.last_epoch) for base, factor in zip(scheduler.base_lrs, factors, strict=True)]
+        for group, rate in zip(scheduler.optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
+        scheduler._last_lr = rates
+
+
+# A resumed run reads on where it was, also beyond its first epoch.
+#
+# TRL's sampler draws the order of each epoch from a generator of its own, which no checkpoint holds: a run that is
+# resumed in its second epoch reads the rows in the order of the first one, some twice and some never.
+# Seen: trl 0.15.2 to 1.16.0 with transformers 4.48.3 to 5.23.0.
+
+
+class ResumedEpochs(TrainerCallback):  # type: ignore[misc]
+    """Draws the orders of the epochs that lie behind a resumed run, before it reads its first row."""
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+        self._sampler: Any = None
+        self._sampler_of = trainer._get_train_sampler
+        trainer._get_train_sampler = self._remembered
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """The state is that of the checkpoint by now, and the sampler is made."""
+        for _ in range(int(state.epoch or 0)):
+            next(iter(self._sampler))
+
+    def _remembered(self, *given: Any) -> Any:
+        self._sampler = self._sampler_of(*given)
+        return self._sampler

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import model_path
-from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.serving import answers
 from grpo_recipes.worker.serving.port import free_port
 

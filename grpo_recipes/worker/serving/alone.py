@@ -14,22 +14,20 @@ from grpo_recipes.contract.files.folder_lock import SERVING, Busy, hold
 from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
 from grpo_recipes.contract.findings.finding import as_record
-from grpo_recipes.contract.findings.findings_text import bare_text
-from grpo_recipes.contract.findings.mistake import Mistake
+from grpo_recipes.contract.findings.findings_text import Mistake, bare_text
 from grpo_recipes.contract.host import processes
 from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.planned_vllm import VllmServer
+from grpo_recipes.contract.plan_sections import VllmServer
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import model_path, model_revision, read_plan
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.serving import answers, server
-from grpo_recipes.worker.serving.extended import extended
-from grpo_recipes.worker.serving.notice import Notice, put_up
+from grpo_recipes.worker.serving.other_machine import Notice, Wishes, put_up
 from grpo_recipes.worker.serving.port import address_towards
 from grpo_recipes.worker.serving.problem import ServerProblem
-from grpo_recipes.worker.serving.wishes import Wishes
+from grpo_recipes.worker.serving.server import extended
 
 _POLL_S = 0.5
 _LOOK_S = 1.0

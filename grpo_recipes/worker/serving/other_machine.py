@@ -1,17 +1,66 @@
 """The trainer's side of a vLLM server that has a machine of its own."""
 
+import contextlib
+import json
 import os
+import select
+import signal
 import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
+from grpo_recipes.contract.files.bounded_json import read_json
+from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.findings.finding import of_record
+from grpo_recipes.contract.host.processes import ASKING
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.serving import answers
 from grpo_recipes.worker.serving.address import URL
-from grpo_recipes.worker.serving.notice import NOTICE_FILE, Notice, notice_in
 from grpo_recipes.worker.serving.port import address_towards
 from grpo_recipes.worker.serving.problem import ServerLost, ServerProblem
+
+# What a vLLM server with a machine of its own tells the trainers, in a file of the run folder that they share.
+
+
+NOTICE_FILE = "vllm_server.json"
+State = Literal["starting", "up", "failed", "lost", "stopped", "done"]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """How the server stands.
+
+    state: starting and up; failed: it did not come up; lost: it died after that; stopped: it was asked to; done: the
+    training had ended. attempt: differs at each start. url: None until it is up. reason: of failed, lost and stopped.
+    findings: why it failed, as data.
+    """
+
+    state: State
+    attempt: str
+    url: str | None = None
+    reason: str | None = None
+    findings: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there is no server any more."""
+        return self.state not in ("starting", "up")
+
+
+def put_up(folder: Path, notice: Notice) -> None:
+    """Replaces the notice. Raises OSError."""
+    write_whole(folder, NOTICE_FILE, json.dumps(asdict(notice), indent=2, ensure_ascii=False) + "\n")
+
+
+def notice_in(folder: Path) -> Notice | None:
+    """The notice, None where there is none, or one that cannot be read."""
+    try:
+        return Notice(**cast("dict[str, Any]", read_json(folder, NOTICE_FILE)))
+    except (OSError, ValueError, TypeError):
+        return None
+
 
 _POLL_S = 0.5
 # Where the server itself gives up, it says so; the trainers give it time for that.
@@ -99,3 +148,38 @@ def _in_vain(folder: Path, notice: Notice | None, patience_s: float) -> ServerPr
         because=because,
         fix="start it on its machine with launch.sh --server, in this folder on a disk that all machines share",
     )
+
+
+class Wishes:
+    """How often it was asked to stop.
+
+    parent: the process whose death asks as well, None where it may end before. An ignored signal stays ignored, as
+    nohup wants it; SIGUSR1 does not, which launch.sh ignores for the programs that would die of it.
+    """
+
+    def __init__(self, parent: int | None) -> None:
+        self._parent = parent
+        self._reading, writing = os.pipe()
+        for end in (self._reading, writing):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        for number in ASKING:
+            if number == signal.SIGUSR1 or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, lambda *_: None)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # ends a wait early
+        self.count = 0
+
+    def wait(self, seconds: float) -> int:
+        """Waits, less long when a signal comes or a child ends, and returns the wishes that came meanwhile."""
+        select.select([self._reading], [], [], seconds)
+        numbers = b""
+        with contextlib.suppress(BlockingIOError):
+            numbers = os.read(self._reading, 64)
+        new = sum(number in ASKING for number in numbers)
+        self.count += new
+        return new
+
+    @property
+    def orphaned(self) -> bool:
+        """Whether the parent that watched is gone."""
+        return self._parent is not None and os.getppid() != self._parent

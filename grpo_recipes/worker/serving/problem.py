@@ -1,6 +1,6 @@
 """The exceptions that end a run for its vLLM server's sake."""
 
-from grpo_recipes.contract.findings.mistake import Mistake
+from grpo_recipes.contract.findings.findings_text import Mistake
 
 
 class ServerProblem(Mistake):

@@ -7,18 +7,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from grpo_recipes.contract.files.folder_files import open_to_append, open_to_read
 from grpo_recipes.contract.findings.finding import mistake
+from grpo_recipes.contract.host import processes
 from grpo_recipes.contract.host.processes import die_with_parent, kill
-from grpo_recipes.contract.planned_vllm import VllmServer
+from grpo_recipes.contract.plan_sections import VllmServer
 from grpo_recipes.worker.serving import answers, keep
-from grpo_recipes.worker.serving.devices import visible
+from grpo_recipes.worker.serving.other_machine import Wishes
 from grpo_recipes.worker.serving.port import HOST, free_port, holder, is_free
 from grpo_recipes.worker.serving.problem import ServerProblem
-from grpo_recipes.worker.serving.wishes import Wishes
 
 LOG_FILE = "vllm_server.log"
 _POLL_S = 0.2
@@ -157,3 +158,48 @@ def _problem(server: Server, message: str, fix: str | None = None) -> ServerProb
     cause = (found or lines)[-1:]
     because = [one.strip()[:_LONGEST_CAUSE] for one in cause]
     return ServerProblem(mistake(message, because=because, fix=fix, more=f"{server.log.name} in the run folder"))
+
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+def visible(places: Sequence[int], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variable that shows the GPUs at these places of those that this run may see; {} for no places.
+
+    Raises ServerProblem when it may see fewer.
+    """
+    if not places:
+        return {}
+    listed = environment.get(VISIBLE)
+    if listed is None:
+        return {VISIBLE: ",".join(map(str, places))}
+    names = [name.strip() for name in listed.split(",") if name.strip()]
+    if max(places) >= len(names):
+        raise ServerProblem.of(
+            f"the run needs {max(places) + 1} GPUs for trainer and vLLM server, it may see {len(names)}",
+            because=f"{VISIBLE} is {listed!r}",
+            fix="start it where it sees them, or plan again there",
+        )
+    return {VISIBLE: ",".join(names[place] for place in places)}
+
+
+PART = Path(__file__).parents[1] / "part.py"
+_EXTENDING_POLL_S = 0.5
+
+
+def extended(folder: Path, wishes: Wishes) -> bool:
+    """Writes the model that trainer and server start from; false when asked to stop. Raises ServerProblem."""
+    helper = subprocess.Popen(
+        [sys.executable, "-P", "-u", str(PART), "extend", str(folder)],
+        stdin=subprocess.DEVNULL,
+        preexec_fn=processes.die_with_parent,
+    )
+    while helper.poll() is None:
+        if wishes.wait(_EXTENDING_POLL_S) or wishes.orphaned:
+            processes.kill(helper)
+            return False
+    if helper.returncode:
+        raise ServerProblem.of(
+            "the model with the added tokens or the merged adapter could not be written; train.log has why"
+        )
+    return True

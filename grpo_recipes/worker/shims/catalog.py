@@ -7,7 +7,7 @@ from typing import Any
 
 import grpo_recipes.worker.shims as package
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 
 
 def known_shims() -> list[str]:

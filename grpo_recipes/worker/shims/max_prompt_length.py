@@ -14,7 +14,7 @@ import torch
 from transformers import TrainerCallback
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 
 METRIC = "prompts/clipped_ratio"
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.library import vllm_client, vllm_engine
-from grpo_recipes.worker._shared.refused import Refused
 
 SHOWN = 60
 

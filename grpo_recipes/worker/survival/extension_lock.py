@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from grpo_recipes.contract.files.bounded_json import read_json
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 
 
 def refuse_stale_lock(folder: Path) -> None:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from grpo_recipes.contract.findings.mistake import Mistake
+from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.worker._shared.same_folder import FolderGone, SameFolder
 from grpo_recipes.worker.checkpoints.checkpoint import latest_checkpoint, remove_leftovers
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from grpo_recipes.contract.exits import EXIT_INTERRUPTED
 from grpo_recipes.contract.host.processes import ASKING
-from grpo_recipes.contract.host.terminal import Hangups
+from grpo_recipes.contract.host.standard_streams import Hangups
 
 _POLL_S = 0.05
 

@@ -24,10 +24,10 @@ from pathlib import Path
 from grpo_recipes.contract.exits import EXIT_STOPPED
 from grpo_recipes.contract.files.folder_files import make_folder, open_to_append
 from grpo_recipes.contract.host.processes import ASKING, die_with_parent, process
-from grpo_recipes.contract.planned_guards import Guards
+from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.contract.secrets.redact import hide_secrets
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker._shared.refused import Refused
 from grpo_recipes.worker.guards import no_progress
 from grpo_recipes.worker.guards.alarm import Alarm, refusal
 

@@ -3,17 +3,18 @@
 import asyncio
 import functools
 import inspect
+import signal
+import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
-from grpo_recipes.contract.planned_tools import EnvironmentClass
-from grpo_recipes.worker.tools.limits import within
+from grpo_recipes.contract.plan_sections import EnvironmentClass
 from grpo_recipes.worker.tools.tally import Tally
-from grpo_recipes.worker.tools.tool_messages import error_text, told
-from grpo_recipes.worker.tools.tool_process import ToolFailed
+from grpo_recipes.worker.tools.tool_process import ToolFailed, error_text, told
 from grpo_recipes.worker.user_code.contained import RAISED_IN, RewardLeft, contained
 from grpo_recipes.worker.user_code.outcome import place_of
 from grpo_recipes.worker.user_code.reward_faults import OF_THE_ROW, short_text
@@ -140,3 +141,41 @@ async def _in_time(call: Coroutine[Any, Any, Any], name: str, timeout: float) ->
         raise RewardLeft(f"environment {name} raised {type(problem).__name__}: {problem}") from problem
     problem.add_note(f"{RAISED_IN}environment {name}")
     raise problem
+
+
+_AGAIN_AFTER_S = 1.0
+
+
+class _TookTooLong(BaseException):
+    """Passes whatever user code does about exceptions."""
+
+
+@contextmanager
+def within(seconds: float, what: str) -> Iterator[None]:
+    """Around one call. Raises ToolFailed when it takes longer; library code that never returns is not ended.
+
+    Only the main thread is interrupted; a call in another one has no limit.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    give_up = time.monotonic() + seconds
+
+    def late(_: int, __: FrameType | None) -> None:
+        if time.monotonic() >= give_up:
+            raise _TookTooLong
+
+    before = signal.signal(signal.SIGALRM, late)
+    # Again and again, for code that catches everything.
+    signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_AFTER_S)
+    try:
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except _TookTooLong as ended:
+        failed = ToolFailed(f"{what} took longer than {seconds:g} seconds and was ended", by="time")
+        raise failed.with_traceback(ended.__traceback__) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from grpo_recipes.worker._shared.clock import Clock
+from grpo_recipes.worker._shared.inputs import Clock
 from grpo_recipes.worker.tools.tally import Tally
 
 _GENERATES, _TURN, _LOOP = "_generate", "_generate_single_turn", "_tool_call_loop"

@@ -5,17 +5,17 @@ import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.planned_tools import Tool
-from grpo_recipes.worker._shared.refused import Refused
-from grpo_recipes.worker.tools.loaded_module import loaded_module
+from grpo_recipes.contract.plan_sections import Tool
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.tools.tally import Tally
-from grpo_recipes.worker.tools.tool_messages import Result, error_text, told
-from grpo_recipes.worker.tools.tool_process import ToolFailed, ToolProcess
-from grpo_recipes.worker.user_code.outcome import place_of
-from grpo_recipes.worker.user_code.user_modules import checked_sources
+from grpo_recipes.worker.tools.tool_process import Result, ToolFailed, ToolProcess, error_text, told
+from grpo_recipes.worker.user_code.contained import contained
+from grpo_recipes.worker.user_code.outcome import place_of, raised
+from grpo_recipes.worker.user_code.user_modules import checked_sources, user_module
 
 ToolFunction = Callable[..., Any]
 
@@ -127,3 +127,20 @@ def _beside(tool: Tool, function: ToolFunction, tally: Tally, user: str) -> Tool
 def _named(function: ToolFunction, tool: Tool) -> ToolFunction:
     function.__name__ = tool.name
     return function
+
+
+def loaded_module(name: str, kind: str, sources: dict[Path, bytes]) -> ModuleType:
+    """The first of the files, which is the own one of what is called so. Raises Refused for whatever it raises."""
+    path = next(iter(sources))
+    try:
+        with contained(name, kind):
+            return user_module(sources)
+    except Refused:
+        raise
+    except Exception as problem:
+        found = raised(problem, str(path.parent))
+        raise Refused.of(
+            f"{kind} {name}: {path.name} cannot be loaded: {found['error']}",
+            because=[found["place"]] if found["place"] else [],
+            fix=f"a file that can be imported: python -c 'import {path.stem}' in its folder raises the same",
+        ) from problem

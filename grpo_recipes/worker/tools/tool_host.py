@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any
 
 from grpo_recipes.contract.host.processes import ASKING
-from grpo_recipes.worker.tools.tool_messages import error_text, received, sent, told
+from grpo_recipes.worker.tools.tool_process import error_text, received, sent, told
 from grpo_recipes.worker.user_code.outcome import place_of
 from grpo_recipes.worker.user_code.user_modules import user_module
 

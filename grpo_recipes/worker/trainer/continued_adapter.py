@@ -11,8 +11,8 @@ import torch
 from peft import load_peft_weights, set_peft_model_state_dict
 from peft.utils import get_peft_model_state_dict
 
-from grpo_recipes.contract.planned_ancestor import Ancestor
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.contract.plan_sections import Ancestor
+from grpo_recipes.worker._shared.inputs import Refused
 
 _SHOWN = 4
 

@@ -1,14 +1,17 @@
 """What the proofs before the first step look at, read off the trainer when it is built."""
 
 import enum
+import re
 from typing import Any
 
+import torch
 from accelerate.utils import gather_object
+from peft.tuners.lora import LoraLayer
+from transformers.pytorch_utils import Conv1D
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.before_training.loaded import Loaded
+from grpo_recipes.worker.proofs.before_training.compared import Loaded
 from grpo_recipes.worker.trainer.live_model import device_name, parameter_devices, weight_dtypes, zero_stage
-from grpo_recipes.worker.trainer.lora_names import expected_trainable
 from grpo_recipes.worker.vllm.tokens import dtype_seen, tokens_seen
 
 _OF_ADAPTERS = ("lora_", "modules_to_save")
@@ -51,3 +54,72 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return value if value is None or isinstance(value, str | int | float) else repr(value)
+
+
+# Which tensors LoRA is to train, told from the plan and the model's own modules.
+
+
+ADAPTER = "default"
+# Parts of a module of `modules_to_save`, in which PEFT puts no adapter.
+TRAINED_WHOLE = (".modules_to_save.", ".original_module.")
+# With these the plan alone does not tell the modules; then PEFT's own selection is taken.
+NARROWING = ("layers_to_transform", "layers_pattern", "target_parameters", "exclude_modules")
+
+
+def expected_trainable(model: Any, lora: dict[str, Any]) -> set[str]:
+    """The names of the parameters of a PeftModel that the plan's LoraConfig keywords train.
+
+    They are all adapter tensors of the selected modules, the saved copies of `modules_to_save`, the rows of
+    `trainable_token_indices`, and biases if `bias` asks for them. A selected module that PEFT gave no adapter
+    is named as `<module>.lora_A`, so that it shows as missing.
+    """
+    base = model.get_base_model()
+    prefix = "base_model.model."
+    layers = {name: module for name, module in base.named_modules() if isinstance(module, LoraLayer)}
+    targets = lora.get("target_modules")
+    if targets is None or any(lora.get(key) for key in NARROWING):
+        selected = set(layers)
+    else:
+        selected = {name for name in _linear_modules(base, layers) if is_targeted(name, targets)}
+        if targets == "all-linear":
+            selected -= _output_modules(base)
+    expected = set()
+    for name in selected:
+        own = [key for key, _ in layers[name].named_parameters() if "lora_" in key] if name in layers else ["lora_A"]
+        expected |= {f"{prefix}{name}.{key}" for key in own}
+    return expected | {name for name, _ in model.named_parameters() if _is_trained_otherwise(name, lora)}
+
+
+def is_targeted(name: str, targets: str | list[str]) -> bool:
+    """Whether PEFT's `target_modules` selects a module: a pattern for the name, or endings of it."""
+    if isinstance(targets, str):
+        return targets == "all-linear" or re.fullmatch(targets, name) is not None
+    return any(name == target or name.endswith(f".{target}") for target in targets)
+
+
+def _linear_modules(base: Any, layers: dict[str, Any]) -> set[str]:
+    """Linear layers and embeddings, by the names they had before they were wrapped."""
+    kinds = (torch.nn.Linear, torch.nn.Embedding, Conv1D)
+    parts = tuple(f"{name}." for name in layers)
+    return {
+        name
+        for name, module in base.named_modules()
+        if (name in layers or isinstance(module, kinds))
+        and not name.startswith(parts)
+        and not any(inside in f"{name}." for inside in TRAINED_WHOLE)
+    }
+
+
+def _output_modules(base: Any) -> set[str]:
+    """What all-linear leaves out: the language model head, and embeddings, which are not linear."""
+    head = base.get_output_embeddings()
+    return {name for name, module in base.named_modules() if module is head or isinstance(module, torch.nn.Embedding)}
+
+
+def _is_trained_otherwise(name: str, lora: dict[str, Any]) -> bool:
+    if lora.get("modules_to_save") and f".modules_to_save.{ADAPTER}." in name:
+        return True
+    if lora.get("trainable_token_indices") and "trainable_tokens_delta" in name:
+        return True
+    bias = lora.get("bias", "none")
+    return name.endswith("bias") and (bias == "all" or (bias == "lora_only" and ".base_layer." in name))

@@ -12,7 +12,7 @@ from typing import Any
 
 from grpo_recipes.contract.files.digest import file_sha256
 from grpo_recipes.contract.plan import CODE_OF, Plan
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 
 
 def run_only_planned_code(plan: Plan) -> None:

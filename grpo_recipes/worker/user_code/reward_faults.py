@@ -6,8 +6,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.contract.findings.mistake import Mistake
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.contract.findings.findings_text import Mistake
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.user_code.contained import RAISED_IN, RewardLeft
 from grpo_recipes.worker.user_code.outcome import NUMBERS, answer_taken, is_reward_file, place_of, text_of
 

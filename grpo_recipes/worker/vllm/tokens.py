@@ -8,7 +8,7 @@ from typing import Any
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.library import sampling_of_vllm, vllm_client, vllm_engine
 from grpo_recipes.worker.ends.ends import end_tokens, tokenizer_of
-from grpo_recipes.worker.proofs.before_training.loaded import VllmTokens
+from grpo_recipes.worker.proofs.before_training.compared import VllmTokens
 from grpo_recipes.worker.vllm.sampled import engine_dtype
 
 TIMEOUT_S = 60

@@ -19,7 +19,7 @@ import attempts
 import pytest
 
 import grpo_recipes
-from grpo_recipes.contract.planned_tools import SANDBOX_VARIABLE
+from grpo_recipes.contract.plan_sections import SANDBOX_VARIABLE
 from grpo_recipes.contract.sandbox import run as sandbox
 from grpo_recipes.contract.sandbox.followed import ProgramEnd
 from grpo_recipes.contract.sandbox.run import Limits, NoSandbox, abi, run

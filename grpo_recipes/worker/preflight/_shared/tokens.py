@@ -45,3 +45,37 @@ def _with_tools(seen: Seen) -> dict[str, Any]:
         return {}
     own = {} if seen.template is None else {"chat_template": seen.template}
     return {"tools": seen.tools.schemas or None, **own}
+
+
+# Questions to a tokenizer about single tokens.
+
+
+def token_id(tokenizer: Any, text: str) -> int | None:
+    """The id of a text that is one token of the vocabulary, None where it is none."""
+    found = tokenizer.get_vocab().get(text)
+    return None if found is None else int(found)
+
+
+def special_tokens(tokenizer: Any) -> dict[int, str]:
+    """Tokens that decoding without special tokens leaves out: the named ones, and added ones that are marked so."""
+    found = dict(zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True))
+    added = getattr(tokenizer, "added_tokens_decoder", {})
+    return found | {int(each): str(token) for each, token in added.items() if getattr(token, "special", False)}
+
+
+def word(tokenizer: Any, token: int) -> str:
+    """A token in a message."""
+    return repr(tokenizer.decode([token])) if token < len(tokenizer) else f"{token} (no token)"
+
+
+def training_template(tokenizer: Any) -> str | None:
+    """The one with which this TRL goes on as it began; None for the tokenizer's own.
+
+    Raises what TRL raises for a template that it does not know. Source: trl 1.16.0 grpo_trainer.py (__init__).
+    """
+    from trl import chat_template_utils as trl
+
+    if tokenizer.chat_template is None or trl.is_chat_template_prefix_preserving(tokenizer):
+        return None
+    found: str | None = trl.get_training_chat_template(tokenizer)
+    return found

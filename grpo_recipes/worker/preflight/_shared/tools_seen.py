@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from grpo_recipes.contract.findings.finding import Path
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.preflight._shared.fault import cut
+from grpo_recipes.worker.preflight._shared.reward_seen import cut
 
 PLAYED = "with tools"
 """The kind of completion that calls tools."""

@@ -10,9 +10,9 @@ Example: add_tokens has '<|im_end|>', which is a special token of the tokenizer 
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
-from grpo_recipes.worker.preflight._shared.vocabulary import special_tokens
+from grpo_recipes.worker.preflight._shared.tokens import special_tokens
 
 ID = "PFL015"
 

@@ -12,7 +12,7 @@ Source: transformers 5.23.0 tokenization_utils_base.py (get_chat_template).
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.fault import cut, fault
+from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, chat_template_kwargs, content_of, is_conversational
 
 ID = "PFL011"

@@ -13,8 +13,7 @@ Source: trl 1.16.0 grpo_trainer.py (_generate).
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.fault import fault
-from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen
+from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen, fault
 from grpo_recipes.worker.preflight._shared.seen import Seen, is_conversational
 
 ID = "PFL023"

@@ -14,7 +14,7 @@ Sources: trl 1.16.0 trainer/utils.py (RepeatSampler), transformers 5.23.0 traine
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.trl_source import drops_incomplete_generations
 

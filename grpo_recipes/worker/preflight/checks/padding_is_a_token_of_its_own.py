@@ -11,7 +11,7 @@ Source: trl 1.16.0 grpo_trainer.py (pad_token = eos_token), data collators of tr
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL016"

@@ -12,7 +12,7 @@ Source: trl 1.16.0 grpo_trainer.py (_tool_call_loop).
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight.checks.prompts_fit import max_completion_length
 

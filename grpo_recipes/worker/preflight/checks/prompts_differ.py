@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.prompt_shape import wrong_prompt
-from grpo_recipes.worker.preflight._shared.fault import cut, fault, listed
+from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault, listed
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, prompt_as_text
 
 ID = "PFL004"

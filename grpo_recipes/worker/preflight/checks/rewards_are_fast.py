@@ -10,7 +10,7 @@ Example: reward judge takes 0.8 s for a completion, about 102 s of each optimize
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL027"

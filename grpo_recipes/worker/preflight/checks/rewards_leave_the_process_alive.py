@@ -12,8 +12,7 @@ Example: reward judge did not return within 60 s (rewards.py:12 in judge)
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.fault import fault
-from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen
+from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen, fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL021"

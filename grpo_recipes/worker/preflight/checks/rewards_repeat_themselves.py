@@ -11,8 +11,7 @@ Example: reward judge gave another value to 12 of 192 completions when it was ca
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.fault import fault
-from grpo_recipes.worker.preflight._shared.reward_seen import record
+from grpo_recipes.worker.preflight._shared.reward_seen import fault, record
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL026"

@@ -17,13 +17,13 @@ import math
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.worker.preflight._shared.fault import fault
 from grpo_recipes.worker.preflight._shared.reward_seen import (
     GARBAGE,
     GOLDS,
     OTHER,
     RewardSeen,
     by_case,
+    fault,
     mean,
     record,
 )

@@ -9,7 +9,7 @@ Example: rollout play makes the completions, and was not tried
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL035"

@@ -8,8 +8,8 @@ Example: dataset.prompt: row 3 cannot fill the template, because an expression o
 """
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker._shared.refused import Refused
-from grpo_recipes.worker.preflight._shared.fault import cut, fault
+from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
 
 ID = "PFL001"
 

@@ -13,10 +13,9 @@ Source: trl 1.16.0 grpo_trainer.py (batch_decode with skip_special_tokens=True).
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.fault import fault, listed
-from grpo_recipes.worker.preflight._shared.reward_seen import GOLD
+from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, fault, listed
 from grpo_recipes.worker.preflight._shared.seen import Seen
-from grpo_recipes.worker.preflight._shared.vocabulary import special_tokens
+from grpo_recipes.worker.preflight._shared.tokens import special_tokens
 
 ID = "PFL013"
 

@@ -7,7 +7,7 @@ Example: the tokenizer of ./model cannot be loaded, because there is no tokenize
 """
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.fault import cut, fault
+from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
 
 ID = "PFL010"
 

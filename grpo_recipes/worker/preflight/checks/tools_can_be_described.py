@@ -11,7 +11,7 @@ Sources: transformers 5.23.0 utils/chat_template_utils.py (get_json_schema), trl
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.fault import fault
+from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tools_seen import place_in_recipe
 

@@ -13,7 +13,7 @@ Example: tool search took longer than 10 seconds and was ended
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.fault import cut, fault
+from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tools_seen import ToolCall, ToolsSeen, by_tool, call_text, place_in_recipe
 

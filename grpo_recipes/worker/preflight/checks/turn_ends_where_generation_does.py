@@ -14,10 +14,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.worker.preflight._shared.fault import cut, fault
+from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
 from grpo_recipes.worker.preflight._shared.seen import DeclaredEnds, Seen, is_conversational
-from grpo_recipes.worker.preflight._shared.tokens import rendered_text
-from grpo_recipes.worker.preflight._shared.vocabulary import special_tokens, word
+from grpo_recipes.worker.preflight._shared.tokens import rendered_text, special_tokens, word
 
 ID = "PFL012"
 ANSWER = "4"

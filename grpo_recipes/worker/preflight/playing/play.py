@@ -18,12 +18,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.refused import Refused
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.preflight._shared.hosted import end_with_parent
-from grpo_recipes.worker.preflight.playing.made_turns import made_calls
 from grpo_recipes.worker.tools.environments import NO_TOOLS
-from grpo_recipes.worker.tools.tool_messages import bounded, error_text, told
-from grpo_recipes.worker.tools.tool_process import ToolFailed
+from grpo_recipes.worker.tools.tool_process import ToolFailed, bounded, error_text, told
 from grpo_recipes.worker.tools.turns import Turns, load_turns
 from grpo_recipes.worker.user_code.contained import contained
 from grpo_recipes.worker.user_code.outcome import place_of, raised
@@ -192,3 +190,51 @@ def main(arguments: Sequence[str]) -> int:
         Player(request, events, trace).run()
         Player(request, events, trace).note({"event": "done"})
     return 0
+
+
+CALLS_OF_A_TOOL = 3
+_WORDS = ("example", "another", "third")
+_NUMBERS = (7, 2, 31)
+
+
+def made_calls(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Different arguments for a tool of this JSON schema, at most three of them, of the types that it says.
+
+    They hold no text of the data, which a tool might take for code.
+    """
+    parameters = schema.get("function", {}).get("parameters", {})
+    properties = {name: one for name, one in parameters.get("properties", {}).items() if name != "return"}
+    required = [name for name in parameters.get("required", []) if name in properties] or list(properties)
+    found: list[dict[str, Any]] = []
+    for number in range(CALLS_OF_A_TOOL):
+        arguments = {name: _value(properties[name], number) for name in required}
+        if arguments not in found:
+            found.append(arguments)
+    return found
+
+
+def _value(schema: Mapping[str, Any], number: int) -> Any:
+    """A value of a schema, another one for each number where it has several."""
+    if schema.get("enum"):
+        return schema["enum"][number % len(schema["enum"])]
+    if schema.get("anyOf"):
+        return _value(schema["anyOf"][0], number)
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        kind = next((one for one in kind if one != "null"), "null")
+    match kind:
+        case "integer":
+            return _NUMBERS[number]
+        case "number":
+            return _NUMBERS[number] + 0.5
+        case "boolean":
+            return number % 2 == 0
+        case "null":
+            return None
+        case "array":
+            if "prefixItems" in schema:
+                return [_value(one, number) for one in schema["prefixItems"]]
+            return [_value(schema.get("items", {}), number)]
+        case "object":
+            return {_WORDS[number]: _value(schema.get("additionalProperties") or {}, number)}
+    return _WORDS[number]

@@ -9,8 +9,7 @@ Source: trl 1.16.0 grpo_config.py, transformers 5.23.0 training_args.py.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.before_training.compared import Compared
-from grpo_recipes.worker.proofs.before_training.loaded import Loaded
+from grpo_recipes.worker.proofs.before_training.compared import Compared, Loaded
 
 ID = "PRF013"
 NAME = "arguments"

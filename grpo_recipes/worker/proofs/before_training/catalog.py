@@ -13,8 +13,7 @@ from grpo_recipes.worker.proofs.before_training import (
     weights_are_loaded_as_planned,
     zero_stage_is_planned,
 )
-from grpo_recipes.worker.proofs.before_training.compared import Compared, Comparison
-from grpo_recipes.worker.proofs.before_training.loaded import Loaded
+from grpo_recipes.worker.proofs.before_training.compared import Compared, Comparison, Loaded
 
 PROOFS = (
     zero_stage_is_planned,

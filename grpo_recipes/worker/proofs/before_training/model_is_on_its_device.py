@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.planned import ON_OWN_DEVICE
-from grpo_recipes.worker.proofs.before_training.compared import Compared
-from grpo_recipes.worker.proofs.before_training.loaded import Loaded
+from grpo_recipes.worker.proofs.before_training.compared import Compared, Loaded
 
 ID = "PRF016"
 NAME = "device"

@@ -9,8 +9,7 @@ Source: peft 0.21.2 tuners/lora, for the names of the tensors.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.before_training.compared import Compared
-from grpo_recipes.worker.proofs.before_training.loaded import Loaded
+from grpo_recipes.worker.proofs.before_training.compared import Compared, Loaded
 
 ID = "PRF014"
 NAME = "trained tensors"

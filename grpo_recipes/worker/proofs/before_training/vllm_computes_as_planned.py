@@ -8,8 +8,7 @@ Source: vllm 0.31.0 (model_config.dtype, /server_info of its development mode).
 from collections.abc import Iterator
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.before_training.compared import Compared
-from grpo_recipes.worker.proofs.before_training.loaded import Loaded
+from grpo_recipes.worker.proofs.before_training.compared import Compared, Loaded
 
 ID = "PRF017"
 NAME = "dtype of vLLM"

@@ -10,8 +10,7 @@ Source: vllm 0.31.0 (/v1/completions names its vocabulary when it refuses a stop
 from collections.abc import Iterator
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.before_training.compared import Compared
-from grpo_recipes.worker.proofs.before_training.loaded import Loaded
+from grpo_recipes.worker.proofs.before_training.compared import Compared, Loaded
 
 ID = "PRF018"
 NAME = "vLLM's tokens"

@@ -10,8 +10,7 @@ Source: trl 1.16.0 grpo_trainer.py (model_init_kwargs: `torch_dtype` up to 0.26,
 from collections.abc import Iterator
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.before_training.compared import Compared
-from grpo_recipes.worker.proofs.before_training.loaded import Loaded
+from grpo_recipes.worker.proofs.before_training.compared import Compared, Loaded
 
 ID = "PRF015"
 NAME = "dtype of the weights"

@@ -8,8 +8,7 @@ Source: accelerate 1.15.0 state.py (deepspeed_plugin).
 from collections.abc import Iterator
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.before_training.compared import Compared
-from grpo_recipes.worker.proofs.before_training.loaded import Loaded
+from grpo_recipes.worker.proofs.before_training.compared import Compared, Loaded
 
 ID = "PRF012"
 NAME = "ZeRO stage"

@@ -1,0 +1,108 @@
+"""`distributed`, `launch`, `slurm` and `logging`: where a run happens and what it reports to."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from grpo_recipes.contract.host.engines import Asked
+from grpo_recipes.schemas.section import Auto, NonNegativeInt, PositiveInt, Section, Word
+
+Device = Literal["none", "cpu", "nvme"]
+
+
+class DistributedSection(Section):
+    """How several processes share the work."""
+
+    strategy: Literal["auto", "single", "ddp", "zero1", "zero2", "zero3", "fsdp2"] = "auto"
+    """auto: single for one process, ddp for several. zero1 to zero3 are DeepSpeed's stages."""
+    offload_optimizer_device: Device = "none"
+    """Where DeepSpeed keeps optimizer states."""
+    offload_param_device: Device = "none"
+    """Where DeepSpeed keeps parameters, zero3 only."""
+    deepspeed: dict[str, Any] = {}
+    """Extra DeepSpeed keys, merged into the rendered file."""
+
+
+Address = Annotated[str, Field(pattern=r"^[A-Za-z0-9:][A-Za-z0-9.:_-]{0,252}$")]
+
+
+class LaunchSection(Section):
+    """Where the processes run."""
+
+    engine: Asked = "local"
+    """local starts them on this machine, and for several machines prints a command for each. slurm submits a job."""
+    num_nodes: PositiveInt = 1
+    """Number of machines. With more than one, a vLLM server of the run takes the last one, and the others train."""
+    gpus_per_node: NonNegativeInt | Auto = "auto"
+    """GPUs to use on each machine. auto: all GPUs of this machine; slurm needs a number. 0: train on the CPU."""
+    num_processes: PositiveInt | Auto = "auto"
+    """Total number of training processes, the same on each machine. auto: one per GPU, or one per machine without GPUs.
+    """
+    main_process_ip: Address | None = None
+    """Name or address under which the others reach the first machine, for the printed commands. slurm sets it itself.
+    """
+    main_process_port: Annotated[int, Field(ge=1, le=65535)] = 29500
+    """Port of the first machine where the processes of several machines find each other. slurm derives it from the job.
+    """
+    sandbox: Literal["auto", "none"] = "auto"
+    """Isolation of code that the model writes, if a tool or reward runs it in grpo-run's sandbox. auto: Landlock, or
+    else bubblewrap; without either, that tool or reward does not load. none: only limits of time, memory and size, so
+    the code has your rights; a run asks for consent to that.
+    """
+    environment: dict[str, str] = {}
+    """Environment variables of the training processes. Variables that load code or carry secrets are refused; variables
+    that are not known to be harmless need consent at run.
+    """
+
+
+# Words in the header of a bash script: a shell or sbatch must read each as a single word.
+SbatchWord = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.,:@+/=-]{0,252}$")]
+Time = Annotated[
+    str, Field(pattern=r"^([0-9]{1,9}|[0-9]{1,9}:[0-5]?[0-9](:[0-5]?[0-9])?|[0-9]{1,6}-[0-9]{1,2}(:[0-5]?[0-9]){0,2})$")
+]
+
+
+class SlurmSection(Section):
+    """The job's resources; only used with launch.engine: slurm."""
+
+    partition: SbatchWord | None = None
+    """Partition, or several with commas. null: the cluster's default."""
+    account: SbatchWord | None = None
+    """Account to charge. null: the cluster's default."""
+    qos: SbatchWord | None = None
+    """Quality of service. null: the cluster's default."""
+    time: Time | NonNegativeInt | None = None
+    """Time limit of each start of the job, as sbatch takes it: minutes, or in quotes "MM:SS", "HH:MM:SS", "D-HH",
+    "D-HH:MM" or "D-HH:MM:SS". 0: no limit; null: the partition's.
+    """
+    gpu_type: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")] | None = None
+    """Type of the GPUs, by the cluster's own name: `scontrol show node` shows it under Gres. null: any."""
+    cpus_per_task: PositiveInt | None = None
+    """CPUs on each machine. null: the cluster's default, which may be one."""
+    signal_seconds: Annotated[int, Field(ge=1, le=65535)] | Auto = "auto"
+    """Seconds before the time limit at which the run saves and stops. It stops where a generation ends, so this has to
+    exceed the longest step. auto: 600, or less if the time limit is short.
+    """
+    max_requeues: NonNegativeInt = 10
+    """How often the job may requeue itself to resume from its last checkpoint. 0: never."""
+    options: dict[str, int | Literal[True] | str] = {}
+    """Further long options of sbatch without their dashes, such as `constraint: a100`; true for an option without a
+    value.
+    """
+
+
+class LoggingSection(Section):
+    """What the run reports, and where. metrics.jsonl is always written."""
+
+    report_to: list[Word] = []
+    """Services, e.g. [wandb]; see docs/trackers.md. Empty: none."""
+    logging_steps: PositiveInt = 1
+    """Optimizer steps between lines of metrics."""
+    log_completions: bool = False
+    """Also report completions to the services, and write those of each step to checkpoints/completions/*.parquet, the
+    only files that keep the columns of a reward's `log_extra`.
+    """
+    kept_completions: Annotated[int, Field(ge=0, le=64)] = 4
+    """Completions per step that completions.jsonl in the run folder keeps, drawn by the seed. 0: none."""
+    run_name: Word | None = None
+    """Name of the run in the services. null: the recipe's name."""
