@@ -26,7 +26,7 @@ LOOKED_AT = (
     "cli/launching.py",
     "cli/resume.py",
     "cli/commands/run.py",
-    "cli/sides.py",
+    "cli/commands/diff.py",
     "cli/sweeps",
     "cli/commands/sweep.py",
     "cli/commands/diff.py",
@@ -76,21 +76,25 @@ ALLOWED = {
     "render/": "writes a new folder under a name that nobody knows, then renames it",
     "cli/sweeps/planning.py": "writes a new folder under a name that nobody knows, then renames it",
     "worker/preflight/": "a temporary folder of this user's own, removed afterwards",
-    "worker/export/texts.py": "a new folder under a name that nobody knows, then renamed; no run folder",
-    "worker/export/written.py": "writes into that folder; what it reads of a run folder it reads by folder_files",
+    "worker/export/texts.py": (
+        "a new folder under a name that nobody knows, then renamed; no run folder;"
+        " writes into that folder; what it reads of a run folder it reads by folder_files"
+    ),
     "launch/part.py": "a temporary folder of this user's own, removed afterwards",
     "launch/local.py:_end": "/proc alone",
-    "worker/serving/port.py": "/proc alone",
-    "worker/data/bounded.py": "/proc alone",
+    "worker/serving/health.py": "/proc alone",
+    "worker/data/unreadable_rows.py": "/proc alone",
     "worker/guards/memory_growth.py": "/proc alone",
     "worker/memory/counters.py": "/proc alone",
-    "worker/user_code/user_modules.py": "the bytes of a reward file are held against its digest",
+    "worker/user_code/user_modules.py": (
+        "the bytes of a reward file are held against its digest;"
+        " the folder of this user in which transformers keeps the code of models"
+    ),
     "worker/user_code/contained.py:_looked": "the working folder itself, to come back to it; no file is opened",
     "worker/data/dataset.py": "the cache of datasets, which writes by paths; run_entries looked before",
     "worker/checkpoints/manifest.py": "a checkpoint that this run has just written, or that run_entries looked at",
     "worker/resume/run_state.py": "a checkpoint whose manifest was checked",
     "worker/trainer/model.py": "the chat template that the plan names",
-    "worker/user_code/planned_code.py": "the folder of this user in which transformers keeps the code of models",
     "worker/trainer/generation_file.py": "beside the weights that transformers writes by their path in the same moment",
     "worker/serving/address.py": "config.json of the model that a server names",
     "worker/survival/folder_faults.py:_probe": "finds out why a library could not write, with a file that it removes",

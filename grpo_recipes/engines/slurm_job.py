@@ -15,7 +15,7 @@ from grpo_recipes.contract.host.surroundings import absolute_places
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import section_of
 from grpo_recipes.errors import Refusal
-from grpo_recipes.facts.sbatch_options import has_shape, is_allowed
+from grpo_recipes.facts.accepted_keys import has_shape, is_allowed
 from grpo_recipes.render.job import job_of, launch_command, server_command
 from grpo_recipes.render.template import fill
 

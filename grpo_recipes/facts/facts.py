@@ -6,14 +6,21 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from grpo_recipes.facts.released.releases import Removed, is_newer, is_released, removal
-from grpo_recipes.facts.released.shipped import facts_of_release, releases_with_facts, same_version, shipped_facts
+from grpo_recipes.facts.released.shipped import (
+    Removed,
+    facts_of_release,
+    is_newer,
+    is_released,
+    releases_with_facts,
+    removal,
+    same_version,
+    shipped_facts,
+)
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.facts.source.cache import installed_facts
 from grpo_recipes.facts.source.field import Field
 from grpo_recipes.facts.source.package_facts import MODULES, OwnerFacts, PackageFacts
-from grpo_recipes.stack.installed import installed_packages
-from grpo_recipes.stack.stack import Stack
+from grpo_recipes.stack.stack import Stack, installed_packages
 
 if TYPE_CHECKING:
     from grpo_recipes.facts.source.cache import Read

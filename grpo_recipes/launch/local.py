@@ -29,9 +29,8 @@ from grpo_recipes.contract.secrets.redacted_file import RedactedFile
 from grpo_recipes.errors import Refusal
 from grpo_recipes.launch import supervisor
 from grpo_recipes.launch.asked import AskedSignals, never_stopped_by_talk, signals_noted
-from grpo_recipes.launch.echo import Echo
+from grpo_recipes.launch.echo import Echo, redacted_log
 from grpo_recipes.launch.progress import NORMAL, Progress, View
-from grpo_recipes.launch.redacted_log import redacted_log
 from grpo_recipes.launch.run_events import RunEvents, record_version
 from grpo_recipes.launch.showing import progress
 

@@ -18,7 +18,7 @@ from grpo_recipes.contract.host.surroundings import absolute_places
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.errors import Refusal
 from grpo_recipes.launch import supervisor
-from grpo_recipes.launch.redacted_log import redacted_log
+from grpo_recipes.launch.echo import redacted_log
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LEAVE_S = 25.0

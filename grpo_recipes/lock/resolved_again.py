@@ -16,9 +16,8 @@ from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.load import load_text
-from grpo_recipes.yaml.merge import Tree
+from grpo_recipes.yaml.merge import Tree, apply_override, read_override
 from grpo_recipes.yaml.nodes import MAX_VALUES
-from grpo_recipes.yaml.override import apply_override, read_override
 
 EQUAL_REWARDS = "equal_rewards"
 GENERATED_BY, USE_VLLM = "evaluation.generated_by", "evaluation.use_vllm"

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grpo_recipes.compute.planned import Compute
+from grpo_recipes.compute import Compute
 from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.contract.findings.findings_text import bare_text
 from grpo_recipes.memory.estimate import MemoryEstimate

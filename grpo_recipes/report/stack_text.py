@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from grpo_recipes.facts.released.torch_cuda import cuda_of, newest_cuda_of
+from grpo_recipes.facts.released.requirements import cuda_of, newest_cuda_of
 from grpo_recipes.resolve.known_defects import KnownDefect
 from grpo_recipes.stack.stack import OPTIONAL_PACKAGES, Stack
 

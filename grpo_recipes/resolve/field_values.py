@@ -6,8 +6,7 @@ from grpo_recipes.contract.findings.finding import Finding, Patch, dotted
 from grpo_recipes.facts.classified import classified_fields, matters
 from grpo_recipes.facts.expression import Expression, Passed
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.facts.source.annotations import plain_types
-from grpo_recipes.facts.source.field import Field
+from grpo_recipes.facts.source.field import Field, plain_types
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.not_expressed import expressions
 from grpo_recipes.resolve.pin import field_values

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from grpo_recipes.facts.broken_pairs import BrokenPair, broken_pairs, holds
-from grpo_recipes.facts.released.releases import newest_release
 from grpo_recipes.facts.released.requirements import nearest_outside
-from grpo_recipes.facts.released.shipped import table
+from grpo_recipes.facts.released.shipped import newest_release, table
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.resolve.engine import applies
 from grpo_recipes.rules.catalog import Rule, rules

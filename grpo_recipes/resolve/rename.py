@@ -6,7 +6,7 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.recipe_phase import written_at
-from grpo_recipes.resolve.unknown_keys.generation_kwargs import generation_kwargs_finding
+from grpo_recipes.resolve.unknown_keys.other_names import generation_kwargs_finding
 from grpo_recipes.resolve.unknown_keys.placement import OPEN_SECTIONS, owned_key, unknown_key
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.keys import recipe_keys, section_keys

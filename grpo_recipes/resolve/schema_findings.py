@@ -8,7 +8,7 @@ from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
 from grpo_recipes.contract.host.engines import Asked
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.resolve.number_words import meanings, meant_number, share_of
+from grpo_recipes.resolve.schema_reasons import meanings, meant_number, share_of
 from grpo_recipes.resolve.unknown_keys.placement import unknown_key
 from grpo_recipes.shown_values import entry, flow, shown
 from grpo_recipes.yaml.compose import Source

@@ -5,9 +5,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.broken_pairs import BrokenPair, broken_pairs, either
 from grpo_recipes.facts.facts import Facts, ReleaseStatus
-from grpo_recipes.facts.released.releases import newest_release, releases_date
 from grpo_recipes.facts.released.requirements import Conflict, declared_conflicts, nearest_first
-from grpo_recipes.facts.released.shipped import releases_with_facts
+from grpo_recipes.facts.released.shipped import newest_release, releases_date, releases_with_facts
 from grpo_recipes.stack.stack import Stack
 
 NO_FACTS = "STK011"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.user_files.path_slips import path_slip
+from grpo_recipes.user_files.local_files import path_slip
 
 ID = "TOK001"
 KEY = "tokenizer.chat_template_path"

@@ -13,7 +13,7 @@ from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import is_conversational
 from grpo_recipes.user_files.local_files import local_path
-from grpo_recipes.user_files.tokenizer_files import chat_template_of
+from grpo_recipes.user_files.template import chat_template_of
 
 ID = "TOK002"
 MODEL, TEMPLATE = "model.model_name_or_path", "tokenizer.chat_template_path"

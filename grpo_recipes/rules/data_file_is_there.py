@@ -15,9 +15,8 @@ from grpo_recipes.contract.prompt_shape import template_of
 from grpo_recipes.contract.tasks import COLUMNS
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import EPISODE, are_episodes, first_row_of, makes_rows
-from grpo_recipes.user_files.local_files import columns_of, data_format, listed, local_path
+from grpo_recipes.user_files.local_files import columns_of, data_format, listed, local_path, near_path, path_slip
 from grpo_recipes.user_files.local_rows import first_rows
-from grpo_recipes.user_files.path_slips import near_path, path_slip
 from grpo_recipes.user_files.template import TemplateProblem, template_variables
 
 ID = "DAT001"

@@ -9,7 +9,7 @@ weights in it; an adapter is gathered anyway. Half-precision master weights lose
 from collections.abc import Iterator, Mapping
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, Severity
-from grpo_recipes.facts.deepspeed_keys import deepspeed_keys
+from grpo_recipes.facts.accepted_keys import deepspeed_keys
 from grpo_recipes.rules._shared.context import Context
 
 ID = "DSP004"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._tools.said_tools import OF_TRL, SaidCode, called_methods, read_environment
+from grpo_recipes.rules._shared.said_tools import OF_TRL, SaidCode, called_methods, read_environment
 from grpo_recipes.user_files.functions.classes import DocumentedClass, Method
 from grpo_recipes.user_files.local_files import listed
 from grpo_recipes.user_files.reward_imports import reward_names

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.said_tools import SaidCode, read_environment
 from grpo_recipes.rules._shared.training_rows import own_columns
-from grpo_recipes.rules._tools.said_tools import SaidCode, read_environment
 from grpo_recipes.user_files.functions.classes import Method
 from grpo_recipes.user_files.local_files import listed
 

@@ -16,7 +16,7 @@ transformers also answers if `use_vllm: false` says so, if the model calls tools
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._tools.said_tools import turns_of
+from grpo_recipes.rules._shared.said_tools import turns_of
 from grpo_recipes.settings import Setting
 
 ID = "EVL006"

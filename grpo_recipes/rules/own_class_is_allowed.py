@@ -9,7 +9,7 @@ that is not installed, since only its well-known types are known. As for all cod
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.facts.released.model_classes import has_installed_class, is_known_type
+from grpo_recipes.facts.released.logits import has_installed_class, is_known_type
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, has_own_code, model_config
 

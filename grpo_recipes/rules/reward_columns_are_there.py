@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.facts.reward_keywords import kept_back, not_passed
+from grpo_recipes.facts.accepted_keys import kept_back, not_passed
 from grpo_recipes.rewards.catalog import shipped_reward
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import own_columns

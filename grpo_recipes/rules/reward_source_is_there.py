@@ -19,8 +19,7 @@ from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.schemas.other_names import Row, reward_row
 from grpo_recipes.shown_values import flow
 from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition, module_of
-from grpo_recipes.user_files.local_files import listed
-from grpo_recipes.user_files.path_slips import near_path
+from grpo_recipes.user_files.local_files import listed, near_path
 from grpo_recipes.user_files.reward_imports import imported_beside, names_module
 
 ID = "RWD001"

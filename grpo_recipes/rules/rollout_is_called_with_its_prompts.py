@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._tools.said_tools import said_code
+from grpo_recipes.rules._shared.said_tools import said_code
 from grpo_recipes.user_files.functions.documented import Documented, documented
 from grpo_recipes.user_files.local_files import listed
 

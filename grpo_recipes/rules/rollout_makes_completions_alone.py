@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._tools.said_tools import said_code
+from grpo_recipes.rules._shared.said_tools import said_code
 
 ID = "TOL012"
 

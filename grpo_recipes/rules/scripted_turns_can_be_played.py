@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._tools.said_tools import called_methods, read_environment, said_tools
+from grpo_recipes.rules._shared.said_tools import called_methods, read_environment, said_tools
 
 ID = "TOL013"
 TURNS = "preflight.turns"

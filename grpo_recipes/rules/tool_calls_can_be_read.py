@@ -14,10 +14,10 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.tools import known_templates, read_responses
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import not_at_hand
-from grpo_recipes.rules._tools.said_tools import turns_of
+from grpo_recipes.rules._shared.said_tools import turns_of
 from grpo_recipes.rules.conversations_have_a_chat_template import MODEL, TEMPLATE, template_text
 from grpo_recipes.user_files.local_files import local_path
-from grpo_recipes.user_files.tokenizer_files import brings_along
+from grpo_recipes.user_files.template import brings_along
 
 ID = "TOL006"
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._tools.said_tools import turns_of
+from grpo_recipes.rules._shared.said_tools import turns_of
 
 ID = "TOL007"
 STRATEGY, MODE = "distributed.strategy", "GRPOConfig.vllm_mode"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._tools.said_tools import SaidTool, called_methods, read_environment, said_tools, told_functions
+from grpo_recipes.rules._shared.said_tools import SaidTool, called_methods, read_environment, said_tools, told_functions
 
 ID = "TOL004"
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.said_tools import turns_of
 from grpo_recipes.rules._shared.training_rows import is_conversational
-from grpo_recipes.rules._tools.said_tools import turns_of
 
 ID = "TOL005"
 MANY = {"tools": "tools", "environment": "the tools of an environment"}

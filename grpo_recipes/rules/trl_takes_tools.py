@@ -16,7 +16,7 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.tools import PARAMETERS, needed_transformers, needs_jmespath
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._tools.said_tools import read_environment, said_code
+from grpo_recipes.rules._shared.said_tools import read_environment, said_code
 
 ID = "TOL001"
 FIRST = "1.0.0"

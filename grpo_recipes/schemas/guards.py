@@ -1,8 +1,10 @@
 """`guards`: what the run watches while it trains, and how it reacts."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from grpo_recipes.schemas.section import PositiveFraction, PositiveInt, Section
+from pydantic import Field
+
+from grpo_recipes.schemas.section import PositiveFraction, PositiveInt, Section, Word
 
 Action = Literal["off", "note", "warn", "stop"]
 
@@ -54,3 +56,26 @@ class GuardsSection(Section):
     """Every call of a tool fails."""
     slow_tools: Action = "note"
     """Steps spend more time on tools than on the completions."""
+
+
+# `preflight`: scripted turns that replace the model before the training.
+
+
+class TurnSection(Section):
+    """One turn of the model: a call of a tool, or its final answer."""
+
+    tool: Word | None = None
+    """The tool to call, by the name of its function or of the environment's method."""
+    arguments: dict[str, Any] = {}
+    """Its arguments, by parameter name."""
+    answer: str | None = None
+    """The model's final text, which ends the completion."""
+
+
+class PreflightSection(Section):
+    """What `grpo-run preflight` plays; a training ignores it."""
+
+    turns: Annotated[list[TurnSection], Field(max_length=64)] = []
+    """A completion, turn by turn: calls, which the tools answer, and an answer; the rewards score all of it. Empty: a
+    call of each tool, and the right answer of a row.
+    """

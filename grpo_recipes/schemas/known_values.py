@@ -11,7 +11,7 @@ from grpo_recipes.facts.classified import ClassifiedField, classified_fields
 from grpo_recipes.facts.field_help import field_help
 from grpo_recipes.facts.released.history import SOURCES, Span, absent_after, absent_before, history
 from grpo_recipes.facts.released.shipped import table
-from grpo_recipes.facts.source.annotations import plain_types
+from grpo_recipes.facts.source.field import plain_types
 
 AUTO = {"type": "string", "pattern": "^auto$"}
 """As a pattern, so that an editor does not offer it if no rule decides it."""

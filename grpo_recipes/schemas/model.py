@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticKnownError
 
-from grpo_recipes.schemas.section import Section, Word
+from grpo_recipes.schemas.section import OpenSection, PositiveInt, Section, Word
 
 
 class ModelSection(Section):
@@ -35,3 +35,48 @@ class ModelSection(Section):
         if value is None and info.data.get("from_run") is None:
             raise PydanticKnownError("missing")
         return value
+
+
+class QuantizationSection(OpenSection):
+    """How the frozen base model is quantized; any BitsAndBytesConfig field. Without this section: not quantized."""
+
+    load_in_4bit: bool = False
+    """Load the weights of linear layers in 4 bits."""
+    load_in_8bit: bool = False
+    """Load the weights of linear layers in 8 bits (LLM.int8)."""
+    bnb_4bit_quant_type: Literal["fp4", "nf4"] = "fp4"
+    """4-bit number format. fp4 is BitsAndBytesConfig's default; QLoRA uses nf4."""
+    bnb_4bit_use_double_quant: bool = False
+    """Also quantize the quantization constants, which saves about 0.4 bits per weight."""
+    bnb_4bit_compute_dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Data type of the matrix products."""
+
+
+class LoraSection(OpenSection):
+    """A low-rank adapter on a frozen base; any LoraConfig field. Without this section every weight is trained."""
+
+    continue_: Annotated[bool, Field(alias="continue")] = False
+    """Continue the adapter of model.from_run, which determines its shape; only lora_dropout may differ. false: start a
+    new adapter, after merging one that from_run has into the model.
+    """
+    r: PositiveInt = 8
+    """Rank of the adapter."""
+    lora_alpha: PositiveInt = 8
+    """Scale: PEFT multiplies the adapter's output by lora_alpha / r."""
+    lora_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Dropout on the adapter's input, 0 to below 1. It makes the trainer's log-probs differ from the sampler's."""
+    target_modules: Word | list[Word] = "all-linear"
+    """Modules that get an adapter: all-linear, a list of name endings, or a regular expression. PEFT's own default
+    depends on its release and the architecture, so the format's default is all-linear.
+    """
+    bias: Literal["none", "all", "lora_only"] = "none"
+    """Biases to train beside the adapter."""
+
+
+class TokenizerSection(Section):
+    """Changes to the model's own tokenizer."""
+
+    chat_template_path: Word | None = None
+    """A jinja file with the chat template. null: the model's own."""
+    add_tokens: list[Word] = []
+    """New ordinary (not special) tokens that the model must learn, e.g. ["<search>"]."""

@@ -4,22 +4,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from grpo_recipes.schemas.dataset import DatasetSection
-from grpo_recipes.schemas.evaluation import EvaluationSection
-from grpo_recipes.schemas.generation import GenerationSection
-from grpo_recipes.schemas.grpo import GrpoSection
-from grpo_recipes.schemas.guards import GuardsSection
-from grpo_recipes.schemas.lora import LoraSection
-from grpo_recipes.schemas.model import ModelSection
-from grpo_recipes.schemas.preflight import PreflightSection
-from grpo_recipes.schemas.quantization import QuantizationSection
-from grpo_recipes.schemas.reward import RewardSection
-from grpo_recipes.schemas.running import DistributedSection, LaunchSection, LoggingSection, SlurmSection
+from grpo_recipes.schemas.guards import GuardsSection, PreflightSection
+from grpo_recipes.schemas.model import LoraSection, ModelSection, QuantizationSection, TokenizerSection
+from grpo_recipes.schemas.running import (
+    DistributedSection,
+    LaunchSection,
+    LoggingSection,
+    SlurmSection,
+    VllmServerSection,
+)
 from grpo_recipes.schemas.section import NonNegativeInt, Section, Word
-from grpo_recipes.schemas.tokenizer import TokenizerSection
-from grpo_recipes.schemas.tools import EnvironmentSection, RolloutSection, ToolSection
-from grpo_recipes.schemas.training import TrainingSection
-from grpo_recipes.schemas.vllm_server import VllmServerSection
+from grpo_recipes.schemas.task import DatasetSection, EnvironmentSection, RewardSection, RolloutSection, ToolSection
+from grpo_recipes.schemas.training import EvaluationSection, GenerationSection, GrpoSection, TrainingSection
 
 
 class Recipe(Section):

@@ -9,9 +9,12 @@ from grpo_recipes.schemas.section import (
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
+    PositiveFraction,
     PositiveInt,
     Section,
+    Word,
 )
+from grpo_recipes.schemas.task import Seed
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
@@ -90,3 +93,165 @@ class TrainingSection(Section):
     """Optimizer steps between checkpoints. 0: none before the end."""
     save_total_limit: PositiveInt | None = None
     """Number of checkpoints to keep, the newest ones. null: all."""
+
+
+class GrpoSection(Section):
+    """The algorithm. Values that are TRL's own words are checked against the target's source."""
+
+    num_generations: Annotated[int, Field(ge=2)] = 8
+    """Completions per prompt, the group in which rewards are compared."""
+    beta: NonNegativeFloat = 0.0
+    """Weight of the KL penalty against the reference model. 0: no penalty and no reference model."""
+    loss_type: str = Field(default="dapo", examples=["dapo", "grpo", "bnpo", "dr_grpo"])
+    """Normalization of the loss: grpo averages per sequence, dapo over the batch's tokens, dr_grpo by a constant. bnpo
+    averages over a micro-batch's tokens, so unless the batch is one piece it needs training.cut.
+    """
+    scale_rewards: str | bool = Field(default="group", examples=["group", "batch", "none"])
+    """Divide advantages by the standard deviation of the group or the batch, or not at all (none)."""
+    epsilon: PositiveFloat = 0.2
+    """Lower clipping bound of the importance ratio."""
+    epsilon_high: PositiveFloat | None = None
+    """Upper clipping bound. null: the same as epsilon."""
+    delta: PositiveFloat | None = None
+    """Second upper bound for negative advantages (two-sided clipping). null: none."""
+    num_iterations: PositiveInt = 1
+    """Passes over each generation batch."""
+    optimizer_steps_per_generation: PositiveInt = 1
+    """Optimizer steps that one generation batch feeds. Above 1 the later ones are off-policy."""
+    importance_sampling_level: str = Field(default="token", examples=["token", "sequence"])
+    """Importance ratio per token or per sequence (GSPO)."""
+    mask_truncated_completions: bool = False
+    """Exclude completions that reach max_completion_length from the loss."""
+    top_entropy_quantile: PositiveFraction = 1.0
+    """Train only on this share of the tokens, those with the highest entropy. 1 trains on all. It compares the
+    entropies within a micro-batch, so unless the batch is one piece it needs training.cut.
+    """
+    use_bias_correction_kl: bool = True
+    """Correct the KL estimate for off-policy samples; matters only with beta above 0."""
+    multi_objective_aggregation: str = Field(
+        default="sum_then_normalize", examples=["sum_then_normalize", "normalize_then_sum"]
+    )
+    """Weight and sum several rewards before or after they are normalized in the group."""
+
+
+class GenerationSection(Section):
+    """How completions are sampled."""
+
+    use_vllm: bool | Auto = False
+    """Generate with vLLM. auto decides by stack and machine; the plan shows the reason."""
+    vllm_mode: str = "auto"
+    """colocate (in the training processes), server, or auto."""
+    vllm_gpu_memory_utilization: PositiveFraction | Auto = 0.3
+    """Share of each GPU's memory that vLLM takes, colocate only. auto: from the model's size, the cache of one
+    generation and the memory that the trainer leaves, if these are known, otherwise 0.3.
+    """
+    vllm_tensor_parallel_size: PositiveInt | Auto = 1
+    """GPUs that share one copy of the model in vLLM, colocate only. auto: as few as hold its weights."""
+    vllm_max_model_length: PositiveInt | Auto | None = None
+    """Longest prompt + completion in tokens. null: the model's own maximum. auto: max_prompt_length +
+    max_completion_length if both are known, otherwise null.
+    """
+    vllm_engine: dict[str, Any] = {}
+    """Further arguments of vLLM's engine by vLLM's names, e.g. {enforce_eager: true, max_num_seqs: 64}."""
+    max_prompt_length: PositiveInt | None = None
+    """Prompt tokens to keep; a longer prompt loses its beginning. null: whole prompts."""
+    max_completion_length: PositiveInt = 512
+    """Maximum number of tokens of a completion."""
+    min_tokens: PositiveInt | None = None
+    """Minimum number of tokens of a completion. null: none. Cannot be combined with a stop."""
+    max_tool_calling_iterations: PositiveInt | None = None
+    """Maximum number of tool replies in one completion. null: no limit except max_completion_length, which also counts
+    the tools' replies.
+    """
+    temperature: PositiveFloat = 1.0
+    """Sampling temperature; the log-probs use it too."""
+    top_p: PositiveFraction = 1.0
+    """Sample from the smallest set of tokens with this total probability. 1: all tokens."""
+    top_k: NonNegativeInt = 0
+    """Sample from the k most likely tokens. 0: all tokens."""
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Drop tokens less likely than this share of the most likely one. null: drop none."""
+    repetition_penalty: PositiveFloat = 1.0
+    """Values above 1 discourage tokens that were already used. 1: no effect."""
+    stop: list[Word] = []
+    """Texts that end a completion, with the token that completes them."""
+    stop_token_ids: list[NonNegativeInt] = []
+    """Token ids that end a completion."""
+    include_stop_str_in_output: Literal[True] = True
+    """Always true: the completion keeps the token that completes a stop, since the model has to learn it."""
+    generation_kwargs: dict[str, Any] = {}
+    """Sampling options without their own key, by their name in vLLM's SamplingParams or transformers' GenerationConfig.
+    """
+    chat_template_kwargs: dict[str, Any] = {}
+    """Variables for the chat template, e.g. {enable_thinking: false}."""
+
+
+# `evaluation`: the same rewards on rows that are not trained on.
+
+
+class PassesSection(Section):
+    """Which completions pass: those that `pass_at` counts and that make a row right."""
+
+    reward: Word
+    """One of `rewards`, by its name in the metrics: the name of a shipped reward, the function of a file, or the last
+    part of a model's path; a repeated name gets a number, NAME_2.
+    """
+    at_least: float = 1.0
+    """The lowest reward, before its weight, with which a completion passes."""
+
+
+class HeldOutTasksSection(Section):
+    """Held-out rows of the tasks of `dataset.reasoning_gym`."""
+
+    size: PositiveInt = 100
+    """Number of rows."""
+    seed: Seed = 0
+    """Seed of the rows. They differ from the training's rows, even if both seeds are the same number."""
+
+
+class EvaluationSection(Section):
+    """The run's rewards on held-out rows, each figure with its 95 % interval from 2000 bootstrap samples of the rows.
+    Training is bit for bit the same with and without an evaluation. `use_vllm` chooses what generates the completions.
+    """
+
+    path: Word | None = None
+    """As dataset.path. null: the training data's path, with a different split; for an environment that owns its data,
+    other episodes.
+    """
+    reasoning_gym: HeldOutTasksSection | None = None
+    """Rows of the tasks of dataset.reasoning_gym whose questions are not trained on. null: they are at path."""
+    name: Word | None = None
+    """As dataset.name. null: the training data's."""
+    split: Word | None = None
+    """As dataset.split. null: train if evaluation has its own path; otherwise required."""
+    max_rows: PositiveInt | None = None
+    """Use only the first rows. null: all. For an environment that owns its data: the number of episodes."""
+    at_start: bool = True
+    """Also evaluate before the first step, as a baseline."""
+    every_steps: NonNegativeInt = 0
+    """Optimizer steps between evaluations. 0: only before the first and after the last step."""
+    greedy: bool = True
+    """The most likely completion instead of a sampled one."""
+    samples: PositiveInt = 1
+    """Completions per row, whose rewards are averaged. More than one needs greedy: false. Each row has its own seed, so
+    any number of processes draws the same.
+    """
+    pass_at: list[PositiveInt] = []
+    """For each number k: the probability that at least one of k completions of a row passes, estimated without bias
+    from all `samples`. [1] is the share that passes.
+    """
+    use_vllm: bool | None = None
+    """Let the run's vLLM answer, with the weights of that step and a seed for each completion. null: vLLM if it runs in
+    the training processes, otherwise transformers. true also lets a server answer; an evaluation may advance its random
+    numbers, so the training is equally likely but not bit for bit the same. false: transformers.
+    """
+    passes: PassesSection | None = None
+    """When a completion passes. null: at a reward of 1.0 if the recipe's only reward is a function; otherwise `pass_at`
+    needs it.
+    """
+    keep_best: bool = False
+    """Keep the checkpoint with the best held-out reward after a step, whatever save_total_limit says, and use it as
+    `final/`. A checkpoint is written at each evaluation.
+    """
+    stop_after: PositiveInt | None = None
+    """Stop the training after this many evaluations without a better held-out reward. null: train all steps."""

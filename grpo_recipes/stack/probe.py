@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from grpo_recipes.stack.gpus import visible_gpus
-from grpo_recipes.stack.installed import installed_packages
-from grpo_recipes.stack.stack import Stack
+from grpo_recipes.stack.stack import Stack, installed_packages
 
 
 def probe() -> Stack:

@@ -12,8 +12,7 @@ from packaging.version import InvalidVersion, Version
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.nearest import nearest_words
 from grpo_recipes.stack.gpus import named_gpu, nearest_gpu
-from grpo_recipes.stack.installed import normalized
-from grpo_recipes.stack.stack import MOST_GPUS, OPTIONAL_PACKAGES, PACKAGES, Gpu, Stack, from_json_value
+from grpo_recipes.stack.stack import MOST_GPUS, OPTIONAL_PACKAGES, PACKAGES, Gpu, Stack, from_json_value, normalized
 
 _LARGEST_FILE_BYTES = 1_048_576
 _LONGEST_COUNT = 6

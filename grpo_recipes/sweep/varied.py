@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from grpo_recipes.errors import Refusal
-from grpo_recipes.yaml.override import read_override
+from grpo_recipes.yaml.merge import read_override
 
 _RANGE = re.compile(r"(log|uniform|int):(.+?)\.\.(.+)")
 _PAIRS = {"[": "]", "{": "}", "(": ")"}

@@ -12,8 +12,8 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import CODE_OF, Model, Plan, Reward
 from grpo_recipes.contract.plan_sections import Package
 from grpo_recipes.errors import Refusal
-from grpo_recipes.trust.allowed import allow, is_allowed
 from grpo_recipes.trust.environment import is_harmless, names_a_place
+from grpo_recipes.trust.own_folder import allow, is_allowed
 from grpo_recipes.trust.user_code import user_files
 from grpo_recipes.user_files.model_code import code_files, named_repositories
 from grpo_recipes.user_files.model_config import cached_snapshot

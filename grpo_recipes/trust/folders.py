@@ -17,11 +17,10 @@ from pathlib import Path
 
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import write_whole
-from grpo_recipes.contract.integrity.user_key import NoKey, user_folder
+from grpo_recipes.contract.integrity.seal import NoKey, user_folder
 from grpo_recipes.errors import Refusal
-from grpo_recipes.trust.allowed import locked
 from grpo_recipes.trust.code import OF_FILES, TURNS, WITHOUT_SANDBOX, CodePart, not_allowed, refusal
-from grpo_recipes.trust.own_folder import Identity, NotOwn, identity, own_sha256
+from grpo_recipes.trust.own_folder import Identity, NotOwn, identity, locked, own_sha256
 
 HERE = "here"
 _OF_THE_RECIPE = frozenset((TURNS, WITHOUT_SANDBOX))

@@ -31,7 +31,7 @@ from grpo_recipes.worker.survival.folder_faults import explained, make_room
 from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.survival.leaving import leave_soon
 from grpo_recipes.worker.tools.tool_functions import check_tool_files
-from grpo_recipes.worker.user_code.reward_faults import explained_reward
+from grpo_recipes.worker.user_code.outcome import explained_reward
 from grpo_recipes.worker.user_code.reward_functions import check_reward_files
 
 # One that failed writes it down before its connections close; a folder of several machines shows that a moment later.

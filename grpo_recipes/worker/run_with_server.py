@@ -27,10 +27,10 @@ from grpo_recipes.worker._shared.planned import model_path, model_revision, read
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.run import refuse_checkpoints
-from grpo_recipes.worker.serving import answers, server
+from grpo_recipes.worker.serving import health, server
 from grpo_recipes.worker.serving.address import URL
+from grpo_recipes.worker.serving.health import ServerProblem
 from grpo_recipes.worker.serving.other_machine import Wishes
-from grpo_recipes.worker.serving.problem import ServerProblem
 from grpo_recipes.worker.serving.server import extended, visible
 from grpo_recipes.worker.survival.folder_faults import explained
 
@@ -192,7 +192,7 @@ def _train(run: Run, started: server.Server, *, resume: bool) -> tuple[int | Non
             return None, started.death()
         processes.reap(trainer, started.process, started.keeper)
     code = trainer.returncode if trainer.returncode >= 0 else 128 - trainer.returncode
-    if code and run.story.is_failure() and not answers.is_healthy(started.url):
+    if code and run.story.is_failure() and not health.is_healthy(started.url):
         return code, started.death() if started.has_ended() else "did not answer any more"
     return code, None
 

@@ -29,8 +29,7 @@ from grpo_recipes.worker.callbacks.trained import Trained
 from grpo_recipes.worker.checkpoints.checkpoint import save_final, save_whole_checkpoints
 from grpo_recipes.worker.checkpoints.model_card import hand_over
 from grpo_recipes.worker.completions.held_out_environments import answer_held_out_rows_with
-from grpo_recipes.worker.completions.kept_completions import keep_completions
-from grpo_recipes.worker.completions.redacted_completions import redact_completions
+from grpo_recipes.worker.completions.kept_completions import keep_completions, redact_completions
 from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
 from grpo_recipes.worker.data.templates import refuse_endless_template
 from grpo_recipes.worker.ends.ended import EndedShares
@@ -52,13 +51,12 @@ from grpo_recipes.worker.tools.turns import Turns, load_turns
 from grpo_recipes.worker.trackers.catalog import Reports, begin_reports
 from grpo_recipes.worker.trainer.generation_file import set_aside
 from grpo_recipes.worker.trainer.loaded_trainer import loaded_everywhere
-from grpo_recipes.worker.trainer.model import build_trainer, training_arguments
+from grpo_recipes.worker.trainer.model import SeedEachStep, build_trainer, training_arguments
 from grpo_recipes.worker.trainer.own_model import write_own_model
-from grpo_recipes.worker.trainer.seeds import SeedEachStep
 from grpo_recipes.worker.user_code.contained import trains_here
-from grpo_recipes.worker.user_code.planned_code import run_only_planned_code
-from grpo_recipes.worker.user_code.reward_faults import refuse_no_numbers
+from grpo_recipes.worker.user_code.outcome import refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
+from grpo_recipes.worker.user_code.user_modules import run_only_planned_code
 from grpo_recipes.worker.vllm.engine import close_engine
 
 

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path
 from grpo_recipes.yaml.load import Document, load_file, load_text
-from grpo_recipes.yaml.merge import Tree, lay_over
-from grpo_recipes.yaml.override import OVERRIDE_FILE, apply_override, read_override
+from grpo_recipes.yaml.merge import OVERRIDE_FILE, Tree, apply_override, lay_over, read_override
 from grpo_recipes.yaml.page import shown
 from grpo_recipes.yaml.parents import Place, parent_place
 

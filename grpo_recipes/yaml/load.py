@@ -12,9 +12,8 @@ from yaml import MarkedYAMLError, YAMLError
 
 from grpo_recipes.contract.findings.finding import Finding, Mark, Path, by_place
 from grpo_recipes.yaml import ids
-from grpo_recipes.yaml.files import read_recipe
 from grpo_recipes.yaml.nodes import Node, Reader
-from grpo_recipes.yaml.page import Page, forbidden, page_of, printable, shown
+from grpo_recipes.yaml.page import Page, forbidden, page_of, printable, read_recipe, shown
 from grpo_recipes.yaml.refusals import GivenUp
 from grpo_recipes.yaml.slips import missing_space, slips
 from grpo_recipes.yaml.syntax import syntax_finding

@@ -1,11 +1,13 @@
 """Values laid over values: maps merge, lists replace or are extended, null removes; marks and words follow."""
 
+import re
 from collections.abc import Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 from grpo_recipes.contract.findings.finding import Finding, Mark, Path, dotted
 from grpo_recipes.yaml import ids
-from grpo_recipes.yaml.page import shown, single_quoted
+from grpo_recipes.yaml.load import Value, read_value
+from grpo_recipes.yaml.page import Page, printable, shown, single_quoted
 
 EXTEND = "extend"
 
@@ -139,3 +141,113 @@ def _paths(value: object, path: Path) -> Iterator[Path]:
     elif isinstance(value, list):
         for index, below in enumerate(value):
             yield from _paths(below, (*path, index))
+
+
+# One override `rewards[0].weight=0.5`: its path and value, and how it is put into the values.
+
+
+OVERRIDE_FILE = "--set"
+MAX_DEPTH = 32
+
+_KEY = r"[^\s.\[\]=:,{}'\"]+"
+_PATH = rf"{_KEY}(?:\.{_KEY}|\[[0-9]{{1,6}}\])*"
+_PART = rf"\[([0-9]+)\]|\.?({_KEY})"
+_FORM = "an override is key=value, as in grpo.beta=0.04 or rewards[0].weight=0.5"
+
+
+class Override(NamedTuple):
+    """A path, the value for it and the mark of the whole override."""
+
+    path: Path
+    value: Value
+    mark: Mark
+
+
+def read_override(text: str) -> tuple[Override | None, list[Finding]]:
+    """Reads one `--set` text; the value is read as strictly as a file's."""
+    written, equals, value = text.partition("=")
+    whole = Page(OVERRIDE_FILE, text, [printable(text)])
+    if not equals or not re.fullmatch(_PATH, written) or not written.isprintable():
+        what = f"{shown(written, 40)} is not a key" if equals else f"{shown(text, 40)} has no ="
+        return None, [_refusal(ids.OVERRIDE_SYNTAX, what, "", whole.mark(0, 0, len(written)), _FORM, "key=value")]
+    path: Path = tuple(int(found[1]) if found[1] else found[2] for found in re.finditer(_PART, written))
+    mark = whole.mark(0, 0, len(text.rstrip()))
+    if len(path) > MAX_DEPTH:
+        because = f"it has {len(path):,} parts; a recipe needs fewer than ten"
+        return None, [_refusal(ids.OVERRIDE_PLACE, f"more than {MAX_DEPTH} keys in a row", "", mark, because, _FORM)]
+    if path[0] == "extends":
+        because = "a parent's place is relative to the file that names it"
+        fix = "write extends into the recipe"
+        return None, [_refusal(ids.OVERRIDE_PLACE, "extends cannot be overridden", "extends", mark, because, fix)]
+    read, findings = read_value(Page(OVERRIDE_FILE, value, [printable(value)], written + "="), path)
+    findings = [finding if finding.key else finding._replace(key=dotted(path)) for finding in findings]
+    if read is None:
+        return None, findings
+    return Override(path, Value(read.value, {**read.marks, path: mark}, read.words), mark), findings
+
+
+def apply_override(tree: Tree, override: Override) -> Finding | None:
+    """Puts the override into the tree as a child file would; null removes a key, and is kept in a list.
+
+    Missing mappings on the way are made; a missing list or item is a finding and changes nothing.
+    """
+    finding = _refused_place(tree, override)
+    if finding is not None:
+        return finding
+    container: Any = tree.values
+    for depth, part in enumerate(override.path[:-1], 1):
+        below = container.get(part) if isinstance(container, dict) else container[part]
+        if below is None:
+            below = container[part] = {}
+        tree.marks.setdefault(override.path[:depth], override.mark)
+        container = below
+    value = override.value
+    put(container, override.path[-1], value.value, override.path, tree, value.marks, value.words)
+    return None
+
+
+def _refused_place(tree: Tree, override: Override) -> Finding | None:
+    container: object = tree.values
+    for depth, part in enumerate(override.path):
+        finding = _refused(container, part, override, depth)
+        if finding is not None:
+            return finding
+        below = container[part] if isinstance(container, list) and isinstance(part, int) else None
+        below = container.get(part) if isinstance(container, dict) else below
+        container = {} if below is None else below
+    return None
+
+
+def _refused(container: object, part: str | int, override: Override, depth: int) -> Finding | None:
+    above, key = dotted(override.path[:depth]), dotted(override.path)
+    if isinstance(part, str):
+        if isinstance(container, dict):
+            return None
+        what = "a list" if isinstance(container, list) else f"the single value {shown(str(container), 40)}"
+        fix = _in_item(part, override, depth, container) if isinstance(container, list) else f"{above}={{{part}: ...}}"
+        message, because = f"{shown(above, 40)} has no keys", f"it is {what}"
+    elif not isinstance(container, list):
+        message, because = f"{shown(above, 40)} has no items", "it is not a list in the recipe"
+        fix = f"{above}=[...]"
+    elif part < len(container):
+        return None
+    else:
+        count = len(container)
+        message = f"{shown(above, 40)} has no item {part}"
+        because = f"it has {count} item{'' if count == 1 else 's'}, counted from 0"
+        fix = f"{above}[{count - 1}]" if count else f"{above}=[...]"
+    return _refusal(ids.OVERRIDE_PLACE, message, key, override.mark, because, shown(fix, 100))
+
+
+def _in_item(part: str, override: Override, depth: int, container: list[Any]) -> str:
+    """The whole override with an item: `rewards.1.weight` meant the second one, `rewards.weight` says none."""
+    path = override.path
+    number = int(part) if part.isascii() and part.isdigit() else None
+    meant = (*path[:depth], 0, *path[depth:]) if number is None else (*path[:depth], number, *path[depth + 1 :])
+    if number is not None and number >= len(container):
+        return f"{dotted(path[:depth])}[{len(container) - 1}]" if container else f"{dotted(path[:depth])}=[...]"
+    return f"{dotted(meant)}={override.mark.line_text.partition('=')[2]}"
+
+
+def _refusal(rule: str, message: str, key: str, mark: Mark, because: str, fix: str) -> Finding:
+    return Finding(rule, "error", message, shown(key, 200), mark, (because,), fix)

@@ -1,9 +1,12 @@
 """A source text with its lines: gives marks, and user text that is safe to print."""
 
+import os
 import re
+import stat
 from typing import NamedTuple
 
-from grpo_recipes.contract.findings.finding import Mark
+from grpo_recipes.contract.findings.finding import Finding, Mark
+from grpo_recipes.yaml import ids
 
 _FORBIDDEN_ASCII = r"[^\t\n\r\x20-\x7e]"
 _FORBIDDEN = r"[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
@@ -68,3 +71,86 @@ def shown(text: str, limit: int = 60) -> str:
 def single_quoted(text: str) -> str:
     """The text as a YAML scalar in single quotes."""
     return "'" + text.replace("'", "''") + "'"
+
+
+MAX_BYTES = 256 * 1024
+
+_OTHER_ENCODINGS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+
+
+def read_recipe(path: str) -> str | Finding:
+    """The file's text without a byte order mark, or why there is none."""
+    content = _content(path)
+    return content if isinstance(content, Finding) else _decoded(content, path)
+
+
+def _content(path: str) -> bytes | Finding:
+    name = shown(path, 80)
+    if os.path.islink(path) and not os.path.realpath(path).endswith((".yaml", ".yml")):
+        # What is wrong in a recipe is printed, and another file may hold secrets.
+        return _unreadable(
+            f"{name} is a link to a file that is no .yaml",
+            f"it leads to {shown(os.path.realpath(path))}",
+            "name a recipe",
+        )
+    try:
+        status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            return _unreadable(f"{name} is a directory", "a recipe is one file", "name a file in it")
+        if not stat.S_ISREG(status.st_mode):
+            kind = "a device, a pipe or a socket may never end"
+            return _unreadable(f"{name} is not a regular file", kind, "write the recipe to a file")
+        if status.st_size > MAX_BYTES:
+            return _too_large(name, status.st_size)
+        with open(path, "rb") as file:
+            # Files of /proc say that they are empty, and a file can grow after its size was read.
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return _unreadable(f"{name} does not exist", "no file has this path", _nearest(path))
+    except PermissionError:
+        return _unreadable(f"{name} may not be read", "the system refuses it", f"chmod u+r {name}")
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        return _unreadable(f"{name} cannot be read", f"the system says: {shown(reason)}", "check the path")
+    return _too_large(name, len(content)) if len(content) > MAX_BYTES else content
+
+
+def _decoded(content: bytes, path: str) -> str | Finding:
+    name = shown(path, 80)
+    encoding = _OTHER_ENCODINGS.get(content[:2])
+    because, fix = "a recipe is UTF-8 text", "save the file as UTF-8"
+    if encoding is not None:
+        return Finding(ids.NOT_TEXT, "error", f"{name} is {encoding}", because=(because,), fix=fix)
+    if b"\0" in content:
+        message = f"{name} is binary: byte {content.index(0)} is NUL"
+        return Finding(ids.NOT_TEXT, "error", message, because=(because,), fix="name a recipe file")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        page = page_of(content[: error.start].decode("utf-8", "replace") + "\ufffd", path)
+        line = len(page.lines) - 1
+        mark = page.mark(line, len(page.lines[line]) - 1, len(page.lines[line]))
+        message = f"the byte 0x{content[error.start]:02x} is not UTF-8"
+        return Finding(ids.NOT_TEXT, "error", message, "", mark, (because,), fix)
+
+
+def _unreadable(message: str, because: str, fix: str) -> Finding:
+    return Finding(ids.UNREADABLE, "error", message, because=(because,), fix=fix)
+
+
+def _too_large(name: str, size: int) -> Finding:
+    message = f"{name} is larger than {MAX_BYTES // 1024} KiB"
+    because = (f"it has {size:,} bytes; a recipe has a few thousand",)
+    return Finding(ids.TOO_LARGE, "error", message, because=because, fix="keep data in a data file")
+
+
+def _nearest(path: str) -> str:
+    from difflib import get_close_matches  # only the failing command pays for this import
+
+    folder, name = os.path.split(path)
+    try:
+        names = [entry for entry in os.listdir(folder or ".") if entry.endswith((".yaml", ".yml"))]
+    except (OSError, ValueError):
+        return "check the path"
+    close = get_close_matches(name, names[:1000], n=1)
+    return shown(os.path.join(folder, close[0]), 80) if close else "check the path"

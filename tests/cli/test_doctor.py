@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from grpo_recipes.cli.commands import doctor
-from grpo_recipes.facts.released.releases import newest_release
-from grpo_recipes.facts.released.shipped import table
+from grpo_recipes.facts.released.shipped import newest_release, table
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.report.stack_text import stack_text
 from grpo_recipes.resolve.known_defects import known_defects

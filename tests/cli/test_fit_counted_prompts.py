@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.user_files.counted_prompts import CountedPrompts, keep_counted
+from grpo_recipes.user_files.local_rows import CountedPrompts, keep_counted
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 ON_A_GPU = ("--target", "tested,gpus=1xA100-80GB")

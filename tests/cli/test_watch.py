@@ -15,7 +15,7 @@ import pytest
 from small_recipe import STACK
 from support.processes import MARK, leaving_nothing, wait_until
 
-from grpo_recipes.cli.watched import following
+from grpo_recipes.cli.commands import watch
 from grpo_recipes.contract.integrity.run_folder import record_text
 from grpo_recipes.launch.showing import PlainProgress
 
@@ -132,7 +132,7 @@ def test_a_job_that_waits_in_a_queue_is_waited_for(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("_EVENTS_S", "_STATE_S", "_ENGINE_S"):
-        monkeypatch.setattr(following, name, 0.0)
+        monkeypatch.setattr(watch, name, 0.0)
     asked: list[bool] = []
 
     def is_active() -> bool:
@@ -145,7 +145,7 @@ def test_a_job_that_waits_in_a_queue_is_waited_for(
         return len(asked) < 7
 
     with PlainProgress(sys.stderr) as shown:
-        assert following.follow_to_the_end(str(folder), is_active, shown) == 0
+        assert watch.follow_to_the_end(str(folder), is_active, shown) == 0
     assert len(asked) == 7
     assert capsys.readouterr().err.splitlines() == ["it was not started yet", "step 2/2  reward 0.750"]
 
@@ -153,8 +153,8 @@ def test_a_job_that_waits_in_a_queue_is_waited_for(
 def test_a_run_of_another_machine_goes_on_until_it_says_how_it_ended(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "_EVENTS_S", 0.0)
-    monkeypatch.setattr(following, "_STATE_S", 0.0)
+    monkeypatch.setattr(watch, "_EVENTS_S", 0.0)
+    monkeypatch.setattr(watch, "_STATE_S", 0.0)
     write_lock(folder, "elsewhere")
     write_record(folder, status="running")
     looked: list[object] = []
@@ -166,7 +166,7 @@ def test_a_run_of_another_machine_goes_on_until_it_says_how_it_ended(
 
     (folder / "metrics.jsonl").write_text(step(1, 0.25))
     with Looked(sys.stderr) as shown:
-        assert following.follow_to_the_end(str(folder), lambda: False, shown) == 0
+        assert watch.follow_to_the_end(str(folder), lambda: False, shown) == 0
     assert len(looked) == 1
 
 

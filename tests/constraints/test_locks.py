@@ -8,8 +8,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from resolving import pins
 
-from grpo_recipes.facts.released.requirements import declared_conflicts
-from grpo_recipes.facts.released.torch_cuda import cuda_of, driver_for
+from grpo_recipes.facts.released.requirements import cuda_of, declared_conflicts, driver_for
 from grpo_recipes.stack.stack import PACKAGES, Stack
 
 FOLDER = Path(__file__).parents[2] / "constraints"

@@ -38,7 +38,7 @@ KNOWING = (
     "engines/",
     "schemas/",
     "rules/",
-    "facts/sbatch_options.py",
+    "facts/accepted_keys.py",
     "worker/",
 )
 

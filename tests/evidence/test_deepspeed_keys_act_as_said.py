@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from deepspeed_answers import answers, step
 
-from grpo_recipes.facts.deepspeed_keys import deepspeed_keys
-from grpo_recipes.stack.installed import installed_packages
+from grpo_recipes.facts.accepted_keys import deepspeed_keys
+from grpo_recipes.stack.stack import installed_packages
 
 pytestmark = pytest.mark.stack
 

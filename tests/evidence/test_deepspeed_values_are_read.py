@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from deepspeed_answers import answers
 
-from grpo_recipes.facts.deepspeed_keys import deepspeed_keys
+from grpo_recipes.facts.accepted_keys import deepspeed_keys
 from grpo_recipes.rules.deepspeed_values_are_read import FILLED, _unlike
-from grpo_recipes.stack.installed import installed_packages
+from grpo_recipes.stack.stack import installed_packages
 
 pytestmark = pytest.mark.stack
 

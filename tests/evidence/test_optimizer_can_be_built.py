@@ -7,7 +7,7 @@ from library import Library
 
 from grpo_recipes.rules._shared.used_packages import OPTIMIZERS
 from grpo_recipes.rules.optimizer_can_be_built import LOW_RANK, OTHER_HARDWARE, READ
-from grpo_recipes.stack.installed import installed_packages
+from grpo_recipes.stack.stack import installed_packages
 
 pytestmark = pytest.mark.stack
 

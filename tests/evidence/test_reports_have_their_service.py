@@ -4,7 +4,7 @@ import pytest
 from library import Library
 
 from grpo_recipes.rules.reports_have_their_service import SERVICES
-from grpo_recipes.stack.installed import installed_packages
+from grpo_recipes.stack.stack import installed_packages
 
 pytestmark = pytest.mark.stack
 

@@ -6,7 +6,7 @@ import pytest
 from library import Answer, Library
 
 from grpo_recipes.rules.schedule_has_its_arguments import WITH_EVALUATION, WITHOUT_ARGUMENTS, schedules
-from grpo_recipes.stack.installed import installed_packages
+from grpo_recipes.stack.stack import installed_packages
 
 pytestmark = pytest.mark.stack
 

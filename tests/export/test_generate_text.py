@@ -2,7 +2,7 @@
 
 import pytest
 
-from grpo_recipes.report.trained.generate_text import generate_text
+from grpo_recipes.report.trained_text import generate_text
 
 ROW = {
     "prompt": "17+25=",

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.stack
 PUSH = """
 import sys
 from pathlib import Path
-from grpo_recipes.worker.export.push import pushed
+from grpo_recipes.worker.export.start import pushed
 told = pushed(Path(sys.argv[1]), "owner/name", private=True)
 print(told if isinstance(told, str) else [told.message, told.because[0], told.fix])
 """

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from grpo_recipes.facts.source.annotations import plain_annotation
+from grpo_recipes.facts.source.field import plain_annotation
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from grpo_recipes.facts.source.package_facts import MODULES, package_to_json_val
 from grpo_recipes.facts.source.package_folder import package_folder
 from grpo_recipes.facts.source.package_source import PackageSource
 from grpo_recipes.facts.source.read_package import read_package
-from grpo_recipes.stack.installed import installed_packages
+from grpo_recipes.stack.stack import installed_packages
 
 INSTALLED = [(name, version) for name, version in installed_packages().items() if name in MODULES and version]
 

@@ -3,8 +3,8 @@
 import pytest
 
 from grpo_recipes.facts.broken_pairs import ABSENT, broken_pairs
-from grpo_recipes.facts.released.releases import is_released, released
 from grpo_recipes.facts.released.requirements import declared_conflicts
+from grpo_recipes.facts.released.shipped import is_released, released
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.stack.stack import Gpu, Stack
 

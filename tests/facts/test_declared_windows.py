@@ -4,14 +4,13 @@ import pytest
 from packaging.requirements import Requirement as PackagingRequirement
 from packaging.specifiers import SpecifierSet
 
-from grpo_recipes.facts.released.releases import released
 from grpo_recipes.facts.released.requirements import (
     EXTRAS,
     Requirement,
     declared_conflicts,
     requirements,
 )
-from grpo_recipes.facts.released.shipped import table
+from grpo_recipes.facts.released.shipped import released, table
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.stack.stack import PACKAGES, Stack
 

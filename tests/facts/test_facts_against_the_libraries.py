@@ -20,8 +20,8 @@ from grpo_recipes.facts.source.package_facts import METHODS, MODULES, package_to
 from grpo_recipes.facts.source.package_folder import package_folder
 from grpo_recipes.facts.source.package_source import PackageSource
 from grpo_recipes.facts.source.read_package import read_package
-from grpo_recipes.stack.installed import installed_packages
 from grpo_recipes.stack.probe import probe
+from grpo_recipes.stack.stack import installed_packages
 
 pytestmark = pytest.mark.stack
 

@@ -8,8 +8,15 @@ import pytest
 from source_trees import TRANSFORMERS, TRL, install
 
 from grpo_recipes.facts.facts import facts_for
-from grpo_recipes.facts.released.releases import newest_release, releases_date, removal
-from grpo_recipes.facts.released.shipped import facts_of_release, releases_with_facts, same_version, table
+from grpo_recipes.facts.released.shipped import (
+    facts_of_release,
+    newest_release,
+    releases_date,
+    releases_with_facts,
+    removal,
+    same_version,
+    table,
+)
 from grpo_recipes.facts.source.package_facts import MODULES, NOT_IN_ALL_RELEASES
 from grpo_recipes.stack.stack import PACKAGES, Stack
 

@@ -11,7 +11,7 @@ from grpo_recipes.user_files.model_config import (
     parameter_count,
     read_model_config,
 )
-from grpo_recipes.user_files.tokenizer_files import chat_template_of
+from grpo_recipes.user_files.template import chat_template_of
 
 # The published config.json of Qwen/Qwen2-0.5B-Instruct, whose model card says 0.49 billion parameters.
 QWEN2_HALF_BILLION = {

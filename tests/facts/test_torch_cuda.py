@@ -2,8 +2,8 @@
 
 import pytest
 
-from grpo_recipes.facts.released.releases import released
-from grpo_recipes.facts.released.torch_cuda import cuda_of, driver_for, newest_cuda_of, newest_torch_for
+from grpo_recipes.facts.released.requirements import cuda_of, driver_for, newest_cuda_of, newest_torch_for
+from grpo_recipes.facts.released.shipped import released
 from grpo_recipes.stack.stack import Stack
 
 

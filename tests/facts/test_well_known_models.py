@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.facts.released.model_classes import MODEL_CLASSES
+from grpo_recipes.facts.released.logits import MODEL_CLASSES
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.user_files.model_config import parameter_count, read_model_config
 

@@ -21,7 +21,7 @@ from grpo_recipes.launch.progress import NORMAL
 from grpo_recipes.launch.screen import Screen
 from grpo_recipes.launch.showing import PlainProgress
 from grpo_recipes.worker.checkpoints.card_text import _cell, plain
-from grpo_recipes.worker.completions.redacted_completions import redact_completions
+from grpo_recipes.worker.completions.kept_completions import redact_completions
 
 PACKAGE = Path(__file__).parents[2] / "grpo_recipes"
 SECRET_SHAPE = "ghp_q7ZpX2mK9vLtR4sWcB8nYd3F0123"

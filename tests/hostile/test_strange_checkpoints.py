@@ -17,8 +17,7 @@ import pytest
 from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints, strange_pickles, unsafe_names
 from grpo_recipes.contract.integrity.manifest import MANIFEST
 from grpo_recipes.contract.integrity.run_folder import write_integrity
-from grpo_recipes.contract.integrity.seal import sealed
-from grpo_recipes.contract.integrity.user_key import Key, user_key
+from grpo_recipes.contract.integrity.seal import Key, sealed, user_key
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker.checkpoints.manifest import own_digests

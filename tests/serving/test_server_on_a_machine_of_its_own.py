@@ -21,9 +21,8 @@ from support.processes import marked, wait_until
 
 from grpo_recipes.contract.plan import World
 from grpo_recipes.worker.serving import other_machine
+from grpo_recipes.worker.serving.health import ServerProblem, address_towards
 from grpo_recipes.worker.serving.other_machine import Notice, notice_in, put_up
-from grpo_recipes.worker.serving.port import address_towards
-from grpo_recipes.worker.serving.problem import ServerProblem
 
 Machine = Callable[..., "subprocess.Popen[str]"]
 SERVER = ("serve.py", "--alone", "127.0.0.1")

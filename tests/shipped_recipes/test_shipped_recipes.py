@@ -17,7 +17,7 @@ from grpo_recipes.memory.needs import MemoryNeeds
 from grpo_recipes.resolve.resolve import plan_of, resolve
 from grpo_recipes.rules._shared.memory_needs import memory_needs
 from grpo_recipes.stack.target import parse_target
-from grpo_recipes.takeover.starter import STARTER
+from grpo_recipes.takeover.smollm2_recipe import STARTER
 
 KEPT = shipped()
 NAMES = [str(path.relative_to(FOLDER)) for path in KEPT]

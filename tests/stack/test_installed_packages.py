@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.stack.installed import installed_packages
-from grpo_recipes.stack.stack import OPTIONAL_PACKAGES, PACKAGES
+from grpo_recipes.stack.stack import OPTIONAL_PACKAGES, PACKAGES, installed_packages
 
 
 def install(folder: Path, name: str, version: str | None, metadata: str = "METADATA") -> None:

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.stack.installed import normalized
 from grpo_recipes.stack.probe import probe
-from grpo_recipes.stack.stack import OPTIONAL_PACKAGES, PACKAGES, Gpu, Stack, to_json_value
+from grpo_recipes.stack.stack import OPTIONAL_PACKAGES, PACKAGES, Gpu, Stack, normalized, to_json_value
 from grpo_recipes.stack.target import parse_target
 
 H100 = Gpu("H100-80GB", 79.6, (9, 0))

@@ -5,7 +5,7 @@ import re
 import pytest
 from environments import ENVIRONMENTS, STACKS
 
-from grpo_recipes.facts.reward_keywords import not_passed
+from grpo_recipes.facts.accepted_keys import not_passed
 from grpo_recipes.facts.source.package_folder import package_folder
 
 pytestmark = pytest.mark.stacks

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from stage_runs import FIRST, Run
 
-from grpo_recipes.cli.trained.trained_run import trained_run
+from grpo_recipes.cli.trained_run import trained_run
 from grpo_recipes.contract.integrity.manifest import MANIFEST
 from grpo_recipes.lock.verify import verified
 

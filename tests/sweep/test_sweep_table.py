@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.plans import small_plan
 
-from grpo_recipes.cli.sweeps.answering import write_report
+from grpo_recipes.cli.sweeps.training import write_report
 from grpo_recipes.contract.plan import to_json
 from grpo_recipes.sweep.comparison import SweepComparison, compared, conclusion
 from grpo_recipes.sweep.sweep_file import Sweep, SweepRun, read_sweep, write_sweep_file

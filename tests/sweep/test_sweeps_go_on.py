@@ -12,7 +12,7 @@ from swept_runs import FEW_STEPS, QUICKSTART, RATE, Swept, command, started, wai
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.rules._shared.memory_needs import prompts_key
 from grpo_recipes.stack.target import parse_target
-from grpo_recipes.user_files.counted_prompts import CountedPrompts, keep_counted
+from grpo_recipes.user_files.local_rows import CountedPrompts, keep_counted
 
 pytestmark = pytest.mark.processes
 FIRST = f"{RATE.rpartition('.')[2]}-0.001-seed-42"

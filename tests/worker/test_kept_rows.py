@@ -13,8 +13,7 @@ import pytest
 from worker_runs import planned_data
 
 from grpo_recipes.contract.integrity.digests import digest_of
-from grpo_recipes.contract.integrity.seal import opened, sealed
-from grpo_recipes.contract.integrity.user_key import Key
+from grpo_recipes.contract.integrity.seal import Key, opened, sealed
 from grpo_recipes.contract.plan import Data
 from grpo_recipes.worker.data import kept_rows
 

@@ -34,9 +34,10 @@ from grpo_recipes.worker.proofs.seen import (
     Precision,
     Reference,
     Sampled,
+    TurnedRow,
+    TurnsSeen,
     completion,
 )
-from grpo_recipes.worker.proofs.turns_seen import TurnedRow, TurnsSeen
 
 EOS, PAD, STOP = 2, 0, 7
 FLOAT = ("float32",)

@@ -10,7 +10,7 @@ from worker_runs import Changes, Trained, planned_data, planned_model
 
 from grpo_recipes.contract.plan import Data, Model
 from grpo_recipes.user_files.digests import file_content, folder_content
-from grpo_recipes.user_files.tokenizer_files import chat_template_of
+from grpo_recipes.user_files.template import chat_template_of
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.verified import LARGEST_CHECKED_BYTES, check_model_files
 

@@ -13,8 +13,7 @@ from worker_runs import Changes
 
 from grpo_recipes.contract.integrity.digests import digests_of, sizes_in
 from grpo_recipes.contract.integrity.manifest import MANIFEST, as_json
-from grpo_recipes.contract.integrity.seal import opened, sealed
-from grpo_recipes.contract.integrity.user_key import Key
+from grpo_recipes.contract.integrity.seal import Key, opened, sealed
 from grpo_recipes.contract.plan import CODE_OF, Data, Plan
 from grpo_recipes.user_files.model_code import code_files
 from grpo_recipes.worker._shared.inputs import Refused
@@ -186,7 +185,7 @@ import os, sys, transformers.dynamic_module_utils
 transformers.dynamic_module_utils.HF_MODULES_CACHE = os.environ["HF_MODULES_CACHE"]
 from pathlib import Path
 from grpo_recipes.worker._shared.planned import read_plan
-from grpo_recipes.worker.user_code.planned_code import run_only_planned_code
+from grpo_recipes.worker.user_code.user_modules import run_only_planned_code
 from grpo_recipes.worker._shared.inputs import Refused
 from transformers import AutoConfig
 folder = Path(sys.argv[1])
@@ -273,7 +272,7 @@ def _plan(own: Path, **verified: object) -> Plan:
 
 @pytest.mark.parametrize("repository", ["some/model", "some/code"])
 def test_code_of_the_hub_is_taken_at_its_commit(repository: str, own: Path) -> None:
-    from grpo_recipes.worker.user_code.planned_code import _pinned
+    from grpo_recipes.worker.user_code.user_modules import _pinned
 
     asked: list[object] = []
     plan = _plan(own, **{f"{CODE_OF}some/model": COMMIT, f"{CODE_OF}some/code": COMMIT})
@@ -283,7 +282,7 @@ def test_code_of_the_hub_is_taken_at_its_commit(repository: str, own: Path) -> N
 
 
 def test_code_of_a_repository_that_nobody_knew_of_is_not_taken(own: Path) -> None:
-    from grpo_recipes.worker.user_code.planned_code import _pinned
+    from grpo_recipes.worker.user_code.user_modules import _pinned
 
     get = _pinned(_plan(own, **{f"{CODE_OF}some/model": COMMIT}), lambda *given, **keywords: "x.py", set())
     with pytest.raises(Refused, match="has its code in somebody/else"):

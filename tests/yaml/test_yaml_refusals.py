@@ -7,7 +7,7 @@ import yaml
 
 from grpo_recipes.yaml import ids, nodes
 from grpo_recipes.yaml.load import load_text
-from grpo_recipes.yaml.override import read_override
+from grpo_recipes.yaml.merge import read_override
 
 PARSERS = {"libyaml": nodes.LOADER, "pure": yaml.SafeLoader}
 

@@ -17,8 +17,7 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.report.takeover_text import takeover_json, takeover_text
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.takeover.shipped import Shipped, shipped_recipe, shipped_recipes, whole_text
-from grpo_recipes.takeover.smollm2_recipe import FACTS, NAME, RECIPE, files_beside
-from grpo_recipes.takeover.starter import STARTER
+from grpo_recipes.takeover.smollm2_recipe import FACTS, NAME, RECIPE, STARTER, files_beside
 from grpo_recipes.takeover.takeover import Takeover, take_over
 
 STDOUT = "-"

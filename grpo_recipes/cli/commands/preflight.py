@@ -99,7 +99,7 @@ def _found(plan: Plan, context: Context, limits: dict[str, object], *, strict: b
     from grpo_recipes.render.part_folder import write_preflight_folder
     from grpo_recipes.report.preflight_text import preflight_text
     from grpo_recipes.rules._shared.memory_needs import prompts_key
-    from grpo_recipes.user_files.counted_prompts import CountedPrompts, keep_counted
+    from grpo_recipes.user_files.local_rows import CountedPrompts, keep_counted
 
     source = context.source
     with temporary_folder(PREFLIGHT) as temporary:

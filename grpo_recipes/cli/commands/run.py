@@ -21,7 +21,7 @@ from grpo_recipes.cli.launching import (
 )
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
-from grpo_recipes.cli.watched.view_option import chosen_view, view_options
+from grpo_recipes.cli.view_option import chosen_view, view_options
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.finding import has_errors
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
@@ -103,7 +103,7 @@ def run(
     if os.path.isfile(os.path.join(recipe, "sweep.json")):
         if any((overrides, accepted, target, out, validate_only, dry_run, smoke, extending, verifying, accept_drift)):
             raise Refusal.of(f"{recipe} is a sweep, which continues as planned; it only takes --allow-code and --json")
-        from grpo_recipes.cli.sweeps.answering import go_on
+        from grpo_recipes.cli.sweeps.training import go_on
 
         return go_on(recipe, allowed, as_json=as_json)
     view = chosen_view(quiet, verbose, samples)

@@ -82,7 +82,7 @@ def sweep(
     grpo-run sweep recipe.yaml --vary training.learning_rate=1e-5,3e-5 --seeds 3
     grpo-run sweep runs/addition-sweep-20260101-120000 --table
     """
-    from grpo_recipes.cli.sweeps.answering import answer, go_on, tell_findings
+    from grpo_recipes.cli.sweeps.training import answer, go_on, tell_findings
 
     if context.args:
         raise _too_many_words(varied, context.args)

@@ -2,13 +2,24 @@
 
 import shlex
 import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
 
 import click
 
 from grpo_recipes.cli.completion import files
-from grpo_recipes.cli.watched.view_option import chosen_view, view_options
-from grpo_recipes.contract.exits import EXIT_INTERRUPTED
+from grpo_recipes.cli.view_option import chosen_view, view_options
+from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_INTERRUPTED
+from grpo_recipes.contract.files.folder_lock import holder
+from grpo_recipes.contract.integrity.run_folder import RECORD_FILE
+from grpo_recipes.contract.run_record import UNKNOWN, RunRecord, read_record
 from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.errors import Refusal
+from grpo_recipes.launch.progress import Progress
+from grpo_recipes.launch.run_events import RunEvents
+from grpo_recipes.report.runs.one_run import is_gone
 
 
 @click.command()
@@ -25,7 +36,6 @@ def watch(folder: str, quiet: bool, verbose: bool, samples: int, as_json: bool) 
     grpo-run watch runs/addition-20260101-120000 --samples 2
     """
     from grpo_recipes.cli.launching import conclude, refuse_strange_entries
-    from grpo_recipes.cli.watched.following import began, follow_to_the_end
     from grpo_recipes.engines.catalog import engine_of
     from grpo_recipes.launch.showing import progress
     from grpo_recipes.lock.read_lock import read_lock
@@ -40,3 +50,79 @@ def watch(folder: str, quiet: bool, verbose: bool, samples: int, as_json: bool) 
         click.echo(redact(f"stopped watching; to watch it again: grpo-run watch {shlex.quote(folder)}"), err=True)
         return EXIT_INTERRUPTED
     return conclude(lock.plan, lock.folder, code, as_json=as_json)
+
+
+# Follows a run that another process started, here or elsewhere, by reading its run folder; writes nothing.
+
+
+_EVENTS_S = 0.5
+_STATE_S = 1.0
+_ENGINE_S = 10.0  # a controller answers for many jobs
+
+
+def follow_to_the_end(folder: str, is_active: Callable[[], bool], shown: Progress) -> int:
+    """Shows the progress of a run until it ends, and returns its exit code; 1 if its process is gone.
+
+    is_active: whether the engine here reports it as queued or running. Raises Refusal for a run that was never started.
+    """
+    events: RunEvents | None = None
+    active, next_state, next_question, is_waiting = False, 0.0, 0.0, False
+    while True:
+        record, now = read_record(folder), time.monotonic()
+        if events is None and record is not None:
+            events = RunEvents(folder, began(record) or 0.0, shown.view)
+        if now >= next_state:
+            next_state = now + _STATE_S
+            goes_on = holder(Path(folder)) is not None or _is_elsewhere(folder, record)
+            if not goes_on and now >= next_question:
+                next_question, active = now + _ENGINE_S, is_active()
+            if not goes_on and not active:
+                return _ended(folder, events, shown)
+            if record is None and not is_waiting:
+                shown.note("it was not started yet")
+                is_waiting = True
+        for event in events.new() if events is not None else ():
+            shown.show(event)
+        time.sleep(_EVENTS_S)
+
+
+def began(record: RunRecord | None) -> float | None:
+    """When the last launch of a run began, a Unix time; None if it was never started."""
+    try:
+        return None if record is None else datetime.fromisoformat(str(record.started)).timestamp()
+    except ValueError:
+        return None
+
+
+def _is_elsewhere(folder: str, record: RunRecord | None) -> bool:
+    """Whether the run may be running on a machine whose lock is not visible here."""
+    is_of_here = record is None or record.is_queued_work or is_gone(Path(folder))
+    return record is not None and record.status == "running" and not is_of_here
+
+
+def _ended(folder: str, events: RunEvents | None, shown: Progress) -> int:
+    record = read_record(folder)
+    if record is None or record.status == UNKNOWN:
+        _refuse_lost_record(folder)
+    if record is None:
+        raise Refusal.of(
+            f"{folder}: nothing to watch",
+            because="the run was never started",
+            fix=f"grpo-run {shlex.quote(folder)} trains it",
+        )
+    for event in events.new() if events is not None else ():
+        shown.show(event)
+    if record.status != "running" and record.exit_code is not None:
+        return record.exit_code
+    shown.say("its process is gone, but run.json still says that it runs")
+    return EXIT_FAILED
+
+
+def _refuse_lost_record(folder: str) -> None:
+    """Raises Refusal if the record of a started run is missing or unreadable."""
+    from grpo_recipes.contract.integrity.used_run import changed_files, how_to_mend  # a watched run has one
+
+    for fault in changed_files(Path(folder)):
+        if fault.name == RECORD_FILE:
+            fix = how_to_mend(fault)
+            raise Refusal.of(f"{folder}: {fault.words}", because=f"it {fault.because}", fix=fix)

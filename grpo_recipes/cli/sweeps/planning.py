@@ -1,9 +1,10 @@
 """Plans all runs of a sweep before the first one starts, each as `grpo-run RECIPE --set` does."""
 
+import contextlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +14,6 @@ import click
 from grpo_recipes.cli.launching import Changes, Ready, recipe_files
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack
-from grpo_recipes.cli.sweeps.shares import seen_with, shares_of
 from grpo_recipes.contract.findings.finding import Finding, by_place
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
@@ -207,3 +207,32 @@ def _taken(target: Path) -> Refusal:
         because="a sweep needs a new folder",
         fix="--out with a folder that does not exist yet",
     )
+
+
+# Assigns devices to the runs of a sweep that train at once, so that they do not share any.
+
+
+def shares_of(plans: Sequence[Plan]) -> list[Mapping[str, str]]:
+    """Environment variables, one set per parallel run; the largest run determines how many fit.
+
+    Empty if nothing can be started from here.
+    """
+    # All plans of a world need the same devices, and finding them takes a moment.
+    kinds = {repr((plan.world, plan.vllm and plan.vllm.server)): plan for plan in plans}
+    each: list[list[Mapping[str, str]]] = [list(engine_of(plan).shares(plan)) for plan in kinds.values()]
+    return min(each, key=len, default=[])
+
+
+@contextlib.contextmanager
+def seen_with(share: Mapping[str, str]) -> Iterator[None]:
+    """Limits this process to the devices of a run with this share."""
+    before = {name: os.environ.get(name) for name in share}
+    os.environ.update(share)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -7,6 +7,7 @@ that became a different experiment. Separate processes let several train at once
 import contextlib
 import itertools
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,9 +19,11 @@ from typing import IO, NamedTuple
 
 import click
 
-from grpo_recipes.cli.sweeps.shares import shares_of
+from grpo_recipes.cli.main import grpo_run
+from grpo_recipes.cli.sweeps.planning import PlannedSweep, shares_of
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, held, holder
+from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.host.processes import die_with_parent
 from grpo_recipes.contract.metrics import evaluation_text
 from grpo_recipes.contract.run_record import RunRecord, read_record
@@ -30,7 +33,10 @@ from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.asked import AskedSignals, never_stopped_by_talk, signals_noted
 from grpo_recipes.launch.summary import status_line
 from grpo_recipes.lock.read_lock import read_lock
-from grpo_recipes.sweep.sweep_file import Sweep, SweepRun
+from grpo_recipes.report.findings_formats import findings_json
+from grpo_recipes.sweep.comparison import compared
+from grpo_recipes.sweep.sweep_file import Sweep, SweepRun, is_sweep, read_sweep
+from grpo_recipes.sweep.table import table_json, table_text
 from grpo_recipes.trust.checkpoints import checkpoint_parts
 from grpo_recipes.trust.code import code_parts
 
@@ -222,3 +228,58 @@ def _ended(folder: Path, code: int) -> str:
 
 def _say(line: str) -> None:
     click.echo(redact(line), err=True)
+
+
+# A sweep's output: its table, and the page of its runs.
+
+
+def tell_findings(recipe: str, planned: PlannedSweep, *, as_json: bool, is_answer: bool) -> None:
+    """Prints the findings of all runs, on stderr unless they are the requested output."""
+    if as_json:
+        click.echo(redact(findings_json({recipe: planned.findings})))
+        return
+    text = findings_text(planned.findings, recipe)
+    runs = "nothing was started" if planned.sweep is None else f"{len(planned.sweep.runs)} runs"
+    last = f"{recipe}: {count_text(planned.findings)}, {runs}"
+    click.echo(redact((f"{text}\n\n" if text else "") + last), err=not is_answer)
+
+
+def answer(folder: str, *, as_json: bool) -> None:
+    """Prints the current table of a sweep."""
+    found = compared(folder, read_sweep(folder))
+    click.echo(redact(table_json(found) + "\n" if as_json else table_text(found)), nl=False)
+
+
+def go_on(folder: str, allowed: tuple[str, ...], *, as_json: bool) -> int:
+    """Trains the unfinished runs of a sweep, prints its table, and returns the exit code.
+
+    Raises Refusal if it is not a sweep, or if another process is running it.
+    """
+
+    if not is_sweep(folder):
+        raise Refusal.of(
+            f"{folder} is not a sweep", because="it has no sweep.json", fix="grpo-run sweep RECIPE starts one"
+        )
+    code = train_sweep(folder, read_sweep(folder), allowed)
+    write_report(folder)
+    answer(folder, as_json=as_json)
+    if code == EXIT_INTERRUPTED:
+        click.echo(redact(f"\ngrpo-run sweep {shlex.quote(folder)} continues it"), err=True)
+    return code
+
+
+def write_report(folder: str) -> None:
+    """Lets `grpo-run report` write report.html about the started runs.
+
+    Its output goes to stderr, since stdout has the table; a refusal does not change the exit code.
+    """
+    places = [os.path.join(folder, run.name) for run in read_sweep(folder).runs]
+    begun = [place for place in places if read_record(place) is not None]
+    if not begun:
+        return
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            words = ["report", *begun, "-o", os.path.join(folder, "report.html")]
+            grpo_run.main(words, prog_name="grpo-run", standalone_mode=False)
+    except Refusal as refusal:
+        click.echo(redact(f"no report: {refusal}"), err=True)

@@ -23,9 +23,8 @@ from grpo_recipes.contract.files.digest import file_sha256
 from grpo_recipes.facts.released import index
 from grpo_recipes.facts.released.as_released import source_sha256
 from grpo_recipes.facts.released.folded import fold, fold_facts, folded_text, table_text
+from grpo_recipes.facts.released.logits import MODEL_CLASSES, to_json_value
 from grpo_recipes.facts.released.logits import TABLE as LOGITS
-from grpo_recipes.facts.released.logits import to_json_value
-from grpo_recipes.facts.released.model_classes import MODEL_CLASSES
 from grpo_recipes.facts.released.requirements import EXTRAS
 from grpo_recipes.facts.released.requirements import TABLE as REQUIREMENTS
 from grpo_recipes.facts.released.shipped import DATA, facts_of_release

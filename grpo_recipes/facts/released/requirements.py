@@ -1,14 +1,14 @@
 """What the packages of a stack declare about each other, and where a stack contradicts it."""
 
 import functools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from packaging.version import InvalidVersion
 
 from grpo_recipes.facts.released.folded import nearest_release, value_at
-from grpo_recipes.facts.released.releases import released
-from grpo_recipes.facts.released.shipped import releases_with_facts, table
+from grpo_recipes.facts.released.shipped import released, releases_with_facts, table
 from grpo_recipes.facts.released.windows import is_within, version_of
 from grpo_recipes.stack.stack import Stack
 
@@ -135,3 +135,50 @@ def _nearest(releases: Sequence[str], version: str, wanted: Sequence[str]) -> st
     """Of `wanted` the one with the fewest of `releases` between it and `version`."""
     place = sum(version_of(release) < version_of(version) for release in releases)
     return min(wanted, key=lambda one: abs(releases.index(one) - place), default=None)
+
+
+# The CUDA that torch was built for, and the driver that this CUDA needs.
+
+
+TORCH_CUDA_TABLE = "torch_cuda"
+_LOCAL = r"cu(\d+)(\d)"
+
+
+def cuda_of(stack: Stack) -> str | None:
+    """The CUDA of the stack's torch, as "13.0"; "" for a build without; None where that is not known.
+
+    Of a torch that is not installed here by the end of its version, as in 2.13.0+cu130 and 2.13.0+cpu, and without one
+    that of PyPI's build.
+    """
+    if stack.torch_cuda is not None or not stack.declared:
+        return stack.torch_cuda
+    release, _, local = (stack.version("torch") or "").partition("+")
+    if local:
+        built_for = re.fullmatch(_LOCAL, local)
+        return f"{built_for[1]}.{built_for[2]}" if built_for else "" if local == "cpu" else None
+    return next(
+        (row["cuda"] for row in table(TORCH_CUDA_TABLE)["built_for"] if release and is_within(release, row["torch"])),
+        None,
+    )
+
+
+def driver_for(cuda: str) -> int | None:
+    """The oldest driver, by its first number, that runs programs built for a CUDA; None where that is not known."""
+    found = table(TORCH_CUDA_TABLE)["driver_of_cuda"].get(cuda.partition(".")[0])
+    return None if found is None else int(found)
+
+
+def newest_cuda_of(driver: str) -> str | None:
+    """The newest CUDA, by its first number, that a driver runs; None where it is older than all that are known."""
+    number = int(driver.partition(".")[0])
+    fitting = [cuda for cuda, oldest in table(TORCH_CUDA_TABLE)["driver_of_cuda"].items() if oldest <= number]
+    return max(fitting, key=int, default=None)
+
+
+def newest_torch_for(driver: str) -> str | None:
+    """The newest torch on PyPI that a driver runs, as a window such as ">=2.8.0,<2.11.0"; None without one."""
+    cuda = newest_cuda_of(driver)
+    rows = [
+        row for row in table(TORCH_CUDA_TABLE)["built_for"] if cuda and int(row["cuda"].partition(".")[0]) <= int(cuda)
+    ]
+    return str(rows[-1]["torch"]) if rows else None

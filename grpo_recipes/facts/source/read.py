@@ -3,8 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from grpo_recipes.facts.source.annotations import plain_annotation
-from grpo_recipes.facts.source.field import REQUIRED, UNKNOWN, Field
+from grpo_recipes.facts.source.field import REQUIRED, UNKNOWN, Field, plain_annotation
 from grpo_recipes.facts.source.package_source import ClassSource, PackageSource
 
 

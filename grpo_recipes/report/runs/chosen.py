@@ -79,7 +79,7 @@ def _filter(runs: Sequence[ListedRun], text: str) -> Callable[[ListedRun], bool]
 
 def _read(text: str, asked: str) -> object:
     """The value as `--set` reads it."""
-    from grpo_recipes.yaml.override import read_override
+    from grpo_recipes.yaml.merge import read_override
 
     override, findings = read_override(text)
     if override is None:

@@ -9,7 +9,7 @@ Removing, replacing or adding a value is a suggestion, however likely it is.
 from collections.abc import Mapping, Sequence
 
 from grpo_recipes.contract.findings.finding import Patch, Path
-from grpo_recipes.resolve.number_words import plain_number
+from grpo_recipes.resolve.schema_reasons import plain_number
 
 _WORDS = {True: ("true", "yes", "on", "y"), False: ("false", "no", "off", "n"), None: ("null", "none", "~")}
 _SHORTEST_WITH_A_SLIP = 6

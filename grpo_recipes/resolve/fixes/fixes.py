@@ -13,7 +13,7 @@ from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.resolve.unknown_keys.other_names import names_it_too
 from grpo_recipes.resolve.unknown_keys.placement import OWNED_KEY, REMOVED_KEY, UNKNOWN_KEY
 from grpo_recipes.yaml.load import load_text
-from grpo_recipes.yaml.override import OVERRIDE_FILE
+from grpo_recipes.yaml.merge import OVERRIDE_FILE
 
 FIXED = ("error", "warning")
 MOST_PASSES = 5

@@ -19,7 +19,7 @@ from grpo_recipes.contract.plan import (
 from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import Expression, Passed, Unsaid
-from grpo_recipes.resolve.planning.arguments import arguments, expect
+from grpo_recipes.resolve.planning.arguments import arguments, expect, planned_memory, vllm
 from grpo_recipes.resolve.planning.made_by import made_by
 from grpo_recipes.resolve.planning.planned_files import planned_data, planned_model, planned_rewards, planned_tokenizer
 from grpo_recipes.resolve.planning.planned_tools import (
@@ -30,7 +30,6 @@ from grpo_recipes.resolve.planning.planned_tools import (
     planned_tools,
     scripted_turns,
 )
-from grpo_recipes.resolve.planning.vllm_plan import planned_memory, vllm
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import machines
 from grpo_recipes.rules._shared.vllms_gpu import starts_server

@@ -20,7 +20,7 @@ from grpo_recipes.user_files.digests import (
 from grpo_recipes.user_files.local_files import data_format, local_path
 from grpo_recipes.user_files.model_config import cached_commit
 from grpo_recipes.user_files.reward_imports import imported_beside, names_module, reward_names
-from grpo_recipes.user_files.tokenizer_files import chat_template_of
+from grpo_recipes.user_files.template import chat_template_of
 
 HELD_OUT = 10**9
 """The number of the first held-out episode."""

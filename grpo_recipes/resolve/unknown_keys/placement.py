@@ -3,12 +3,12 @@
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.facts.released.releases import removal
+from grpo_recipes.facts.released.shipped import removal
 from grpo_recipes.nearest import nearest_words
-from grpo_recipes.resolve.unknown_keys.generation_kwargs import generation_kwargs_finding
 from grpo_recipes.resolve.unknown_keys.other_names import (
     DERIVED,
     PROMPTS,
+    generation_kwargs_finding,
     inner_name,
     is_apart,
     named_elsewhere,
@@ -19,7 +19,7 @@ from grpo_recipes.schemas.keys import OF_ITEMS, is_of_an_item, keys_named, recip
 from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.shown_values import flow
 from grpo_recipes.yaml.compose import Source
-from grpo_recipes.yaml.override import OVERRIDE_FILE
+from grpo_recipes.yaml.merge import OVERRIDE_FILE
 
 UNKNOWN_KEY = "FCT001"
 REMOVED_KEY = "FCT002"

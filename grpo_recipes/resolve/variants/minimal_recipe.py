@@ -16,9 +16,8 @@ from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.resolve import Resolution, plan_of, resolve_source
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe, recipe_yaml
 from grpo_recipes.schemas.recipe import Recipe
-from grpo_recipes.schemas.reward import RewardSection
 from grpo_recipes.schemas.section import written_fields, written_value
-from grpo_recipes.schemas.tools import ToolSection
+from grpo_recipes.schemas.task import RewardSection, ToolSection
 from grpo_recipes.yaml.compose import Source, compose, parent_of
 from grpo_recipes.yaml.merge import EXTEND
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from grpo_recipes.facts.released.torch_cuda import cuda_of, driver_for, newest_torch_for
+from grpo_recipes.facts.released.requirements import cuda_of, driver_for, newest_torch_for
 from grpo_recipes.rules._shared.context import Context, NotJudged
 from grpo_recipes.rules._shared.machines import gpu_bytes
 from grpo_recipes.stack.stack import Stack

@@ -14,8 +14,8 @@ from grpo_recipes.rules._shared.loaded_model import adapter_dtype, model_config,
 from grpo_recipes.rules._shared.machines import assumed_sizes, gpu_bytes
 from grpo_recipes.rules._shared.vllms_gpu import has_a_gpu_of_its_own
 from grpo_recipes.user_files.architecture import read_architecture
-from grpo_recipes.user_files.counted_prompts import counted_prompts, key_of
 from grpo_recipes.user_files.local_files import local_path
+from grpo_recipes.user_files.local_rows import counted_prompts, key_of
 
 _WIDTHS = {"float32": 4, "bfloat16": 2, "float16": 2}
 _ATTENTION: Mapping[str, Attention] = {

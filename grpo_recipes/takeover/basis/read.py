@@ -13,8 +13,8 @@ import yaml
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.errors import Refusal
 from grpo_recipes.takeover.basis.draft import Draft, Row
-from grpo_recipes.yaml.files import read_recipe
 from grpo_recipes.yaml.load import TAKE_OVER_SCRIPT, script_line
+from grpo_recipes.yaml.page import read_recipe
 
 MOST_VALUES = 10_000
 LONGEST_NUMBER = 100
@@ -110,3 +110,65 @@ def whole_steps(values: Mapping[str, object], share: object) -> int | None:
     if not known or not isinstance(share, float) or not 0 < share < 1:
         return None
     return math.ceil(int(str(most)) * share)
+
+
+# A value of a YAML file as TRL's parser hands it to a field: a string is converted to the field's type, nothing else.
+#
+# TrlParser sets the file's values as argparse defaults, and argparse converts defaults that are strings.
+# Source: trl 1.16.0 scripts/_hf_argparser.py, python 3.11 argparse.py parse_known_args.
+
+
+WORDS = {"yes": True, "true": True, "t": True, "y": True, "1": True}
+WORDS |= {"no": False, "false": False, "f": False, "n": False, "0": False}
+
+
+class Unreadable(Exception):
+    """Why a field cannot be this value."""
+
+
+def as_trl_reads(value: object, annotation: str) -> object:
+    """The value that the field gets. annotation: its source text. Raises Unreadable."""
+    kinds = [kind.strip() for kind in annotation.split("|")]
+    if value is None:
+        if "None" in kinds or not annotation:
+            return None
+        raise Unreadable(f"null is passed as None, and it is {annotation}")
+    if isinstance(value, str):
+        return _of_text(value, kinds)
+    if isinstance(value, bool):
+        return _of_word(value, kinds)
+    if isinstance(value, float) and "int" in kinds and "float" not in kinds:
+        if value.is_integer():
+            return int(value)
+        raise Unreadable(f"it is a whole number, not {value}")
+    if isinstance(value, int) and kinds[0] == "bool":
+        return bool(value)
+    if isinstance(value, int | float) and kinds[0] == "str" and "float" not in kinds:
+        raise Unreadable(f"it is a text, and YAML reads {value} as a number")
+    return value
+
+
+def _of_text(value: str, kinds: list[str]) -> object:
+    if any(kind.startswith("dict") for kind in kinds) and value.lstrip().startswith("{"):
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError as problem:
+            raise Unreadable(f"it is a map, and {value} is no JSON") from problem
+    if "str" in kinds or not {"bool", "int", "float"} & set(kinds):
+        if all(kind.startswith("list") or kind == "None" for kind in kinds):
+            raise Unreadable("it is a list, and TRL would take a text for the list of its letters")
+        return value
+    try:
+        if "bool" in kinds:
+            return WORDS[value.lower()]
+        return int(value) if "int" in kinds else float(value)
+    except (KeyError, ValueError) as problem:
+        raise Unreadable(f"it is {' or '.join(kinds)}, not {value!r}") from problem
+
+
+def _of_word(value: bool, kinds: list[str]) -> object:
+    if "bool" in kinds:
+        return value
+    if "int" in kinds or "float" in kinds:
+        return float(value) if "float" in kinds else int(value)
+    raise Unreadable(f"it is a text, and YAML 1.1 reads yes, no, on and off as {str(value).lower()}")

@@ -9,9 +9,8 @@ from grpo_recipes.facts.broken_pairs import broken_pairs
 from grpo_recipes.facts.classified import ClassifiedField
 from grpo_recipes.facts.expression import PACKAGES, NotExpressed, Target, expression, written_as
 from grpo_recipes.facts.facts import facts_for
-from grpo_recipes.facts.released.releases import released
 from grpo_recipes.facts.released.requirements import requirements
-from grpo_recipes.facts.released.shipped import releases_with_facts, table
+from grpo_recipes.facts.released.shipped import released, releases_with_facts, table
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.facts.source.field import UNKNOWN, Field
 from grpo_recipes.rules.the_worker_was_run_with_this_transformers import APPLIES_TO as NOT_RUN

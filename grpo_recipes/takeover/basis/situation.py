@@ -8,8 +8,8 @@ from typing import Literal
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.section import written_fields
-from grpo_recipes.takeover.basis.coercion import WORDS
 from grpo_recipes.takeover.basis.draft import Draft, Given
+from grpo_recipes.takeover.basis.read import WORDS
 from grpo_recipes.takeover.basis.release import Release
 
 SERVER_ADDRESS = ("vllm_server_base_url", "vllm_server_host", "vllm_server_port")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from grpo_recipes.facts.deepspeed_keys import deepspeed_keys
+from grpo_recipes.facts.accepted_keys import deepspeed_keys
 from grpo_recipes.takeover.basis.draft import Given
 from grpo_recipes.takeover.basis.read import read_mapping
 from grpo_recipes.takeover.basis.situation import Situation

@@ -14,7 +14,7 @@ from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.data.dataset import prepared_rows
 from grpo_recipes.worker.ends.ended import how_ended
 from grpo_recipes.worker.ends.ends import end_tokens, ends_of, tokenizer_of
-from grpo_recipes.worker.user_code.reward_faults import refuse_no_numbers
+from grpo_recipes.worker.user_code.outcome import refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
 

@@ -17,7 +17,7 @@ from grpo_recipes.worker._shared.imports import kept_imports
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.quiet import quiet_libraries
 from grpo_recipes.worker.tools.tool_functions import check_tool_files
-from grpo_recipes.worker.user_code.reward_faults import explained_reward
+from grpo_recipes.worker.user_code.outcome import explained_reward
 from grpo_recipes.worker.user_code.reward_functions import check_reward_files
 
 

@@ -18,21 +18,19 @@ from grpo_recipes.worker.proofs.gradient_reaches_every_tensor import without_gra
 from grpo_recipes.worker.proofs.of_turns.catalog import of_turns
 from grpo_recipes.worker.proofs.proof import Proof, as_records, block, refusal
 from grpo_recipes.worker.proofs.seen import FirstStep, Gradient
-from grpo_recipes.worker.trainer.live_model import (
+from grpo_recipes.worker.trainer.trained_tensors import (
+    Arrivals,
     device_name,
+    fingerprints,
+    local,
+    missing_in,
     parameter_devices,
     precision,
     processes_reached,
     reference,
-    zero_stage,
-)
-from grpo_recipes.worker.trainer.trained_tensors import (
-    Arrivals,
-    fingerprints,
-    local,
-    missing_in,
     trainable,
     zero_matrices,
+    zero_stage,
 )
 from grpo_recipes.worker.vllm.hand_over import HandOver
 

@@ -12,10 +12,9 @@ from grpo_recipes.contract.secrets.redact import hide_secrets
 from grpo_recipes.worker._shared.planned import calls_tools
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.ends.ends import tokenizer_of
-from grpo_recipes.worker.proofs.seen import Sampled
-from grpo_recipes.worker.proofs.turns_seen import Ids, SampledTurns, TurnedRow, TurnsSeen, turned_row
+from grpo_recipes.worker.proofs.seen import Ids, Sampled, SampledTurns, TurnedRow, TurnsSeen, turned_row
 from grpo_recipes.worker.trainer.trained_tensors import trainable, zero_matrices
-from grpo_recipes.worker.vllm.log_probs import Sampling, log_probs
+from grpo_recipes.worker.vllm.sampled import Sampling, log_probs
 
 _GENERATES, _SCORES = "_generate_single_turn", "_get_per_token_logps_and_entropies"
 _CALLS = "tools/call_frequency"

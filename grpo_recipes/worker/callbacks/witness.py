@@ -13,8 +13,7 @@ from grpo_recipes.worker._shared.library import micro_batches_per_generation
 from grpo_recipes.worker.callbacks.turn_witness import TurnWitness
 from grpo_recipes.worker.ends.ends import ends_of, last_turn
 from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, completion
-from grpo_recipes.worker.trainer.live_model import dtype_name
-from grpo_recipes.worker.trainer.trained_tensors import owners
+from grpo_recipes.worker.trainer.trained_tensors import dtype_name, owners
 
 
 class Witness:

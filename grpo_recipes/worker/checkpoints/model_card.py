@@ -14,8 +14,7 @@ from typing import Any, cast
 from grpo_recipes.contract.files.bounded_json import parsed, read_json
 from grpo_recipes.contract.files.folder_files import read_bytes, remove, write_whole
 from grpo_recipes.contract.secrets.redact import redact_value
-from grpo_recipes.worker.checkpoints.card_results import held_out, is_best
-from grpo_recipes.worker.checkpoints.card_text import code, fenced, inline, one_line, plain, table
+from grpo_recipes.worker.checkpoints.card_text import code, fenced, held_out, inline, is_best, one_line, plain, table
 
 CARD_FILE = "README.md"
 SUMMARY_FILE = "run.json"

@@ -10,7 +10,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from grpo_recipes.contract.findings.finding import Path, dotted, mistake
 from grpo_recipes.contract.plan import Data
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.data.bounded import TooMuch, bounded
+from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
 
 Row = Mapping[str, Any]
 LONGEST_TEXT = 4 << 20

@@ -13,7 +13,6 @@ from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.adapters.merging import merged, rounded
 from grpo_recipes.worker.answering.policy import Policy, processing_of
 from grpo_recipes.worker.answering.trained import (
     FINAL,
@@ -50,8 +49,16 @@ from grpo_recipes.worker.export.proof import (
     rounding,
     seen,
 )
-from grpo_recipes.worker.export.texts import Texts, texts_of, written_beside
-from grpo_recipes.worker.export.written import write_adapter, write_ends, write_tokenizer, write_weights
+from grpo_recipes.worker.export.texts import (
+    Texts,
+    texts_of,
+    write_adapter,
+    write_ends,
+    write_tokenizer,
+    write_weights,
+    written_beside,
+)
+from grpo_recipes.worker.trainer.own_model import merged, rounded
 
 
 class ExportAsked(NamedTuple):

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import torch
 
 from grpo_recipes.contract.findings.finding import Finding, mistake
-from grpo_recipes.worker.adapters.merging import rounded
 from grpo_recipes.worker.export.progress import Stages
+from grpo_recipes.worker.trainer.own_model import rounded
 
 # How likely a model thinks the tokens of completions are.
 

@@ -21,6 +21,11 @@ from grpo_recipes.worker.survival.folder_faults import why_unwritten
 if TYPE_CHECKING:
     from grpo_recipes.worker.export.proof import ExportProof
 
+from huggingface_hub import HfApi
+
+from grpo_recipes.contract.findings.finding import mistake
+from grpo_recipes.contract.integrity.manifest import MANIFEST
+
 
 def main(arguments: Sequence[str]) -> int:
     """Exports, and writes the answer; 0 whatever came of it, which the answer says."""
@@ -35,7 +40,6 @@ def _answer(request: dict[str, Any], here: Path) -> dict[str, Any]:
         from grpo_recipes.worker.export.export import ExportAsked, exported
         from grpo_recipes.worker.export.gguf import NotConverted
         from grpo_recipes.worker.export.progress import Stages
-        from grpo_recipes.worker.export.push import pushed
         from grpo_recipes.worker.export.texts import NoFolderThere
 
     folder, place = Path(request["run"]), Path(request["place"])
@@ -94,3 +98,24 @@ def _unwritten(place: Path, why: str, problem: BaseException) -> tuple[Finding, 
         because=f"{type(problem).__name__}: {first}; what was written of it is removed",
         fix="make room, or -o with a folder elsewhere",
     ).findings
+
+
+def pushed(place: Path, repository: str, *, private: bool) -> str | Finding:
+    """The address of the commit, or why there is none: the export stays where it is. A new repository is made."""
+    api = HfApi()
+    try:
+        api.create_repo(repository, private=private, exist_ok=True)
+        done = api.upload_folder(
+            repo_id=repository,
+            folder_path=place,
+            ignore_patterns=[MANIFEST],  # it names the key of this user
+            commit_message="Exported by grpo-run",
+        )
+    except Exception as problem:  # the hub, the network and the library fail in many ways
+        first = (str(problem).strip().splitlines() or [""])[0]
+        return mistake(
+            f"{repository} was not pushed; {place} is whole",
+            because=f"{type(problem).__name__}: {first[:300]}",
+            fix=f"hf auth login, then hf upload {repository} {place}",
+        )
+    return str(done.commit_url)

@@ -20,7 +20,7 @@ from grpo_recipes.contract.halved import MICRO_BATCH, ON_OUT_OF_MEMORY
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Phase
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
-from grpo_recipes.worker.user_code.reward_faults import explained_reward
+from grpo_recipes.worker.user_code.outcome import explained_reward
 
 _OF_MEMORY = re.compile(
     r"DefaultCPUAllocator: (can't allocate|not enough) memory|(CUDA|HIP) (error: )?out of memory"

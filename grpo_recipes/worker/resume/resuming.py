@@ -8,8 +8,7 @@ from typing import Any, TypeVar, cast
 from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints, strange_pickles
 from grpo_recipes.contract.integrity.manifest import WITHOUT_DIGESTS, Manifest, NotWhole, faults, refuse, stated
-from grpo_recipes.contract.integrity.seal import SOMEBODY_ELSE
-from grpo_recipes.contract.integrity.user_key import NoKey, allowed_digests, user_key
+from grpo_recipes.contract.integrity.seal import SOMEBODY_ELSE, NoKey, allowed_digests, user_key
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.checkpoints.manifest import installed

@@ -20,8 +20,7 @@ from grpo_recipes.worker.callbacks.evaluation_callback import BEST, SINCE
 from grpo_recipes.worker.callbacks.guard_callback import GuardCallback
 from grpo_recipes.worker.callbacks.trained import Trained
 from grpo_recipes.worker.checkpoints.checkpoint import is_whole
-from grpo_recipes.worker.trainer.live_model import zero_stage
-from grpo_recipes.worker.trainer.trained_tensors import local
+from grpo_recipes.worker.trainer.trained_tensors import local, zero_stage
 
 
 class RunState(TrainerCallback):  # type: ignore[misc]

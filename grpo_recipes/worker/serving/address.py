@@ -10,8 +10,8 @@ from typing import Any
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import model_path
-from grpo_recipes.worker.serving import answers
-from grpo_recipes.worker.serving.port import free_port
+from grpo_recipes.worker.serving import health
+from grpo_recipes.worker.serving.health import free_port
 
 URL = "GRPO_RUN_VLLM_URL"
 _POLL_S = 1.0
@@ -54,7 +54,7 @@ def check_other_server(plan: Plan, arguments: Any, folder: Path) -> str | None:
     url = getattr(arguments, "vllm_server_base_url", None)
     url = url or f"http://{arguments.vllm_server_host}:{arguments.vllm_server_port}"
     _wait(url, float(arguments.vllm_server_timeout))
-    listed = answers.models(url)
+    listed = health.models(url)
     if not listed:
         return f"vLLM server at {url}, which does not say what it serves"
     first = listed[0]
@@ -71,7 +71,7 @@ def check_other_server(plan: Plan, arguments: Any, folder: Path) -> str | None:
 
 def _wait(url: str, timeout_s: float) -> None:
     give_up = time.monotonic() + timeout_s
-    while not answers.is_healthy(url):
+    while not health.is_healthy(url):
         if time.monotonic() > give_up:
             raise Refused.of(
                 f"no vLLM server answers at {url}",

@@ -23,10 +23,9 @@ from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import model_path, model_revision, read_plan
 from grpo_recipes.worker._shared.record import Record
-from grpo_recipes.worker.serving import answers, server
+from grpo_recipes.worker.serving import health, server
+from grpo_recipes.worker.serving.health import ServerProblem, address_towards
 from grpo_recipes.worker.serving.other_machine import Notice, Wishes, put_up
-from grpo_recipes.worker.serving.port import address_towards
-from grpo_recipes.worker.serving.problem import ServerProblem
 from grpo_recipes.worker.serving.server import extended
 
 _POLL_S = 0.5
@@ -168,7 +167,7 @@ def _watched(watched: _Watched, notice: Notice) -> Notice:
         looked = now
         if _has_ended(watched):
             return replace(notice, state="done")
-        answered = time.monotonic() if answers.is_healthy(started.url) else answered
+        answered = time.monotonic() if health.is_healthy(started.url) else answered
         if now - answered > _SICK_S:
             return replace(notice, state="lost", reason=f"did not answer any more for {_SICK_S:.0f} s")
         processes.reap(started.process, started.keeper)

@@ -16,10 +16,9 @@ from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.findings.finding import of_record
 from grpo_recipes.contract.host.processes import ASKING
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.serving import answers
+from grpo_recipes.worker.serving import health
 from grpo_recipes.worker.serving.address import URL
-from grpo_recipes.worker.serving.port import address_towards
-from grpo_recipes.worker.serving.problem import ServerLost, ServerProblem
+from grpo_recipes.worker.serving.health import ServerLost, ServerProblem, address_towards
 
 # What a vLLM server with a machine of its own tells the trainers, in a file of the run folder that they share.
 
@@ -102,7 +101,7 @@ def loss_of_server(folder: Path, problem: BaseException | None = None) -> str | 
         return None
     if notice.has_ended:
         return f"the vLLM server {notice.reason or 'has ended'}"
-    return None if answers.is_healthy(notice.url) else f"the vLLM server at {notice.url} does not answer any more"
+    return None if health.is_healthy(notice.url) else f"the vLLM server at {notice.url} does not answer any more"
 
 
 def _url(folder: Path, patience_s: float) -> str:
@@ -112,7 +111,7 @@ def _url(folder: Path, patience_s: float) -> str:
     give_up = time.monotonic() + patience_s
     while True:
         notice = notice_in(folder)
-        if notice is not None and notice.state == "up" and notice.url and answers.is_healthy(notice.url):
+        if notice is not None and notice.state == "up" and notice.url and health.is_healthy(notice.url):
             return notice.url
         if notice is not None and notice.has_ended and notice != first:
             raise _ended(notice)

@@ -16,10 +16,9 @@ from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.host import processes
 from grpo_recipes.contract.host.processes import die_with_parent, kill
 from grpo_recipes.contract.plan_sections import VllmServer
-from grpo_recipes.worker.serving import answers, keep
+from grpo_recipes.worker.serving import health, keep
+from grpo_recipes.worker.serving.health import HOST, ServerProblem, free_port, holder, is_free
 from grpo_recipes.worker.serving.other_machine import Wishes
-from grpo_recipes.worker.serving.port import HOST, free_port, holder, is_free
-from grpo_recipes.worker.serving.problem import ServerProblem
 
 LOG_FILE = "vllm_server.log"
 _POLL_S = 0.2
@@ -106,7 +105,7 @@ def wait_until_up(server: Server, model: str, timeout_s: float, wishes: Wishes) 
     Raises ServerProblem when it ends, takes too long or has another model.
     """
     give_up = time.monotonic() + timeout_s
-    while not answers.is_healthy(server.url):
+    while not health.is_healthy(server.url):
         if server.has_ended():
             raise _problem(server, f"the vLLM server {server.death()} before it could work")
         if time.monotonic() > give_up:
@@ -114,7 +113,7 @@ def wait_until_up(server: Server, model: str, timeout_s: float, wishes: Wishes) 
             raise _problem(server, f"the vLLM server was not up after {timeout_s:g} seconds", fix)
         if wishes.wait(_POLL_S) or wishes.orphaned:
             return False
-    listed = answers.models(server.url)
+    listed = health.models(server.url)
     names = [name for one in listed or () for name in (one.get("id"), one.get("root"))]
     if listed is not None and model not in names:
         raise ServerProblem.of(f"the vLLM server serves {', '.join(map(str, dict.fromkeys(names)))}, not {model}")

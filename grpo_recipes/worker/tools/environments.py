@@ -16,8 +16,7 @@ from grpo_recipes.contract.plan_sections import EnvironmentClass
 from grpo_recipes.worker.tools.tally import Tally
 from grpo_recipes.worker.tools.tool_process import ToolFailed, error_text, told
 from grpo_recipes.worker.user_code.contained import RAISED_IN, RewardLeft, contained
-from grpo_recipes.worker.user_code.outcome import place_of
-from grpo_recipes.worker.user_code.reward_faults import OF_THE_ROW, short_text
+from grpo_recipes.worker.user_code.outcome import OF_THE_ROW, place_of, short_text
 
 Method = Callable[..., Any]
 OWN_REWARD = "get_reward"

@@ -11,8 +11,8 @@ from transformers.pytorch_utils import Conv1D
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.before_training.compared import Loaded
-from grpo_recipes.worker.trainer.live_model import device_name, parameter_devices, weight_dtypes, zero_stage
-from grpo_recipes.worker.vllm.tokens import dtype_seen, tokens_seen
+from grpo_recipes.worker.trainer.trained_tensors import device_name, parameter_devices, weight_dtypes, zero_stage
+from grpo_recipes.worker.vllm.engine import dtype_seen, tokens_seen
 
 _OF_ADAPTERS = ("lora_", "modules_to_save")
 

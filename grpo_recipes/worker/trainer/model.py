@@ -1,19 +1,24 @@
 """The trainer of the plan, built from its arguments and nothing else."""
 
+import hashlib
 import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from peft import LoraConfig
-from transformers import AutoProcessor, BitsAndBytesConfig, PrinterCallback, ProgressCallback
+import numpy
+import torch
+from peft import LoraConfig, PeftModel
+from transformers import AutoProcessor, BitsAndBytesConfig, PrinterCallback, ProgressCallback, TrainerCallback, set_seed
 from trl import GRPOConfig, GRPOTrainer
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.library import awaited
 from grpo_recipes.worker._shared.planned import ON_OWN_DEVICE, model_path, model_revision, trust_remote_code
 from grpo_recipes.worker.serving.address import server_arguments
-from grpo_recipes.worker.trainer.continued_adapter import go_on_with
-from grpo_recipes.worker.trainer.seeds import seeded_adapter
+from grpo_recipes.worker.trainer.own_model import go_on_with
 from grpo_recipes.worker.vllm.engine import planned_engine, seed_generations
 
 # In model_init_kwargs of a plan: each process loads the whole model onto its own device.
@@ -111,3 +116,54 @@ def _tokenizer(plan: Plan, path: str) -> Any:
     if plan.tokenizer.chat_template_path is not None:
         processing.chat_template = Path(plan.tokenizer.chat_template_path).read_text(encoding="utf-8")
     return processing
+
+
+# Random numbers of a recipe, the same in every release.
+#
+# Format 1 of the recipe says: the adapter's initial weights are drawn from `seed`, and before each optimizer step the
+# generators of python, numpy and torch are set from `seed`, the number of the step (from 0) and the rank. Without it
+# the completions of one recipe differ from the second step on, since releases draw other numbers between two steps, and
+# a resumed run goes on with other numbers than one that was not interrupted.
+
+
+def seed_of_step(seed: int, step: int, rank: int) -> int:
+    """The seed of one optimizer step on one process: 32 bits of a sha256, so that no two of them are related."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {step} {rank}".encode()).digest()[:4], "big")
+
+
+class SeedEachStep(TrainerCallback):  # type: ignore[misc]
+    """Seeds all generators before each optimizer step. rank: of this process among all.
+
+    Where torch knows of no device but the CPU there are three of them. torch.manual_seed would also write down, for
+    kinds of devices that are not there, which line asked for it: 0.3 % of a step of the quickstart.
+    """
+
+    def __init__(self, seed: int, rank: int) -> None:
+        self._seed, self._rank = seed, rank
+        self._is_alone = hasattr(torch, "accelerator") and not torch.accelerator.is_available()
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Before the prompts of the step are answered."""
+        seed = seed_of_step(self._seed, state.global_step, self._rank)
+        if not self._is_alone:
+            set_seed(seed)
+            return
+        random.seed(seed)
+        numpy.random.seed(seed)
+        torch.default_generator.manual_seed(seed)
+
+
+@contextmanager
+def seeded_adapter(seed: int) -> Iterator[None]:
+    """While it is open, PEFT draws the initial weights of every adapter from `seed`, whatever was drawn before."""
+    build = PeftModel.__init__
+
+    def seeded(self: Any, *given: Any, **named: Any) -> None:
+        set_seed(seed)
+        build(self, *given, **named)
+
+    PeftModel.__init__ = seeded
+    try:
+        yield
+    finally:
+        PeftModel.__init__ = build

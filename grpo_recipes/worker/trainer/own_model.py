@@ -2,11 +2,15 @@
 
 import contextlib
 import stat
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from peft import PeftModel
+from peft import PeftModel, load_peft_weights, set_peft_model_state_dict
+from peft.tuners.tuners_utils import BaseTunerLayer
+from peft.utils import get_peft_model_state_dict
 from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, set_seed
 
 from grpo_recipes.contract.files.folder_files import remove_tree, status
@@ -14,11 +18,10 @@ from grpo_recipes.contract.integrity.manifest import MANIFEST, NotWhole, faults,
 from grpo_recipes.contract.integrity.seal import YOU
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Ancestor
+from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import trust_remote_code
-from grpo_recipes.worker.adapters.merging import merged
 from grpo_recipes.worker.checkpoints.checkpoint import put_in_place
 from grpo_recipes.worker.checkpoints.manifest import write_model_manifest
-from grpo_recipes.worker.trainer.continued_adapter import adapter_tensors, refuse_other_tensors
 
 
 def write_own_model(plan: Plan, place: Path) -> None:
@@ -127,3 +130,139 @@ def _base(plan: Plan, ancestor: Ancestor, origin: dict[str, Any], dtype_key: str
     )
     print(f"the model of {ancestor.name} was quantized, and is dequantized to merge its adapter", flush=True)
     return packed.dequantize()
+
+
+# An adapter made part of the weights that it was trained beside, by PEFT's own arithmetic, one module after the other.
+#
+# PEFT adds the change to a weight in the dtype of that weight, which rounds a change of bfloat16 weights away where a
+# larger dtype is asked for, and rounds twice where a smaller one is. So each weight is made float32 for the moment in
+# which its adapter is added, then rounded once. No more than one weight is there twice.
+
+
+def merged(model: Any, dtype: torch.dtype, otherwise: str) -> Any:
+    """The model of a PeftModel with its active adapter in its weights, all of them of a dtype.
+
+    The PeftModel is used up. Packed weights of 4 or 8 bits have to be plain ones before: PEFT would pack what it
+    merged again. Raises Refused for an adapter that PEFT cannot merge; otherwise: what to do then.
+    """
+    try:
+        return _merged_copy(model, dtype)
+    except (RuntimeError, ValueError, NotImplementedError) as problem:
+        if isinstance(problem, torch.OutOfMemoryError):
+            raise
+        first = (str(problem).splitlines() or [""])[0]
+        raise Refused.of("PEFT cannot merge this adapter", because=first, fix=otherwise) from problem
+
+
+def _merged_copy(model: Any, dtype: torch.dtype) -> Any:
+    _untie(model)
+    for base, layers in _adapted(model):
+        for weight in _weights(base):
+            weight.data = weight.data.to(torch.float32)
+        for layer in layers:
+            layer.merge()
+        for weight in _weights(base):
+            weight.data = weight.data.to(dtype)
+    with warnings.catch_warnings():
+        # That all of it is merged already, and which weights are no longer tied, as is told below.
+        warnings.simplefilter("ignore")
+        plain = model.merge_and_unload()
+    return rounded(plain, dtype)
+
+
+def rounded(model: Any, dtype: torch.dtype) -> Any:
+    """The model with all its weights of a dtype. What is computed and not trained, as frequencies, stays as it is."""
+    for weight in model.parameters():
+        if weight.is_floating_point():
+            weight.data = weight.data.to(dtype)
+    return model
+
+
+def _adapted(model: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """Each module of the base that has adapters, with them."""
+    found: dict[int, tuple[Any, list[Any]]] = {}
+    for layer in model.modules():
+        if isinstance(layer, BaseTunerLayer) and layer.active_adapters:
+            base = layer.get_base_layer()
+            found.setdefault(id(base), (base, []))[1].append(layer)
+    yield from found.values()
+
+
+def _weights(base: Any) -> Iterator[Any]:
+    return (weight for weight in base.parameters(recurse=False) if weight.is_floating_point())
+
+
+def _untie(model: Any) -> None:
+    """Gives the output layer a weight of its own where it has the embedding's and an adapter is of one of both alone.
+
+    PEFT adds the change to the one weight, and so to both.
+    """
+    base = model.get_base_model()
+    ends = (base.get_input_embeddings(), base.get_output_embeddings())
+    first, last = (end.get_base_layer() if isinstance(end, BaseTunerLayer) else end for end in ends)
+    is_tied = last is not None and getattr(first, "weight", None) is last.weight
+    if is_tied and any(isinstance(end, BaseTunerLayer) for end in ends):
+        last.weight = torch.nn.Parameter(last.weight.detach().clone(), requires_grad=False)
+        base.config.get_text_config().tie_word_embeddings = False
+        base.config.tie_word_embeddings = False
+
+
+# The adapter of another run in a live trainer: its tensors, and the proof that they are what that run left.
+#
+# TRL makes a new adapter of the same shape, as for any run, and the tensors are laid into it. So the reference of the
+# KL term is the model without its adapter on every release; of an adapter that it is handed whole, newer ones take a
+# copy. Seen: trl 0.29.1 and 1.16.0, and not 0.14.0 to 0.23.1 (grpo_trainer.py, `add_adapter("ref", ...)`).
+
+
+_SHOWN = 4
+
+
+def go_on_with(trainer: Any, ancestor: Ancestor) -> None:
+    """Lays the adapter's tensors into the trainer's own adapter. Raises Refused if that is not what it then holds."""
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    tensors = adapter_tensors(ancestor)
+    try:
+        set_peft_model_state_dict(model, tensors)
+    except (RuntimeError, KeyError) as problem:
+        raise _another_shape(ancestor, str(problem)) from problem
+    refuse_other_tensors(model, tensors, ancestor)
+    if hasattr(trainer, "_last_loaded_step"):
+        trainer._last_loaded_step = -1  # trl 0.14 takes vLLM for up to date at step 0
+    if trainer.is_world_process_zero():
+        print(f"goes on with the adapter of {ancestor.name}, {len(tensors)} tensors as it left them", flush=True)
+
+
+def adapter_tensors(ancestor: Ancestor) -> dict[str, Any]:
+    """The tensors of an adapter, by the names that its file has."""
+    revision = {} if ancestor.commit is None else {"revision": ancestor.commit}
+    tensors: dict[str, Any] = load_peft_weights(ancestor.path, device="cpu", **revision)
+    return tensors
+
+
+def refuse_other_tensors(model: Any, tensors: dict[str, Any], ancestor: Ancestor) -> None:
+    """Raises Refused where the model's adapter is not, number by number, the one of the file."""
+    live = get_peft_model_state_dict(model, save_embedding_layers=False)
+    base = dict(model.named_parameters())
+    missing = sorted(set(live) - set(tensors))
+    other = sorted(name for name in live if name in tensors and not _same(live[name], tensors[name]))
+    # An adapter on a model with added tokens may bring the embeddings of that model, which has them itself.
+    extra = [name for name in tensors if name not in live]
+    other += sorted(name for name in extra if name not in base or not _same(base[name], tensors[name]))
+    if missing or other:
+        told = [f"{name} is not in it" for name in missing] + [f"{name} is another one" for name in other]
+        more = f", and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+        raise _another_shape(ancestor, f"{'; '.join(told[:_SHOWN])}{more}")
+
+
+def _same(live: Any, written: Any) -> bool:
+    """Whether a tensor holds the written numbers, rounded to its own data type."""
+    own = live.detach().cpu()
+    return bool(own.shape == written.shape and torch.equal(own, written.to(own.dtype)))
+
+
+def _another_shape(ancestor: Ancestor, because: str) -> Refused:
+    return Refused.of(
+        f"the adapter of {ancestor.name} is not one of this model and these modules",
+        because=because,
+        fix="name the model that it was trained on, or train a new adapter on the merged model",
+    )

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.contract.integrity.seal import NOBODY, SOMEBODY_ELSE, YOU, Damaged, opened, sealed
-from grpo_recipes.contract.integrity.user_key import Key
+from grpo_recipes.contract.integrity.seal import NOBODY, SOMEBODY_ELSE, YOU, Damaged, Key, opened, sealed
 
 CONTENT = {"a": 1, "b": {"c": [0.1, None, "ü\n\u2028"]}, "seal ": {"sha256": "of the content"}}
 ANOTHER = Key(b"\1" * 32, "0123456789abcdef")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.contract.integrity.user_key import NoKey, allowed_digests, user_key
+from grpo_recipes.contract.integrity.seal import NoKey, allowed_digests, user_key
 
 Harm = Callable[[Path], object]
 

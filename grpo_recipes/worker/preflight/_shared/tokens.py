@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from grpo_recipes.worker.data.bounded import TooMuch, bounded
+from grpo_recipes.worker.data.unreadable_rows import TooMuch, bounded
 from grpo_recipes.worker.preflight._shared.seen import Seen, chat_template_kwargs, is_conversational
 
 

@@ -11,8 +11,7 @@ Source: trl 1.16.0 grpo_trainer.py, _tool_call_loop and tool_mask.
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, fails, holds
-from grpo_recipes.worker.proofs.seen import FirstStep
-from grpo_recipes.worker.proofs.turns_seen import TurnedRow
+from grpo_recipes.worker.proofs.seen import FirstStep, TurnedRow
 
 ID = "PRF019"
 NAME = "tool replies"

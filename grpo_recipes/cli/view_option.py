@@ -10,6 +10,7 @@ from grpo_recipes.errors import Refusal
 if TYPE_CHECKING:
     from grpo_recipes.launch.progress import View
 
+
 MOST_SAMPLES = 64
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

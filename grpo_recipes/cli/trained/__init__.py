@@ -1,1 +1,0 @@
-"""Shared by commands that use a run's trained model."""

@@ -1,1 +1,0 @@
-"""Code about tools that several rules share."""

@@ -1,0 +1,124 @@
+"""`dataset`, `rewards`, `tools`, `environment` and `rollout`: what is learned."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from grpo_recipes.schemas.section import PositiveFloat, PositiveInt, Section, Word
+
+# `dataset`: the rows, and how a row becomes a prompt.
+
+
+Seed = Annotated[int, Field(ge=0, lt=2**30)]
+
+
+class ReasoningGymSection(Section):
+    """Rows that tasks of the package reasoning-gym make; `grpo-run explain reasoning_gym` lists the tasks."""
+
+    name: Word | None = None
+    """One task, e.g. chain_sum; for several use tasks."""
+    config: dict[str, Any] = {}
+    """Its configuration, e.g. {min_terms: 2}. Missing keys have the package's defaults."""
+    tasks: list[dict[str, Any]] = []
+    """Several tasks, {name: ..., weight: 1, config: {...}} each. Rows are drawn from the tasks by their weights."""
+    size: PositiveInt = 1000
+    """Number of rows."""
+    seed: Seed = 0
+    """The package's seed: with the same release it gives the same rows."""
+
+
+class DatasetSection(Section):
+    """The rows, and how a row becomes a prompt."""
+
+    path: Word | None = None
+    """Hub id, a file (.jsonl .json .csv .parquet) or a folder; relative to this file. null: reasoning_gym makes the
+    rows, or an `environment` owns the data and the rows are numbered episodes.
+    """
+    reasoning_gym: ReasoningGymSection | None = None
+    """Rows that tasks of the package reasoning-gym make, with the columns question, answer, task, task_config and
+    metadata. null: they are at path."""
+    name: Word | None = None
+    """Configuration of a hub data set, e.g. main."""
+    split: Word = "train"
+    """Split to use. A file has only the split train."""
+    revision: Word | None = None
+    """Branch, tag or commit of the hub data set. null: the newest."""
+    prompt: Word | None = None
+    """Jinja2 template over the row, e.g. "{{ question }}". null: the row's own column `prompt`; for reasoning_gym the
+    question, for an environment's episodes an empty prompt.
+    """
+    prompt_format: Literal["conversational", "standard"] = "conversational"
+    """Whether the template gives a user message, to which the chat template is applied, or a plain string."""
+    system_prompt: Word | None = None
+    """System message before each prompt; in the standard format it is put before the text, followed by an empty line.
+    null: none.
+    """
+    columns: dict[str, str] = {}
+    """Columns to add, name to jinja2 template; rewards receive them beside the row's own columns."""
+    max_rows: PositiveInt | None = None
+    """Use only the first rows of the split. null: all. Without a path: the number of episodes; null: one for each
+    prompt that max_steps draws, at most 100,000.
+    """
+
+
+FUNCTION = r"^[^:]+\.py:[A-Za-z_][A-Za-z0-9_]*$"
+REWARD = r"^([^:]+\.py|[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*):[A-Za-z_][A-Za-z0-9_]*$"
+
+
+class RewardSection(Section):
+    """One reward, with exactly one of name, python and model."""
+
+    name: Word | None = None
+    """A shipped reward: accuracy, completion_length, countdown, exact_match, follows_instruction, function_calls,
+    json_fields, reasoning_gym, regex_match, tag_format, valid_json."""
+    python: Annotated[str, Field(pattern=REWARD)] | None = None
+    """Your function, `file.py:function`, relative to this file, or `module:function` of an installed package. It only
+    runs with your consent, except for `trl.rewards`.
+    """
+    model: Word | None = None
+    """A reward model (sequence classification with one label): hub id or folder."""
+    weight: float = 1.0
+    """Factor in the weighted sum of all rewards."""
+    options: dict[str, Any] = {}
+    """Keyword arguments of the function, e.g. {pattern: '...'}, or of the package function that makes it."""
+
+
+# `tools`, `environment` and `rollout`: code that takes part in completions.
+
+
+class ToolSection(Section):
+    """One function that the model can call; the model sees its name, type hints and docstring."""
+
+    python: Annotated[str, Field(pattern=FUNCTION)]
+    """Your function, `file.py:function`, relative to this file. Each parameter needs a type hint and a line under
+    `Args:` in the docstring. It only runs with your consent.
+    """
+    timeout: PositiveFloat = 10.0
+    """Seconds that a call may take; after that the model gets an error."""
+
+
+class EnvironmentSection(Section):
+    """A class whose methods the model can call while it answers. Each completion has its own object, and so its own
+    state.
+    """
+
+    python: Annotated[str, Field(pattern=FUNCTION)]
+    """Your class, `file.py:Class`, relative to this file. TRL calls its `reset` with the columns of a row before each
+    completion; its other public methods are tools, and its `get_reward`, if any, is an additional reward. It only runs
+    with your consent.
+    """
+    config: dict[str, Any] = {}
+    """Keyword arguments for each object, e.g. {size: 4}."""
+    timeout: PositiveFloat = 10.0
+    """Seconds that a call of a method may take; after that the model gets an error. A reset that takes longer ends the
+    run.
+    """
+
+
+class RolloutSection(Section):
+    """A function that makes the completions instead of TRL."""
+
+    python: Annotated[str, Field(pattern=FUNCTION)]
+    """Your function, `file.py:function`, relative to this file. It takes the prompts and the trainer, and returns the
+    tokens of prompts and completions with their log-probs. It only runs with your consent.
+    """

@@ -1,1 +1,0 @@
-"""Adapters of PEFT, and the weights that they are of."""
