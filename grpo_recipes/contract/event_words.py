@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from grpo_recipes.contract.metric_names import CLIPPED_RATIO
 from grpo_recipes.contract.metrics import Event, evaluation_text, number, without_variance
 
 GAP = "  "
@@ -24,7 +25,7 @@ def step_parts(event: Event, seconds_left: float | None) -> dict[str, str]:
     """One step in words, by what they say; what the event does not tell is left out."""
     parts = {}
     reward, seconds = number(event, "reward"), number(event, "step_time")
-    without, truncated = without_variance(event), number(event, "completions/clipped_ratio")
+    without, truncated = without_variance(event), number(event, CLIPPED_RATIO)
     if reward is not None:
         parts["reward"] = f"reward {reward:.3f}"
     if without is not None:

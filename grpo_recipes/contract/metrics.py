@@ -5,14 +5,11 @@ from pathlib import Path
 
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import open_to_read
+from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE, TRL_WITHOUT_VARIANCE
 
 METRICS_FILE = "metrics.jsonl"
 COMPLETIONS_FILE = "completions.jsonl"
 """Read as metrics.jsonl; see worker/completions/kept_completions.py."""
-GROUPS_WITHOUT_VARIANCE = "groups_without_variance"
-"""Share of the groups of a step whose completions are all worth the same, as the worker counts it."""
-TRL_WITHOUT_VARIANCE = "frac_reward_zero_std"
-"""The same by TRL, which takes float32's rounding for variance."""
 LARGEST = 1 << 30
 _PART = 16 << 20
 _PARTS_AT_ONCE = 16

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from grpo_recipes.contract.event_words import GAP, clock, step_head, step_parts
+from grpo_recipes.contract.metric_names import ENTROPY, KL, MEAN_LENGTH
 from grpo_recipes.contract.metrics import Event, number
 
 WIDEST_BAR, NARROWEST_BAR = 30, 6
@@ -71,7 +72,7 @@ def _figures(seen: SeenRun, words: Mapping[str, str]) -> Iterator[Part]:
         yield Part(words["groups"], 3)
     if "truncated" in words:
         yield Part(words["truncated"], 4)
-    for key, name, rank in (("completions/mean_length", "length", 5), ("kl", "kl", 6), ("entropy", "entropy", 7)):
+    for key, name, rank in ((MEAN_LENGTH, "length", 5), (KL, "kl", 6), (ENTROPY, "entropy", 7)):
         value = number(seen.step or {}, key)
         if value is not None:
             yield Part(f"{name} {value:.3g}", rank, "dim")

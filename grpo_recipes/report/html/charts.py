@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from grpo_recipes.contract.metrics import GROUPS_WITHOUT_VARIANCE, TRL_WITHOUT_VARIANCE, number
+from grpo_recipes.contract import metric_names as metric
+from grpo_recipes.contract.metrics import number
 from grpo_recipes.report.html.reported_run import ReportedRun
 from grpo_recipes.report.html.series import NO_FOLDER, StepSeries, figure, joined, percent, shown_text
 
@@ -42,7 +43,7 @@ KINDS = (
     ChartKind(
         "no-variance",
         "Groups without variance",
-        (Curve(GROUPS_WITHOUT_VARIANCE, "share of groups"),),
+        (Curve(metric.GROUPS_WITHOUT_VARIANCE, "share of groups"),),
         "Groups of which all completions have the same reward teach nothing.",
         is_share=True,
         spread=True,
@@ -51,8 +52,8 @@ KINDS = (
         "lengths",
         "Lengths of completions",
         (
-            Curve("completions/mean_length", "mean", "completions/min_length", "completions/max_length"),
-            Curve("completions/mean_terminated_length", "mean of those that ended"),
+            Curve(metric.MEAN_LENGTH, "mean", metric.MIN_LENGTH, metric.MAX_LENGTH),
+            Curve(metric.MEAN_ENDED_LENGTH, "mean of those that ended"),
         ),
         "Tokens; the band is from the shortest to the longest.",
     ),
@@ -61,7 +62,7 @@ KINDS = (
         "How completions end",
         (
             *(Curve(f"completions/ended_by_{way}", f"by {way}") for way in _ENDS),
-            Curve("completions/clipped_ratio", "truncated"),
+            Curve(metric.CLIPPED_RATIO, "truncated"),
         ),
         "By a stop text, by the model's own end, or cut at the longest length.",
         is_share=True,
@@ -78,9 +79,9 @@ KINDS = (
         "clipping",
         "Clipping",
         (
-            Curve("clip_ratio/region_mean", "all"),
-            Curve("clip_ratio/low_mean", "low"),
-            Curve("clip_ratio/high_mean", "high"),
+            Curve(metric.CLIP_ALL, "all"),
+            Curve(metric.CLIP_LOW, "low"),
+            Curve(metric.CLIP_HIGH, "high"),
         ),
         "Share of tokens whose ratio is clipped.",
         is_share=True,
@@ -92,8 +93,8 @@ KINDS = (
         "sampler",
         "Distance to the sampler",
         (
-            Curve("sampling/sampling_logp_difference/mean", "mean"),
-            Curve("sampling/sampling_logp_difference/max", "most"),
+            Curve(metric.SAMPLER_DIFFERENCE, "mean"),
+            Curve(metric.SAMPLER_DIFFERENCE_MAX, "most"),
         ),
         "Of log-probabilities between vLLM and the trainer.",
     ),
@@ -111,7 +112,7 @@ _OF_SEVERAL = {
     "ends": ChartKind(
         "ends",
         "Truncated completions",
-        (Curve("completions/clipped_ratio", "truncated"),),
+        (Curve(metric.CLIPPED_RATIO, "truncated"),),
         "Share that was cut at the longest length.",
         is_share=True,
     )
@@ -119,8 +120,8 @@ _OF_SEVERAL = {
 _OF_KINDS = frozenset(
     name for kind in KINDS for line in kind.lines for name in (line.name, line.low, line.high) if name
 )
-_LENGTHS = ("completions/min_length", "completions/max_length")
-_SAID_ELSEWHERE = ("reward", "reward_std", TRL_WITHOUT_VARIANCE, "epoch", "num_tokens", *_LENGTHS)
+_LENGTHS = (metric.MIN_LENGTH, metric.MAX_LENGTH)
+_SAID_ELSEWHERE = ("reward", "reward_std", metric.TRL_WITHOUT_VARIANCE, "epoch", "num_tokens", *_LENGTHS)
 
 
 def charts(runs: Sequence[ReportedRun], names: Sequence[str]) -> list[dict[str, object]]:

@@ -6,15 +6,8 @@ from pathlib import Path
 
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import read_bytes
-from grpo_recipes.contract.metrics import (
-    COMPLETIONS_FILE,
-    GROUPS_WITHOUT_VARIANCE,
-    METRICS_FILE,
-    Event,
-    number,
-    read_all,
-    without_variance,
-)
+from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE
+from grpo_recipes.contract.metrics import COMPLETIONS_FILE, METRICS_FILE, Event, number, read_all, without_variance
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import as_now, plan_of
 from grpo_recipes.contract.run_record import RunRecord, read_record

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from grpo_recipes.contract.event_words import clock
-from grpo_recipes.contract.metrics import GROUPS_WITHOUT_VARIANCE, Event, change_text, figures_of, number
+from grpo_recipes.contract.metric_names import CLIPPED_RATIO, GROUPS_WITHOUT_VARIANCE
+from grpo_recipes.contract.metrics import Event, change_text, figures_of, number
 from grpo_recipes.contract.run_record import launches_text
 from grpo_recipes.report.html import recorded
 from grpo_recipes.report.html.reported_run import ReportedRun
@@ -99,7 +100,7 @@ def _tiles(run: ReportedRun) -> list[dict[str, str]]:
         ends = [figure(one, 3) for one in (listed.before, listed.after) if one is not None]
         tiles.append(_tile("Held-out reward", " → ".join(ends), note))
     for name, label in (
-        ("completions/clipped_ratio", "Truncated"),
+        (CLIPPED_RATIO, "Truncated"),
         (GROUPS_WITHOUT_VARIANCE, "Groups without variance"),
     ):
         if run.series.has(name):

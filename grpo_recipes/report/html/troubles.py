@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from grpo_recipes.contract.integrity.run_folder import RECORD_FILE
-from grpo_recipes.contract.metrics import GROUPS_WITHOUT_VARIANCE, METRICS_FILE, figures_of, number
+from grpo_recipes.contract.metric_names import CLIPPED_RATIO, ENTROPY, GRAD_NORM, GROUPS_WITHOUT_VARIANCE, KL
+from grpo_recipes.contract.metrics import METRICS_FILE, figures_of, number
 from grpo_recipes.report.html.reported_run import ReportedRun
 from grpo_recipes.report.html.series import StepSeries, figure, percent
 
@@ -13,7 +14,7 @@ _RANK = (BAD, WARNING, NOTE)
 MOST = 30
 TRUNCATED = 0.9
 """Share of completions that are cut, from which on a run says so by itself."""
-FINITE = ("loss", "grad_norm", "kl", "entropy")
+FINITE = ("loss", GRAD_NORM, KL, ENTROPY)
 
 
 class Trouble(NamedTuple):
@@ -147,7 +148,7 @@ def _constant(series: StepSeries) -> Trouble | None:
 
 
 def _truncated(series: StepSeries) -> Trouble | None:
-    share = series.figures.get("completions/clipped_ratio")
+    share = series.figures.get(CLIPPED_RATIO)
     if share is None or share.count == 0 or share.ends()[1] < TRUNCATED:
         return None
     return Trouble(

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from trl.trainer import grpo_trainer
 
-from grpo_recipes.contract.metrics import GROUPS_WITHOUT_VARIANCE
+from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE
 
 # float32 rounds a weight, and a reward that varies between numbers of its own size, by 2**-24: what two of them leave
 # when they make up for each other is at most four times that.

@@ -19,6 +19,8 @@ from transformers import GenerationConfig
 from trl.models import unwrap_model_for_generation
 from trl.trainer import grpo_trainer
 
+from grpo_recipes.contract.metric_names import MEAN_LENGTH
+
 # The modules that PEFT puts in the place of the model's own.
 ADAPTED_MODULES = (BaseTunerLayer, getattr(other, "AuxiliaryTrainingWrapper", other.ModulesToSaveWrapper))
 # Where TRL looks up vLLM's class LLM; newer releases have a module for generation.
@@ -145,7 +147,7 @@ def generation_in_use(trainer: Any) -> int | None:
 def newest_names(logs: dict[str, Any], rewards: Iterable[str]) -> dict[str, Any]:
     """What a trainer logs, by the names that the newest TRL has for the same figures."""
     names = {f"rewards/{name}": f"rewards/{name}/mean" for name in rewards}
-    names["completion_length"] = "completions/mean_length"
+    names["completion_length"] = MEAN_LENGTH
     return {names.get(name, name): value for name, value in logs.items()}
 
 

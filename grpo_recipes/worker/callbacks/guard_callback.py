@@ -14,6 +14,7 @@ from transformers import TrainerCallback
 from trl import GRPOTrainer
 
 from grpo_recipes.contract.exits import EXIT_STOPPED
+from grpo_recipes.contract.metric_names import REWARD_STD
 from grpo_recipes.contract.metrics import without_variance
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused
@@ -257,7 +258,7 @@ class Lines:
                 reward = name.removeprefix("rewards/").removesuffix("/mean")
                 self._answered[reward] = self._answered.get(reward, False) or name in figures
         share = without_variance(figures)
-        if share is None and figures.get("reward_std"):
+        if share is None and figures.get(REWARD_STD):
             share = 0.0  # of a run of an older worker on trl before 0.18, which logged nothing else: it may have varied
         return Line(step, steps, figures, share)
 

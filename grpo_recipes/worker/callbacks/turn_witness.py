@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from grpo_recipes.contract.metric_names import TOOL_CALLS
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import hide_secrets
 from grpo_recipes.worker._shared.planned import calls_tools
@@ -17,7 +18,7 @@ from grpo_recipes.worker.trainer.trained_tensors import trainable, zero_matrices
 from grpo_recipes.worker.vllm.sampled import Sampling, log_probs
 
 _GENERATES, _SCORES = "_generate_single_turn", "_get_per_token_logps_and_entropies"
-_CALLS = "tools/call_frequency"
+_CALLS = TOOL_CALLS
 _WRITTEN = 2
 _LONGEST = 100
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from transformers.pytorch_utils import Conv1D
 
+from grpo_recipes.contract.metric_names import CLIPPED_RATIO
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.equal_rewards import hands_advantages_on, watch_groups
 from grpo_recipes.worker._shared.library import micro_batches_per_generation
@@ -147,7 +148,7 @@ class Witness:
         """The completions of all micro-batches so far."""
         arguments = self._trainer.args
         whole = len(self.rows) == micro_batches_per_generation(arguments) * arguments.per_device_train_batch_size
-        logged = getattr(self._trainer, "_metrics", {}).get("train", {}).get("completions/clipped_ratio")
+        logged = getattr(self._trainer, "_metrics", {}).get("train", {}).get(CLIPPED_RATIO)
         return Completions(
             rows=tuple(self.rows),
             limit=arguments.max_completion_length,

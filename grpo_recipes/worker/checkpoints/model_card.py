@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from grpo_recipes.contract.files.bounded_json import parsed, read_json
 from grpo_recipes.contract.files.folder_files import read_bytes, remove, write_whole
+from grpo_recipes.contract.metric_names import CLIPPED_RATIO, ENTROPY, KL, MEAN_LENGTH, REWARD_STD
 from grpo_recipes.contract.secrets.redact import redact_value
 from grpo_recipes.worker.checkpoints.card_text import code, fenced, held_out, inline, is_best, one_line, plain, table
 
@@ -27,7 +28,7 @@ _MADE_OF_IT = {
     "extend": "extends",
 }
 _DIGESTS = (("plan", "plan_sha256"), ("weights", "weights_sha256"))
-_FIGURES = ("reward", "reward_std", "kl", "entropy", "completions/mean_length", "completions/clipped_ratio")
+_FIGURES = ("reward", REWARD_STD, KL, ENTROPY, MEAN_LENGTH, CLIPPED_RATIO)
 
 
 def hand_over(folder: Path, model: Path, commit: str | None) -> None:

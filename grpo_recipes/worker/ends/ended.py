@@ -14,12 +14,13 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
+from grpo_recipes.contract.metric_names import TOKENS_AFTER_END
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import watch_inputs
 from grpo_recipes.worker.ends.ends import Ends, end_tokens, ends_of
 
 STOP, EOS, LENGTH = "stop", "eos", "length"
-AFTER = "completions/with_tokens_after_end"
+AFTER = TOKENS_AFTER_END
 WAYS = (STOP, EOS, LENGTH)
 NAMES = (*(f"completions/ended_by_{what}" for what in WAYS), AFTER)
 LOOKED_AT = 256

@@ -13,6 +13,7 @@ Action: warn.
 What to do: a higher temperature or epsilon_high, a smaller learning_rate, a reward that tells completions apart.
 """
 
+from grpo_recipes.contract.metric_names import ENTROPY, REWARD_STD
 from grpo_recipes.worker.guards.alarm import Alarm, Line, Window, shown
 
 ID = "GRD009"
@@ -28,7 +29,7 @@ class EntropyCollapse:
 
     def __init__(self) -> None:
         self.seen = False
-        self._windows = {name: Window(STEPS) for name in ("entropy", "reward", "reward_std")}
+        self._windows = {name: Window(STEPS) for name in (ENTROPY, "reward", REWARD_STD)}
         self._first: dict[str, float] | None = None
 
     def look(self, line: Line) -> Alarm | None:
@@ -44,12 +45,12 @@ class EntropyCollapse:
             self._first = now
             return None
         start = self._first
-        gained = now["reward"] - start["reward"] > GAIN * start["reward_std"]
-        if gained or now["entropy"] >= KEPT * start["entropy"]:
+        gained = now["reward"] - start["reward"] > GAIN * start[REWARD_STD]
+        if gained or now[ENTROPY] >= KEPT * start[ENTROPY]:
             return None
         return Alarm.of(
-            now["entropy"],
-            f"the entropy is {shown(now['entropy'])} nats, {shown(start['entropy'])} in the first {STEPS} steps; the"
+            now[ENTROPY],
+            f"the entropy is {shown(now[ENTROPY])} nats, {shown(start[ENTROPY])} in the first {STEPS} steps; the"
             f" reward {shown(now['reward'])}, {shown(start['reward'])} then",
             "completions become alike without becoming better",
             "a higher generation.temperature or grpo.epsilon_high, or a smaller training.learning_rate",

@@ -12,6 +12,7 @@ Action: warn. The log has the text of the first failure of each tool.
 What to do: call the tool yourself with the arguments of a kept completion; tools[].timeout, or less memory than 1 GiB.
 """
 
+from grpo_recipes.contract.metric_names import TOOL_CALLS, TOOL_FAILED_CALLS, TOOL_FAILURES
 from grpo_recipes.worker.guards.alarm import Alarm, Line
 
 ID = "GRD012"
@@ -20,8 +21,8 @@ LOOKS_BACK = True
 STEPS = 10
 FEWEST_CALLS = 8
 _CALLS, _FAILURES = "/calls", "/failures"
-_ALL = "tools/call_frequency"
-_ALL_FAILED, _SHARE_FAILED = "tools/failed_call_frequency", "tools/failure_frequency"
+_ALL = TOOL_CALLS
+_ALL_FAILED, _SHARE_FAILED = TOOL_FAILED_CALLS, TOOL_FAILURES
 
 
 class FailingTools:

@@ -18,6 +18,7 @@ engine the same dtype on both sides, vllm_importance_sampling_correction, no qua
 settings. For one that grew apart, what broke between trainer and server at that step: its log, a restart of it alone.
 """
 
+from grpo_recipes.contract.metric_names import CLIP_ALL, SAMPLER_DIFFERENCE
 from grpo_recipes.worker.guards.alarm import Alarm, Line, Window, shown
 
 ID = "GRD007"
@@ -28,9 +29,9 @@ MOST_CLIPPED = 0.2
 MOST_DIFFERENT = 0.1
 MOST_GROWN = 0.02
 TIMES = 10
-CLIPPED = "clip_ratio/region_mean"
+CLIPPED = CLIP_ALL
 CLIPPED_AT_FIRST = "clip_ratio"  # its name in the first release that has it
-DIFFERENCE = "sampling/sampling_logp_difference/mean"
+DIFFERENCE = SAMPLER_DIFFERENCE
 
 
 class FarFromSampler:

@@ -13,6 +13,7 @@ What to do: a smaller learning_rate or max_grad_norm, a larger beta; read comple
 
 from statistics import median
 
+from grpo_recipes.contract.metric_names import KL
 from grpo_recipes.worker.guards.alarm import Alarm, Line, Window, shown
 
 ID = "GRD008"
@@ -34,10 +35,10 @@ class KlRise:
 
     def look(self, line: Line) -> Alarm | None:
         """At most once in 5 steps."""
-        if "kl" not in line.figures:
+        if KL not in line.figures:
             return None
         self.seen = True
-        mean = self._window.add(line, line.figures["kl"])
+        mean = self._window.add(line, line.figures[KL])
         if mean is None:
             return None
         self._means.append(mean)

@@ -17,6 +17,7 @@ bfloat16; callbacks and patches that touch the adapter.
 
 from collections.abc import Callable
 
+from grpo_recipes.contract.metric_names import GRAD_NORM
 from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.worker.guards.alarm import Alarm, Line, shown
 
@@ -57,7 +58,7 @@ class NoMovement:
         steps, self._steps = self._steps, 0
         if self._have_moved():
             return None
-        norm = line.figures.get("grad_norm")
+        norm = line.figures.get(GRAD_NORM)
         because = "the optimizer's steps changed nothing"
         if rate == 0:
             because = "the learning rate is 0"

@@ -12,6 +12,7 @@ What to do: a smaller tools[].timeout, since a call that hangs takes all of it; 
 something else, since TRL runs the calls of one turn beside each other; a cache in the tool.
 """
 
+from grpo_recipes.contract.metric_names import GENERATING_SECONDS, TOOL_SECONDS
 from grpo_recipes.worker.guards.alarm import Alarm, Line, Window, shown
 
 ID = "GRD013"
@@ -19,7 +20,7 @@ NAME = "slow_tools"
 LOOKS_BACK = True
 STEPS = 10
 FEWEST_SECONDS = 1.0
-SECONDS, GENERATING = "tools/seconds", "tools/generating_seconds"
+SECONDS, GENERATING = TOOL_SECONDS, GENERATING_SECONDS
 
 
 class SlowTools:

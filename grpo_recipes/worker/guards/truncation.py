@@ -13,6 +13,7 @@ What to do: a larger generation.max_completion_length; a chat template that ends
 the model has an end to write; a prompt that asks for short answers.
 """
 
+from grpo_recipes.contract.metric_names import CLIPPED_RATIO, MEAN_LENGTH
 from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.worker.guards.alarm import Alarm, Line, Window
 
@@ -32,8 +33,8 @@ class Truncation:
 
     def look(self, line: Line) -> Alarm | None:
         """At most once in 10 steps."""
-        cut = line.figures.get("completions/clipped_ratio")
-        length = line.figures.get("completions/mean_length")
+        cut = line.figures.get(CLIPPED_RATIO)
+        length = line.figures.get(MEAN_LENGTH)
         if cut is None and length is not None:
             cut = float(length >= self._limit)
         if cut is None:

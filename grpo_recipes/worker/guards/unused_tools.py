@@ -11,13 +11,14 @@ What to do: grpo-run report shows what the completions say; a model that was tau
 in dataset.system_prompt, a reward for a call that helps, a larger generation.max_completion_length if calls are cut.
 """
 
+from grpo_recipes.contract.metric_names import TOOL_CALLS
 from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.worker.guards.alarm import Alarm, Line
 
 ID = "GRD011"
 NAME = "unused_tools"
 LOOKS_BACK = True
-CALLS = "tools/call_frequency"
+CALLS = TOOL_CALLS
 
 
 class UnusedTools:
