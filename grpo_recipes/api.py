@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import yaml
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import Finding, has_errors
 from grpo_recipes.contract.metrics import METRICS_FILE, read_all
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.errors import Refusal
 from grpo_recipes.resolve.resolve import Resolution, plan_of, resolve_source
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe, merged_recipe_text
 from grpo_recipes.stack.stack import Stack

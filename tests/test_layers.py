@@ -17,17 +17,12 @@ ROOT = PACKAGE.parent
 # Lowest first; each part may import itself and what stands before it.
 LAYERS = (
     "contract",
-    "errors",
-    "nearest",
-    "shown_values",
-    "settings",
     "stack",
     "yaml",
     "facts",
     "user_files",
     "schemas",
     "memory",
-    "compute",
     "trust.environment",
     "rules",
     "trust",

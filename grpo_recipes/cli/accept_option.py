@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import click
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.errors import Refusal
 from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.rules.catalog import rules
 
@@ -75,8 +75,8 @@ def _why_not(one: str) -> str | None:
         return None
     if rule is not None:
         return "this rule decides a value and reports no errors"
+    from grpo_recipes.contract.findings.wording import nearest_words
     from grpo_recipes.explain.pages import known_ids, worker_pages  # the pages are only read after a mistake
-    from grpo_recipes.nearest import nearest_words
 
     if one in worker_pages():
         return "this is checked in a running process; only rules that judge the recipe can be accepted"

@@ -8,12 +8,12 @@ import click
 from grpo_recipes.cli.launching import AnswerAlone, Changes, Ready, names_a_plan, refuse_strange_entries
 from grpo_recipes.cli.resolving import judged
 from grpo_recipes.compare.drift import DriftLine, changes_the_experiment, drift
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.findings_text import findings_text
 from grpo_recipes.contract.integrity.checkpoints import step_of
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.errors import Refusal
 from grpo_recipes.lock.extension import EPISODES, LENGTHS, begins_anew, extended, last_checkpoint
 from grpo_recipes.lock.places import found_places
 from grpo_recipes.lock.read_lock import Lock, read_lock

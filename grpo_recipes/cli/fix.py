@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import click
 
 from grpo_recipes.compare.differences import differences
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import Finding, by_place
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.errors import Refusal
 from grpo_recipes.explain.pages import known_ids
-from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.fixes.fixes import Again, Fixes, fixes
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.yaml.page import read_recipe

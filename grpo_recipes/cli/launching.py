@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from grpo_recipes.cli.node_commands import print_commands
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED
 from grpo_recipes.contract.host.standard_streams import left_out
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.errors import Refusal
 from grpo_recipes.yaml.compose import Source
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from grpo_recipes.errors import Refusal
-from grpo_recipes.nearest import nearest_words
+from grpo_recipes.contract.errors import Refusal
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.yaml.shipped import shipped_files
 
 # Other programs' names for what this program does.
@@ -118,9 +118,9 @@ gc.disable()
 import click
 
 from grpo_recipes import __version__
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_NOT_STARTED
 from grpo_recipes.contract.host.standard_streams import left_out, make_steady
-from grpo_recipes.errors import Refusal
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -3,7 +3,7 @@
 import click
 
 from grpo_recipes.cli.completion import files, keys_to_set
-from grpo_recipes.errors import Refusal
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.stack.probe import probe
 from grpo_recipes.stack.stack import Stack
 

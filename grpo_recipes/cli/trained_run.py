@@ -7,9 +7,9 @@ from dataclasses import replace
 import click
 
 from grpo_recipes.cli.launching import ask_trust, names_a_plan, refuse_strange_entries
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.errors import Refusal
 from grpo_recipes.lock.read_lock import PLAN_FILE, Lock, read_lock
 from grpo_recipes.lock.unchanged import refuse_damaged
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE
 from grpo_recipes.contract.integrity.manifest import FileFault
 from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
 from grpo_recipes.contract.integrity.seal import NOBODY, SOMEBODY_ELSE, YOU
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.errors import Refusal
 from grpo_recipes.lock.verify import Verified, verified
 
 VERIFY_FORMAT = 1

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from grpo_recipes.errors import Refusal
+from grpo_recipes.contract.errors import Refusal
 
 if TYPE_CHECKING:
     from grpo_recipes.launch.progress import View

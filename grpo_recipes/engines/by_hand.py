@@ -3,11 +3,11 @@
 import sys
 from typing import NoReturn, TextIO
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.engines.base import Prepare
-from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.local import taken
 from grpo_recipes.launch.progress import View
 from grpo_recipes.render.job import job_of, machine_commands

@@ -3,10 +3,10 @@
 import importlib
 from typing import cast
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.engines.base import Engine
-from grpo_recipes.errors import Refusal
 
 
 def engine_of(plan: Plan) -> Engine:

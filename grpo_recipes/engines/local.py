@@ -3,9 +3,9 @@
 import os
 from typing import NoReturn, TextIO
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.engines.base import Prepare
-from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.local import launch
 from grpo_recipes.launch.progress import View
 from grpo_recipes.stack.gpus import visible_gpus

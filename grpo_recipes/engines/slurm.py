@@ -2,13 +2,13 @@
 
 from typing import TextIO
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import NotAPlan
 from grpo_recipes.engines import slurm_job
 from grpo_recipes.engines.base import Prepare
 from grpo_recipes.engines.slurm_following import JOB_SCRIPT, follow_job, launch_job
 from grpo_recipes.engines.slurm_job import job_sbatch
-from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.progress import View
 
 _MOST_FOLLOWED = 32

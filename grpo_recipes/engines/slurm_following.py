@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import open_to_append, open_to_read, read_bytes, status
@@ -32,7 +33,6 @@ from grpo_recipes.engines.slurm_job import (
     remember,
     submitted_job,
 )
-from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.local import LOG_FILE
 from grpo_recipes.launch.progress import NORMAL, Progress, View
 from grpo_recipes.launch.run_events import RunEvents

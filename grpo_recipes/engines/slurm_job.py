@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.host.surroundings import absolute_places
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import section_of
-from grpo_recipes.errors import Refusal
 from grpo_recipes.facts.accepted_keys import has_shape, is_allowed
 from grpo_recipes.render.job import job_of, launch_command, server_command
 from grpo_recipes.render.template import fill

@@ -9,13 +9,13 @@ from functools import cache
 from pathlib import Path
 
 from grpo_recipes.contract.findings.finding import dotted
+from grpo_recipes.contract.findings.wording import nearest_words, shown
 from grpo_recipes.explain.key_page import field_page, key_page
 from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.released import reasoning_gym as facts
 from grpo_recipes.facts.released.reasoning_gym import TABLE
-from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.export import field_docs
@@ -24,7 +24,6 @@ from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.other_names import key_row
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.schemas.section import must_be_said, written_fields
-from grpo_recipes.shown_values import shown
 
 
 def explain(word: str, facts: Facts) -> str | None:

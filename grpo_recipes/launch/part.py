@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_INTERNAL
 from grpo_recipes.contract.files.part_files import PROGRESS_FILE, read_answer
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.host.surroundings import absolute_places
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.errors import Refusal
 from grpo_recipes.launch import supervisor
 from grpo_recipes.launch.echo import redacted_log
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.integrity.used_run import how_to_mend, used_folder, used_run
 from grpo_recipes.contract.plan import CODE_OF, Data, Model, Plan, Reward
 from grpo_recipes.contract.plan_sections import Ancestor, weights_sha256
 from grpo_recipes.contract.tasks.task_rows import NotInstalled, NotMade, made_rows
-from grpo_recipes.errors import Refusal
 from grpo_recipes.trust.code import brings_remote_code
 from grpo_recipes.user_files.data_card import data_folder_content
 from grpo_recipes.user_files.digests import folder_content

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.folder_files import read_bytes
 from grpo_recipes.contract.integrity.checkpoints import JudgedCheckpoint, judged_checkpoints, step_of
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Ancestor, lineage, weights_sha256
-from grpo_recipes.errors import Refusal
 from grpo_recipes.lock.read_lock import PLAN_FILE, Lock
 from grpo_recipes.lock.unchanged import refuse_damaged
 

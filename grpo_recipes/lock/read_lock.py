@@ -3,11 +3,11 @@
 import os
 from dataclasses import dataclass
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.regular_file import read_text
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import from_json
 from grpo_recipes.contract.run_record import RunRecord, read_record
-from grpo_recipes.errors import Refusal
 from grpo_recipes.stack.stack import from_json_value
 
 PLAN_FILE = "plan.json"

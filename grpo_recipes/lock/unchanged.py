@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.integrity.run_folder import (
     PLAN_FILE,
     RECORD_FILE,
@@ -12,7 +13,6 @@ from grpo_recipes.contract.integrity.run_folder import (
 )
 from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE
 from grpo_recipes.contract.integrity.used_run import how_to_mend, used_run
-from grpo_recipes.errors import Refusal
 from grpo_recipes.lock.read_lock import Lock
 
 

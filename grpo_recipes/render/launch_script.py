@@ -4,9 +4,9 @@ With a vLLM server of the run it starts what starts both, the server and then tr
 it with its number; a server with a machine of its own is started apart from it.
 """
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import SANDBOX_VARIABLE, VllmServer
-from grpo_recipes.errors import Refusal
 from grpo_recipes.render.accelerate import DEEPSPEED_STAGES, starts_one_process
 from grpo_recipes.render.job import job_of
 from grpo_recipes.render.template import fill

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.part_files import write_request
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.errors import Refusal
 from grpo_recipes.render.launch_script import exported
 from grpo_recipes.render.run_folder import write_run_folder
 from grpo_recipes.render.template import fill

@@ -12,11 +12,11 @@ from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.travels import TRAVELS
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.run_folder import new_run_id, write_integrity
 from grpo_recipes.contract.plan import Plan, to_json
-from grpo_recipes.errors import Refusal
 from grpo_recipes.render.accelerate import accelerate_yaml
 from grpo_recipes.render.launch_script import launch_sh, train_sh
 from grpo_recipes.trust.user_code import user_files

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.folder_files import remove
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.run_folder import known_run_id, write_integrity
 from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.errors import Refusal
 from grpo_recipes.render.run_folder import NO_SCRIPTS, copy_worker, written_texts
 
 _USER = os.path.join("worker", "user")

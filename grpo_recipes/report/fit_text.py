@@ -4,9 +4,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grpo_recipes.compute import Compute
 from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.contract.findings.findings_text import bare_text
+from grpo_recipes.memory.compute import Compute
 from grpo_recipes.memory.estimate import MemoryEstimate
 from grpo_recipes.report.memory_table import GIB, memory_table
 

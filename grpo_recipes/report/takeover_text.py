@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from grpo_recipes.shown_values import shown
+from grpo_recipes.contract.findings.wording import shown
 from grpo_recipes.takeover.basis.draft import Row
 from grpo_recipes.takeover.takeover import PROGRAMS, Takeover
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context, NotJudged
+from grpo_recipes.rules._shared.settings import Settings
 from grpo_recipes.rules.catalog import Rule, deciding_rules, rules
-from grpo_recipes.settings import Settings
 from grpo_recipes.stack.stack import Stack
 
 

@@ -3,17 +3,16 @@
 from collections.abc import Mapping
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, dotted
+from grpo_recipes.contract.findings.wording import entry, nearest_words, shown
 from grpo_recipes.facts.classified import classified_fields, matters
 from grpo_recipes.facts.expression import Expression, Passed
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.source.field import Field, plain_types
-from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.not_expressed import expressions
 from grpo_recipes.resolve.pin import field_values
 from grpo_recipes.resolve.unknown_keys.other_names import algorithm_answer
+from grpo_recipes.rules._shared.settings import Setting, Settings
 from grpo_recipes.schemas.other_names import algorithm_row
-from grpo_recipes.settings import Setting, Settings
-from grpo_recipes.shown_values import entry, shown
 from grpo_recipes.yaml.compose import Source
 
 NOT_ALLOWED = "FCT005"

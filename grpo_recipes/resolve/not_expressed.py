@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, dotted
+from grpo_recipes.contract.findings.wording import flow, shown
 from grpo_recipes.facts.classified import ClassifiedField, classified_fields, matters
 from grpo_recipes.facts.expression import (
     PACKAGES,
@@ -16,8 +17,7 @@ from grpo_recipes.facts.expression import (
 )
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.pin import field_values
-from grpo_recipes.settings import Setting, Settings
-from grpo_recipes.shown_values import flow, shown
+from grpo_recipes.rules._shared.settings import Setting, Settings
 from grpo_recipes.yaml.compose import Source
 
 NOT_EXPRESSED = "FCT004"

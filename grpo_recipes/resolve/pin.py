@@ -1,7 +1,7 @@
 """Phase 4, pin: what defines the experiment is passed in full, so that no release's own default decides."""
 
 from grpo_recipes.facts.classified import classified_fields, matters
-from grpo_recipes.settings import FORMAT_ORIGIN, Setting, Settings
+from grpo_recipes.rules._shared.settings import FORMAT_ORIGIN, Setting, Settings
 
 # What the table's conditions speak of beside fields: their names there, and the settings.
 OTHER_VALUES = {

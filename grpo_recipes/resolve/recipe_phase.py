@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from grpo_recipes.contract.findings.finding import Finding, Mark, Path, dotted, moved_to
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.schema_findings import MISSING_KEY, newer_format, schema_findings
+from grpo_recipes.rules._shared.settings import FORMAT_ORIGIN, Setting, Settings
 from grpo_recipes.schemas.accepted import SectionValues, accepted
-from grpo_recipes.settings import FORMAT_ORIGIN, Setting, Settings
 from grpo_recipes.yaml.compose import Source, once_for_a_source
 
 A_REWARD = {"name": "exact_match"}

@@ -5,12 +5,11 @@ from typing import Any, get_args
 
 from grpo_recipes import __version__
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
+from grpo_recipes.contract.findings.wording import entry, flow, nearest_words, shown
 from grpo_recipes.contract.host.engines import Asked
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.schema_reasons import meanings, meant_number, share_of
 from grpo_recipes.resolve.unknown_keys.placement import unknown_key
-from grpo_recipes.shown_values import entry, flow, shown
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.merge import EXTEND
 

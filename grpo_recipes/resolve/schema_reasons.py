@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from grpo_recipes.contract.findings.finding import Finding, Path
-from grpo_recipes.shown_values import entry, flow
+from grpo_recipes.contract.findings.wording import entry, flow
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.scalars import is_underflow
 

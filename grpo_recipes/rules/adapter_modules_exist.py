@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.contract.patterns import ask
 from grpo_recipes.facts.module_names import ModuleNames, known_endings, typical_names
-from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.adapter_modules import (
     TARGETS,
     adapted_model,

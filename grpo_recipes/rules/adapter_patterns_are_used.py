@@ -8,9 +8,9 @@ rank is a whole number of at least 1; otherwise PEFT cannot build the adapter an
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.contract.patterns import Asked, ask
 from grpo_recipes.facts.module_names import typical_names
-from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.adapter_modules import adapted_model, selected, shown_pattern
 from grpo_recipes.rules._shared.context import Context
 

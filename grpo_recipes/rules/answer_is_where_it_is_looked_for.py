@@ -7,10 +7,9 @@ first generation.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.wording import flow, nearest_words
 from grpo_recipes.contract.tasks import ANSWER_IN
-from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.shown_values import flow
 
 ID = "RWD012"
 

@@ -10,7 +10,7 @@ costs two more bytes per parameter, over all shards. For DeepSpeed's own way, wr
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "PRE003"
 APPLIES_TO = {"deepspeed": ">=0.17.2"}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import grpo_recipes.rules as package
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 Check = Callable[[Context], Iterator[Finding]]
 Decide = Callable[[Context], Iterator[Setting]]

@@ -9,7 +9,7 @@ contradict what TRL passes and raise ValueError. A variable that the template do
 from collections.abc import Iterator, Mapping
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.nearest import nearest_words
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import not_at_hand
 from grpo_recipes.rules._shared.training_rows import is_conversational

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import MICRO_BATCH, Context, decided
 from grpo_recipes.rules._shared.fitting import FILLED, IN_AN_UPDATE, share_needed
+from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules.global_batch_is_kept import OWNS as BATCH
 from grpo_recipes.rules.global_batch_is_kept import largest_micro_batch
-from grpo_recipes.settings import Setting
 
 ID = "MEM002"
 CHECKPOINTING = "GRPOConfig.gradient_checkpointing"

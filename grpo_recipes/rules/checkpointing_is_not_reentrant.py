@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "LRA001"
 CHECKPOINTING = "GRPOConfig.gradient_checkpointing"

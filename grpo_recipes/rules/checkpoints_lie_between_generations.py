@@ -22,7 +22,7 @@ from grpo_recipes.rules._shared.context import (
     micro_batches_fed,
     steps_of_generations,
 )
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "TRN008"
 SAVE_STEPS = "GRPOConfig.save_steps"

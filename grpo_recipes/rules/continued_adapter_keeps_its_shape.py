@@ -9,8 +9,8 @@ the run ended with. Only lora_dropout may differ. New tokens make the model larg
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.wording import flow
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.shown_values import flow
 from grpo_recipes.user_files.ancestor import StartingPoint, ancestor_of
 
 ID = "LRA015"

@@ -9,7 +9,7 @@ keeps both forms.
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM001"
 OWNS = ("shims.bnb_cpu_packing",)

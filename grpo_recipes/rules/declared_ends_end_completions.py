@@ -10,7 +10,7 @@ token.
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM008"
 APPLIES_TO = {"trl": "<1.14.2"}

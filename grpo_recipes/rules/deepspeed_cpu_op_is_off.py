@@ -8,7 +8,7 @@ available: same numbers, no compilation. It can be removed when torch's extensio
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM002"
 OWNS = ("shims.deepspeed_shm",)

@@ -8,7 +8,7 @@ is longer than argument 1". The shim `empty_parameter_groups` leaves the empty g
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM016"
 APPLIES_TO = {"transformers": "<5.3"}

@@ -9,8 +9,8 @@ raises at the same late moment or silently takes the second value.
 from collections.abc import Iterator, Mapping
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.facts.accepted_keys import DeepSpeedKeys, deepspeed_keys
-from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
 
 ID = "DSP001"

@@ -8,7 +8,7 @@ trainer is built, after loading the model.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.nearest import nearest_words
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.said_tools import read_environment
 from grpo_recipes.user_files.local_files import listed

@@ -19,9 +19,9 @@ from grpo_recipes.rules._shared.context import (
     decided,
     micro_batches_fed,
 )
+from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.training_rows import are_episodes
 from grpo_recipes.rules.data_fills_a_generation import prompts_of_a_generation
-from grpo_recipes.settings import Setting
 
 ID = "DAT007"
 PROMPT, ROWS, HELD_OUT = "dataset.prompt", "dataset.max_rows", "evaluation.max_rows"

@@ -15,7 +15,7 @@ of a group with a tolerance relative to their size.
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM024"
 OWNS = ("shims.equal_rewards",)

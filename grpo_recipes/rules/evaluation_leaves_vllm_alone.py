@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.said_tools import turns_of
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "EVL006"
 APPLIES_TO = {"trl": ">=1.11"}

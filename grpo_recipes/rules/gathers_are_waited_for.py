@@ -9,7 +9,7 @@ waits for each of them. It can be removed when no deepspeed before 0.19.8 is sup
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM019"
 APPLIES_TO = {"deepspeed": "<0.19.8"}

@@ -9,7 +9,7 @@ transformers 4.55.4 every completion differed. From 0.22 on TRL switches checkpo
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM015"
 APPLIES_TO = {"trl": "<0.22"}

@@ -11,8 +11,8 @@ transformers' keys. TRL before 0.19 does not pass such keys on.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.facts.accepted_keys import ALWAYS, HOMES, LISTS, REFUSED, TRANSFORMERS, VLLM, keys_of, named_by
-from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context, needed
 
 ID = "GEN010"

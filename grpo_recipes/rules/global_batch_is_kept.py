@@ -28,7 +28,7 @@ from grpo_recipes.rules._shared.context import (
     micro_batch_key,
 )
 from grpo_recipes.rules._shared.fitting import FILLED, IN_AN_UPDATE, answers_fit, share_needed
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "BAT001"
 ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.machines import is_slurm
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "WLD007"
 SIGNAL, TIME = "slurm.signal_seconds", "slurm.time"

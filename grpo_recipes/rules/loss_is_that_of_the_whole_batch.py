@@ -24,7 +24,7 @@ from grpo_recipes.rules._shared.context import (
     depends_on_the_cut,
     has_cut,
 )
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "LOS001"
 OWNS = ("batch.in_one_piece",)

@@ -17,7 +17,7 @@ from grpo_recipes.rules._shared.context import (
     micro_batch_key,
     micro_batch_patches,
 )
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "BAT003"
 APPLIES_TO = {"trl": ">=0.15,<0.17"}

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.nearest import nearest_words
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.user_files.local_files import local_path, near_path, path_slip
 from grpo_recipes.user_files.model_config import cached_snapshot, read_adapter

@@ -8,7 +8,7 @@ same weights as the newest release.
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM018"
 APPLIES_TO = {"transformers": "<4.53"}

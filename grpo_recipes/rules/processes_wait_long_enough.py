@@ -16,7 +16,7 @@ make groups that wait 10 minutes on GPUs and 30 on a CPU, whatever ddp_timeout s
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "WLD008"
 TIMEOUT = "GRPOConfig.ddp_timeout"

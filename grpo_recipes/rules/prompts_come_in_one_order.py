@@ -9,7 +9,7 @@ learning rate follows a schedule that is too long. The shim `prompt_order` gives
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM011"
 APPLIES_TO = {"trl": "<0.20"}

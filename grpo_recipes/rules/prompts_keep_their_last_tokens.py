@@ -10,7 +10,7 @@ cut on any release, even if the release's own default is 512.
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM009"
 APPLIES_TO = {"trl": ">=0.24.0"}

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.loaded_model import quantized
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "QNT003"
 OWNS = ("model_init_kwargs.device_map",)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.loaded_model import quantized
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM013"
 APPLIES_TO = {"trl": ">=0.22,<0.26"}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.loaded_model import has_own_code, model_config
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM010"
 APPLIES_TO = {"trl": ">=0.20.0,<1.7.0"}

@@ -8,7 +8,7 @@ others. metrics.jsonl is always written.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.nearest import nearest_words
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context
 
 ID = "TRN003"

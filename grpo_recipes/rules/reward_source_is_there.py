@@ -13,11 +13,10 @@ import os
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, Severity
-from grpo_recipes.nearest import nearest_words
+from grpo_recipes.contract.findings.wording import flow, nearest_words
 from grpo_recipes.rewards.catalog import Signature, shipped_reward, shipped_rewards
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.schemas.other_names import Row, reward_row
-from grpo_recipes.shown_values import flow
 from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition, module_of
 from grpo_recipes.user_files.local_files import listed, near_path
 from grpo_recipes.user_files.reward_imports import imported_beside, names_module

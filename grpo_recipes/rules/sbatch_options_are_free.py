@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.facts.accepted_keys import has_shape, home, is_allowed, is_the_users, longer, why_not
-from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import is_slurm
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.facts.released.shipped import table
-from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
 
 ID = "TRN002"

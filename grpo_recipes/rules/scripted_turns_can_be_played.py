@@ -8,7 +8,7 @@ generation.max_tool_calling_iterations replies: a training would never reach the
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
-from grpo_recipes.nearest import nearest_words
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.said_tools import called_methods, read_environment, said_tools
 

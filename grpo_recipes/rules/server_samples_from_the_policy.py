@@ -9,8 +9,8 @@ later releases do.
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.vllms_gpu import is_server_mode
-from grpo_recipes.settings import Setting
 
 ID = "SHM020"
 APPLIES_TO = {"trl": ">=0.16,<0.17"}

@@ -8,9 +8,9 @@ different. A merged model is dequantized first, so nothing is lost (see the plan
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.wording import flow
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import quantized
-from grpo_recipes.shown_values import flow
 from grpo_recipes.user_files.ancestor import StartingPoint, ancestor_of, continues
 
 ID = "MDL008"

@@ -10,7 +10,7 @@ grpo-run loads the tensors into a new adapter of the same shape, so the referenc
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.user_files.ancestor import StartingPoint, ancestor_of, continues
 
 ID = "MDL007"

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules.shortest_completions_are_asked_for_alike import asked
-from grpo_recipes.settings import Setting
 
 ID = "GEN002"
 KWARGS, SHIM = "GRPOConfig.generation_kwargs", "shims.completion_ends"

@@ -16,9 +16,9 @@ from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import MICRO_BATCH, Context, decided
 from grpo_recipes.rules._shared.fitting import FILLED, share_needed
 from grpo_recipes.rules._shared.loaded_model import quantized
+from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.vllms_gpu import names_server, place
 from grpo_recipes.rules.autocast_keeps_the_weights import APPLIES_TO as KEEPS_FLOAT32
-from grpo_recipes.settings import Setting
 
 ID = "WLD003"
 OWNS = ("distributed.strategy",)

@@ -9,11 +9,10 @@ itself when preflight or a launch makes the rows.
 from collections.abc import Iterator, Mapping
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, Severity
+from grpo_recipes.contract.findings.wording import flow, nearest_words
 from grpo_recipes.contract.tasks import PACKAGE
-from grpo_recipes.nearest import nearest_words
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import makes_rows
-from grpo_recipes.shown_values import flow
 
 ID = "DAT010"
 SECTION = ("dataset", "reasoning_gym")

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.nearest import nearest_words
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.said_tools import SaidCode, SaidTool, said_code, said_tools
 from grpo_recipes.user_files.functions.classes import class_of

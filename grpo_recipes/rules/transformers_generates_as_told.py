@@ -9,7 +9,7 @@ Under vLLM, and without continuous batching, they have no effect.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
-from grpo_recipes.nearest import nearest_words
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context
 
 ID = "GRP008"

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.vllms_gpu import is_server_mode
-from grpo_recipes.settings import Setting
 
 ID = "SHM021"
 APPLIES_TO = {"trl": "<0.19.0"}

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.machines import UNKNOWN_GPUS, used_gpus
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "VLL002"
 DTYPE, WEIGHTS = "vllm.dtype", "model_init_kwargs.dtype"

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context, NotJudged, decided
+from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.vllms_gpu import DEVICE, is_server_alone, names_server, place, vllms_gpu
 from grpo_recipes.rules.vllm_is_given_the_policy import obstacles
 from grpo_recipes.rules.vllms_share_holds_the_model import sizes
-from grpo_recipes.settings import Setting
 
 ID = "GEN001"
 USE_VLLM, VLLM_MODE = "GRPOConfig.use_vllm", "GRPOConfig.vllm_mode"

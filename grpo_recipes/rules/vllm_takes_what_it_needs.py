@@ -19,8 +19,8 @@ from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.fitting import FILLED, IN_AN_UPDATE, share_needed
 from grpo_recipes.rules._shared.loaded_model import model_config
 from grpo_recipes.rules._shared.machines import GIB
+from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules.vllms_share_holds_the_model import BYTES, MOST, Sizes, sizes
-from grpo_recipes.settings import Setting
 from grpo_recipes.user_files.model_config import cached_numbers
 
 ID = "VLL004"

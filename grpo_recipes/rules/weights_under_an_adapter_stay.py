@@ -11,7 +11,7 @@ a time. ZeRO-3 drops the sum by itself, with the gathered copies.
 from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM023"
 APPLIES_TO = {"trl": ">=0.15.0"}

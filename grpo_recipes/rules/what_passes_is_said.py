@@ -8,10 +8,10 @@ logit of a reward model has no natural threshold: only the user knows.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.nearest import nearest_words
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context, decided
 from grpo_recipes.rules._shared.said_tools import read_environment
-from grpo_recipes.settings import Setting
+from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.user_files.reward_imports import reward_names
 
 ID = "EVL004"

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 from grpo_recipes.rules._shared.context import PROCESSES, Context, claimed, decided
 from grpo_recipes.rules._shared.machines import NODES, has_server_node, machines
+from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.vllms_gpu import GPUS, USE_VLLM, VLLM_MODE, starts_server
-from grpo_recipes.settings import Setting
 
 ID = "WLD001"
 OWNS = (

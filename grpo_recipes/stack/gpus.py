@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.nearest import nearest_words
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.stack.stack import Gpu
 
 _DRIVER_FOLDER = Path("/proc/driver/nvidia/gpus")

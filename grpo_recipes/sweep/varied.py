@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from grpo_recipes.errors import Refusal
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.yaml.merge import read_override
 
 _RANGE = re.compile(r"(log|uniform|int):(.+?)\.\.(.+)")

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import Path as PathOfKey
-from grpo_recipes.errors import Refusal
-from grpo_recipes.nearest import nearest_words
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.resolve.variants.merged_recipe import recipe_yaml
 from grpo_recipes.schemas.recipe import Recipe
 from grpo_recipes.takeover.smollm2_recipe import NAME as BUILT

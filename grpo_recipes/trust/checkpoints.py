@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.integrity.checkpoints import KIND, judged_checkpoints, strange_pickles
-from grpo_recipes.errors import Refusal
 from grpo_recipes.trust.code import MOST_NAMES, CodePart
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.digest import files_sha256
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import CODE_OF, Model, Plan, Reward
 from grpo_recipes.contract.plan_sections import Package
-from grpo_recipes.errors import Refusal
 from grpo_recipes.trust.environment import is_harmless, names_a_place
 from grpo_recipes.trust.own_folder import allow, is_allowed
 from grpo_recipes.trust.user_code import user_files

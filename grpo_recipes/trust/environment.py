@@ -9,8 +9,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.contract.secrets.known_secrets import names_a_secret
-from grpo_recipes.nearest import nearest_words
 
 _NAME = r"[A-Z_][A-Z0-9_]*"
 _LONGEST_VALUE = 4096

@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.integrity.seal import NoKey, user_folder
-from grpo_recipes.errors import Refusal
 from grpo_recipes.trust.code import OF_FILES, TURNS, WITHOUT_SANDBOX, CodePart, not_allowed, refusal
 from grpo_recipes.trust.own_folder import Identity, NotOwn, identity, locked, own_sha256
 

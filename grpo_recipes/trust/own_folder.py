@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.files.regular_file import kind
-from grpo_recipes.errors import Refusal
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW

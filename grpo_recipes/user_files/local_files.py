@@ -12,7 +12,7 @@ from io import TextIOWrapper
 from itertools import islice
 
 from grpo_recipes.contract.files.regular_file import open_regular, read_text
-from grpo_recipes.nearest import nearest_words
+from grpo_recipes.contract.findings.wording import nearest_words
 
 DATA_FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
 LARGEST_ROW = 4 * 1024 * 1024

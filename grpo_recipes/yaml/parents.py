@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Finding, Mark
-from grpo_recipes.nearest import nearest_words
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.page import shown
 from grpo_recipes.yaml.shipped import BASES, PREFIX, shipped_bases, shipped_files

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from grpo_recipes.compute import active_parameters, forward_flops, prompt_flops, token_flops, update_flops
+from grpo_recipes.memory.compute import active_parameters, forward_flops, prompt_flops, token_flops, update_flops
 from grpo_recipes.memory.update import Adapter, Update
 from grpo_recipes.user_files.architecture import Architecture, read_architecture
 from grpo_recipes.user_files.model_config import read_model_config

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from support.plans import small_plan
 
-from grpo_recipes.compute import Flops, Work, flops_of, steps_of, tokens_of, work_of
 from grpo_recipes.contract.plan import Batch, Data, Plan
+from grpo_recipes.memory.compute import Flops, Work, flops_of, steps_of, tokens_of, work_of
 from grpo_recipes.memory.layout import Layout
 from grpo_recipes.memory.update import Adapter, Update
 from grpo_recipes.resolve.resolve import plan_of, resolve

@@ -16,6 +16,7 @@ from hostile_recipes import Attempt, over
 from small_recipe import STACK
 from test_hostile_recipes import command, placed
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files import run_entries
 from grpo_recipes.contract.files.folder_files import make_folder
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, SERVING, TRAINING, Busy, held, holder
@@ -23,7 +24,6 @@ from grpo_recipes.contract.metrics import read_all, read_new
 from grpo_recipes.contract.run_record import RunRecord, amend_record, read_record, write_record
 from grpo_recipes.contract.secrets.redacted_file import RedactedFile
 from grpo_recipes.engines.slurm_job import submitted_job
-from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.local import launch
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.metrics import MetricsLog

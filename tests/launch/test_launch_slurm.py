@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.engines.slurm_following import launch_job
 from grpo_recipes.engines.slurm_job import SubmittedJob, clean_environment, is_queued, remember, submitted_job
-from grpo_recipes.errors import Refusal
 
 
 def test_a_machine_that_submits_no_jobs_is_told_where_to_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

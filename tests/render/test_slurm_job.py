@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 from render_cases import CASES
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.engines.slurm_job import job_sbatch
-from grpo_recipes.errors import Refusal
 
 PLAN = CASES["slurm_nodes_2_cpu"]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from render_cases import CASES
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.integrity.run_folder import record_text
 from grpo_recipes.contract.integrity.seal import run_id
 from grpo_recipes.contract.plan import Plan, Reward
-from grpo_recipes.errors import Refusal
 from grpo_recipes.render import written_again
 from grpo_recipes.render.run_folder import write_run_folder
 from grpo_recipes.render.written_again import write_again

@@ -14,8 +14,8 @@ from grpo_recipes.resolve.pin import pin
 from grpo_recipes.resolve.recipe_phase import check_recipe, recipe_settings
 from grpo_recipes.resolve.rename import rename
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.settings import Settings
 from grpo_recipes.rules.catalog import rules
-from grpo_recipes.settings import Settings
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.yaml.compose import compose
 

@@ -13,8 +13,8 @@ from grpo_recipes.resolve import engine
 from grpo_recipes.resolve.recipe_phase import check_recipe, recipe_settings
 from grpo_recipes.resolve.rename import rename
 from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.settings import Setting, Settings
 from grpo_recipes.rules.catalog import Rule, deciding_rules, in_order
-from grpo_recipes.settings import Setting, Settings
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.yaml.compose import compose
 

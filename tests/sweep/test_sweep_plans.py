@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from grpo_recipes.cli.sweeps.planning import seeds_of
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import from_json
-from grpo_recipes.errors import Refusal
 from grpo_recipes.sweep.sweep_file import read_sweep
 
 ROOT = Path(__file__).parents[2]

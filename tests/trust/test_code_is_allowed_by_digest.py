@@ -11,6 +11,7 @@ import pytest
 from support import small_disks
 from support.plans import small_plan
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.findings_text import bare_text
 from grpo_recipes.contract.plan import (
     CODE_OF,
@@ -21,7 +22,6 @@ from grpo_recipes.contract.plan import (
     Reward,
 )
 from grpo_recipes.contract.plan_sections import Package, Vllm, VllmServer
-from grpo_recipes.errors import Refusal
 from grpo_recipes.trust.code import CodePart, code_parts, not_allowed, refusal, resolve_allowed
 from grpo_recipes.trust.own_folder import allow, allowed_file, is_allowed
 

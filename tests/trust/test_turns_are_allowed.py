@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from support.plans import small_plan
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import SANDBOX_VARIABLE, ScriptedTurn, Tool
-from grpo_recipes.errors import Refusal
 from grpo_recipes.trust.code import code_parts
 from grpo_recipes.trust.environment import refused
 from grpo_recipes.trust.folders import consent

@@ -4,9 +4,9 @@ import json
 
 import click
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.errors import Refusal
 
 
 @click.command()

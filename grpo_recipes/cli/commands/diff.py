@@ -12,12 +12,12 @@ from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option
 from grpo_recipes.compare.differences import differences
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.errors import Refusal
 from grpo_recipes.report.diff_text import diff_json, diff_text, refused_json
 from grpo_recipes.report.measured import Measured, measured
 from grpo_recipes.resolve.resolve import plan_of

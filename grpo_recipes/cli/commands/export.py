@@ -10,11 +10,11 @@ import click
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
 from grpo_recipes.cli.trained_run import trained_run
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import of_record
 from grpo_recipes.contract.findings.findings_text import bare_text, findings_text
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.errors import Refusal
 from grpo_recipes.report.trained_text import export_text
 
 EXPORT, CONVERTER = "export", "convert_hf_to_gguf.py"

@@ -5,10 +5,10 @@ import click
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, target_option
-from grpo_recipes.compute import planned_compute
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.errors import Refusal
+from grpo_recipes.memory.compute import planned_compute
 from grpo_recipes.memory.estimate import MemoryEstimate
 from grpo_recipes.report.fit_text import Fitted, fit_json, fit_text
 from grpo_recipes.resolve.resolve import Resolution, plan_of

@@ -11,9 +11,9 @@ import click
 
 from grpo_recipes.cli.completion import files, shipped_names
 from grpo_recipes.cli.stack_option import chosen_stack
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.secrets.redact import redact, redact_value
-from grpo_recipes.errors import Refusal
 from grpo_recipes.report.takeover_text import takeover_json, takeover_text
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.takeover.shipped import Shipped, shipped_recipe, shipped_recipes, whole_text

@@ -9,11 +9,11 @@ from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
 from grpo_recipes.compare.expressible import expressible
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.plan import to_json
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.errors import Refusal
 from grpo_recipes.report.findings_formats import findings_json
 from grpo_recipes.report.plan_text import plan_text
 from grpo_recipes.resolve.resolve import plan_of

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from grpo_recipes.cli.completion import files
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE
 from grpo_recipes.contract.run_record import read_record
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.errors import Refusal
 from grpo_recipes.report.runs.one_run import read_runs
 from grpo_recipes.sweep.sweep_file import is_sweep, read_sweep
 

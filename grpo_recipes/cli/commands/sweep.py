@@ -11,10 +11,10 @@ from grpo_recipes.cli.accept_option import accept_option
 from grpo_recipes.cli.completion import files, keys_to_set
 from grpo_recipes.cli.launching import Changes, allow_code_option
 from grpo_recipes.cli.stack_option import set_option, strict_option, target_option
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.findings_text import findings_text
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.errors import Refusal
 
 
 @click.command(context_settings={"allow_extra_args": True})

@@ -9,10 +9,10 @@ from grpo_recipes.cli.accept_option import accept_option
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.errors import Refusal
 from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.stack.stack import Stack
 

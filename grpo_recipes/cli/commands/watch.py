@@ -11,12 +11,12 @@ import click
 
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.view_option import chosen_view, view_options
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_INTERRUPTED
 from grpo_recipes.contract.files.folder_lock import holder
 from grpo_recipes.contract.integrity.run_folder import RECORD_FILE
 from grpo_recipes.contract.run_record import UNKNOWN, RunRecord, read_record
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.progress import Progress
 from grpo_recipes.launch.run_events import RunEvents
 from grpo_recipes.report.runs.one_run import is_gone

@@ -14,11 +14,11 @@ import click
 from grpo_recipes.cli.launching import Changes, Ready, recipe_files
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import Finding, by_place
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.engines.catalog import engine_of
-from grpo_recipes.errors import Refusal
 from grpo_recipes.lock.completed import completed, with_pinned_code
 from grpo_recipes.render.run_folder import write_run_folder
 from grpo_recipes.resolve.resolve import Resolution, plan_of

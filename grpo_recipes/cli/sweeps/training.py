@@ -21,6 +21,7 @@ import click
 
 from grpo_recipes.cli.main import grpo_run
 from grpo_recipes.cli.sweeps.planning import PlannedSweep, shares_of
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, held, holder
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
@@ -29,7 +30,6 @@ from grpo_recipes.contract.metrics import evaluation_text
 from grpo_recipes.contract.run_record import RunRecord, read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.engines.catalog import engine_of
-from grpo_recipes.errors import Refusal
 from grpo_recipes.launch.asked import AskedSignals, never_stopped_by_talk, signals_noted
 from grpo_recipes.launch.summary import status_line
 from grpo_recipes.lock.read_lock import read_lock

@@ -16,9 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.files.folder_files import write_whole
-from grpo_recipes.errors import Refusal
 from grpo_recipes.report.html.charts import charts
 from grpo_recipes.report.html.reported_run import ReportedRun
 from grpo_recipes.report.html.series import figure, shown_text, shown_value

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import read_bytes
 from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE
@@ -11,7 +12,6 @@ from grpo_recipes.contract.metrics import COMPLETIONS_FILE, METRICS_FILE, Event,
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import as_now, plan_of
 from grpo_recipes.contract.run_record import RunRecord, read_record
-from grpo_recipes.errors import Refusal
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES, PLAN_FILE
 from grpo_recipes.report.html.samples import Samples
 from grpo_recipes.report.html.series import StepSeries, shown_text

@@ -4,8 +4,8 @@ import fnmatch
 import json
 from collections.abc import Callable, Sequence
 
-from grpo_recipes.errors import Refusal
-from grpo_recipes.nearest import nearest_words
+from grpo_recipes.contract.errors import Refusal
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.report.runs.one_run import ListedRun
 
 _DIGESTS = (".sha256", ".commit")

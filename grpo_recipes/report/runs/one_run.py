@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import is_file, names, open_to_read, read_bytes, status
 from grpo_recipes.contract.files.folder_lock import TRAINING, holder
@@ -14,7 +15,6 @@ from grpo_recipes.contract.integrity.used_run import changed_files
 from grpo_recipes.contract.metrics import METRICS_FILE, number
 from grpo_recipes.contract.plan import PLAN_FORMAT
 from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, read_record
-from grpo_recipes.errors import Refusal
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES, MOST_VALUES, PLAN_FILE
 
 STATUSES = ("running", "completed", "interrupted", "failed", "stopped", "killed", "planned", "half written")

@@ -7,9 +7,9 @@ from functools import cache
 from typing import NamedTuple
 
 from grpo_recipes.contract.event_words import clock
+from grpo_recipes.contract.findings.wording import flow, shown
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
 from grpo_recipes.report.runs.one_run import ListedRun, Runs
-from grpo_recipes.shown_values import flow, shown
 
 _MOST_KEYS = 12
 _LONGEST_VALUE = 24

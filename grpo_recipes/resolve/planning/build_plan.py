@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from grpo_recipes import __version__
+from grpo_recipes.contract.findings.wording import flow
 from grpo_recipes.contract.host.engines import ENGINES, SECTIONS, engine_for
 from grpo_recipes.contract.plan import (
     PLAN_FORMAT,
@@ -32,9 +33,8 @@ from grpo_recipes.resolve.planning.planned_tools import (
 )
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import machines
+from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.vllms_gpu import starts_server
-from grpo_recipes.settings import Setting
-from grpo_recipes.shown_values import flow
 from grpo_recipes.stack.stack import to_json_value
 from grpo_recipes.user_files.model_config import lora_parameter_count, parameter_count, read_model_config
 

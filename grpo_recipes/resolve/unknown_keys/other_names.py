@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
+from grpo_recipes.contract.findings.wording import flow, nearest_words
 from grpo_recipes.facts.accepted_keys import ALWAYS, HOMES, LISTS, REFUSED, TRANSFORMERS, VLLM, named_by
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.nearest import nearest_words
 from grpo_recipes.schemas.other_names import Row, algorithm_row, home_of, key_row, other_names, value_here
-from grpo_recipes.shown_values import flow
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.merge import OVERRIDE_FILE
 

@@ -1,10 +1,10 @@
 """Unknown keys: the nearest known one, and where it belongs."""
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
+from grpo_recipes.contract.findings.wording import flow, nearest_words
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.released.shipped import removal
-from grpo_recipes.nearest import nearest_words
 from grpo_recipes.resolve.unknown_keys.other_names import (
     DERIVED,
     PROMPTS,
@@ -17,7 +17,6 @@ from grpo_recipes.resolve.unknown_keys.other_names import (
 from grpo_recipes.resolve.unknown_keys.other_names import written as _at
 from grpo_recipes.schemas.keys import OF_ITEMS, is_of_an_item, keys_named, recipe_keys, section_keys
 from grpo_recipes.schemas.other_names import other_names
-from grpo_recipes.shown_values import flow
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.merge import OVERRIDE_FILE
 

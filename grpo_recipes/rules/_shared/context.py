@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, Severity, dotted
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.settings import Setting, Settings
+from grpo_recipes.rules._shared.settings import Setting, Settings
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.yaml.compose import Source
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.facts.classified import ClassifiedField, classified_fields
 from grpo_recipes.facts.released.shipped import Removed, removal
 from grpo_recipes.facts.source.field import Field
-from grpo_recipes.nearest import nearest_words
 from grpo_recipes.takeover.basis.read import Unreadable, as_trl_reads, table_of, whole_steps
 from grpo_recipes.takeover.basis.release import in_format_words
 from grpo_recipes.takeover.basis.situation import SERVER_ADDRESS, Situation
