@@ -210,6 +210,7 @@ coverage: setup
 docs: setup
 	$(BIN)/python tests/docs/make_examples.py
 	$(BIN)/python tests/docs/make_pages.py
+	$(BIN)/python benchmarks/house.py --write
 
 # docs/ as pages in build/site. A link that leads nowhere ends it, and a page that asks another host for anything.
 site: $(VENV)-site/stamp

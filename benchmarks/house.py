@@ -1,97 +1,98 @@
-"""Counts rooms, imports and circles of a checkout: `python benchmarks/house.py [FOLDER]`, this one without FOLDER.
+"""Counts the size and the structure of the package; `--write` puts the table into docs/how-it-works.md.
 
-A room is a folder with modules in it. An arrow is a room that imports another one; a circle is a set of modules, or of
-rooms, that reach each other. That arrows point downwards is held by tests/test_layers.py.
+A room is a folder with modules. An arrow is a room that imports another one. A circle is a group of rooms, or of
+modules, that import each other.
 """
 
+import argparse
 import ast
-import sys
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection
 from pathlib import Path
 
-PACKAGE = "grpo_recipes"
-Graph = Mapping[str, set[str]]
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "grpo_recipes"
+PAGE = ROOT / "docs" / "how-it-works.md"
+BEGIN, END = "<!-- house.py -->\n", "<!-- end of house.py -->\n"
 
 
-def modules(package: Path) -> dict[str, Path]:
-    """The modules by their dotted names; a folder's __init__ has the folder's."""
-    named = {".".join(path.relative_to(package.parent).with_suffix("").parts): path for path in package.rglob("*.py")}
-    return {name.removesuffix(".__init__"): path for name, path in named.items()}
+def modules() -> dict[str, str]:
+    """The texts of the modules by their dotted names, without the `__init__.py` that only name a folder."""
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path.read_text(encoding="utf-8")
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.name != "__init__.py"
+    }
 
 
-def imports(path: Path, known: Iterable[str]) -> set[str]:
-    """The modules among the known that a file imports, wherever in the file."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def code_lines(text: str) -> int:
+    """Lines with code: no blank lines, comments, docstrings or imports."""
+    left_out: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        is_text = (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        )
+        if is_text or isinstance(node, ast.Import | ast.ImportFrom):
+            left_out.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines = enumerate(map(str.strip, text.splitlines()), 1)
+    return sum(bool(line) and not line.startswith("#") and number not in left_out for number, line in lines)
+
+
+def imports(text: str, known: Collection[str]) -> set[str]:
+    """The modules of the package that a module imports, wherever in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
-    return names & set(known)
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.update((node.module, *(f"{node.module}.{alias.name}" for alias in node.names)))
+    return found & {*known}
 
 
-def circles(graph: Graph) -> list[set[str]]:
-    """The sets of nodes that reach each other (Tarjan's strongly connected components), largest first."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    found: list[set[str]] = []
-
-    def visit(node: str) -> None:
-        index[node] = low[node] = len(index)
-        stack.append(node)
-        for below in sorted(graph.get(node, ())):
-            if below not in index:
-                visit(below)
-                low[node] = min(low[node], low[below])
-            elif below in stack:
-                low[node] = min(low[node], index[below])
-        if low[node] == index[node]:
-            place = stack.index(node)
-            found.append({*stack[place:]})
-            del stack[place:]
-
-    for node in sorted(graph):
-        if node not in index:
-            visit(node)
-    return sorted((one for one in found if len(one) > 1), key=len, reverse=True)
+def circles(arrows: dict[str, set[str]]) -> list[set[str]]:
+    """The groups whose members reach each other."""
+    reached: dict[str, set[str]] = {}
+    for start in arrows:
+        seen: set[str] = set()
+        waiting = [*arrows[start]]
+        while waiting:
+            place = waiting.pop()
+            if place not in seen:
+                seen.add(place)
+                waiting += arrows.get(place, ())
+        reached[start] = seen
+    groups = {frozenset(b for b in reached[a] if a in reached.get(b, ())) for a in arrows if a in reached[a]}
+    return [set(group) for group in groups]
 
 
-def folded(graph: Graph, depth: int | None) -> dict[str, set[str]]:
-    """The graph of the folders that the modules lie in; depth: how many names of a path count, None for all."""
-    rooms: dict[str, set[str]] = defaultdict(set)
-    for module, below in graph.items():
-        here = _room(module, depth)
-        rooms[here] |= {_room(one, depth) for one in below} - {here}
-    return rooms
-
-
-def _room(module: str, depth: int | None) -> str:
-    parts = module.split(".")
-    return ".".join(parts[:-1] if depth is None else parts[:depth])
+def table() -> str:
+    """The counts as a table."""
+    texts = modules()
+    between = {name: imports(text, texts) - {name} for name, text in texts.items()}
+    room = {name: name.rpartition(".")[0] for name in texts}
+    arrows: dict[str, set[str]] = {place: set() for place in room.values()}
+    for name, imported in between.items():
+        arrows[room[name]] |= {room[other] for other in imported} - {room[name]}
+    rows = {
+        "modules": len(texts),
+        "lines of code, without blanks, comments, docstrings and imports": sum(map(code_lines, texts.values())),
+        "rooms (folders with modules)": len(arrows),
+        "arrows (a room imports another one)": sum(map(len, arrows.values())),
+        "circles of modules": len(circles(between)),
+        "circles of rooms": len(circles(arrows)),
+    }
+    lines = [f"| {what} | {count:,} |" for what, count in rows.items()]
+    return "\n".join(["| | |", "|---|---:|", *lines]) + "\n"
 
 
 def main() -> None:
-    """Prints the counts."""
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parents[1])
-    known = modules(root / PACKAGE)
-    graph = {name: imports(path, known) - {name} for name, path in known.items() if path.name != "__init__.py"}
-    graph = {name: below & graph.keys() for name, below in graph.items()}
-    rooms, top = folded(graph, None), folded(graph, 2)
-    sizes = {room: sum(1 for module in graph if _room(module, None) == room) for room in rooms}
-    lines = {name: known[name].read_text(encoding="utf-8").count("\n") for name in graph}
-    print(f"{'modules':<34}{len(graph):>6}")
-    print(f"{'lines of the longest':<34}{max(lines.values()):>6}")
-    print(f"{'rooms':<34}{len(rooms):>6}")
-    print(f"{'rooms of more than 15 modules':<34}{sum(size > 15 for size in sizes.values()):>6}")
-    print(f"{'arrows between rooms':<34}{sum(map(len, rooms.values())):>6}")
-    print(f"{'arrows between top-level rooms':<34}{sum(map(len, top.values())):>6}")
-    for what, counted in (("modules", graph), ("rooms", rooms), ("top-level rooms", top)):
-        found = circles(counted)
-        print(f"{f'{what} in circles':<34}{sum(map(len, found)):>6}   {'; '.join(', '.join(sorted(c)) for c in found)}")
+    parser = argparse.ArgumentParser(description="Counts the size and the structure of the package.")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/how-it-works.md")
+    asked = parser.parse_args()
+    print(table(), end="")
+    if asked.write:
+        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+        PAGE.write_text(f"{before}{BEGIN}{table()}{END}{rest.partition(END)[2]}", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.setrecursionlimit(10_000)
     main()
