@@ -71,4 +71,4 @@ def test_a_run_that_trained_nothing_has_nothing_to_hand_over(grpo_run: Callable,
         with contextlib.chdir(tmp_path):
             answer = grpo_run("export", run, "-o", here)
         assert answer.code == 2
-        assert "is the folder in which this was started" in answer.err
+        assert "is the current folder" in answer.err

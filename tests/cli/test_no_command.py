@@ -24,7 +24,7 @@ def test_what_is_written_as_a_path_is_a_missing_file(
     word: str, tmp_path: Path, grpo_run: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "there is no command" not in grpo_run(word).err
+    assert "is not a command" not in grpo_run(word).err
 
 
 @pytest.mark.parametrize(

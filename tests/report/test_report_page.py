@@ -207,7 +207,7 @@ def test_a_report_replaces_a_report_alone(kind: str, tmp_path: Path, grpo_run: C
     before = place.read_bytes()
     answer = grpo_run("report", str(run), "-o", str(place))
     assert answer.code == 2
-    assert "is there already" in answer.err and "a report replaces nothing else" in answer.err
+    assert "already exists" in answer.err and "a report replaces nothing else" in answer.err
     assert place.read_bytes() == before and place.is_symlink() == (kind == "link")
     for _ in range(2):
         assert grpo_run("report", str(run), "-o", str(tmp_path / "page.html")).code == 0

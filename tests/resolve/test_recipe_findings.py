@@ -75,8 +75,8 @@ def _fixed_has_no_error(text: str, patch: tuple[Patch, ...], folder: Path) -> No
         ("guards: ~", "a section without keys is null in YAML", "remove guards"),
         ("lora: {lora_alpha: 0.5}", "lora.lora_alpha: Scale", "lora_alpha: 8, the default"),
         ("training: {save_steps: 0.1}", "a share of the run", "save_steps: 500, the default"),
-        ("generation: {max_completion_length: 24GB}", "Tokens after which", "max_completion_length: 24"),
-        ("generation: {max_completion_length: 512 tokens}", "Tokens after which", "max_completion_length: 512"),
+        ("generation: {max_completion_length: 24GB}", "Maximum number of tokens", "max_completion_length: 24"),
+        ("generation: {max_completion_length: 512 tokens}", "Maximum number of tokens", "max_completion_length: 512"),
         ("dataset: {columns: [a]}", "without dashes", None),
         (
             "generation: {stop_token_ids: ['<|im_end|>']}",
@@ -84,7 +84,7 @@ def _fixed_has_no_error(text: str, patch: tuple[Patch, ...], folder: Path) -> No
             'stop: ["<|im_end|>"]',
         ),
         ("generation: {temperature: 0}", "all completions of a group are alike", "temperature: 1.0"),
-        ("generation: {temperature: -1}", "Temperature of sampling", "temperature: 1.0, the default"),
+        ("generation: {temperature: -1}", "Sampling temperature", "temperature: 1.0, the default"),
         ("logging: {report_to: wandb_offline}", "WANDB_MODE", "report_to: [wandb]"),
     ],
 )

@@ -66,7 +66,7 @@ def test_a_longer_run_is_made_longer_and_a_schedule_that_begins_anew_is_said(
     assert third.returncode == 0, third.stdout + third.stderr
     plan = json.loads((place / "longest/plan.json").read_text())
     assert [run["name"] for run in plan["extends"]["before"]] == ["first"]
-    assert "schedule" not in third.stderr.replace("its schedule and its place", "")
+    assert "schedule" not in third.stderr.replace("its schedule and its position", "")
 
     linear = staged("linear", training={**FIRST["training"], "lr_scheduler_type": "linear"})  # type: ignore[dict-item]
     assert linear.code == 0, linear.said
@@ -90,7 +90,7 @@ def test_what_cannot_be_made_longer_is_told_why(first: Run, command: Command, pl
     assert "it takes training.max_steps=NUMBER or" in refused("first", "--extend", "grpo.beta=0.1")
     assert "that would not be longer" in refused("first", "--extend", "training.max_steps=2")
     assert "--extend changes nothing else" in refused("first", "--extend", "training.max_steps=4", "--smoke")
-    assert "is a recipe, --extend goes on with a run" in refused("first.yaml", "--extend", "training.max_steps=4")
+    assert "is a recipe, but --extend needs a run folder" in refused("first.yaml", "--extend", "training.max_steps=4")
 
     (spaced := place / "a run").mkdir()
     shutil.copytree(first.folder, spaced, dirs_exist_ok=True)

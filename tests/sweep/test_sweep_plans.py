@@ -130,14 +130,14 @@ def test_what_is_drawn_is_planned(grpo_run: Callable) -> None:
     [
         ([QUICKSTART, "--vary", "seed=1,2"], "--seeds 1,2,3"),
         ([QUICKSTART, "--vary", "grpo.beta=0"], "there is one value"),
-        ([QUICKSTART, "--table"], "--table is for the folder of a sweep"),
-        ([QUICKSTART, *RATES, *TARGET], "a sweep needs this one's stack"),
+        ([QUICKSTART, "--table"], "--table needs a sweep folder"),
+        ([QUICKSTART, *RATES, *TARGET], "a sweep needs this machine's stack"),
         ([QUICKSTART, "--seeds", "0"], "--seeds 0 cannot be read"),
         ([QUICKSTART, *RATES, "--seeds", "400"], "1,200 runs exceed the 1,000 that a sweep may have"),
         ([QUICKSTART, "--trials", "3"], "nothing is varied"),
         (["."], "is not a sweep"),
         ([".", "--table"], "is not a sweep of this release"),
-        ([".", "--dry-run"], "goes on as it was planned"),
+        ([".", "--dry-run"], "continues as planned"),
         (["nothing.yaml"], "nothing.yaml"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -169,7 +169,7 @@ def test_a_folder_that_is_taken_is_left_alone(grpo_run: Callable, tmp_path: Path
     (tmp_path / "mine" / "notes").write_text("")
     answer = grpo_run("sweep", QUICKSTART, *RATES, *TARGET, "--dry-run", "--out", "mine")
     assert answer.code == 2
-    assert "the folder is taken" in answer.err
+    assert "the folder already exists" in answer.err
     assert [path.name for path in tmp_path.rglob("*")] == ["mine", "notes"]
 
 
@@ -189,7 +189,7 @@ def test_machines_that_a_person_starts_cannot_be_swept(grpo_run: Callable) -> No
     assert planned.code == 0, planned.err
     answer = grpo_run("sweep", "swept")
     assert answer.code == 2
-    assert "a sweep starts its runs itself" in answer.err
+    assert "a sweep has to start its runs itself" in answer.err
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ SPACED = [
 def test_values_with_spaces_between_them_are_told_as_one_word(words: list[str], fix: str, grpo_run: Callable) -> None:
     answer = grpo_run("sweep", QUICKSTART, *words)
     assert (answer.code, answer.out) == (2, "")
-    assert "belongs to nothing" in answer.err and answer.err.endswith(f"= fix: {fix}\n")
+    assert "belongs to no option" in answer.err and answer.err.endswith(f"= fix: {fix}\n")
 
 
 @pytest.mark.parametrize("more", [[], ["--vary", "learning_rate=1e-3,1e-4"]])

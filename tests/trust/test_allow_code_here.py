@@ -164,7 +164,7 @@ def test_allowed_folders_are_listed_and_forgotten(
     rows = [{"path": str(recipe.parent), "since": since}]
     assert json.loads(grpo_run("allowed", "--json").out) == {"folders": rows}
     answer = grpo_run("allowed", "--forget", str(recipe.parent.parent))
-    assert (answer.code, "no such folder was allowed" in answer.err) == (2, True)
+    assert (answer.code, "was not allowed" in answer.err) == (2, True)
     monkeypatch.chdir(recipe.parent)
     assert grpo_run("allowed", "--forget", ".").code == 0
     assert listed() == []

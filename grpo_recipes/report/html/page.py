@@ -46,7 +46,7 @@ def refuse_to_replace(path: Path) -> None:
             head = file.read(_HEAD)
     if _MARK not in head:
         raise Refusal.of(
-            f"{path} is there already",
+            f"{path} already exists",
             because="it is no report, and a report replaces nothing else",
             fix="-o with a name that is not there",
         )
