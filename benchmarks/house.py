@@ -10,16 +10,15 @@ from collections.abc import Collection
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "grpo_recipes"
 PAGE = ROOT / "docs" / "how-it-works.md"
 BEGIN, END = "<!-- house.py -->\n", "<!-- end of house.py -->\n"
 
 
-def modules() -> dict[str, str]:
+def modules(checkout: Path) -> dict[str, str]:
     """The texts of the modules by their dotted names, without the `__init__.py` that only name a folder."""
     return {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts): path.read_text(encoding="utf-8")
-        for path in sorted(PACKAGE.rglob("*.py"))
+        ".".join(path.relative_to(checkout).with_suffix("").parts): path.read_text(encoding="utf-8")
+        for path in sorted((checkout / "grpo_recipes").rglob("*.py"))
         if path.name != "__init__.py"
     }
 
@@ -64,9 +63,9 @@ def circles(arrows: dict[str, set[str]]) -> list[set[str]]:
     return [set(group) for group in groups]
 
 
-def table() -> str:
+def table(checkout: Path = ROOT) -> str:
     """The counts as a table."""
-    texts = modules()
+    texts = modules(checkout)
     between = {name: imports(text, texts) - {name} for name, text in texts.items()}
     room = {name: name.rpartition(".")[0] for name in texts}
     arrows: dict[str, set[str]] = {place: set() for place in room.values()}
@@ -86,9 +85,10 @@ def table() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Counts the size and the structure of the package.")
+    parser.add_argument("checkout", nargs="?", type=Path, default=ROOT, help="another checkout, to compare with")
     parser.add_argument("--write", action="store_true", help="put the table into docs/how-it-works.md")
     asked = parser.parse_args()
-    print(table(), end="")
+    print(table(asked.checkout), end="")
     if asked.write:
         before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
         PAGE.write_text(f"{before}{BEGIN}{table()}{END}{rest.partition(END)[2]}", encoding="utf-8")
