@@ -23,7 +23,7 @@ from grpo_recipes.trust.user_code import user_files
 
 NO_SCRIPTS: Mapping[str, str] = MappingProxyType({})
 _FIX: dict[int | None, str] = {
-    errno.ENOSPC: "make room",
+    errno.ENOSPC: "free some space",
     errno.EDQUOT: "remove files or raise the quota",
     errno.EROFS: "make it writable",
 }
@@ -54,7 +54,7 @@ def write_run_folder(plan: Plan, folder: str, recipe_text: str, scripts: Mapping
         raise Refusal.of(
             f"{target}: the run folder cannot be written",
             because=because,
-            fix=f"{fix}, or --out with a folder elsewhere",
+            fix=f"{fix}, or use --out with another folder",
         ) from problem
     finally:
         shutil.rmtree(building, ignore_errors=True)

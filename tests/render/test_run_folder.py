@@ -188,5 +188,5 @@ def test_a_read_only_place_is_refused_in_one_message(small_disk: Callable[[int],
         write_run_folder(SINGLE, str(disk / "run"), "recipe: 1\n")
     assert str(refused.value).splitlines()[1:] == [
         "  = because: Read-only file system",
-        "  = fix: make it writable, or --out with a folder elsewhere",
+        "  = fix: make it writable, or use --out with another folder",
     ]

@@ -192,7 +192,7 @@ def test_a_full_disk_leaves_no_part_of_a_recipe(
     monkeypatch.chdir(disk)
     answer = grpo_run("init", name)
     assert answer.code == 2
-    assert "No space left on device" in answer.err and "\n  = fix: make room" in answer.err
+    assert "No space left on device" in answer.err and "\n  = fix: free some space" in answer.err
     assert [path.name for path in disk.rglob("*")] in (
         ["ballast"],
         ["ballast", "quickstart"],
