@@ -85,11 +85,21 @@ def meet(machine: Machine, *, resumed: bool, patience_s: float = _PATIENCE_S) ->
             record.end(status, code, problem)
         print(hide_secrets(f"error: {problem}"), file=sys.stderr, flush=True)
         sys.exit(code)
+    except _AskedToLeave as asked:
+        print(f"{signal.Signals(asked.number).name} before the training began", file=sys.stderr, flush=True)
+        raise
+
+
+class _AskedToLeave(SystemExit):
+    """A signal came. The handler prints nothing, since Python may be in the middle of another print."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(EXIT_INTERRUPTED)
+        self.number = number
 
 
 def _leave(number: int, _: object) -> None:
-    print(f"{signal.Signals(number).name} before the training began", file=sys.stderr, flush=True)
-    sys.exit(EXIT_INTERRUPTED)
+    raise _AskedToLeave(number)
 
 
 def _gather(machine: Machine, give_up: float) -> TCPStore:
