@@ -236,7 +236,7 @@ def test_a_run_without_hashes_is_used_with_one_warning(
     older = {key: value for key, value in record.items() if key not in ("seal", "run_id")}
     (runs.used / "run.json").write_text(json.dumps(older))
     answer = using[f"validate {FINAL}"]()
-    assert (answer.code, answer.out.count("carries no content hashes")) == (0, 1), answer
+    assert (answer.code, answer.out.count("has no content hashes")) == (0, 1), answer
     trained_run(str(runs.used), (), with_rewards=False)
     assert capsys.readouterr().err.count("carries no content hashes") == 1
 
