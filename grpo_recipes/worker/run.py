@@ -30,6 +30,7 @@ from grpo_recipes.worker.serving.other_machine import loss_of_server, wait_for_s
 from grpo_recipes.worker.survival.folder_faults import explained, make_room
 from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.survival.leaving import leave_soon
+from grpo_recipes.worker.survival.stall_monitor import expect_end, start_program
 from grpo_recipes.worker.tools.tool_functions import check_tool_files
 from grpo_recipes.worker.user_code.outcome import explained_reward
 from grpo_recipes.worker.user_code.reward_functions import check_reward_files
@@ -57,9 +58,11 @@ def train(folder: Path, *, resume: bool) -> int:
     refused = begin(folder, record, TRAINING if rank == 0 else None, resumed=resume)
     if refused is not None:
         return _leave(refused)
-    request.on_end = lambda: record.end("interrupted", EXIT_INTERRUPTED, "ended at once by a signal")
+    start_program(folder, rank, int(os.environ.get("WORLD_SIZE", "1")))
+    request.on_first, request.on_end = expect_end, lambda: _end_at_once(record)
     try:
         code = _trained(folder, record, request, resume=resume)
+        expect_end()
         leave_soon(code)
         return code
     except Refused as stopped:
@@ -184,8 +187,14 @@ def check_world(plan: Plan) -> None:
             )
 
 
+def _end_at_once(record: Record) -> None:
+    record.end("interrupted", EXIT_INTERRUPTED, "ended at once by a signal")
+    expect_end()
+
+
 def _leave(exit_code: int) -> int:
     """Ends a process of several at once: a regular end would wait for ranks that wait for this one."""
+    expect_end()
     sys.stdout.flush()
     sys.stderr.flush()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:

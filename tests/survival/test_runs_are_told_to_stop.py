@@ -21,7 +21,6 @@ from signalled_runs import (
 from support.processes import marked, nothing_is_left
 
 from grpo_recipes.contract.host.processes import descendants, ranks
-from grpo_recipes.launch.local import is_running
 
 pytestmark = pytest.mark.survival
 CTRL_C = b"\x03"
@@ -136,6 +135,6 @@ def test_sigusr1_to_the_launcher_alone_does_no_harm(tmp_path: Path, mark: str) -
     assert script.poll() is None
     script.kill()
     assert nothing_is_left(mark, 5), "processes outlive their killed launcher"
-    # Nobody was left to write the end; that no process holds the folder tells its readers so.
-    assert record(folder)["status"] == "running"
-    assert not is_running(str(folder))
+    left = record(folder)
+    assert (left["status"], left["exit_code"]) == ("failed", 1)
+    assert "ended without a word" in left["message"]

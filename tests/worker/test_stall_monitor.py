@@ -11,26 +11,26 @@ from typing import Any
 
 import pytest
 
-from grpo_recipes.contract.host.processes import descendants
-
 ROOT = Path(__file__).parents[2]
 HELD = "re.match(r'(a+)+$', 'a' * 60 + 'b')"
 PROGRAM = """
 import dataclasses, os, re, signal, sys, time
 from pathlib import Path
+from grpo_recipes.contract.host.processes import descendants
 from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.schemas.guards import GuardsSection
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.guards import no_progress
 from grpo_recipes.worker.survival import stall_monitor
 
-folder, rank, seconds = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+folder, (rank, seconds, processes) = Path(sys.argv[1]), map(int, sys.argv[2:])
 no_progress.UNKNOWN_FACTOR = no_progress.STOP_AFTER = 1
 stall_monitor.SLACK_S = 1.0
 Record(folder, 0).start(resumed=False)
 guards = dataclasses.replace(Guards(**GuardsSection().model_dump()), no_progress_seconds=seconds)
+stall_monitor.start_program(folder, rank, processes)
 stall_monitor.StallMonitor(guards, folder, rank, lambda *_: None, None).begin()
-print("watched", flush=True)
+print("watched by", *(each.pid for each in descendants(os.getpid())), flush=True)
 def held():
     {does}
 held()
@@ -41,9 +41,10 @@ held()
 def started(tmp_path: Path) -> Callable[..., "subprocess.Popen[str]"]:
     """Starts a process that does something while it is watched; tmp_path is its run folder."""
 
-    def start(does: str, *, rank: int = 0, seconds: int = 1) -> "subprocess.Popen[str]":
+    def start(does: str, *, rank: int = 0, seconds: int = 1, processes: int = 1) -> "subprocess.Popen[str]":
+        words = map(str, (tmp_path, rank, seconds, processes))
         return subprocess.Popen(
-            [sys.executable, "-c", PROGRAM.format(does=does), str(tmp_path), str(rank), str(seconds)],
+            [sys.executable, "-c", PROGRAM.format(does=does), *words],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -59,9 +60,8 @@ def record(folder: Path) -> dict[str, Any]:
 
 
 def program_beside(process: "subprocess.Popen[str]") -> int:
-    assert process.stdout is not None and process.stdout.readline() == "watched\n"
-    (program,) = descendants(process.pid)
-    return program.pid
+    assert process.stdout is not None
+    return int(process.stdout.readline().removeprefix("watched by "))
 
 
 def is_gone(pid: int, limit_s: float = 60) -> bool:
@@ -123,3 +123,30 @@ def test_a_killed_process_leaves_no_program(started: Callable[..., "subprocess.P
     process.kill()
     assert is_gone(program)
     assert process.wait(timeout=60) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("does", "processes", "is_said"),
+    [
+        ("os.kill(os.getpid(), 9)", 2, True),
+        ("os._exit(1)", 2, True),
+        ("os.abort()", 2, True),
+        ("import ctypes; ctypes.string_at(0)", 2, True),
+        ("import ctypes; ctypes.CDLL(None).pthread_create(ctypes.byref(ctypes.c_ulong()), None,"
+         " ctypes.CDLL(None).abort, None); time.sleep(60)", 2, False),
+        ("stall_monitor.expect_end(); os.kill(os.getpid(), 9)", 2, False),
+        ("os.kill(os.getpid(), 9)", 1, False),
+    ],
+    ids=["killed", "gone", "aborted", "a segmentation fault", "aborted beside Python", "expected", "alone"],
+)  # fmt: skip
+@pytest.mark.processes
+def test_the_death_of_one_of_several_is_recorded(
+    does: str, processes: int, is_said: bool, started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
+) -> None:
+    process = started(does, rank=1, seconds=60, processes=processes)
+    program = program_beside(process)
+    output, _ = process.communicate(timeout=60)
+    assert is_gone(program)
+    left = record(tmp_path)
+    assert (left["status"], left["exit_code"]) == (("failed", 1) if is_said else ("running", None)), output
+    assert ("process 1 ended without a word: it was killed" in (left["message"] or "")) == is_said

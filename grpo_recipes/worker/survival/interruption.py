@@ -18,13 +18,14 @@ _POLL_S = 0.05
 class Interruption:
     """Whether a signal has come that asks to stop.
 
-    on_end: called before the process ends at once. grace_s: a launcher and a terminal may both pass the same wish on,
-    so signals within this time after the first are the same signal.
+    on_first: called when it has; on_end: before the process ends at once. grace_s: a launcher and a terminal may both
+    pass the same wish on, so signals within this time after the first are the same signal.
     """
 
     def __init__(self, on_end: Callable[[], object] = lambda: None, grace_s: float = 3.0) -> None:
         self.requested = False
         self.can_wait = False
+        self.on_first: Callable[[], object] = lambda: None
         self.on_end = on_end
         self._grace_s = grace_s
         self._first: float | None = None
@@ -63,6 +64,7 @@ class Interruption:
         now = time.monotonic()
         if self.can_wait and self._first is None:
             self._first, self.requested = now, True
+            self.on_first()
         elif self._first is None or now - self._first > self._grace_s:
             self.on_end()
             sys.stdout.flush()

@@ -1,9 +1,10 @@
-"""Ends a process whose training stalls, and writes the stacks of its threads to stalled/rank-N.txt.
+"""Ends a process whose training stalls, and records that one of several processes died.
 
-A thread of the process measures how long each step takes. Code that holds the interpreter's lock, such as a regular
+A thread of the process measures how long each step takes, and writes the stacks of all threads to stalled/rank-N.txt
+when one is late. Code that holds the interpreter's lock, such as a regular
 expression that backtracks without end, stops that thread too, so a second program (`part.py survival.stall_monitor`)
 ends the process when the thread falls silent. Both count only time in which they could run: a suspended job has not
-stalled.
+stalled. The program also outlives the process for a moment: one that the kernel kills for its memory cannot write why.
 """
 
 import faulthandler
@@ -21,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grpo_recipes.contract.exits import EXIT_STOPPED
+from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_files import make_folder, open_to_append
 from grpo_recipes.contract.host.processes import ASKING, die_with_parent, process
 from grpo_recipes.contract.plan_sections import Guards
@@ -35,11 +36,16 @@ LONGEST_POLL_S = 1.0
 # The program waits so much longer than the thread, which ends the process itself if it can.
 SLACK_S = 10.0
 STACKS_S = 5.0
+# Of several processes that are killed together, none may report that it died alone.
+TOGETHER_S = 1.0
 STEP = "a step"
 OWN_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}", f"{os.sep}lib{os.sep}python")
 _PART = Path(__file__).parents[1] / "part.py"
-# The process and the program share memory: one line that says what is watched, then the stacks.
+# The process and the program share memory: one line that says what is watched, a byte that says whether its death is
+# expected, then the stacks.
 _LINE_BYTES = 256
+_IS_EXPECTED = b"x"
+_PARENT_DIED = signal.SIGRTMIN
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
 
 
@@ -75,7 +81,7 @@ class StallMonitor:
         self._step = 0
         self._main = threading.get_ident()
         self._poll_s = min(LONGEST_POLL_S, guards.no_progress_seconds / 8)
-        self._line = _program_beside(folder, rank) if guards.no_progress == "stop" else None
+        self._line = _shared if guards.no_progress == "stop" else None
         self._watched = self._now("the start of the training", no_progress.longest(guards, ()))
         threading.Thread(target=self._watch, name="stalls", daemon=True).start()
 
@@ -104,7 +110,7 @@ class StallMonitor:
         """Tells the program that this process runs. Writing to memory wakes nobody up, so it costs the step nothing."""
         if self._line is not None:
             line = f"{time.monotonic()} {left_s + SLACK_S} {watched.step} {watched.what}"
-            self._line[:] = line.encode().ljust(_LINE_BYTES)
+            self._line[:_LINE_BYTES] = line.encode().ljust(_LINE_BYTES)
 
     def _watch(self) -> None:
         """Counts only time in which this thread could run: a process that was stopped has not hung."""
@@ -160,25 +166,39 @@ def _name(rank: int) -> str:
     return f"stalled/rank-{rank}.txt"
 
 
-def _program_beside(folder: Path, rank: int) -> mmap.mmap:
-    """Starts the program beside this process, and returns the line that they share."""
-    shared = os.memfd_create("stalls")
-    os.write(shared, b" " * _LINE_BYTES)
-    faulthandler.register(signal.SIGUSR2, file=shared, all_threads=True)  # which needs no interpreter's lock
-    words = [str(_PART), "survival.stall_monitor", str(folder), str(rank), str(os.getpid()), str(shared)]
-    subprocess.Popen([sys.executable, "-I", "-S", *words], stdin=subprocess.DEVNULL, pass_fds=[shared])
-    return mmap.mmap(shared, _LINE_BYTES)
+_shared: mmap.mmap | None = None
+"""What this process shares with the program beside it, see start_program."""
+
+
+def start_program(folder: Path, rank: int, processes: int) -> None:
+    """Starts the program beside this process. processes: those of the run; the parent of a single one sees it die."""
+    global _shared
+    file = os.memfd_create("stalls")
+    os.write(file, b" " * (_LINE_BYTES + len(_IS_EXPECTED)))
+    # Neither needs the interpreter's lock.
+    faulthandler.register(signal.SIGUSR2, file=file, all_threads=True)
+    faulthandler.enable(file=file, all_threads=True)
+    words = [str(_PART), "survival.stall_monitor", str(folder), *map(str, (rank, os.getpid(), file, processes))]
+    subprocess.Popen([sys.executable, "-I", "-S", *words], stdin=subprocess.DEVNULL, pass_fds=[file])
+    _shared = mmap.mmap(file, _LINE_BYTES + len(_IS_EXPECTED))
+
+
+def expect_end() -> None:
+    """Tells the program that this process was asked to end, or ends and has recorded why."""
+    if _shared is not None:
+        _shared[_LINE_BYTES:] = _IS_EXPECTED
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Ends a process whose line stays the same for longer than it says. arguments: see _program_beside."""
+    """Ends a process whose line stays the same for longer than it says. arguments: see start_program."""
     for number in ASKING:
         signal.signal(number, signal.SIG_IGN)  # a terminal and a cluster send them to every process
-    die_with_parent()
-    folder, rank, pid, shared = Path(arguments[0]), *(int(word) for word in arguments[1:])
+    folder, rank, pid, shared, processes = Path(arguments[0]), *(int(word) for word in arguments[1:])
+    signal.pthread_sigmask(signal.SIG_BLOCK, [_PARENT_DIED])
+    die_with_parent(_PARENT_DIED)
     known, waited, last = b"", 0.0, time.monotonic()
     while os.getppid() == pid:
-        time.sleep(LONGEST_POLL_S)
+        signal.sigtimedwait([_PARENT_DIED], LONGEST_POLL_S)
         now, line, found = time.monotonic(), os.pread(shared, _LINE_BYTES, 0), process(pid)
         gap, last = min(now - last, 2 * LONGEST_POLL_S), now
         if line != known:
@@ -188,6 +208,27 @@ def main(arguments: Sequence[str]) -> None:
         if line.strip() and waited > float(line.split()[1]):
             _end_held(folder, rank, pid, shared, waited)
             return
+    if processes > 1 and os.pread(shared, len(_IS_EXPECTED), _LINE_BYTES) != _IS_EXPECTED:
+        _record_death(folder, rank, _stacks(shared))
+
+
+def _record_death(folder: Path, rank: int, stacks: str) -> None:
+    """Records a process that ended without recording anything itself, unless another one says why the run ended.
+
+    torch's watchdog of NCCL aborts a process from a thread without Python after the other processes were lost. That is
+    left to grpo-run, which reads the watchdog's words in the log.
+    """
+    time.sleep(TOGETHER_S)
+    print(hide_secrets(stacks), file=sys.stderr, end="", flush=True)
+    if "Fatal Python error: Aborted" in stacks and "Current thread" not in stacks:
+        return
+    message = f"process {rank} ended without a word: it was killed (out of memory?) or crashed in a library"
+    if Record(folder, rank).end("failed", EXIT_FAILED, message):
+        print(f"error: {message}", file=sys.stderr, flush=True)
+
+
+def _stacks(shared: int) -> str:
+    return os.pread(shared, 1 << 20, _LINE_BYTES + len(_IS_EXPECTED)).decode(errors="replace")
 
 
 def _end_held(folder: Path, rank: int, pid: int, shared: int, waited: float) -> None:
@@ -195,7 +236,7 @@ def _end_held(folder: Path, rank: int, pid: int, shared: int, waited: float) -> 
     _, _, step, what = os.pread(shared, _LINE_BYTES, 0).decode().rstrip().split(maxsplit=3)
     os.kill(pid, signal.SIGUSR2)
     time.sleep(STACKS_S)
-    stacks = os.pread(shared, 1 << 20, _LINE_BYTES).decode(errors="replace")
+    stacks = _stacks(shared)
     with open(stacks_file(folder, rank), "a", encoding="utf-8") as file:
         file.write(f"{what} {step} of this process, which holds the interpreter's lock\n{stacks}\n")
     # Threads are listed from the newest to the first one, which is the main thread.
