@@ -70,6 +70,14 @@ def _place(problem: _Problem) -> tuple[Place, Words | None]:
     if "escape" in said or "hexadecimal" in said or "hexdecimal" in said:
         backslash = max(0, problem.text.rfind("\\", 0, problem.column + 2))
         return (problem.line, backslash, backslash + 2), None
+    if "expected ','" in said and (found := _word_with_bracket(problem)) is not None:
+        word = problem.text[slice(*found)]
+        because = "inside {...} and [...], an unquoted bracket starts another list or mapping"
+        return (problem.line, *found), (
+            f"{shown(word)} has a bracket, so it needs quotes here",
+            because,
+            single_quoted(word),
+        )
     if opened is not None and any(part in said for part in _SHOWN_WHERE_IT_OPENS):
         return (*opened, opened[1] + 1), None
     return (problem.line, problem.column, problem.column + 1), None
@@ -83,6 +91,14 @@ _SHOWN_WHERE_IT_OPENS = (
     "block scalar",
     "tag",
 )
+
+
+def _word_with_bracket(problem: _Problem) -> tuple[int, int] | None:
+    """Start and end of a word such as train[:90%] whose bracket stopped the parser, None if it stopped elsewhere."""
+    start = max(0, problem.column - MAX_FIX)
+    before = re.search(r"""(?<=[\s,{\[])[^\s,'"{}\[\]]+$""", problem.text[start : problem.column])
+    after = re.match(r"(?:[\[{][^\]}]*[\]}][^\s,{}\[\]]*)+", problem.text[problem.column : problem.column + MAX_FIX])
+    return (start + before.start(), problem.column + after.end()) if before and after else None
 
 
 def _whole(lines: list[str], line: int) -> Place:
