@@ -10,6 +10,7 @@ import grpo_recipes  # noqa: F401
 del sys.path[0]
 
 from grpo_recipes.worker.run import train
+from grpo_recipes.worker.survival.leaving import leave
 
 if __name__ == "__main__":
-    sys.exit(train(Path(__file__).resolve().parent.parent, resume="--resume" in sys.argv[1:]))
+    leave(train(Path(__file__).resolve().parent.parent, resume="--resume" in sys.argv[1:]))

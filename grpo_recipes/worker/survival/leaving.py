@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from typing import NoReturn
 
 # What libraries still upload in a thread of theirs gets so long.
 PATIENCE_S = 10.0
@@ -39,6 +40,19 @@ def leave_soon(code: int, patience_s: float = PATIENCE_S) -> None:
     # threading.Thread waits until its thread says that it runs. One that finds no memory for that never says it.
     with suppress(RuntimeError, MemoryError):
         _thread.start_new_thread(watch, ())
+
+
+def leave(code: int) -> NoReturn:
+    """Waits for threads and calls what was registered for the end, as Python does, and ends with the exit code.
+
+    Python would then destroy what libraries in C++ hold. With several processes that aborts one now and then
+    ("terminate called without an active exception"), and a run whose training is complete would exit with 1.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _waits_for(main: int | None) -> str | None:
