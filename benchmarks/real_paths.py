@@ -4,7 +4,8 @@
 
 Three steps of build/real/smollm2.yaml each, with four held-out rows before and after. Needs build/real, which `make
 real` writes, and for some rows .venv-vllm, which `make test-vllm` makes, and llama.cpp's converter, which `make
-test-gguf` fetches. A row without what it needs says so. Half an hour of one core, 9 GiB of memory.
+test-gguf` fetches; for the last two rows the older stacks of tests/stacks/environments.py. A row without what it needs
+says so. An hour of one core, 9 GiB of memory.
 """
 
 import argparse
@@ -18,9 +19,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import distribution, version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
@@ -31,6 +33,7 @@ PACKAGES = ("trl", "transformers", "peft", "accelerate", "torch", "bitsandbytes"
 SHORT = ("training.max_steps=3", "training.save_steps=1", "evaluation.max_rows=4", "evaluation.samples=2",
          "evaluation.pass_at=[1,2]")  # fmt: skip
 FOUR_BIT = "{load_in_4bit: true, bnb_4bit_quant_type: nf4, bnb_4bit_compute_dtype: float32}"
+NEWEST = "1.16.0/5.23.0"
 TOOL = "[{python: ../../recipes/calculator/calculator.py:calculate, timeout: 10}]"
 # A ChatML template whose calls TRL can parse. SmolLM2's own template does not render tools.
 TEMPLATE = distribution("trl").locate_file("trl/chat_templates/qwen3.jinja")
@@ -39,8 +42,8 @@ HEAD = """\
 
 SmolLM2-135M-Instruct, the recipe of `make real` with three steps of 4 prompts x 8 completions, and 4 held-out rows x 2
 samples before and after. CPU seconds are those of the whole command with all its processes, one thread each. GiB is the
-most memory of a process, and what `fit` had estimated. Proofs are those of the first steps. Written by
-`python benchmarks/real_paths.py --write`.
+most memory of a process, and what `fit` had estimated. Proofs are those of the first steps. The last rows train all
+24 steps, without evaluation, on three stacks. Written by `python benchmarks/real_paths.py --write`.
 
 {versions}
 
@@ -57,9 +60,16 @@ class Command(NamedTuple):
     output: str
 
 
-def grpo_run(*words: str, python: Path = Path(sys.executable), stop: Callable[[], bool] | None = None) -> Command:
+def grpo_run(
+    *words: str,
+    python: Path = Path(sys.executable),
+    stop: Callable[[], bool] | None = None,
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> Command:
     """Runs grpo-run in build/real. Sends SIGTERM as soon as stop says so."""
-    environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+    environment = (
+        os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"} | variables
+    )
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     process = subprocess.Popen(
         [str(python), "-m", "grpo_recipes.cli.main", *words],
@@ -146,6 +156,43 @@ def stage() -> str:
     return told(*train("stage", *settings), f"from {weights(BUILT / 'lora')}")
 
 
+def on_stack(name: str) -> Callable[[], str]:
+    """All 24 steps on a stack of tests/stacks/stacks.json, step by step beside those on the newest one."""
+
+    def path() -> str:
+        packages = ROOT / ".stacks" / name.replace("/", "-")
+        if name != NEWEST and not packages.exists():
+            return f"not run | | | | | | needs `python tests/stacks/environments.py {name}` |"
+        before = {} if name == NEWEST else {"PYTHONPATH": str(packages)}
+        settings = ("training.max_steps=24", "training.save_steps=24", "evaluation=null")
+        folder, command = train(folder_of(name), *settings, variables=before)
+        if command.code != 0 or name == NEWEST:
+            return told(folder, command, f"weights {weights(folder)}" if command.code == 0 else "")
+        (ours, texts), (theirs, wanted) = steps(folder), steps(BUILT / folder_of(NEWEST))
+        same = next((step for step in wanted if texts.get(step) != wanted[step]), len(wanted) + 1) - 1
+        said = f"the same completions in {same} of {len(wanted)} steps" + " from the first on" * (same < len(wanted))
+        for figure in ("loss", "grad_norm"):
+            differences = [abs(ours[step][figure] - theirs[step][figure]) for step in range(1, same + 1)]
+            said += f"; {figure} differs there by at most {max(differences, default=0):.0e}"
+        return told(folder, command, said)
+
+    return path
+
+
+def folder_of(stack: str) -> str:
+    return "stack-" + stack.replace("/", "-")
+
+
+def steps(folder: Path) -> tuple[dict[int, dict[str, float]], dict[int, list[str]]]:
+    """The figures and the kept completions of each step."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    figures = {line["step"]: line for line in lines if line["event"] == "step"}
+    texts: dict[int, list[str]] = {step: [] for step in figures}
+    for line in map(json.loads, (folder / "completions.jsonl").read_text().splitlines()):
+        texts[line["step"]] += [row["completion"] for row in line["rows"]]
+    return figures, texts
+
+
 def handed_over(name: str, *words: str) -> Callable[[], str]:
     """An export of the LoRA run."""
 
@@ -218,6 +265,7 @@ PATHS: dict[str, Callable[[], str]] = {
     "export, adapter": handed_over("adapter", "--adapter"),
     "export, GGUF": gguf,
     "generate": generated,
+    **{f"trl and transformers {name}": on_stack(name) for name in (NEWEST, "0.23.1/4.57.6", "0.16.1/4.49.0")},
 }
 
 
