@@ -18,7 +18,7 @@ from grpo_recipes.resolve.variants.minimal_recipe import minimal_recipe_text
 from grpo_recipes.stack.stack import Stack
 
 ROOT = Path(__file__).parents[2]
-ON_A_GPU = declared(STACK.replace("gpus=0", "gpus=8xH100-80GB"))
+ON_A_GPU = declared(STACK.replace("gpus=0", "gpus=8xH100-80GB").replace("vllm==absent", "vllm==0.30.0"))
 
 
 def what_is_run(plan: Plan) -> Plan:
@@ -42,7 +42,7 @@ def minimal_and_again(resolution: Resolution, stack: Stack, beside: str) -> tupl
 
 @pytest.mark.parametrize("recipe", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
 def test_a_shipped_recipe_keeps_its_plan(recipe: Path, tmp_path: Path) -> None:
-    for folder in ("calculator", "guess", "quickstart", "qwen3_python_tool"):
+    for folder in ("calculator", "guess", "quickstart", "qwen3_alphabet_sort", "qwen3_python_tool"):
         (tmp_path / folder).symlink_to(ROOT / "recipes" / folder)
     for path in (ROOT / "recipes").glob("*.yaml"):
         (tmp_path / path.name).write_text(path.read_text())

@@ -27,6 +27,7 @@ MACHINES = {
     "quickstart_qlora": "gpus=0",
     "qwen2_5_7b_zero3": "gpus=8xH100-80GB",
     "qwen2_5_7b_two_nodes": "gpus=8xH100-80GB",
+    "qwen3_alphabet_sort": "gpus=1xH100-80GB",
 }
 LISTS = ("rewards", "tools")
 BY_CONTENT = ("dataset.path", "model.model_name_or_path", "name", "description")
@@ -47,7 +48,7 @@ def target(name: str) -> Stack:
 
 def laid_out(recipe: Path, folder: Path) -> str:
     """The recipe's place in a folder that has what stood beside it when it was shipped."""
-    for beside in ("calculator", "guess", "quickstart", "qwen3_python_tool"):
+    for beside in ("calculator", "guess", "quickstart", "qwen3_alphabet_sort", "qwen3_python_tool"):
         (folder / beside).symlink_to(ROOT / "recipes" / beside)
     for path in shipped():
         shutil.copyfile(path, folder / path.name)

@@ -29,6 +29,7 @@ STATED = {
     "qwen2_5_7b_zero3": "8xH100-80GB",
     "qwen2_lora": "1xL4-24GB",
     "qwen2_qlora": "1xRTX3060-12GB",
+    "qwen3_alphabet_sort": "1xH100-80GB",
     "qwen3_python_tool": "1xA100-80GB",
     "search_stop_tokens": "1xA100-40GB",
 }
