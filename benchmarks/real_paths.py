@@ -193,13 +193,13 @@ def steps(folder: Path) -> tuple[dict[int, dict[str, float]], dict[int, list[str
     return figures, texts
 
 
-def handed_over(name: str, *words: str) -> Callable[[], str]:
+def handed_over(name: str, *words: str, **how: Any) -> Callable[[], str]:
     """An export of the LoRA run."""
 
     def path() -> str:
         folder = BUILT / f"exported-{name}"
         shutil.rmtree(folder, ignore_errors=True)
-        command = grpo_run("export", str(BUILT / "lora"), "-o", str(folder), *words)
+        command = grpo_run("export", str(BUILT / "lora"), "-o", str(folder), *words, **how)
         proved = [line.strip() for line in command.output.splitlines() if "differ" in line]
         size = sum(file.stat().st_size for file in folder.glob("*")) if folder.exists() else 0
         said = f"{size / 2**20:.0f} MiB; {'; '.join(proved)}" if proved else _first_error(command.output)
@@ -233,10 +233,11 @@ def with_vllm(name: str, mode: str) -> Callable[[], str]:
 
 
 def gguf() -> str:
-    """An export with a GGUF file."""
+    """An export with a GGUF file. Its package gguf is beside the model that `make real` builds from one."""
     if not CONVERTER.exists():
         return "not run | | | | | | needs `make test-gguf` |"
-    return handed_over("gguf", "--gguf", "--converter", str(CONVERTER))()
+    packages = {"PYTHONPATH": str(REAL / "packages")}
+    return handed_over("gguf", "--gguf", "--converter", str(CONVERTER), variables=packages)()
 
 
 PATHS: dict[str, Callable[[], str]] = {
@@ -273,16 +274,19 @@ def main() -> None:
     """Takes the paths, and prints or writes the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=PATHS, help="more than one may be named")
-    parser.add_argument("--write", action="store_true", help="write benchmarks/real_paths.md")
+    parser.add_argument("--write", action="store_true", help="write these rows into benchmarks/real_paths.md")
     options = parser.parse_args()
     BUILT.mkdir(parents=True, exist_ok=True)
-    lines = []
+    table = Path(__file__).with_suffix(".md")
+    written = table.read_text().splitlines() if table.exists() else []
+    rows = {name: line for name in PATHS for line in written if line.startswith(f"| {name} |")}
     for name in options.only or PATHS:
-        lines.append(f"| {name} | {PATHS[name]()}")
-        print(lines[-1], flush=True)
+        rows[name] = f"| {name} | {PATHS[name]()}"
+        print(rows[name], flush=True)
     if options.write:
         versions = "With " + ", ".join(f"{package} {version(package)}" for package in PACKAGES) + "."
-        Path(__file__).with_suffix(".md").write_text(HEAD.format(versions=versions) + "\n".join(lines) + "\n")
+        lines = "\n".join(rows[name] for name in PATHS if name in rows)
+        table.write_text(f"{HEAD.format(versions=versions)}{lines}\n")
 
 
 if __name__ == "__main__":
