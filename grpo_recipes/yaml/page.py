@@ -74,6 +74,7 @@ def single_quoted(text: str) -> str:
 
 
 MAX_BYTES = 256 * 1024
+LONGEST_PATH = 300  # a fix with half a path is none
 
 _OTHER_ENCODINGS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
@@ -85,7 +86,7 @@ def read_recipe(path: str) -> str | Finding:
 
 
 def _content(path: str) -> bytes | Finding:
-    name = shown(path, 80)
+    name = shown(path, LONGEST_PATH)
     if os.path.islink(path) and not os.path.realpath(path).endswith((".yaml", ".yml")):
         # What is wrong in a recipe is printed, and another file may hold secrets.
         return _unreadable(
@@ -116,7 +117,7 @@ def _content(path: str) -> bytes | Finding:
 
 
 def _decoded(content: bytes, path: str) -> str | Finding:
-    name = shown(path, 80)
+    name = shown(path, LONGEST_PATH)
     encoding = _OTHER_ENCODINGS.get(content[:2])
     because, fix = "a recipe is UTF-8 text", "save the file as UTF-8"
     if encoding is not None:
@@ -153,4 +154,4 @@ def _nearest(path: str) -> str:
     except (OSError, ValueError):
         return "check the path"
     close = get_close_matches(name, names[:1000], n=1)
-    return shown(os.path.join(folder, close[0]), 80) if close else "check the path"
+    return shown(os.path.join(folder, close[0]), LONGEST_PATH) if close else "check the path"
