@@ -1,9 +1,10 @@
 """Measures what completions.jsonl costs: the processor time in which a training writes it, and whether it changes it.
 
-    python benchmarks/completions_cost.py [--steps 60] [--check]
+    python benchmarks/completions_cost.py [--size short] [--steps 60] [--check]
 
-Trains the quickstart once with it and once without, one process and one thread, without evaluation. Its steps of a
-seventh of a second are the shortest there are, so the share is the largest. The time is counted where it is spent: two
+Trains once with it and once without, one process and one thread, without evaluation. --size short: the quickstart,
+whose steps of a seventh of a second are the shortest there are, so the share is the largest; real: the sums of `make
+real`, which writes build/real, with SmolLM2-135M-Instruct. The time is counted where it is spent: two
 whole trainings differ from each other by more than this. With --check: exit 1 when it is above 1 % of the training's,
 or a loss differs.
 """
@@ -17,6 +18,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+RECIPES = {"short": ROOT / "recipes/quickstart.yaml", "real": ROOT / "build/real/smollm2.yaml"}
 MOST = 0.01
 # In the place of worker/train.py of the run folder.
 TIMED = """
@@ -42,10 +44,10 @@ sys.exit(code)
 """
 
 
-def trained(folder: Path, steps: int, kept: int) -> list[float]:
+def trained(recipe: Path, folder: Path, steps: int, kept: int) -> list[float]:
     """The losses of a run that keeps so many completions of each step, in a new folder."""
     settings = [f"training.max_steps={steps}", "training.save_steps=0", "evaluation=null"]
-    command = [sys.executable, "-m", "grpo_recipes.cli.main", str(ROOT / "recipes" / "quickstart.yaml"), "--dry-run"]
+    command = [sys.executable, "-m", "grpo_recipes.cli.main", str(recipe), "--dry-run"]
     for setting in [*settings, f"logging.kept_completions={kept}"]:
         command += ["--set", setting]
     environment = {**os.environ, "PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
@@ -58,13 +60,15 @@ def trained(folder: Path, steps: int, kept: int) -> list[float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=RECIPES, default="short")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work, "with")
         losses, without = (
-            trained(place, options.steps, kept) for place, kept in ((folder, 4), (Path(work, "without"), 0))
+            trained(RECIPES[options.size], place, options.steps, kept)
+            for place, kept in ((folder, 4), (Path(work, "without"), 0))
         )
         spent, whole = (
             float((folder / "spent.txt").read_text()),
