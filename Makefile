@@ -28,6 +28,10 @@ DEVICE ?= cuda
 STAGES ?= all
 GPU_ARGS ?=
 
+# Processes that share the test files of a suite; 0 runs them in one, as a debugger needs it.
+WORKERS ?= auto
+
+PARALLEL := -n $(WORKERS) --dist loadfile
 FAST := not stack and not stacks and not fuzz and not vllm and not survival and not slurm and not hostile
 UNIT := $(FAST) and not processes and not slow
 
@@ -82,29 +86,29 @@ real-paths: real-model
 
 # What starts no process and imports no torch: the two minutes of a processor to run after each change.
 test-unit: setup
-	$(BIN)/python -m pytest --ignore=tests/stacks --ignore=tests/hostile -m "$(UNIT)" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/stacks --ignore=tests/hostile -m "$(UNIT)" $(PYTEST_ARGS)
 
 # Both halves run, whatever the first one says.
 test: setup
 	$(MAKE) --keep-going test-fast test-stack
 
 test-fast: setup
-	$(BIN)/python -m pytest --ignore=tests/stacks -m "$(FAST)" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/stacks -m "$(FAST)" $(PYTEST_ARGS)
 
 # Recipes and run folders that try to run code, to write elsewhere, to hang or to tell secrets: a third of an hour of CPU
 # time for all of it, and some minutes for the quick form.
 test-hostile: setup
-	$(BIN)/python -m pytest tests/hostile -m hostile --hostile $(HOSTILE) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) tests/hostile -m hostile --hostile $(HOSTILE) $(PYTEST_ARGS)
 
 # The files that have such a test: to collect all others costs ten CPU seconds.
 test-stack: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "stack and not distributed and not hostile and not long" \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) -m "stack and not distributed and not hostile and not long" \
 	  $(shell grep -rlE 'mark\.stack\b' tests --include='test_*.py' --exclude-dir=evidence --exclude=test_gguf.py --exclude=test_real_model.py | sort) \
 	  $(PYTEST_ARGS)
 
 # The rules against the libraries that they speak of: each case that a rule refuses, and each way out, in trainings.
 test-evidence: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/evidence -m "stack and not distributed" $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) tests/evidence -m "stack and not distributed" $(PYTEST_ARGS)
 
 # The memory formulas against traces of the installed stack and an older one, CPU runs and published figures; writes
 # benchmarks/memory.md. About twelve CPU minutes, and a memory cgroup that may be made.

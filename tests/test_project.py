@@ -6,6 +6,7 @@ import stat
 import subprocess
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -85,13 +86,26 @@ def test_a_workflow_may_read_alone_and_ends_and_runs_what_its_commit_says() -> N
 
 
 @pytest.mark.processes
-def test_the_workflow_runs_ci_run_on_the_python_that_the_stack_is_pinned_for() -> None:
-    steps = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))["jobs"]["run"]["steps"]
-    assert [step["run"] for step in steps if "run" in step] == [".ci/run"]
+def test_the_workflow_runs_all_jobs_of_ci_run_on_the_pythons_of_the_package() -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))["jobs"]
+    runs = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    script = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    jobs_of_script = script[: script.index("set -u")].split("named:")[1].split(".")[0].replace(",", " ").split()
+    assert sorted(word for run in runs for word in run.removeprefix(".ci/run ").split()) == sorted(jobs_of_script)
+    assert all(f"\n{job}() {{" in script for job in jobs_of_script)
     assert (ROOT / ".ci/run").stat().st_mode & stat.S_IXUSR
     subprocess.run(["bash", "-n", str(ROOT / ".ci/run")], check=True)
-    version = next(step["with"]["python-version"] for step in steps if "setup-python" in step.get("uses", ""))
+    used = {job: _python(steps["steps"]) for job, steps in jobs.items()}
+    version = used["stack"]
+    assert used == {"lint": version, "unit": "${{ matrix.python-version }}", "stack": version, "long": version}
+    supported = [
+        f"Programming Language :: Python :: {each}" for each in jobs["unit"]["strategy"]["matrix"]["python-version"]
+    ]
+    assert [word for word in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", word)] == supported
     pinned = (ROOT / "constraints/cpu.txt").read_text(encoding="utf-8").splitlines()[0]
     assert f"Python {version}," in pinned
     assert PROJECT["requires-python"] == f">={version}"
-    assert f"Programming Language :: Python :: {version}" in PROJECT["classifiers"]
+
+
+def _python(steps: list[dict[str, Any]]) -> str:
+    return str(next(step["with"]["python-version"] for step in steps if "setup-python" in step.get("uses", "")))

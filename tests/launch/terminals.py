@@ -35,7 +35,8 @@ class Terminal:
         self.process = subprocess.Popen(
             [sys.executable, "-c", _CONTROLLED, *words],
             cwd=ROOT,
-            env=dict(os.environ),  # without the size of another terminal, which readline tells children behind its back
+            # Without the size of another terminal, which readline tells children behind the back of os.environ.
+            env={name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")},
             stdin=terminal,
             stdout=stream,
             stderr=stream,
