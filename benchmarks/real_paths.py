@@ -233,10 +233,10 @@ def with_vllm(name: str, mode: str) -> Callable[[], str]:
 
 
 def gguf() -> str:
-    """An export with a GGUF file. Its package gguf is beside the model that `make real` builds from one."""
+    """An export with a GGUF file."""
     if not CONVERTER.exists():
         return "not run | | | | | | needs `make test-gguf` |"
-    packages = {"PYTHONPATH": str(REAL / "packages")}
+    packages = {"PYTHONPATH": str(CONVERTER.parent / "packages")}
     return handed_over("gguf", "--gguf", "--converter", str(CONVERTER), variables=packages)()
 
 
