@@ -61,7 +61,7 @@ arguments = plan["arguments"]
 def exact_match(completions, solution, **kwargs):
     return [float(c[0]["content"].strip() == s) for c, s in zip(completions, solution)]
 def solved(completions, solution, **kwargs):
-    numbers = [re.findall(r"\d+", c[0]["content"].strip().partition("\n")[0]) for c in completions]
+    numbers = [re.findall(r"\d+", c[0]["content"].strip().partition(chr(10))[0]) for c in completions]
     return [float(bool(found) and found[-1] == right) for found, right in zip(numbers, solution)]
 def completion_length(completions, **kwargs):
     return [min(1.0, max(0.0, (40 - len(c[0]["content"])) / 38)) for c in completions]
