@@ -2,9 +2,7 @@
 
 Whole processes take turns, over one .jsonl of questions and answers, 420 bytes a row:
 script   what a TRL script does: load_dataset and `datasets.map` with a function that makes the same prompt and column
-first    the rows of a plan with the same prompt as templates, in a new run folder
-resumed  the same once more, as a resume does
-two      two processes at once, in a new run folder, as the ranks of a machine: seconds of both, the larger memory
+ours     the rows of a plan with the same prompt as templates, in a new run folder
 CPU seconds are those behind the imports, which are the same; memory is the peak of the whole process. Ratios are
 medians over the rounds, each within its own round. All give the same rows, or nothing is measured.
 `--write` puts the table into benchmarks/data_cost.md.
@@ -19,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +24,7 @@ from validate_time import machine
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "benchmarks" / "data_cost.md"
-MOST_TIMES, MOST_TIMES_MEMORY, MOST_RESUMED = 1.3, 1.3, 0.2
+MOST_TIMES, MOST_TIMES_MEMORY = 1.3, 1.3
 WORDS = (
     "natalia",
     "sold",
@@ -60,15 +57,13 @@ OURS = """
 import hashlib, json, resource, sys, time
 from pathlib import Path
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
-data, cache, rank = sys.argv[1:]
+from grpo_recipes.worker.data.dataset import prepared_rows
+data, cache = sys.argv[1:]
 templates = {"prompt": "{{ question }}", "columns": {"solution": "{{ answer.split('####')[-1] | trim }}"}}
 place = {"source": "file", "path": data, "format": "json", "name": None, "split": "train", "revision": None}
 planned = Data(**place, **templates, prompt_format="conversational", system_prompt="Think.")
 started = time.process_time()
-if rank == "-":  # the ranks of a run meet after the first one did so
-    without_cache(Path(cache))
-rows = prepared_rows(planned, "dataset", Path(cache), 0 if rank == "-" else int(rank), {})
+rows = prepared_rows(planned, "dataset", Path(cache), 0, {})
 """
 TOLD = """
 cpu_s = time.process_time() - started
@@ -88,12 +83,10 @@ class Cost(NamedTuple):
 
 
 class Round(NamedTuple):
-    """One process of each kind, or two ranks, run one after the other."""
+    """One process of each kind, run one after the other."""
 
     script: Cost
-    first: Cost
-    resumed: Cost
-    two: Cost
+    ours: Cost
 
 
 def write_rows(path: Path, count: int) -> None:
@@ -117,14 +110,7 @@ def measured(data: Path, rounds: int) -> Iterator[Round]:
     """The rounds. Exits where the rows are not the same."""
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
-            script = run(SCRIPT, data, Path(folder, "script"))
-            first, resumed = (run(OURS, data, Path(folder, "cache"), "-") for _ in range(2))
-            with ThreadPoolExecutor(2) as ranks:
-                both = list(ranks.map(lambda rank: run(OURS, data, Path(folder, "ranks"), rank), range(2)))
-        if len({cost.digest for cost in both}) > 1:
-            sys.exit("the ranks have other rows: nothing was measured")
-        two = Cost(sum(cost.cpu_s for cost in both), max(cost.peak_mb for cost in both), both[0].digest)
-        found = Round(script, first, resumed, two)
+            found = Round(run(SCRIPT, data, Path(folder, "script")), run(OURS, data, Path(folder, "cache")))
         if len({cost.digest for cost in found}) > 1:
             sys.exit("the rows are not the same: nothing was measured")
         yield found
@@ -145,13 +131,8 @@ def lines(count: int, rounds: Sequence[Round]) -> Iterator[str]:
 
 
 def holds(rounds: Sequence[Round]) -> bool:
-    """Whether the bounds hold: time and memory of the first attempt, time of the resumed one and of two ranks."""
-    return (
-        ratio(rounds, "first", "cpu_s") <= MOST_TIMES
-        and ratio(rounds, "first", "peak_mb") <= MOST_TIMES_MEMORY
-        and ratio(rounds, "resumed", "cpu_s") <= MOST_RESUMED
-        and ratio(rounds, "two", "cpu_s") <= MOST_TIMES + MOST_RESUMED
-    )
+    """Whether the bounds hold: time and memory."""
+    return ratio(rounds, "ours", "cpu_s") <= MOST_TIMES and ratio(rounds, "ours", "peak_mb") <= MOST_TIMES_MEMORY
 
 
 def main() -> int:
@@ -175,10 +156,7 @@ def main() -> int:
             table += lines(count, rounds)
             all_hold = all_hold and holds(rounds)
             data.unlink()
-    bounds = (
-        f"Bounds: first at most {MOST_TIMES:g} times CPU s and MB of the script, resumed {MOST_RESUMED:g} of its CPU "
-        f"s, two {MOST_TIMES + MOST_RESUMED:g}."
-    )
+    bounds = f"Bounds: ours at most {MOST_TIMES:g} times CPU s and MB of the script."
     text = "\n".join([*table, "", bounds, machine()])
     print(text)
     if options.write:

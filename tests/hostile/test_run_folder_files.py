@@ -164,8 +164,6 @@ DEEP = (
     "final/README.md",
     "cache/dataset-0.arrow",
     "cache/json",
-    "cache/rendered",
-    "cache/rendered/dataset-0/rows.arrow",
     "completions/completions_00001.parquet",
     "extended_model/config.json",
     "evaluation/step-0.jsonl",

@@ -3,7 +3,6 @@
 import csv
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -78,51 +77,10 @@ def test_every_source_gives_the_same_rows(
 def test_rows_are_read_from_a_file_of_the_run_folder(tmp_path: Path) -> None:
     from grpo_recipes.worker.data.dataset import prepared_rows
 
-    for source, file in ((json_file, "rendered/dataset-0/rows.arrow"), (saved_dataset, "dataset-1.arrow")):
+    for source in (json_file, saved_dataset):
         rows = prepared_rows(source(tmp_path), "dataset", tmp_path / "cache", rank=1)
         assert rows[4]["prompt"] == [{"role": "user", "content": "4+1="}]
-        assert [Path(one["filename"]) for one in rows.cache_files] == [tmp_path / "cache" / file]
-
-
-MANY_KINDS = [
-    {
-        "question": f"{number}+1=",
-        "answer": None if number % 3 == 0 else str(number),
-        "prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": str(number)}],
-        "nested": {"a": [number, None], "b": {"c": number / 3}},
-        "is_even": number % 2 == 0,
-        "at": datetime(2026, 1, 1 + number % 28, tzinfo=UTC),
-        "bytes": bytes([number % 256]),
-        "text": "ä€\n" * (number % 5),
-    }
-    for number in range(2500)
-]
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"prompt": "{{ nested.a[0] + 1 }} {{ at }} {{ text }}", "columns": {"solution": "{{ answer or is_even }}"}},
-        {"prompt": None, "columns": {}},
-        {"prompt": "{{ question }}", "prompt_format": "standard", "columns": {"answer": "{{ nested.b.c }}"}},
-        {"prompt": "{{ prompt[1].content }}", "system_prompt": "Think.", "columns": {"at": "{{ bytes }}"}},
-    ],
-    ids=["columns", "prompt of the row", "replaced column", "replaced prompt"],
-)
-def test_rows_that_are_rendered_together_are_those_that_are_rendered_alone(
-    changes: dict[str, object], tmp_path: Path
-) -> None:
-    from datasets import Dataset
-
-    from grpo_recipes.worker.data.dataset import rendered_rows
-    from grpo_recipes.worker.data.templates import row_renderer
-
-    planned, rows = Data(**planned_data("x", **changes)), Dataset.from_list(MANY_KINDS)
-    together = rendered_rows(rows, planned, "dataset", tmp_path / "rows.arrow")
-    alone = rows.map(row_renderer(planned, "dataset"), with_indices=True, keep_in_memory=True)
-    assert together.features == alone.features
-    assert together.column_names == alone.column_names
-    assert together.to_list() == alone.to_list()
+        assert [Path(one["filename"]) for one in rows.cache_files] == [tmp_path / "cache" / "dataset-1.arrow"]
 
 
 def test_a_prompt_column_of_another_type_is_replaced(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from worker_runs import planned_data
 
 from grpo_recipes.contract.plan import Data
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.data.templates import LONGEST_TEXT, row_renderer, rows_renderer
+from grpo_recipes.worker.data.templates import LONGEST_TEXT, rows_renderer
 
 ROW = {"question": "1+1 <b>", "answer": "so #### 2", "missing": None, "prompt": "given"}
 USER = {"role": "user", "content": "1+1 <b>"}
@@ -20,6 +20,12 @@ SYSTEM = {"role": "system", "content": "Think."}
 
 def data(**changes: object) -> Data:
     return Data(**planned_data("rows.jsonl", **{"columns": {}, **changes}))  # type: ignore[arg-type]
+
+
+def rendered(planned: Data, row: dict[str, object], index: int = 0) -> dict[str, object]:
+    """The new columns of one row."""
+    columns = rows_renderer(planned, "dataset")({name: [value] for name, value in row.items()}, [index])
+    return {name: values[0] for name, values in columns.items()}
 
 
 RENDERED = [
@@ -46,7 +52,7 @@ RENDERED = [
 
 @pytest.mark.parametrize(("planned", "expected"), RENDERED)
 def test_a_row_becomes_a_prompt_and_columns(planned: Data, expected: dict[str, object]) -> None:
-    assert row_renderer(planned, "dataset")(ROW, 0) == expected
+    assert rendered(planned, ROW, 0) == expected
 
 
 REFUSED = [
@@ -61,7 +67,7 @@ REFUSED = [
 @pytest.mark.parametrize(("planned", "because"), REFUSED)
 def test_a_row_that_cannot_fill_a_template_is_named(planned: Data, because: str) -> None:
     with pytest.raises(Refused) as refused:
-        row_renderer(planned, "dataset")(ROW, 2)
+        rendered(planned, ROW, 2)
     lines = str(refused.value).splitlines()
     assert lines[0] == "dataset.prompt: row 3 cannot fill the template"
     assert lines[1] == f"  = template: {planned.prompt}"
@@ -71,19 +77,19 @@ def test_a_row_that_cannot_fill_a_template_is_named(planned: Data, because: str)
 
 def test_a_template_that_is_none_is_refused_before_any_row() -> None:
     with pytest.raises(Refused, match=r"^evaluation\.columns\.solution: not a jinja2 template"):
-        row_renderer(data(columns={"solution": "{{ answer"}), "evaluation")
+        rows_renderer(data(columns={"solution": "{{ answer"}), "evaluation")
 
 
 def test_a_second_system_message_is_refused() -> None:
     planned = data(prompt=None, system_prompt="Think.")
     with pytest.raises(Refused, match="row 1 has a system message already"):
-        row_renderer(planned, "dataset")({"prompt": [SYSTEM, USER]}, 0)
+        rendered(planned, {"prompt": [SYSTEM, USER]}, 0)
 
 
 def test_a_template_cannot_change_the_row() -> None:
     row = {"items": [1]}
     with pytest.raises(Refused, match="unsafe"):
-        row_renderer(dataclasses.replace(data(), prompt="{{ items.append(2) }}"), "dataset")(row, 0)
+        rendered(dataclasses.replace(data(), prompt="{{ items.append(2) }}"), row, 0)
     assert row == {"items": [1]}
 
 
@@ -111,7 +117,7 @@ def test_a_template_that_explodes_ends_soon_and_in_little_memory(template: str) 
     limit = resource.getrlimit(resource.RLIMIT_AS)
     before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     with pytest.raises(Refused, match=r"dataset\.prompt: (row 1 cannot fill|not a jinja2)"):
-        row_renderer(data(prompt=template), "dataset")(ROW, 0)
+        rendered(data(prompt=template), ROW, 0)
     assert time.process_time() - started < 100
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # KiB
     assert resource.getrlimit(resource.RLIMIT_AS) == limit
@@ -134,7 +140,7 @@ def test_many_rows_become_what_each_becomes_alone() -> None:
     planned = data(columns={"solution": "{{ answer }}"}, system_prompt="Think.")
     rows = [{**ROW, "answer": str(number)} for number in range(30)]
     columns = {name: [row[name] for row in rows] for name in ROW}
-    alone = [row_renderer(planned, "dataset")(row, index) for index, row in enumerate(rows)]
+    alone = [rendered(planned, row, index) for index, row in enumerate(rows)]
     together = rows_renderer(planned, "dataset")(columns, range(30))
     assert together == {name: [row[name] for row in alone] for name in ("solution", "prompt")}
 
@@ -142,7 +148,7 @@ def test_many_rows_become_what_each_becomes_alone() -> None:
 @pytest.mark.parametrize(("planned", "because"), REFUSED)
 def test_one_of_many_rows_that_cannot_fill_a_template_is_named(planned: Data, because: str) -> None:
     with pytest.raises(Refused) as alone:
-        row_renderer(planned, "dataset")(ROW, 41)
+        rendered(planned, ROW, 41)
     template = f"{{% if number == 7 %}}{planned.prompt}{{% endif %}}"
     columns = {name: [value] * 20 for name, value in ROW.items()} | {"number": list(range(20))}
     with pytest.raises(Refused, match=r"^dataset\.prompt: row 42 cannot fill the template") as together:
@@ -164,8 +170,8 @@ def test_long_texts_of_many_rows_share_no_limit_that_they_do_not_reach_alone() -
 
 
 def test_the_limits_of_a_template_cost_little() -> None:
-    render = row_renderer(data(), "dataset")
-    alone = calls(lambda: [render(ROW, index) for index in range(200)])
+    render = rows_renderer(data(), "dataset")
+    alone = calls(lambda: [rendered(data(), ROW, index) for index in range(200)])
     rows = {name: [value] * 200 for name, value in ROW.items()}
-    together = calls(lambda: rows_renderer(data(), "dataset")(rows, range(200)))
-    assert alone < 200 * 300 and together < alone / 2, (alone, together)
+    together = calls(lambda: render(rows, range(200)))
+    assert together < alone / 2, (alone, together)

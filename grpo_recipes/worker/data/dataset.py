@@ -8,21 +8,13 @@ from typing import Any
 from datasets import Dataset, DatasetDict, load_dataset, load_from_disk
 
 from grpo_recipes.contract.files.digest import file_sha256
+from grpo_recipes.contract.files.folder_files import remove_tree
 from grpo_recipes.contract.plan import Data
 from grpo_recipes.contract.prompt_shape import PICTURES, wrong_prompt
 from grpo_recipes.contract.tasks import PACKAGE
 from grpo_recipes.contract.tasks.task_rows import NotMade, made_rows
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.verified import seen_in_rows
-from grpo_recipes.worker.data.kept_rows import (
-    decided_by,
-    keep,
-    kept,
-    name_of,
-    one_at_a_time,
-    place_for,
-    remove_unsigned,
-)
 from grpo_recipes.worker.data.templates import rows_renderer
 from grpo_recipes.worker.data.unreadable_rows import unreadable
 
@@ -35,38 +27,20 @@ def prepared_rows(data: Data, where: str, cache: Path, rank: int, seen: dict[str
     """The datasets.Dataset of `data` with a `prompt` column and the columns of its templates; others stay.
 
     where: the recipe section in messages, "dataset" or "evaluation". cache: a folder inside the run folder,
-    so that nothing is left elsewhere (a hub dataset itself lies in the hub's cache). Every rank gets the same
-    rows; one of a machine renders them, and a resume takes them as they were. seen: what the whole data shows of
-    itself is put there.
+    so that nothing is left elsewhere (a hub dataset itself lies in the hub's cache). Every rank renders the same
+    rows. seen: what the whole data shows of itself is put there.
+
     Raises Refused if the file changed since the plan was made, there are no rows, a row cannot fill a template, or
     its own prompt is none that TRL takes.
     """
-    shown = {} if seen is None else seen
-    decided = decided_by(data, where, _digest(data, where))
-    if decided is None:
-        return _rendered(data, where, cache, cache / f"{where}-{rank}.arrow", shown)
-    name = name_of(where)
-    with one_at_a_time(cache, name):
-        found = kept(cache, name, decided)
-        if found is not None:
-            shown |= found.seen
-            return Dataset.from_file(str(found.file))
-        own: dict[str, object] = {}
-        rows = _rendered(data, where, cache, place_for(cache, name), own)
-        keep(cache, name, decided, own)
-    shown |= own
-    return rows
-
-
-def _rendered(data: Data, where: str, cache: Path, file: Path, seen: dict[str, object]) -> Any:
-    rows = rendered_rows(_cut(data, where, cache, seen), data, where, file)
+    rows = rendered_rows(loaded_rows(data, where, cache, seen), data, where, cache / f"{where}-{rank}.arrow")
     if data.prompt is None:
         _check_prompts(rows, data, where)
     return rows
 
 
 def without_cache(cache: Path) -> None:
-    """Removes what an earlier attempt, or whoever had the folder before, left of the data, but for rows of this user's.
+    """Removes what an earlier attempt, or whoever had the folder before, left of the data.
 
     A link is removed, and what it leads to stays. Raises Refused where that cannot be.
     """
@@ -74,7 +48,7 @@ def without_cache(cache: Path) -> None:
         if cache.is_symlink() or cache.is_file():
             cache.unlink()
         elif cache.exists():
-            remove_unsigned(cache)
+            remove_tree(cache.parent, cache.name)
     except OSError as problem:
         raise Refused.of(
             f"{cache} cannot be removed",
@@ -85,11 +59,7 @@ def without_cache(cache: Path) -> None:
 
 def loaded_rows(data: Data, where: str, cache: Path, seen: dict[str, object] | None = None) -> Any:
     """The rows of `data` as they are, with the columns that a run needs. Raises Refused as prepared_rows does."""
-    _digest(data, where)
-    return _cut(data, where, cache, seen)
-
-
-def _cut(data: Data, where: str, cache: Path, seen: dict[str, object] | None) -> Any:
+    _refuse_other_data(data, where)
     rows = _loaded(data, where, cache)
     if seen is not None and len(rows) > 0:
         seen |= seen_in_rows(where, rows)
@@ -197,28 +167,19 @@ def _read(data: Data, where: str, *source: Any, **options: Any) -> Any:
         raise stopped from problem
 
 
-def _digest(data: Data, where: str) -> str | None:
-    """The sha256 of a local file or of made episodes, None for others.
-
-    Raises Refused if it is not the planned one, or nothing is there.
-    """
-    if data.made is not None:
-        return data.sha256 if "episodes" in data.made else None
-    if data.source == "hub":
-        return None
+def _refuse_other_data(data: Data, where: str) -> None:
+    """Raises Refused if a local file is not the planned one, or nothing is there."""
+    if data.made is not None or data.source == "hub":
+        return
     path = Path(data.path)
     if not path.exists():
         raise Refused.of(f"{where}: {path} does not exist", because="the plan was made with it")
-    if data.source != "file":
-        return None
-    found = file_sha256(path)
-    if data.sha256 is not None and found != data.sha256:
+    if data.source == "file" and data.sha256 is not None and (found := file_sha256(path)) != data.sha256:
         raise Refused.of(
             f"{where}: {path} changed since the plan was made",
             because=f"its sha256 is {found[:12]}, the plan has {data.sha256[:12]}",
             fix="plan again",
         )
-    return found
 
 
 def _saved(path: Path, split: str, where: str) -> Dataset:

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import StrictUndefined, Template, pass_context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -16,6 +16,7 @@ Row = Mapping[str, Any]
 LONGEST_TEXT = 4 << 20
 """Characters of a prompt or column; a context of a million tokens holds about as many."""
 LONGEST_POWER_BITS = 4096
+ROWS_AT_ONCE = 32
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
@@ -29,46 +30,13 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
 
-class _Templates(NamedTuple):
-    """What makes a row's texts. compiled, sources: by the path of each template in the recipe."""
-
-    data: Data
-    where: str
-    compiled: dict[Path, Template]
-    sources: dict[Path, str]
-
-
-def row_renderer(data: Data, where: str) -> Callable[[Row, int], dict[str, Any]]:
-    """The function that gives the new columns of a row and its index: `prompt`, and those of `data.columns`.
+def rows_renderer(data: Data, where: str) -> Callable[[Mapping[str, Sequence[Any]], Sequence[int]], dict[str, Any]]:
+    """The function that gives the new columns of rows, by column, and their indices: `prompt` and `data.columns`.
 
     where: the recipe section in messages, "dataset" or "evaluation". Rows are counted from 1 in messages.
-    The function raises Refused for a template that a row cannot fill, and for a null in it.
+    The function raises Refused for a template that a row cannot fill, and for a null in it. Each text has its own
+    limit of time, and a few rows share one of memory, since setting it takes longer than rendering a row.
     """
-    templates = _templates(data, where)
-    return lambda row, index: _alone(templates, row, index)
-
-
-def rows_renderer(data: Data, where: str) -> Callable[[Mapping[str, Sequence[Any]], Sequence[int]], dict[str, Any]]:
-    """What row_renderer gives, for many rows at once, by column, and their indices; at a fifth of the time.
-
-    The rows share one limit of memory. Whichever row fails under it is rendered once more with limits of its own, so
-    that a row is refused, and with the same words, where row_renderer refuses it.
-    """
-    templates = _templates(data, where)
-
-    def render(columns: Mapping[str, Sequence[Any]], indices: Sequence[int]) -> dict[str, Any]:
-        rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-        made: list[dict[str, Any]] = []
-        while len(made) < len(rows):
-            made += _before_a_fault(templates, rows[len(made) :], indices[len(made) :])
-            if len(made) < len(rows):
-                made.append(_alone(templates, rows[len(made)], indices[len(made)]))
-        return {name: [row[name] for row in made] for name in (*data.columns, "prompt")}
-
-    return render
-
-
-def _templates(data: Data, where: str) -> _Templates:
     environment = _Sandbox(
         undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True, finalize=_refuse_null, optimized=False
     )
@@ -76,37 +44,33 @@ def _templates(data: Data, where: str) -> _Templates:
     if data.prompt is not None:
         sources[where, "prompt"] = data.prompt
     compiled = {path: _compiled(environment, path, text) for path, text in sources.items()}
-    return _Templates(data, where, compiled, sources)
+
+    def render(columns: Mapping[str, Sequence[Any]], indices: Sequence[int]) -> dict[str, Any]:
+        rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        made: list[dict[str, Any]] = []
+        path: Path = (where,)
+        while len(made) < len(rows):
+            try:
+                with bounded() as begin_anew:
+                    for row in rows[len(made) : len(made) + ROWS_AT_ONCE]:
+                        texts = {}
+                        for path, template in compiled.items():
+                            begin_anew()
+                            texts[path] = _text(template, row)
+                        made.append(_new_columns(data, where, texts, row, indices[len(made)]))
+            except Refused:
+                raise
+            except (Exception, TooMuch) as problem:  # a template may raise whatever the expressions in it raise
+                has = f"the row has the columns {', '.join(sorted(columns))}"
+                message = f"{dotted(path)}: row {indices[len(made)] + 1} cannot fill the template"
+                told = mistake(message, seen=[_template(sources[path])], because=[str(problem), has], path=path)
+                raise Refused(told) from problem
+        return {name: [row[name] for row in made] for name in (*data.columns, "prompt")}
+
+    return render
 
 
-def _alone(templates: _Templates, row: Row, index: int) -> dict[str, Any]:
-    """The new columns of a row, each text with limits of its own. Raises Refused."""
-    texts = {
-        path: _filled(template, templates.sources[path], path, row, index)
-        for path, template in templates.compiled.items()
-    }
-    return _new_columns(templates, texts, row, index)
-
-
-def _before_a_fault(templates: _Templates, rows: Sequence[Row], indices: Sequence[int]) -> list[dict[str, Any]]:
-    """The new columns of the first rows, up to one that fails, or until their texts weigh on the shared limit."""
-    made: list[dict[str, Any]] = []
-    characters = 0
-    with contextlib.suppress(Exception, TooMuch), bounded() as begin_anew:
-        for row, index in zip(rows, indices, strict=True):
-            texts = {}
-            for path, template in templates.compiled.items():
-                begin_anew()
-                texts[path] = _text(template, row)
-            made.append(_new_columns(templates, texts, row, index))
-            characters += sum(map(len, texts.values()))
-            if characters > LONGEST_TEXT:
-                break
-    return made
-
-
-def _new_columns(templates: _Templates, texts: Mapping[Path, str], row: Row, index: int) -> dict[str, Any]:
-    data, where = templates.data, templates.where
+def _new_columns(data: Data, where: str, texts: Mapping[Path, str], row: Row, index: int) -> dict[str, Any]:
     added: dict[str, Any] = {name: texts[where, "columns", name] for name in data.columns}
     prompt = texts[where, "prompt"] if data.prompt is not None else row["prompt"]
     if data.prompt is not None and data.prompt_format == "conversational":
@@ -138,17 +102,6 @@ def _compiled(environment: ImmutableSandboxedEnvironment, path: Path, text: str)
         raise Refused(told) from problem
     template.globals = dict(template.globals)  # a ChainMap, whose copy is half of a row's time; nothing changes them
     return template
-
-
-def _filled(template: Template, text: str, path: Path, row: Row, index: int) -> str:
-    try:
-        with bounded():
-            return _text(template, row)
-    except (Exception, TooMuch) as problem:  # a template may raise whatever the expressions in it raise
-        columns = f"the row has the columns {', '.join(sorted(row))}"
-        message = f"{dotted(path)}: row {index + 1} cannot fill the template"
-        told = mistake(message, seen=[_template(text)], because=[str(problem), columns], path=path)
-        raise Refused(told) from problem
 
 
 def _text(template: Template, row: Row) -> str:
