@@ -6,19 +6,14 @@ import resource
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from grpo_recipes.contract.files.regular_file import open_regular
 from grpo_recipes.contract.plan import Data
 from grpo_recipes.worker._shared.inputs import Refused
 
-_JSON = (".jsonl", ".json")
-_MOST_FILES = 1000
 _LONGEST_LINE = 100
 _LONGEST_CAUSE = 300
-_LARGEST_DOCUMENT = 256 * 1024**2
 
 
 def unreadable(problem: Exception, data: Data, where: str) -> Refused | None:
@@ -28,13 +23,11 @@ def unreadable(problem: Exception, data: Data, where: str) -> Refused | None:
     """
     path = Path(data.path)
     for file in _json_files(path, data):
-        broken = _broken_json(file)
-        if broken is not None:
-            number, text, why = broken
-            shown = text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}..."
+        if (broken := _broken_line(file)) is not None:
+            number, line, why = broken
             return Refused.of(
                 f"{where}: {file}:{number}: the line is no JSON",
-                because=f"{why}, in {shown!r}",
+                because=f"{why}, in {line[:_LONGEST_LINE]!r}",
                 fix='mend the line, or leave it out: each has one whole row, {"column": value, ...}',
             )
     causes = [problem]
@@ -42,11 +35,9 @@ def unreadable(problem: Exception, data: Data, where: str) -> Refused | None:
         causes.append(cause)
     if any(isinstance(one, OSError) for one in causes):
         return None
-    kind = data.format or "rows"
-    said = " ".join(f"{type(causes[-1]).__name__}: {causes[-1]}".split())[:_LONGEST_CAUSE]
     return Refused.of(
-        f"{where}: {path} cannot be read as {kind}",
-        because=said,
+        f"{where}: {path} cannot be read as {data.format or 'rows'}",
+        because=" ".join(f"{type(causes[-1]).__name__}: {causes[-1]}".split())[:_LONGEST_CAUSE],
         fix="each row has the same columns, and each column values of one kind",
     )
 
@@ -54,56 +45,23 @@ def unreadable(problem: Exception, data: Data, where: str) -> Refused | None:
 def _json_files(path: Path, data: Data) -> list[Path]:
     if data.source == "file":
         return [path] if data.format == "json" else []
-    found = (file for file in path.rglob("*") if file.suffix.lower() in _JSON and file.is_file())
-    return sorted(islice(found, _MOST_FILES))
+    return sorted(file for file in path.rglob("*.json*") if file.is_file())
 
 
-def _broken_json(path: Path) -> tuple[int, str, str] | None:
-    """Number and text of the first line that is no row, and why; None where all are, or in a document of many lines."""
-    try:
-        with open_regular(path) as file:
-            for number, raw in enumerate(file, start=1):
-                line = raw.decode("utf-8", errors="replace")
-                if not line.strip():
-                    continue
-                if number == 1 and line.lstrip().startswith("["):
-                    return _broken_document(path)
-                why = _fault(line.strip())
-                if why is not None:
-                    return number, line.rstrip("\n"), why
-    except OSError:
-        return None
+def _broken_line(path: Path) -> tuple[int, str, str] | None:
+    """Number and text of the first line that is no row, and why; None where all are, or for one list of rows."""
+    with contextlib.suppress(OSError), open_regular(path) as file:
+        for number, raw in enumerate(file, start=1):
+            line = raw.decode("utf-8", errors="replace").strip()
+            if number == 1 and line.startswith("["):
+                return None
+            try:
+                row = json.loads(line or "null")
+            except (ValueError, RecursionError) as problem:
+                return number, line, str(problem)
+            if row is not None and not isinstance(row, dict):
+                return number, line, f"it is no mapping but {type(row).__name__}"
     return None
-
-
-def _broken_document(path: Path) -> tuple[int, str, str] | None:
-    """Number and text of the line at which one list of rows is no JSON, and why; None where it is, or is too large."""
-    with open_regular(path) as file:
-        text = file.read(_LARGEST_DOCUMENT + 1).decode("utf-8", errors="replace")
-    if len(text) > _LARGEST_DOCUMENT:
-        return None
-    try:
-        json.loads(text)
-    except json.JSONDecodeError as problem:
-        return (
-            problem.lineno,
-            text.split("\n")[problem.lineno - 1].rstrip(),
-            f"{problem.msg} at character {problem.colno}",
-        )
-    except RecursionError:
-        pass
-    return None
-
-
-def _fault(line: str) -> str | None:
-    """Why a line is no row, None for one that is."""
-    try:
-        row: Any = json.loads(line)
-    except json.JSONDecodeError as problem:
-        return f"{problem.msg} at character {problem.colno}"
-    except RecursionError:
-        return "it has lists or mappings too deep"
-    return None if row is None or isinstance(row, dict) else f"it is no mapping but {type(row).__name__}"
 
 
 # Little time and memory for what a recipe's templates compute.
