@@ -97,7 +97,6 @@ ALLOWED = {
     "worker/trainer/model.py": "the chat template that the plan names",
     "worker/trainer/generation_file.py": "beside the weights that transformers writes by their path in the same moment",
     "worker/serving/address.py": "config.json of the model that a server names",
-    "worker/survival/folder_faults.py:_probe": "finds out why a library could not write, with a file that it removes",
 }
 
 

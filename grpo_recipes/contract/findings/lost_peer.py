@@ -35,7 +35,7 @@ _LONGEST_BECAUSE = 300
 
 def lost_peer(problem: BaseException) -> Mistake | None:
     """What happened and how to go on, where the processes of the run lost each other; None for any other exception."""
-    for each in _with_causes(problem):
+    for each in causes(problem):
         text = f"{type(each).__name__}: {each}"
         if isinstance(each, RuntimeError | ConnectionError) and _OF_TORCH.search(text):
             found = _understood(text, _where(each))
@@ -84,10 +84,11 @@ def _where(problem: BaseException) -> str:
     return "in the backward pass" if any("autograd" in frame.filename for frame in frames) else "between two steps"
 
 
-def _with_causes(problem: BaseException) -> Iterator[BaseException]:
-    seen: list[BaseException] = []
-    each: BaseException | None = problem
-    while each is not None and each not in seen:
-        seen.append(each)
-        each = each.__cause__ or each.__context__
-    return iter(seen)
+def causes(problem: BaseException) -> Iterator[BaseException]:
+    """A problem and what it came from, the first cause last."""
+    seen: set[int] = set()
+    one: BaseException | None = problem
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        yield one
+        one = one.__cause__ or one.__context__

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from grpo_recipes.contract.files.regular_file import open_regular
+from grpo_recipes.contract.findings.lost_peer import causes
 from grpo_recipes.contract.plan import Data
 from grpo_recipes.worker._shared.inputs import Refused
 
@@ -30,14 +31,12 @@ def unreadable(problem: Exception, data: Data, where: str) -> Refused | None:
                 because=f"{why}, in {line[:_LONGEST_LINE]!r}",
                 fix='mend the line, or leave it out: each has one whole row, {"column": value, ...}',
             )
-    causes = [problem]
-    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and isinstance(cause, Exception):
-        causes.append(cause)
-    if any(isinstance(one, OSError) for one in causes):
+    *_, first = found = list(causes(problem))
+    if any(isinstance(one, OSError) for one in found):
         return None
     return Refused.of(
         f"{where}: {path} cannot be read as {data.format or 'rows'}",
-        because=" ".join(f"{type(causes[-1]).__name__}: {causes[-1]}".split())[:_LONGEST_CAUSE],
+        because=" ".join(f"{type(first).__name__}: {first}".split())[:_LONGEST_CAUSE],
         fix="each row has the same columns, and each column values of one kind",
     )
 

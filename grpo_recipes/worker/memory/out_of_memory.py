@@ -9,13 +9,13 @@ import gc
 import re
 import resource
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 
 from grpo_recipes.contract.findings.finding import Patch, mistake
 from grpo_recipes.contract.findings.findings_text import Mistake
+from grpo_recipes.contract.findings.lost_peer import causes
 from grpo_recipes.contract.halved import MICRO_BATCH, ON_OUT_OF_MEMORY
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Phase
@@ -50,10 +50,10 @@ def out_of_memory(problem: BaseException, plan: Plan, peaks: PhasePeaks, user: P
     user: the folder of the user's reward files, of which one may have asked for it. What the frames of the exception
     held is given back first, so that there is room to say it.
     """
-    cause = next((one for one in _chain(problem) if is_of_memory(one)), None)
+    cause = next((one for one in causes(problem) if is_of_memory(one)), None)
     if cause is None:
         return None
-    for one in _chain(problem):
+    for one in causes(problem):
         traceback.clear_frames(one.__traceback__)
     gc.collect()
     reward = explained_reward(problem, user)
@@ -108,16 +108,6 @@ def _room(plan: Plan) -> list[str]:
 def gib(count: int) -> str:
     """Bytes as "1.25 GiB"."""
     return f"{count / 2**30:.2f} GiB"
-
-
-def _chain(problem: BaseException) -> Iterator[BaseException]:
-    """A problem and what it came from."""
-    seen: list[BaseException] = []
-    one: BaseException | None = problem
-    while one is not None and one not in seen:
-        seen.append(one)
-        one = one.__cause__ or one.__context__
-    return iter(seen)
 
 
 # What takes less memory in a phase of a training: without a different experiment, and with one.
