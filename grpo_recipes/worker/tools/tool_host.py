@@ -1,25 +1,27 @@
 """The process that a rank's tools are called in: it runs the user's functions and nothing else, in bounded memory.
 
-It imports the standard library alone. What it is asked and what it answers are messages of tool_messages.py; what a
+It imports the standard library alone. What it is asked and what it answers are JSON; what a
 tool prints goes to the log of the run. It ends when it is asked to, when the training does, however that ended, and
 where a call goes on long after its limit and nobody is there to end it.
 """
 
+import json
 import os
 import random
 import resource
 import signal
-import socket
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from grpo_recipes.contract.host.processes import ASKING
-from grpo_recipes.worker.tools.tool_process import error_text, received, sent, told
+from grpo_recipes.worker.tools.tool_process import error_text, told
 from grpo_recipes.worker.user_code.outcome import place_of
 from grpo_recipes.worker.user_code.user_modules import user_module
 
@@ -39,14 +41,13 @@ def serve(channel: int, trainer: int, memory_bytes: int) -> None:
     threading.Thread(target=_end_with, args=(trainer,), daemon=True).start()
     own = os.getpid()
     functions: dict[str, Callable[..., Any]] = {}
-    with socket.socket(fileno=channel) as connection:
-        while (request := received(connection)) is not None:
-            answer = _answer(request, functions)
+    with Connection(channel) as connection, suppress(EOFError):
+        answer: dict[str, Any] = {}
+        while not answer.get("ends"):
+            answer = _answer(json.loads(connection.recv_bytes()), functions)
             if os.getpid() != own:
                 os._exit(1)  # a fork of the tool's that came back
-            sent(connection, answer)
-            if answer.get("ends"):
-                break
+            connection.send_bytes(json.dumps(answer).encode())
     os._exit(0)
 
 

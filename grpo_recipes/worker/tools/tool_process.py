@@ -3,13 +3,11 @@
 import json
 import os
 import signal
-import socket
-import struct
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +19,6 @@ from grpo_recipes.worker.user_code.outcome import text_of
 
 MOST_BYTES = 64 << 10
 """Of a result, as text; the policy is told that the rest was cut."""
-_LENGTH = struct.Struct("!I")
 _LONGEST = 64 << 20
 
 Result = str | list[dict[str, Any]]
@@ -63,37 +60,6 @@ def _is_text_block(one: object) -> bool:
     return isinstance(one, dict) and one.get("type") == "text" and isinstance(one.get("text"), str)
 
 
-def sent(connection: socket.socket, message: dict[str, Any]) -> None:
-    """Sends one message. Raises TypeError or ValueError for what JSON cannot say, OSError where nobody listens."""
-    content = json.dumps(message).encode()
-    connection.sendall(_LENGTH.pack(len(content)) + content)
-
-
-def received(connection: socket.socket) -> dict[str, Any] | None:
-    """The next message, None where the other side is gone. Raises OSError, TimeoutError, ValueError."""
-    head = _exactly(connection, _LENGTH.size)
-    if head is None:
-        return None
-    (length,) = _LENGTH.unpack(head)
-    if length > _LONGEST:
-        raise ValueError(f"a message of {length} bytes")
-    content = _exactly(connection, length)
-    if content is None:
-        return None
-    message: dict[str, Any] = json.loads(content)
-    return message
-
-
-def _exactly(connection: socket.socket, count: int) -> bytes | None:
-    parts = bytearray()
-    while len(parts) < count:
-        part = connection.recv(min(count - len(parts), 1 << 20))
-        if not part:
-            return None
-        parts += part
-    return bytes(parts)
-
-
 MEMORY_BYTES = 1 << 30
 LOADING_S = 120.0
 _PROGRAM = (
@@ -129,11 +95,11 @@ class ToolProcess:
         self.starts = 0
         self._tools, self._user, self._memory_bytes = tools, str(user), memory_bytes
         self._process: subprocess.Popen[bytes] | None = None
-        self._connection: socket.socket | None = None
+        self._connection: Connection | None = None
 
     def start(self) -> None:
         """Starts the process and loads the tools there. Raises ToolFailed where one cannot be loaded."""
-        ours, theirs = socket.socketpair()
+        ours, theirs = Pipe()
         arguments = [str(Path(grpo_recipes.__file__).parents[1]), theirs.fileno(), os.getpid(), self._memory_bytes]
         variables = {name: value for name, value in os.environ.items() if name not in _OF_A_RANK}
         with theirs:
@@ -174,14 +140,14 @@ class ToolProcess:
     def _asked(self, request: dict[str, Any], limit_s: float, what: str) -> dict[str, Any]:
         assert self._connection is not None and self._process is not None
         process = self._process
-        give_up = time.monotonic() + limit_s
-        self._connection.settimeout(limit_s)
         answer = None
         try:
-            sent(self._connection, {**request, "limit_s": limit_s, "user": self._user})
-            answer = _before(self._connection, give_up)
-        except TimeoutError:
-            raise ToolFailed(f"{what} took longer than {limit_s:g} seconds and was ended", by="time") from None
+            self._connection.send_bytes(json.dumps({**request, "limit_s": limit_s, "user": self._user}).encode())
+            if not self._connection.poll(limit_s):
+                raise ToolFailed(f"{what} took longer than {limit_s:g} seconds and was ended", by="time")
+            answer = json.loads(self._connection.recv_bytes(_LONGEST))
+        except (EOFError, ConnectionError):
+            pass  # its process is gone
         except (OSError, ValueError, TypeError) as problem:
             raise ToolFailed(f"{what} could not be asked: {bounded(str(problem))}") from None
         finally:
@@ -191,16 +157,8 @@ class ToolProcess:
             raise ToolFailed(f"{what} ended its process ({_end(process.returncode)})", by="end")
         if "error" in answer:
             raise ToolFailed(answer["error"], answer.get("place", ""), "end" if answer.get("ends") else "")
-        return answer
-
-
-def _before(connection: socket.socket, give_up: float) -> dict[str, Any] | None:
-    """The next message. Raises TimeoutError when it is not whole by that moment, and what received() raises."""
-    connection.settimeout(max(0.001, give_up - time.monotonic()))
-    try:
-        return received(connection)
-    except ConnectionError:
-        return None
+        found: dict[str, Any] = answer
+        return found
 
 
 def _end(code: int) -> str:
