@@ -26,7 +26,7 @@ from grpo_recipes.worker.ends.ends import Ends, StopTexts
 
 ROWS, LENGTH, PROMPT, VOCABULARY = 512, 1024, 64, 151_643
 STOPS = ("</answer>", "\n\nQuestion:")
-MOST_TOKEN_MS, MOST_CUT_MS, MOST_SHARES_MS = 1.0, 50.0, 40.0
+MOST_TOKEN_MS, MOST_CUT_MS, MOST_SHARES_MS = 1.0, 50.0, 60.0
 SYLLABLES = ("ka", "lo", "mi", "ne", "ru", "st", "ab", "er", "in", "on")
 
 

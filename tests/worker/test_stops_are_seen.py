@@ -177,35 +177,3 @@ def test_tokens_that_are_added_later_are_known() -> None:
     assert Ends((0,), ("stop",), tokenizer).first([len(tokenizer)]) is None
     tokenizer.add_tokens(["<stop>"])
     assert Ends((0,), ("stop",), tokenizer).first([len(tokenizer) - 1]) == 1
-
-
-@pytest.mark.parametrize("family", [*FAMILIES, "wordpiece"])
-@pytest.mark.parametrize("texts", [0, 1, 2])
-@pytest.mark.parametrize("has_tools", [False, True])
-def test_shares_are_those_of_each_row(family: str, texts: int, has_tools: bool) -> None:
-    import torch
-
-    from grpo_recipes.worker.ends.ended import WAYS, counted, how_ended
-    from grpo_recipes.worker.ends.ends import Ends, last_turn
-
-    tokenizer, draws, count = _draws(family, 2)
-    seen = dict.fromkeys((*WAYS, "more"), 0)
-    for length in (0, 1, 2, LENGTH, LENGTH, 300):
-        ends, own_ends = Ends((0, 7), tuple(draws.sample(STOPS, texts)), tokenizer), frozenset({0})
-        common = [token for token in range(count) if token not in ends.tokens]
-        weights = [*[0.02] * 2, *[1 / len(common)] * len(common)]
-        ids = [draws.choices([0, 7, *common], weights, k=length) for _ in range(64)]
-        counts = [draws.randrange(length + 1) for _ in ids]
-        mask = [[1] * each + [0] * (length - each) for each in counts]
-        own = [[int(draws.random() < 0.8) for _ in row] for row in ids] if has_tools else None
-        right = [0] * (len(WAYS) + 2)
-        for row, each, turns in zip(ids, counts, own or [None] * len(ids), strict=True):
-            what, has_more = how_ended(last_turn(row[:each], turns), ends, own_ends)
-            right[WAYS.index(what)] += 1
-            right[-2] += has_more
-            right[-1] += 1
-            seen[what] += 1
-            seen["more"] += has_more
-        turns_of_all = None if own is None else torch.tensor(own)
-        assert counted(torch.tensor(ids, dtype=torch.int64), torch.tensor(mask), turns_of_all, ends, own_ends) == right
-    assert min(seen.values()) > 0

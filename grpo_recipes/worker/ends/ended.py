@@ -8,7 +8,7 @@ A completion that mask_truncated_completions leaves out has no tokens and counts
 replies of tools the last turn counts, of which the reply alone is the end where no more fits.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from transformers import TrainerCallback
 from grpo_recipes.contract.metric_names import TOKENS_AFTER_END
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import watch_inputs
-from grpo_recipes.worker.ends.ends import Ends, end_tokens, ends_of
+from grpo_recipes.worker.ends.ends import Ends, end_tokens, ends_of, last_turn
 
 STOP, EOS, LENGTH = "stop", "eos", "length"
 AFTER = TOKENS_AFTER_END
@@ -65,68 +65,13 @@ class EndedShares(TrainerCallback):  # type: ignore[misc]
 
     def _count(self, inputs: dict[str, Any]) -> None:
         assert self._ends is not None
-        own = inputs.get("tool_mask")
-        for place, count in enumerate(
-            counted(inputs["completion_ids"], inputs["completion_mask"], own, self._ends, self._own_ends)
-        ):
-            self._counts[place] += count
-
-
-def counted(ids: Any, mask: Any, own: Any, ends: Ends, own_ends: frozenset[int]) -> list[int]:
-    """How many completions ended in each of WAYS, how many have more behind an end, and how many there are.
-
-    ids, mask: (B, C); own: (B, C), ones for tokens of the policy, or None. As how_ended() says of each one.
-    """
-    if ids.shape[1] == 0:
-        return [0, 0, len(ids), 0, len(ids)]
-    places = torch.arange(ids.shape[1], device=ids.device)
-    count = mask.sum(dim=1, keepdim=True)
-    first = None if own is None else _begin_of_last_turn(own, count, places)
-    last = count - 1
-    is_before = places < last if first is None else (places >= first) & (places < last)
-    has_last = (count if first is None else count - first) > 0
-    end = ids.gather(1, last.clamp(min=0))
-    by_eos, by_stop = _is_one_of(end, own_ends) & has_last, _is_one_of(end, ends.tokens) & has_last
-    has_more = (_is_one_of(ids, ends.tokens) & is_before).any(dim=1, keepdim=True)
-    if ends.texts:
-        has_text, has_earlier_text = _with_texts(ids, torch.zeros_like(count) if first is None else first, count, ends)
-        by_stop |= has_text & ~has_earlier_text
-        has_more |= has_earlier_text
-    by_stop &= ~by_eos
-    stops, own_stops, more = torch.cat([by_stop, by_eos, has_more], dim=1).sum(dim=0).tolist()
-    return [stops, own_stops, len(ids) - stops - own_stops, more, len(ids)]
-
-
-def _is_one_of(ids: Any, tokens: Iterable[int]) -> Any:
-    """Where a tensor has one of some few tokens, one after the other: torch.isin() would ask for a tensor of them."""
-    found = torch.zeros_like(ids, dtype=torch.bool)
-    for token in tokens:
-        found |= ids == token
-    return found
-
-
-def _begin_of_last_turn(own: Any, count: Any, places: Any) -> Any:
-    """(B, 1): as last_turn()."""
-    replies = (own[:, : len(places)] == 0) & (places < count)
-    return ((places + 1) * replies).amax(dim=1, keepdim=True)
-
-
-def _with_texts(ids: Any, first: Any, count: Any, ends: Ends) -> tuple[Any, Any]:
-    """Two (B, 1) bool: as _text_ends(). Only rows with a token that can complete a text are looked at themselves."""
-    found = torch.zeros(2, len(ids), 1, dtype=torch.bool, device=ids.device)
-    if ends.completing is None:
-        rows = torch.arange(len(ids), device=ids.device)
-    else:
-        places = torch.arange(ids.shape[1], device=ids.device)
-        looked_at = (places >= first) & (places < count) & (places >= count - 1 - LOOKED_AT)
-        rows = (ends.that_complete(ids) & looked_at).any(dim=1).nonzero().flatten()
-    if len(rows):
-        last = torch.arange(-LOOKED_AT - 1, 0, device=ids.device)
-        tails = ids[rows].gather(1, (count[rows] + last).clamp(min=0)).tolist()
-        lengths = (count - first)[rows, 0].clamp(max=LOOKED_AT + 1).tolist()
-        told = [_text_ends(tail[len(tail) - length :], ends) for tail, length in zip(tails, lengths, strict=True)]
-        found[:, rows, 0] = torch.tensor(told, dtype=torch.bool, device=ids.device).T
-    return found[0], found[1]
+        ids, lengths = inputs["completion_ids"].tolist(), inputs["completion_mask"].sum(dim=1).tolist()
+        turns = inputs["tool_mask"].tolist() if "tool_mask" in inputs else [None] * len(ids)
+        for tokens, length, own in zip(ids, lengths, turns, strict=True):
+            way, has_more = how_ended(last_turn(tokens[:length], own), self._ends, self._own_ends)
+            self._counts[WAYS.index(way)] += 1
+            self._counts[-2] += has_more
+            self._counts[-1] += 1
 
 
 def how_ended(ids: Sequence[int], ends: Ends, own_ends: frozenset[int]) -> tuple[str, bool]:
