@@ -20,7 +20,7 @@ from grpo_recipes.contract.findings.findings_text import finding_text
 from grpo_recipes.launch.progress import NORMAL
 from grpo_recipes.launch.screen import Screen
 from grpo_recipes.launch.showing import PlainProgress
-from grpo_recipes.worker.checkpoints.card_text import _cell, plain
+from grpo_recipes.worker.checkpoints.model_card import plain
 from grpo_recipes.worker.completions.kept_completions import redact_completions
 
 PACKAGE = Path(__file__).parents[2] / "grpo_recipes"
@@ -186,11 +186,11 @@ def test_a_line_break_in_the_name_of_a_recipe_adds_nothing_to_the_merged_one(tmp
     ],
 )
 def test_a_description_is_text_on_the_card(text: str) -> None:
-    for shown in (plain(text), _cell(text)):
-        assert "<" not in shown
-        assert "\n" not in shown
-        assert all(one.isprintable() for one in shown)
-        assert not any(f"{before}{one}" in shown for one in "[`" for before in " !" if f"\\{one}" not in shown)
+    shown = plain(text)
+    assert "<" not in shown
+    assert "\n" not in shown
+    assert all(one.isprintable() for one in shown)
+    assert not any(f"{before}{one}" in shown for one in "[`" for before in " !" if f"\\{one}" not in shown)
     assert plain(text)[:1] not in "#-"
 
 

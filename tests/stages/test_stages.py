@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from in_plain_peft import trained_by_hand
 from stage_runs import Command, Run
 
@@ -143,9 +144,8 @@ def test_the_chain_of_three_runs_stands_in_plan_diff_and_card(
     assert said.count(f"goes on with first, step 2, plan {digests['first'][:12]}") == 2
 
     card = (third.folder / "final/README.md").read_text()
-    assert (
-        f"- starts from a model with the merged adapter of `second`, step 2, plan sha256 `{digests['second']}`" in card
-    )
-    assert f"- goes on with the adapter of `first`, step 2, plan sha256 `{digests['first']}`" in card
+    made_of = yaml.safe_load(card.split("```yaml\n")[1].split("```")[0])
+    found = [(run["use"], run["name"], run["step"], run["plan_sha256"]) for run in made_of["ancestors"]]
+    assert found == [("merge", "second", 2, digests["second"]), ("continue", "first", 2, digests["first"])]
     summary = json.loads((third.folder / "final/run.json").read_text())
     assert [run["name"] for run in summary["ancestors"]] == ["second", "first"]

@@ -40,6 +40,11 @@ def front_matter(model: Path) -> Changes:
     return found
 
 
+def made_of_in(model: Path) -> Changes:
+    found: Changes = yaml.safe_load((model / "README.md").read_text().split("```yaml\n")[1].split("```")[0])
+    return found
+
+
 def test_the_card_of_hub_parts_names_them_with_their_commits(tmp_path: Path) -> None:
     data = planned_data("openai/gsm8k", source="hub", format=None, name="main", revision="abc")  # type: ignore[arg-type]
     model = handed_over(tmp_path, "c" * 40, model=HUB, data=data)
@@ -51,9 +56,11 @@ def test_the_card_of_hub_parts_names_them_with_their_commits(tmp_path: Path) -> 
         "tags": ["grpo", "trl", "reinforcement-learning", "lora", "grpo-recipes"],
         "datasets": ["openai/gsm8k"],
     }
-    card = (model / "README.md").read_text()
-    assert f"base model: `Qwen/Qwen2-0.5B-Instruct`, revision `main`, commit `{'c' * 40}`" in card
-    assert "data: `openai/gsm8k`, name `main`, split `train`, revision `abc`" in card
+    made_of = made_of_in(model)
+    base = {"source": "hub", "path": "Qwen/Qwen2-0.5B-Instruct", "revision": "main", "commit": "c" * 40}
+    assert made_of["base_model"] == base
+    data = {"source": "hub", "path": "openai/gsm8k", "name": "main", "split": "train", "revision": "abc"}
+    assert made_of["data"] == data
 
 
 def test_local_parts_are_called_by_their_names_alone(tmp_path: Path) -> None:
@@ -67,8 +74,9 @@ def test_local_parts_are_called_by_their_names_alone(tmp_path: Path) -> None:
         assert str(tmp_path) not in text
     assert "base_model" not in front_matter(model)
     card = (model / "README.md").read_text()
-    assert "base model: `tiny` (a local folder)" in card
-    assert f"| mine.py:short | 1 | python | `mine.py:short` | {'a' * 64} |" in card
+    assert made_of_in(model)["base_model"]["path"] == "tiny"
+    (reward,) = made_of_in(model)["rewards"]
+    assert (reward["name"], reward["target"], reward["sha256"]) == ("mine.py:short", "mine.py:short", "a" * 64)
     assert "- python: mine.py:short" in card
 
 
@@ -86,8 +94,7 @@ def test_the_card_has_the_packages_that_trained_the_model(tmp_path: Path) -> Non
     model = handed_over(tmp_path, stack=to_json_value(stack))
     versions = {"python": "3.11.7", "torch": "2.13.0+cpu", "trl": "1.16.0", "math-verify": "0.9.0"}
     assert json.loads((model / "run.json").read_text())["stack"] == versions
-    rows = (model / "README.md").read_text().split("| package | version |\n")[1].split("\n\n")[0].splitlines()
-    assert rows[2:] == [f"| {name} | {version} |" for name, version in versions.items()]
+    assert made_of_in(model)["stack"] == versions
 
 
 def test_what_a_recipe_says_stays_text_in_the_card(tmp_path: Path) -> None:

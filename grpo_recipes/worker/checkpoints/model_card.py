@@ -14,20 +14,14 @@ from typing import Any, cast
 from grpo_recipes.contract.files.bounded_json import parsed, read_json
 from grpo_recipes.contract.files.folder_files import read_bytes, remove, write_whole
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO, ENTROPY, KL, MEAN_LENGTH, REWARD_STD
+from grpo_recipes.contract.metrics import figure, figures_of
 from grpo_recipes.contract.secrets.redact import redact_value
-from grpo_recipes.worker.checkpoints.card_text import code, fenced, held_out, inline, is_best, one_line, plain, table
 
 CARD_FILE = "README.md"
 SUMMARY_FILE = "run.json"
 SUMMARY_FORMAT = 1
-# What a run made of the one that it came from.
-_MADE_OF_IT = {
-    "weights": "starts from all weights of",
-    "merge": "starts from a model with the merged adapter of",
-    "continue": "goes on with the adapter of",
-    "extend": "extends",
-}
-_DIGESTS = (("plan", "plan_sha256"), ("weights", "weights_sha256"))
+# Of the summary: what tells which model, data and code the run was made of.
+_MADE_OF = ("base_model", "ancestors", "data", "evaluation_data", "rewards", "grpo_recipes", "stack", "plan_sha256")
 _FIGURES = ("reward", REWARD_STD, KL, ENTROPY, MEAN_LENGTH, CLIPPED_RATIO)
 
 
@@ -39,13 +33,9 @@ def hand_over(folder: Path, model: Path, commit: str | None) -> None:
     """
     remove(model, "training_args.bin")
     try:
-        _write(folder, model, commit)
+        write_files(model, summary_of(folder, commit))
     except Exception as problem:
         print(f"no model card: {type(problem).__name__}: {problem}", flush=True)
-
-
-def _write(folder: Path, model: Path, commit: str | None) -> None:
-    write_files(model, summary_of(folder, commit))
 
 
 def summary_of(folder: Path, commit: str | None, **more: Any) -> dict[str, Any]:
@@ -149,13 +139,25 @@ def model_card(summary: Mapping[str, Any]) -> str:
     """The README.md of a summary: front matter of the hub, then what was trained, on what, and how to do it again."""
     import yaml  # huggingface_hub, which every training stack has, needs it itself
 
-    head = yaml.safe_dump(_front_matter(summary), sort_keys=False, allow_unicode=True)
-    recipe = yaml.safe_dump(summary["recipe"], sort_keys=False, allow_unicode=True, width=100)
+    def as_yaml(value: Any) -> str:
+        return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100))
+
+    made_of = _known({key: summary[key] for key in _MADE_OF})
     parts = [f"# {plain(summary['name'])}", plain(summary["description"]), _trained(summary), _exported(summary)]
-    parts += ["## Base model and data", _facts(summary), "## Rewards", _rewards(summary["rewards"])]
-    parts += ["## Results", _results(summary), "## Versions", _versions(summary)]
-    parts += ["## Do it again", _again(summary), fenced(recipe, "yaml")]
-    return f"---\n{head}---\n\n" + "\n\n".join(part for part in parts if part) + "\n"
+    parts += ["## Results", _results(summary), "## Made of", fenced(as_yaml(made_of), "yaml"), "## Do it again"]
+    parts += [
+        "Write the recipe below to `recipe.yaml`, with the files that it names beside it, and run "
+        f"`grpo-run recipe.yaml`. `{SUMMARY_FILE}` beside this card has the same figures for programs.",
+        fenced(as_yaml(summary["recipe"]), "yaml"),
+    ]
+    return f"---\n{as_yaml(_front_matter(summary))}---\n\n" + "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _known(value: Any) -> Any:
+    """The value without what is empty in it."""
+    if isinstance(value, dict):
+        return {key: _known(one) for key, one in value.items() if one not in (None, {}, [])}
+    return [_known(one) for one in value] if isinstance(value, list) else value
 
 
 def _front_matter(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,7 +182,7 @@ def _trained(summary: Mapping[str, Any]) -> str:
     where = f"{world['num_processes']} process{'' if world['num_processes'] == 1 else 'es'} on {world['device']}"
     text = f"{what} trained with GRPO{steps} ({where}, strategy {world['strategy']}) by grpo-run from the recipe below."
     return (
-        f"{text} It is the model of step {summary['final_step']}, the best one held out." if is_best(summary) else text
+        f"{text} It is the model of step {summary['final_step']}, the best one held out." if _is_best(summary) else text
     )
 
 
@@ -198,70 +200,84 @@ def _exported(summary: Mapping[str, Any]) -> str:
     return " ".join([proved, *(inline(one_line(note)) for note in export["notes"])])
 
 
-def _facts(summary: Mapping[str, Any]) -> str:
-    lines = [f"- base model: {_source(summary['base_model'])}"]
-    lines += [f"- {_MADE_OF_IT.get(run['use'], run['use'])} {_run(run)}" for run in summary["ancestors"]]
-    lines += [f"- data: {_source(summary['data'])}"]
-    if summary["evaluation_data"] is not None:
-        lines.append(f"- held-out data: {_source(summary['evaluation_data'])}")
-    return "\n".join(lines)
-
-
-def _run(run: Mapping[str, Any]) -> str:
-    """A run by its name, with what tells which one it was."""
-    exact = [f"step {run['step']}"] if run["step"] is not None else []
-    exact += [f"{what} sha256 {code(run[key])}" for what, key in _DIGESTS if run[key]]
-    return ", ".join([code(run["name"]), *exact])
-
-
-def _source(what: Mapping[str, Any]) -> str:
-    """A model or data set by its name, with what tells which one it was."""
-    if what["source"] == "made" and "episodes" in what["made"]:
-        return f"{what['rows']:,} episodes of the environment"
-    if what["source"] == "made":
-        made = what["made"]["reasoning_gym"]
-        tasks = ", ".join(code(task["name"]) for task in made["tasks"])
-        rows = f"{made['size']:,} rows, seed {made['seed']}, sha256 {code(what.get('sha256') or '')}"
-        return f"tasks of reasoning-gym: {tasks}, {rows}"
-    kind = "" if what["source"] == "hub" else f" (a local {what['source']})"
-    exact = [f"{key} {code(what[key])}" for key in ("name", "split", "revision", "commit", "sha256") if what.get(key)]
-    exact += [f"{what['rows']:,} rows"] if what.get("rows") is not None else []
-    exact += [f"the first {what['max_rows']:,} of them"] if what.get("max_rows") is not None else []
-    return ", ".join([f"{code(what['path'])}{kind}", *exact])
-
-
-def _rewards(rewards: list[dict[str, Any]]) -> str:
-    rows = [
-        (reward["name"], format(reward["weight"], "g"), reward["kind"], code(reward["target"]), reward["sha256"] or "")
-        for reward in rewards
-    ]
-    return table(("reward", "weight", "kind", "function or model", "sha256"), rows)
-
-
 def _results(summary: Mapping[str, Any]) -> str:
-    parts = held_out(summary)
+    parts = _held_out(summary)
     if summary["last_step"]:
         figures = ", ".join(f"{name} {value:.4g}" for name, value in summary["last_step"].items())
         parts.append(f"Last training step: {figures}.")
     return "\n\n".join(parts) or "Nothing was held out."
 
 
-def _versions(summary: Mapping[str, Any]) -> str:
-    return table(("package", "version"), [("grpo-recipes", summary["grpo_recipes"]), *summary["stack"].items()])
+# Markdown that says what a recipe says, and steers nothing.
 
 
-def _again(summary: Mapping[str, Any]) -> str:
-    nearest = next(iter(summary["ancestors"]), None)
-    begun = (
-        ""
-        if nearest is None or nearest["use"] != "extend"
-        else f"This run made {code(nearest['name'])} longer with `--extend`, from step {nearest['step']}. The recipe "
-        "below trains its whole length at once, which is the same model only where the schedule does not look at the "
-        "end.\n\n"
-    )
-    return (
-        f"{begun}Write the recipe below to `recipe.yaml`, with the files that it names beside it, and run\n\n"
-        "```bash\ngrpo-run recipe.yaml\n```\n\n"
-        f"The sha256 of the plan of this run (`plan.json`) is {code(summary['plan_sha256'])}; `{SUMMARY_FILE}` beside "
-        "this card has the same figures for programs."
-    )
+def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    """A table of Markdown: the head, then the rows; each cell is one line."""
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join("| " + " | ".join(inline(one_line(cell)) for cell in line) + " |" for line in lines)
+
+
+def one_line(value: object) -> str:
+    """A value on one line, without what steers a terminal."""
+    text = "".join(one if one.isprintable() or one.isspace() else "\ufffd" for one in str(value))
+    return " ".join(text.split())
+
+
+def plain(value: object) -> str:
+    """A text as a paragraph that is shown as it is written, with no tag, link, picture or heading of a recipe's own."""
+    return re.sub(r"^([#>+=-])", r"\\\1", inline(one_line(value)))
+
+
+def inline(text: str) -> str:
+    """A text in which nothing is a tag, a link or emphasis."""
+    return re.sub(r"([\\`*\[\]|~])", r"\\\1", text).replace("<", "&lt;")
+
+
+def fenced(text: str, language: str) -> str:
+    """The text between fences that are longer than any in it."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}{fence}"
+
+
+def _is_best(summary: Mapping[str, Any]) -> bool:
+    """Whether a model is that of an earlier step than the last one of its run."""
+    return summary.get("final_step") not in (None, summary["step"])
+
+
+def _held_out(summary: Mapping[str, Any]) -> list[str]:
+    """The table of the held-out figures with their intervals, and how these were made."""
+    evaluation = summary["evaluation"]
+    heads = {"before": "before training", "after": "after training", "best": f"step {summary.get('final_step')}"}
+    moments = [moment for moment in heads if moment in evaluation and (moment != "best" or _is_best(summary))]
+    if not moments:
+        return []
+    first, last = evaluation[moments[0]], evaluation[moments[-1]]
+    columns = {heads[moment]: _texts(evaluation[moment], ".4f") for moment in moments}
+    if (changed := last.get("change")) is not None:
+        columns[f"change, {heads[moments[-1]]}"] = _texts(changed, "+.4f")
+    names = dict.fromkeys(name for texts in columns.values() for name in texts)
+    rows = [(name, *(texts.get(name, "none") for texts in columns.values())) for name in names]
+    how = "most likely tokens" if first.get("greedy") else "sampled"
+    many = f", {first['samples']} completions each" if first.get("samples") else ""
+    parts = [f"Mean rewards on {first.get('count')} held-out rows{many}, {how}:", table(("", *columns), rows)]
+    made = last.get("intervals")
+    if made is not None:
+        parts.append(
+            f"In brackets the {made['level']:.0%} interval: {made['method']}, {made['resamples']} draws of seed "
+            f"{made['seed']}. It is about other rows of this kind, not about another training."
+        )
+    if "passes" in last:
+        passes = last["passes"]
+        parts.append(
+            f"A completion passes where {inline(one_line(passes['reward']))} is {passes['at_least']:g} or more."
+        )
+    if "best" in moments:
+        parts.append("The step was chosen by these same rows, so its figures are a little better than on others.")
+    return parts
+
+
+def _texts(event: Mapping[str, Any], shape: str) -> dict[str, str]:
+    """The figures of an evaluation with their intervals, by name; those without a number are "none"."""
+    known = {name: figure(value, ends, shape) for name, value, ends in figures_of(event, event.get("intervals") or {})}
+    return {name: known.get(name, "none") for name in ("reward", *(event.get("rewards") or {}), *known)}
