@@ -1,11 +1,12 @@
 """What a command asks of a part of the worker, and what that answers: two files of their temporary folder."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.files.folder_files import write_whole
+from grpo_recipes.contract.findings.finding import Finding, as_record
 
 REQUEST_FILE = "request.json"
 PROGRESS_FILE = "progress.txt"
@@ -31,6 +32,11 @@ def tell(folder: Path, line: str) -> None:
 def answer_file(what: str) -> str:
     """The name of the answer. what: "preflight", "export" or "generate"."""
     return f"{what}-answer.json"
+
+
+def ended(code: int, findings: Iterable[Finding] = (), shown: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The answer of a part: the exit code of the command, what it has to say, and what it shows."""
+    return {"exit_code": code, "findings": [as_record(finding) for finding in findings], "shown": shown}
 
 
 def write_answer(folder: Path, what: str, answer: Mapping[str, object]) -> None:

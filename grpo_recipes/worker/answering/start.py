@@ -9,8 +9,7 @@ from typing import Any
 
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
 from grpo_recipes.contract.files.folder_files import read_text
-from grpo_recipes.contract.files.part_files import read_request, write_answer
-from grpo_recipes.contract.findings.finding import as_record
+from grpo_recipes.contract.files.part_files import ended, read_request, write_answer
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.read_plan import from_json
 from grpo_recipes.worker._shared.imports import kept_imports
@@ -39,24 +38,13 @@ def _answer(request: dict[str, Any], here: Path) -> dict[str, Any]:
             quiet_libraries()
             from grpo_recipes.worker.answering.answered_rows import answered_rows
 
-        shown = answered_rows(
-            plan,
-            folder,
-            here / "scratch",
-            prompt=request["prompt"],
-            rows=request["rows"],
-            greedy=request["greedy"],
-            base=request["base"],
-        )
+        asked = {name: request[name] for name in ("prompt", "rows", "greedy", "base")}
+        shown = answered_rows(plan, folder, here / "scratch", **asked)
     except Refused as stopped:
-        return _ended(EXIT_STOPPED, stopped)
+        return ended(EXIT_STOPPED, stopped.findings)
     except Exception as problem:
         told = explained_reward(problem, user)
         if told is None or not isinstance(told[0], Mistake):
             raise
-        return _ended(EXIT_FAILED, told[0])
-    return {"exit_code": EXIT_DONE, "findings": [], "shown": shown}
-
-
-def _ended(code: int, why: Mistake) -> dict[str, Any]:
-    return {"exit_code": code, "findings": [as_record(finding) for finding in why.findings], "shown": None}
+        return ended(EXIT_FAILED, told[0].findings)
+    return ended(EXIT_DONE, shown=shown)

@@ -2,7 +2,7 @@
 
 import gc
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -28,7 +28,6 @@ from grpo_recipes.worker.checkpoints.manifest import write_model_manifest
 from grpo_recipes.worker.checkpoints.model_card import summary_of, write_files
 from grpo_recipes.worker.ends.ends import Ends, ends_of
 from grpo_recipes.worker.export.gguf import (
-    Gguf,
     check_reader,
     check_vocabulary,
     convert,
@@ -73,18 +72,6 @@ class ExportAsked(NamedTuple):
     converter: str | None = None
 
 
-class Exported(NamedTuple):
-    """What was written. notes: what has to be known of it, in whole sentences. gguf: None where none was asked for."""
-
-    what: str
-    dtype: str
-    proof: ExportProof
-    gguf: Gguf | None
-    files: dict[str, int]
-    notes: tuple[str, ...]
-    findings: tuple[Finding, ...]
-
-
 class _Trained(NamedTuple):
     """What is known of the trained model when it is out of memory. rows: of its embedding."""
 
@@ -96,50 +83,57 @@ class _Trained(NamedTuple):
     dtype: torch.dtype
 
 
-def exported(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, progress: Stages) -> Exported:
-    """Writes an export to its place. Raises Refused, with nothing there, where it is not what was trained.
+def exported(
+    plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, progress: Stages
+) -> tuple[dict[str, Any], list[Finding]]:
+    """Writes an export to its place, and gives what is shown of it. Raises Refused where it is not what was trained.
 
-    scratch: a folder that is removed afterwards.
+    Then nothing is there. scratch: a folder that is removed afterwards.
     """
     if asked.converter is not None:
         check_reader()
     make_own_model(plan, folder)
     trained = _trained(plan, folder, asked, scratch, progress)
     gc.collect()
-    dtype = trained.dtype if asked.dtype is None or asked.what == "adapter" else getattr(torch, asked.dtype)
-    dtypes = Dtypes(dtype, dtype if asked.what == "adapter" else computed_in(dtype, trained.dtype, device_of(plan)))
+    is_model = asked.what == "model"
+    dtype = getattr(torch, asked.dtype) if is_model and asked.dtype is not None else trained.dtype
+    dtypes = Dtypes(dtype, computed_in(dtype, trained.dtype, device_of(plan)) if is_model else dtype)
 
     def load() -> Any:
         return load_trained(plan, folder, packed=False)
 
     moved = rounding(load, dtypes, trained.texts.texts, trained.seen.trained, progress)
     with written_beside(asked.place) as writing:
-        if asked.what == "adapter":
-            write_adapter(plan, folder, writing)
-        else:
+        if is_model:
             progress.stage("merging and writing the weights" if is_adapter(plan) else "writing the weights")
-            _write_model(load(), dtype, writing)
+            model = load()
+            is_adapted = isinstance(model, PeftModel)
+            plain = merged(model, dtype, "--adapter exports it as it is") if is_adapted else rounded(model, dtype)
+            write_weights(plain, writing)
+            write_ends(trained.generation_config, trained.ends, writing)
+            del model, plain
+        else:
+            write_adapter(plan, folder, writing)
         write_tokenizer(folder, writing)
         gc.collect()
-        if asked.what != "adapter":
-            write_ends(trained.generation_config, trained.ends, writing)
-        again = _loads(plan, folder, asked, writing)
-        proof = _proof(plan, again, trained, moved, dtypes, writing, progress)
+        _check_tokens(plan, writing, trained)
+        proof = _proof(_loaded_again(plan, folder, asked, writing), trained, moved, dtypes, progress)
         notes = _notes(plan, asked, trained, dtype)
-        gguf = None
+        gguf: dict[str, Any] | None = None
         if asked.converter is not None:
             progress.stage("converting to GGUF")
             made = convert(writing, proof.dtype, asked.converter)
             end = check_vocabulary(writing / made, trained.ends)
-            gguf = Gguf(made, _proof_of_gguf(plan, writing, made, trained, moved, dtypes, progress))
+            gguf = {"file": made, **_proof_of_gguf(plan, writing, made, trained, moved, dtypes, progress).shown()}
             notes.append(words_of_ends(made, end, trained.ends))
         write_card(plan, folder, writing, asked.what, proof, notes)
         write_model_manifest(writing, None)
         for file in writing.iterdir():
             shutil.copymode(writing / "README.md", file)  # safetensors lets nobody else read its files
         files = {file.name: file.stat().st_size for file in sorted(writing.iterdir())}
-    findings = (blindness(proof),) if proof.is_blind and asked.what == "model" else ()
-    return Exported(asked.what, proof.dtype, proof, gguf, files, tuple(notes), findings)
+    shown = {"what": asked.what, "dtype": proof.dtype, "proof": proof.shown(), "gguf": gguf, "files": files}
+    findings = [blindness(proof)] if proof.is_blind and is_model else []
+    return {**shown, "notes": notes, "pushed": None}, findings
 
 
 def _trained(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, progress: Stages) -> _Trained:
@@ -155,31 +149,15 @@ def _trained(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, progre
     return _Trained(texts, said, ends_of(policy, plan), policy.own_generation_config, rows, dtype)
 
 
-def _write_model(model: Any, dtype: torch.dtype, place: Path) -> None:
-    is_adapted = isinstance(model, PeftModel)
-    plain = merged(model, dtype, "--adapter exports it as it is") if is_adapted else rounded(model, dtype)
-    write_weights(plain, place)
-
-
-def _loads(plan: Plan, folder: Path, asked: ExportAsked, place: Path) -> Callable[[], Any]:
-    """How the export is loaded by whoever gets it."""
+def _loaded_again(plan: Plan, folder: Path, asked: ExportAsked, place: Path) -> Any:
+    """The export, loaded as whoever gets it does."""
     if asked.what == "adapter":
-        return lambda: PeftModel.from_pretrained(load_base(plan, folder, packed=True), str(place)).eval()
-    return lambda: load_plain(place, plan)
+        return PeftModel.from_pretrained(load_base(plan, folder, packed=True), str(place)).eval()
+    return load_plain(place, plan)
 
 
-def _proof(
-    plan: Plan,
-    load: Callable[[], Any],
-    trained: _Trained,
-    moved: float,
-    dtypes: Dtypes,
-    place: Path,
-    progress: Stages,
-) -> ExportProof:
+def _proof(model: Any, trained: _Trained, moved: float, dtypes: Dtypes, progress: Stages) -> ExportProof:
     """The proof of a written export. Raises Refused where it is not the trained model."""
-    _check_tokens(plan, place, trained)
-    model = load()
     rows = model.get_input_embeddings().weight.shape[0]
     if rows != trained.rows:
         raise Refused.of(

@@ -11,8 +11,8 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
+from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.host.processes import die_with_parent
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.ends.ends import Ends
@@ -22,17 +22,6 @@ TYPES: Mapping[str, str] = {"float32": "f32", "bfloat16": "bf16", "float16": "f1
 CONVERTER = "convert_hf_to_gguf.py"
 _TOKENS, _END = "tokenizer.ggml.tokens", "tokenizer.ggml.eos_token_id"
 _LONGEST_LINE = 300
-
-
-class Gguf(NamedTuple):
-    """The file in the exported folder, by its name, and how it was proved."""
-
-    file: str
-    proof: ExportProof
-
-
-class NotConverted(Refused):
-    """The converter made no file."""
 
 
 def check_reader() -> None:
@@ -46,7 +35,7 @@ def check_reader() -> None:
 
 
 def convert(place: Path, dtype: str, converter: str) -> str:
-    """Makes a GGUF file of an exported folder in it, and gives its name. Raises NotConverted.
+    """Makes a GGUF file of an exported folder in it, and gives its name. Raises Mistake.
 
     converter: a file of Python, or a program where it has been installed on PATH.
     """
@@ -120,8 +109,8 @@ def words_of_ends(file: str, end: int | None, ends: Ends) -> str:
     return f"{text}; a completion of the recipe ends at {', '.join(others)} too, which it does not say."
 
 
-def _not_converted(because: str) -> NotConverted:
-    return NotConverted.of(
+def _not_converted(because: str) -> Mistake:
+    return Mistake.of(
         "the converter of llama.cpp made no GGUF file, nothing was written",
         because=because,
         fix="leave out --gguf: transformers and vLLM take the folder as it is",

@@ -75,6 +75,10 @@ class ExportProof(NamedTuple):
     rounding: float
     of_adapter: float | None
 
+    def shown(self) -> dict[str, Any]:
+        """The proof as JSON has it."""
+        return {**self._asdict(), "allowed": self.allowed}
+
     @property
     def allowed(self) -> float:
         """The largest difference that is taken for rounding."""

@@ -14,6 +14,7 @@ from transformers import GenerationConfig
 from transformers.utils import GENERATION_CONFIG_NAME
 
 from grpo_recipes.contract.files.folder_files import is_file, names, open_to_read, read_bytes, remove_tree
+from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.integrity.digests import sync
 from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.contract.run_record import read_record
@@ -101,16 +102,12 @@ def _spoken(prompt: list[int], completion: list[int]) -> ProofText:
 _WRITING = "exporting"
 
 
-class NoFolderThere(OSError):
-    """No folder can be made where the export was to be: a file is in the way, or its place takes none."""
-
-
 @contextlib.contextmanager
 def written_beside(place: Path) -> Iterator[Path]:
     """A new folder that has the name of the place when the block ends well, and is gone when it does not.
 
     What exports that were killed left there is removed; that of one which is still at it is locked, and stays.
-    Raises Refused where something is at the place already, NoFolderThere, OSError.
+    Raises Refused where something is at the place already, Mistake where no folder can be made, OSError.
     """
     refuse_taken(place)
     writing = place.with_name(f".{place.name}.{_WRITING}-{uuid.uuid4().hex[:12]}")
@@ -119,7 +116,11 @@ def written_beside(place: Path) -> Iterator[Path]:
         _remove_left(place)
         writing.mkdir()
     except (FileExistsError, FileNotFoundError, NotADirectoryError) as problem:
-        raise NoFolderThere(problem.errno, problem.strerror, str(place.parent)) from problem
+        raise Mistake.of(
+            f"{place} cannot be written: no folder can be made there",
+            because=f"{place.parent}: {problem.strerror}",
+            fix="-o with a folder elsewhere",
+        ) from problem
     lock = os.open(writing, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
