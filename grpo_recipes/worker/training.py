@@ -1,8 +1,11 @@
-"""The training itself: processes, data, trainer, checks, steps, and what is left in the run folder."""
+"""The training itself, from top to bottom: prepared, proved, watched, run, and its model handed over.
+
+Every process of the run goes through the same methods in the same order; where one of them waits for the others, all
+have to come there.
+"""
 
 import os
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +51,7 @@ from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.survival.waiting import wait_as_planned
 from grpo_recipes.worker.tools.tool_figures import watch_tools
 from grpo_recipes.worker.tools.turns import Turns, load_turns
-from grpo_recipes.worker.trackers.catalog import Reports, begin_reports
+from grpo_recipes.worker.trackers.catalog import begin_reports
 from grpo_recipes.worker.trainer.generation_file import set_aside
 from grpo_recipes.worker.trainer.loaded_trainer import loaded_everywhere
 from grpo_recipes.worker.trainer.model import SeedEachStep, build_trainer, training_arguments
@@ -73,131 +76,201 @@ def run_training(
     checkpoint: the one that is gone on from, None for a beginning; that of the first rank counts.
     """
     trains_here()
-    peaks = PhasePeaks(counter_of(plan.world.device), record.read().get("memory", {}))
-    turns = load_turns(plan, folder / "worker" / "user")
+    training = _Training(plan, folder, record, request, phases)
+    turns = load_turns(plan, training.user)
     try:
-        return _trained(plan, folder, record, request, checkpoint, peaks, phases, turns)
+        training.prepare(turns)
+        training.refuse_unplanned()
+        training.start_from(agreed(checkpoint))
+        training.watch()
+        training.train()
+        training.hand_over()
     except Exception as problem:
-        told = out_of_memory(problem, plan, peaks, folder / "worker" / "user")
+        told = out_of_memory(problem, plan, training.peaks, training.user)
         if told is None:
             raise
-        record.update(memory=peaks.record(plan))
+        record.update(memory=training.peaks.record(plan))
         raise told from problem
     finally:
         turns.close()
+    return training.stop.interrupted
 
 
-def _trained(
-    plan: Plan,
-    folder: Path,
-    record: Record,
-    request: Interruption,
-    checkpoint: Path | None,
-    peaks: PhasePeaks,
-    phases: StartPhases,
-    turns: Turns,
-) -> bool:
-    trainer, held_out = _prepared(plan, folder, record, phases, turns)
-    checkpoint = agreed(checkpoint)
-    comparisons = compared(plan, loaded_everywhere(plan, trainer))
-    record.update(checks=as_records(comparisons))
-    failed = [finding for one in comparisons if (finding := one.finding) is not None]
-    if failed:
-        raise Refused(*failed)
-    if trainer.is_world_process_zero():
-        print(line(comparisons), flush=True)
+class _Training:
+    """One training on this process. Each method needs what the ones before it have made."""
 
-    told: dict[str, Any] = {}
-    if checkpoint is not None:
-        own = str(checkpoint) if checkpoint.is_relative_to(folder) else None
-        keeps_best = plan.evaluation is not None and plan.evaluation.keep_best
-        told = agreed(told_until(checkpoint, folder, keeps_best=keeps_best))
-        record.update(step=step_of(checkpoint), checkpoint=own, **told)
-    stop = InterruptionCallback(request, trainer)
-    is_own = checkpoint is not None and checkpoint.is_relative_to(folder)
-    reports = begin_reports(trainer, plan, folder, record, step_of(checkpoint) if checkpoint and is_own else 0)
-    known = told.get("evaluation", {})
-    log, guards, best_step = _add_callbacks(
-        trainer, plan, held_out, folder, record, stop, checkpoint, peaks, phases, reports, known
-    )
-    peaks.told = phases.first_step_goes_on_with
-    request.can_wait = True
-    earlier = record.read()
-    cpu, wall = time.process_time(), time.perf_counter()
-    try:
-        trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
-    except Trained:
-        # transformers would train one step more than max_steps, or than stop_after lets it.
-        trainer.callback_handler.on_train_end(trainer.args, trainer.state, trainer.control)
-    except BaseException:
-        reports.fail()
-        raise
-    finally:
-        guards.close()
-    if trainer.accelerator.num_processes == 1 and not stop.interrupted:
-        for answered in (getattr(reward, "answered", None) for reward in trainer.reward_funcs):
-            if answered is not None:
-                answered.refuse_no_answer()
-    cpu_s, wall_s = _cpu_of_all_ranks(trainer, time.process_time() - cpu), time.perf_counter() - wall
-    spent = _of_all_launches(earlier, {"train_cpu_s": cpu_s, "train_wall_s": wall_s})
-    record.update(step=trainer.state.global_step, **spent)
-    if not stop.interrupted and not plan.smoke:
-        peaks.goes_on_with("save")
-        commit = getattr(trainer.model.config, "_commit_hash", None)
-        best, last = best_step(), trainer.state.global_step
-        record.update(final_step=last if best is None else best)
-        of_best = None if best in (None, last) else folder / "checkpoints" / f"checkpoint-{best}"
-        save_final(trainer, folder / "final", lambda model: hand_over(folder, model, commit), of_best)
-        record.update(final=str(folder / "final"))
-    peaks.tell_all(trainer)
-    record.update(memory=peaks.record(plan))
-    if log is not None:
-        log.write("end", trainer.state.global_step, status="interrupted" if stop.interrupted else "completed")
-    close_engine(trainer)
-    trainer.accelerator.end_training()
-    return stop.interrupted
+    def __init__(self, plan: Plan, folder: Path, record: Record, request: Interruption, phases: StartPhases) -> None:
+        self.plan, self.folder, self.record, self.request, self.phases = plan, folder, record, request, phases
+        self.user = folder / "worker" / "user"
+        self.peaks = PhasePeaks(counter_of(plan.world.device), record.read().get("memory", {}))
+        self.trainer: Any = None
+        self.held_out: Any = None
+        self.checkpoint: Path | None = None
 
+    def prepare(self, turns: Turns) -> None:
+        """Makes the trainer, with data, rewards, model and shims, and the held-out rows."""
+        plan, folder, phases = self.plan, self.folder, self.phases
+        # First what changes the libraries: a model's code, patches, and how long processes wait for each other.
+        if trust_remote_code(plan):
+            run_only_planned_code(plan)
+        apply_before_trainer(plan)
+        wait_as_planned(plan.arguments.GRPOConfig)
+        refuse_stale_lock(folder)
+        # Then what the first process does alone, before all meet in training_arguments.
+        rank = int(os.environ.get("RANK", "0"))
+        if rank == 0:
+            without_cache(folder / "cache")
+            if plan.trains_a_copy:
+                write_own_model(plan, own_model_folder(plan, folder))
+        if plan.expect.world_size > 1:
+            phases.goes_on_with("finding the other processes")
+        arguments = training_arguments(plan, folder)
+        _check_live_world(plan, arguments)
+        if rank == 0 and (other := check_other_server(plan, arguments, folder)) is not None:
+            print(other, flush=True)
+        phases.goes_on_with("preparing the data")
+        seen: dict[str, object] = {}
+        rows = prepared_rows(plan.data, "dataset", folder / "cache", rank, seen)
+        if plan.evaluation is not None:
+            self.held_out = prepared_rows(plan.evaluation.data, "evaluation", folder / "cache", rank, seen)
+        rewards = load_rewards(plan.rewards, self.user, refuse_no_numbers)
+        phases.goes_on_with("loading the model")
+        self.trainer = trainer = build_trainer(plan, arguments, rows, rewards, folder, turns.arguments)
+        # Last what stands before the trainer's own methods, and needs the loaded model.
+        redact_completions(trainer)
+        refuse_if_not_found(plan, seen | seen_in_trainer(trainer, plan), self.record)
+        refuse_endless_template(trainer, rows)
+        ignored = set_aside(trainer)
+        if ignored:
+            self._say(f"not used of the model's generation_config.json  {', '.join(ignored)}")
+        self.record.update(generation_config_ignored=ignored, shims=apply_on_trainer(trainer, plan))
+        count_equal_groups(trainer)
+        watch_tools(trainer, turns.tally)
+        answer_held_out_rows_with(trainer, turns.environment)
 
-def _prepared(plan: Plan, folder: Path, record: Record, phases: StartPhases, turns: Turns) -> tuple[Any, Any]:
-    """The trainer, its shims applied, and the held-out rows, None without an evaluation."""
-    if trust_remote_code(plan):
-        run_only_planned_code(plan)
-    apply_before_trainer(plan)
-    wait_as_planned(plan.arguments.GRPOConfig)
-    refuse_stale_lock(folder)
-    rank = int(os.environ.get("RANK", "0"))
-    if rank == 0:
-        # The other ranks wait for this one, too, before they read the data.
-        without_cache(folder / "cache")
-    if plan.trains_a_copy and rank == 0:
-        # The other ranks wait for this one inside training_arguments, where the processes find each other.
-        write_own_model(plan, own_model_folder(plan, folder))
-    if plan.expect.world_size > 1:
-        phases.goes_on_with("finding the other processes")
-    arguments = training_arguments(plan, folder)
-    _check_live_world(plan, arguments)
-    if rank == 0 and (other := check_other_server(plan, arguments, folder)) is not None:
-        print(other, flush=True)
-    phases.goes_on_with("preparing the data")
-    seen: dict[str, object] = {}
-    rows = prepared_rows(plan.data, "dataset", folder / "cache", rank, seen)
-    held_out = None
-    if plan.evaluation is not None:
-        held_out = prepared_rows(plan.evaluation.data, "evaluation", folder / "cache", rank, seen)
-    rewards = load_rewards(plan.rewards, folder / "worker" / "user", refuse_no_numbers)
-    phases.goes_on_with("loading the model")
-    trainer = build_trainer(plan, arguments, rows, rewards, folder, turns.arguments)
-    redact_completions(trainer)
-    refuse_if_not_found(plan, seen | seen_in_trainer(trainer, plan), record)
-    refuse_endless_template(trainer, rows)
-    ignored = set_aside(trainer)
-    if ignored and trainer.is_world_process_zero():
-        print(f"not used of the model's generation_config.json  {', '.join(ignored)}", flush=True)
-    record.update(generation_config_ignored=ignored, shims=apply_on_trainer(trainer, plan))
-    count_equal_groups(trainer)
-    watch_tools(trainer, turns.tally)
-    answer_held_out_rows_with(trainer, turns.environment)
-    return trainer, held_out
+    def refuse_unplanned(self) -> None:
+        """Makes the proofs before the first step. Raises Refused."""
+        comparisons = compared(self.plan, loaded_everywhere(self.plan, self.trainer))
+        self.record.update(checks=as_records(comparisons))
+        failed = [finding for one in comparisons if (finding := one.finding) is not None]
+        if failed:
+            raise Refused(*failed)
+        self._say(line(comparisons))
+
+    def start_from(self, checkpoint: Path | None) -> None:
+        """Takes what run.json said when the checkpoint was written, and begins the run in the services it reports to.
+
+        A checkpoint of another run folder is one of a run that is made longer here: the step counts, the rest is new.
+        """
+        self.checkpoint, self.known = checkpoint, dict[str, Any]()
+        self.is_own = checkpoint is not None and checkpoint.is_relative_to(self.folder)
+        self.step = None if checkpoint is None else step_of(checkpoint)
+        if checkpoint is not None:
+            keeps_best = self.plan.evaluation is not None and self.plan.evaluation.keep_best
+            told = agreed(told_until(checkpoint, self.folder, keeps_best=keeps_best))
+            self.known = told["evaluation"]
+            self.record.update(step=self.step, checkpoint=str(checkpoint) if self.is_own else None, **told)
+        step = self.step if self.is_own else None
+        self.reports = begin_reports(self.trainer, self.plan, self.folder, self.record, step or 0)
+
+    def watch(self) -> None:
+        """Adds what watches the training. Where two stand before one method of the trainer, the later comes first."""
+        trainer, plan, folder, record, peaks = self.trainer, self.plan, self.folder, self.record, self.peaks
+        self.log = log = None
+        if trainer.is_world_process_zero():
+            self.log = log = MetricsLog(folder / "metrics.jsonl", resume_step=self.step)
+            log.told = self.reports.tell
+        watch_phases(trainer, peaks)
+        keep_completions(trainer, plan, folder, resume_step=self.step)
+        self.stop = stop = InterruptionCallback(self.request, trainer)
+        self.evaluation = evaluation = None
+        if self.held_out is not None:
+            evaluation = EvaluationCallback(trainer, plan, self.held_out, folder, record, log, stop, peaks, self.known)
+            self.evaluation = evaluation
+        epochs = ResumedEpochs(trainer)
+        figures: list[Any] = []
+        if log is not None:
+            times = StepTimes(trainer, record, lambda: 0.0 if evaluation is None else evaluation.seconds)
+            figures = [times, ProgressLines(plan, record, log, times, peaks)]
+        self.guards = guards = GuardCallback(trainer, plan, folder, record, log)
+        if evaluation is not None:
+            evaluation.on_batch = lambda: guards.still("a batch of an evaluation")
+        state = RunState(trainer, record, guards, log, self.checkpoint)
+        save_whole_checkpoints(trainer, experiment(folder), state.save, self._best_step)
+        check_before_saving(trainer, record.same)
+        watch_saves(trainer, peaks)
+        callbacks = [
+            PhaseCallback(trainer, peaks, self.phases),
+            epochs,
+            *([ScheduleOfTheNewLength(trainer)] if self.checkpoint is not None and not self.is_own else []),
+            SeedEachStep(trainer.args.seed, trainer.accelerator.process_index),
+            stop,  # before those that look at what is saved
+            EndedShares(trainer, plan),
+            *figures,
+            *([] if evaluation is None else [evaluation]),
+            guards,  # after those that evaluate and log, so that an evaluation is in no step
+            state,  # after the guards, which stand before the trainer's own step
+            ProofCallback(trainer, plan, record, peaks),  # the last one, since it leaves when it is done
+        ]
+        for callback in callbacks:
+            trainer.add_callback(callback)
+
+    def train(self) -> None:
+        """Trains to the last step, or to where a signal, stop_after, a guard or a proof ends it."""
+        trainer, start = self.trainer, None if self.checkpoint is None else str(self.checkpoint)
+        self.peaks.told = self.phases.first_step_goes_on_with
+        self.request.can_wait = True
+        earlier = self.record.read()
+        cpu, wall = time.process_time(), time.perf_counter()
+        try:
+            trainer.train(resume_from_checkpoint=start)
+        except Trained:
+            # transformers would train one step more than max_steps, or than stop_after lets it.
+            trainer.callback_handler.on_train_end(trainer.args, trainer.state, trainer.control)
+        except BaseException:
+            self.reports.fail()
+            raise
+        finally:
+            self.guards.close()
+        if trainer.accelerator.num_processes == 1 and not self.stop.interrupted:
+            for answered in (getattr(reward, "answered", None) for reward in trainer.reward_funcs):
+                if answered is not None:
+                    answered.refuse_no_answer()
+        cpu_s = time.process_time() - cpu
+        if trainer.accelerator.num_processes > 1:
+            cpu_s = float(sum(gather_object([cpu_s])))
+        spent = {"train_cpu_s": cpu_s, "train_wall_s": time.perf_counter() - wall}
+        # With the launches before; None where one of them was killed before it could say its own.
+        before = {name: number(earlier, name) if earlier.get("launches") else 0.0 for name in spent}
+        sums = {name: None if (more := before[name]) is None else round(more + own, 3) for name, own in spent.items()}
+        self.record.update(step=trainer.state.global_step, **sums)
+
+    def hand_over(self) -> None:
+        """Writes the trained model to final/, unless the run goes on later, and ends what the training has open."""
+        trainer, folder, record, is_over = self.trainer, self.folder, self.record, not self.stop.interrupted
+        last = trainer.state.global_step
+        if is_over and not self.plan.smoke:
+            self.peaks.goes_on_with("save")
+            commit = getattr(trainer.model.config, "_commit_hash", None)
+            best = self._best_step()
+            record.update(final_step=last if best is None else best)
+            of_best = None if best in (None, last) else folder / "checkpoints" / f"checkpoint-{best}"
+            save_final(trainer, folder / "final", lambda model: hand_over(folder, model, commit), of_best)
+            record.update(final=str(folder / "final"))
+        self.peaks.tell_all(trainer)
+        record.update(memory=self.peaks.record(self.plan))
+        if self.log is not None:
+            self.log.write("end", last, status="completed" if is_over else "interrupted")
+        close_engine(trainer)
+        trainer.accelerator.end_training()
+
+    def _best_step(self) -> int | None:
+        """The step of the checkpoint to hand over, None for the last one."""
+        return None if self.evaluation is None else self.evaluation.kept_step()
+
+    def _say(self, text: str) -> None:
+        if self.trainer.is_world_process_zero():
+            print(text, flush=True)
 
 
 def _check_live_world(plan: Plan, arguments: Any) -> None:
@@ -210,73 +283,3 @@ def _check_live_world(plan: Plan, arguments: Any) -> None:
             f"{arguments.distributed_state.device}",
             fix="start with launch.sh of the run folder, or plan again for this machine",
         )
-
-
-def _add_callbacks(
-    trainer: Any,
-    plan: Plan,
-    held_out: Any,
-    folder: Path,
-    record: Record,
-    stop: InterruptionCallback,
-    checkpoint: Path | None,
-    peaks: PhasePeaks,
-    phases: StartPhases,
-    reports: Reports,
-    known: Mapping[str, Any],
-) -> tuple[MetricsLog | None, GuardCallback, Callable[[], int | None]]:
-    """Adds what watches the training; returns the metrics log, None on other ranks than 0, and the guards.
-
-    The third tells the step of the checkpoint to hand over, None for the last one. known: the evaluations so far.
-    """
-    log = None
-    resume_step = None if checkpoint is None else step_of(checkpoint)
-    if trainer.is_world_process_zero():
-        log = MetricsLog(folder / "metrics.jsonl", resume_step=resume_step)
-        log.told = reports.tell
-    watch_phases(trainer, peaks)
-    keep_completions(trainer, plan, folder, resume_step=resume_step)
-    trainer.add_callback(PhaseCallback(trainer, peaks, phases))
-    trainer.add_callback(ResumedEpochs(trainer))
-    if checkpoint is not None and not checkpoint.is_relative_to(folder):
-        trainer.add_callback(ScheduleOfTheNewLength(trainer))
-    trainer.add_callback(SeedEachStep(trainer.args.seed, trainer.accelerator.process_index))
-    trainer.add_callback(stop)
-    trainer.add_callback(EndedShares(trainer, plan))
-    evaluation = None
-    if held_out is not None:
-        evaluation = EvaluationCallback(trainer, plan, held_out, folder, record, log, stop, peaks, known)
-    if log is not None:
-        times = StepTimes(trainer, record, lambda: 0.0 if evaluation is None else evaluation.seconds)
-        trainer.add_callback(times)
-        trainer.add_callback(ProgressLines(plan, record, log, times, peaks))
-    if evaluation is not None:
-        trainer.add_callback(evaluation)
-    guards = GuardCallback(trainer, plan, folder, record, log)
-    if evaluation is not None:
-        evaluation.on_batch = lambda: guards.still("a batch of an evaluation")
-    trainer.add_callback(guards)
-    state = RunState(trainer, record, guards, log, checkpoint)
-    best_step = _no_step if evaluation is None else evaluation.kept_step
-    save_whole_checkpoints(trainer, experiment(folder), state.save, best_step)
-    check_before_saving(trainer, record.same)
-    watch_saves(trainer, peaks)
-    trainer.add_callback(state)
-    trainer.add_callback(ProofCallback(trainer, plan, record, peaks))  # the last one, since it leaves when it is done
-    return log, guards, best_step
-
-
-def _no_step() -> None:
-    """Nothing was evaluated, so no checkpoint is better than the last one."""
-
-
-def _of_all_launches(earlier: Mapping[str, Any], spent: Mapping[str, float]) -> dict[str, float | None]:
-    """Seconds with those of the launches before; None where one of them was killed before it could say its own."""
-    before = {name: number(earlier, name) if earlier.get("launches") else 0.0 for name in spent}
-    return {name: None if (more := before[name]) is None else round(more + own, 3) for name, own in spent.items()}
-
-
-def _cpu_of_all_ranks(trainer: Any, own_s: float) -> float:
-    if trainer.accelerator.num_processes == 1:
-        return own_s
-    return float(sum(gather_object([own_s])))
