@@ -13,12 +13,12 @@ from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.survival.folder_faults import explained
 
 
-def begin(folder: Path, record: Record, lock: str | None, *, resumed: bool) -> int | None:
+def begin(folder: Path, record: Record | None, lock: str | None, *, resumed: bool) -> int | None:
     """Takes a run folder and says in it that the run is running; returns the exit code where it cannot, else None.
 
-    lock: one of folder_lock, None for a rank that leaves that to the first one. 2: another run has the folder, not a
-    byte of which was touched; 3: something in the folder is not the run's own, and nothing was written; 1: it cannot be
-    written.
+    record: None for a server with a machine of its own, whose trainers keep it. lock: one of folder_lock, None for a
+    rank that leaves that to the first one. 2: another run has the folder, not a byte of which was touched; 3: something
+    in the folder is not the run's own, and nothing was written; 1: it cannot be written.
     """
     is_ours = False
     try:
@@ -26,7 +26,8 @@ def begin(folder: Path, record: Record, lock: str | None, *, resumed: bool) -> i
             hold(folder, lock)
         is_ours = True
         refuse_foreign_entries(folder, deep=lock is not None)
-        record.start(resumed=resumed)
+        if record is not None:
+            record.start(resumed=resumed)
     except Busy as busy:
         print(f"error: {busy}", file=sys.stderr, flush=True)
         return EXIT_NOT_STARTED
@@ -34,8 +35,8 @@ def begin(folder: Path, record: Record, lock: str | None, *, resumed: bool) -> i
         print(hide_secrets(f"error: {bare_text([strange_entry(problem)])}"), file=sys.stderr, flush=True)
         return EXIT_STOPPED
     except OSError as problem:
-        why = explained(problem, record.same)
-        if why is None:
+        why = None if record is None else explained(problem, record.same)
+        if record is None or why is None:
             raise
         print(hide_secrets(f"error: {why}"), file=sys.stderr, flush=True)
         if is_ours:

@@ -23,7 +23,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import VllmServer
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.metrics import append_line
-from grpo_recipes.worker._shared.planned import model_path, model_revision, read_plan
+from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.run import refuse_checkpoints
@@ -160,20 +160,12 @@ def _served(run: Run, *, resume: bool) -> int | None:
 
 def _attempt(run: Run, *, resume: bool) -> tuple[int | None, str | None]:
     """One server and one training beside it: the exit code, and how the server died if it did."""
-    model = model_path(run.plan, run.folder)
     began = time.monotonic()
-    started = server.start(run.planned, model, model_revision(run.plan), run.folder)
-    run.story.starting()
-    try:
-        if not server.wait_until_up(started, model, run.planned.startup_timeout, run.wishes):
+    with server.running(run.plan, run.planned, run.folder, run.wishes, lambda url: run.story.starting()) as started:
+        if started is None:
             return None, None
         run.story.up(started.url, time.monotonic() - began)
         return _train(run, started, resume=resume)
-    except ServerProblem:
-        print(started.last_lines(), file=sys.stderr, flush=True)
-        raise
-    finally:
-        server.end(started)
 
 
 def _train(run: Run, started: server.Server, *, resume: bool) -> tuple[int | None, str | None]:

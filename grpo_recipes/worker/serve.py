@@ -15,7 +15,7 @@ import grpo_recipes  # noqa: F401
 del sys.path[0]
 
 from grpo_recipes.worker.run_with_server import serve
-from grpo_recipes.worker.serving.alone import serve_alone
+from grpo_recipes.worker.server_alone import serve_alone
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser()

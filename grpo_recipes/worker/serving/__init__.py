@@ -1,1 +1,1 @@
-"""The vLLM server of a run: started, watched, started again and stopped around the training. Standard library alone."""
+"""The vLLM server of a run: started, watched, started again and stopped around the training."""

@@ -3,11 +3,12 @@
 import contextlib
 import http.client
 import json
-import os
 import socket
-from pathlib import Path
+import urllib.error
+import urllib.request
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+
+import psutil
 
 from grpo_recipes.contract.findings.findings_text import Mistake
 
@@ -15,17 +16,18 @@ from grpo_recipes.contract.findings.findings_text import Mistake
 
 
 _TIMEOUT_S = 5.0
-_REDIRECTS = (301, 302, 307, 308)
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def get(url: str, path: str) -> tuple[int, bytes]:
-    """Status and body of a GET; one redirect on the same server is followed. Raises OSError when nobody answers."""
-    server = urlsplit(url)
-    status, body, place = _asked(server, server.path.rstrip("/") + path)
-    if status in _REDIRECTS and place is not None:
-        # Up to TRL 1.10 the path of its server's health ends with a slash.
-        status, body, _ = _asked(server, urlsplit(place).path)
-    return status, body
+    """Status and body of a GET; redirects are followed. Raises OSError when nobody answers."""
+    try:
+        with _DIRECT.open(url.rstrip("/") + path, timeout=_TIMEOUT_S) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as refused:
+        return refused.code, b""
+    except http.client.HTTPException as problem:
+        raise OSError(f"{type(problem).__name__}: {problem}") from problem
 
 
 def is_healthy(url: str) -> bool:
@@ -51,25 +53,10 @@ def models(url: str) -> list[dict[str, Any]] | None:
     return [model for model in listed if isinstance(model, dict)] if isinstance(listed, list) else None
 
 
-def _asked(server: SplitResult, path: str) -> tuple[int, bytes, str | None]:
-    """Status, body and the place that it points to."""
-    kind = http.client.HTTPSConnection if server.scheme == "https" else http.client.HTTPConnection
-    connection = kind(server.netloc, timeout=_TIMEOUT_S)
-    try:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        return response.status, response.read(), response.getheader("Location")
-    except http.client.HTTPException as problem:
-        raise OSError(f"{type(problem).__name__}: {problem}") from problem
-    finally:
-        connection.close()
-
-
 # The port of the server: a free one, or who has the one that was asked for.
 
 
 HOST = "127.0.0.1"
-_LISTENS = "0A"
 
 
 def address_towards(other: str) -> str:
@@ -113,27 +100,12 @@ def _socket_for(host: str) -> socket.socket:
 
 def holder(port: int) -> str | None:
     """The process that listens on a port, as "process 4711 (python server.py)"; None where that cannot be seen."""
-    inodes = _listening(port)
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            for link in (folder / "fd").iterdir():
-                with contextlib.suppress(OSError):
-                    if os.readlink(link) in inodes:
-                        words = (folder / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ").strip()
-                        return f"process {folder.name} ({words if len(words) <= 80 else words[:77] + '...'})"
+    with contextlib.suppress(psutil.Error):
+        for one in psutil.net_connections("tcp"):
+            if one.status == psutil.CONN_LISTEN and one.laddr.port == port and one.pid is not None:
+                words = " ".join(psutil.Process(one.pid).cmdline())
+                return f"process {one.pid} ({words if len(words) <= 80 else words[:77] + '...'})"
     return None
-
-
-def _listening(port: int) -> set[str]:
-    """What /proc calls the sockets that listen on a port: "socket:[12345]"."""
-    found: set[str] = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with contextlib.suppress(OSError):
-            for line in Path(table).read_text(encoding="ascii").splitlines()[1:]:
-                columns = line.split()
-                if columns[3] == _LISTENS and int(columns[1].rpartition(":")[2], 16) == port:
-                    found.add(f"socket:[{columns[9]}]")
-    return found
 
 
 # The exceptions that end a run for its vLLM server's sake.

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,10 @@ from grpo_recipes.contract.files.folder_files import open_to_append, open_to_rea
 from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.host import processes
 from grpo_recipes.contract.host.processes import die_with_parent, kill
+from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import VllmServer
+from grpo_recipes.contract.secrets.redact import hide_secrets
+from grpo_recipes.worker._shared.planned import model_path, model_revision
 from grpo_recipes.worker.serving import health, keep
 from grpo_recipes.worker.serving.health import HOST, ServerProblem, free_port, holder, is_free
 from grpo_recipes.worker.serving.other_machine import Wishes
@@ -63,6 +66,26 @@ class Server:
         return "\n".join(self.output().splitlines()[-_SHOWN_LINES:])
 
 
+@contextlib.contextmanager
+def running(
+    plan: Plan, planned: VllmServer, folder: Path, wishes: Wishes, on_start: Callable[[str], object], host: str = HOST
+) -> Iterator[Server | None]:
+    """The server of a run when it can work, None where the run is asked to stop before that. It is ended afterwards.
+
+    on_start: called with its address when it is started. Raises ServerProblem, with its last lines printed.
+    """
+    model = model_path(plan, folder)
+    server = start(planned, model, model_revision(plan), folder, host=host)
+    try:
+        on_start(server.url)
+        yield server if wait_until_up(server, model, planned.startup_timeout, wishes) else None
+    except ServerProblem:
+        print(hide_secrets(server.last_lines()), file=sys.stderr, flush=True)
+        raise
+    finally:
+        end(server)
+
+
 def start(planned: VllmServer, model: str, revision: str | None, folder: Path, *, host: str = HOST) -> Server:
     """Starts the server of a run folder. Raises ServerProblem if its port is taken.
 
@@ -73,11 +96,13 @@ def start(planned: VllmServer, model: str, revision: str | None, folder: Path, *
     words = [known.get(word, word) for word in planned.command]
     words += [] if revision is None else ["--revision", revision]
     path = folder / LOG_FILE
+    # vLLM's own processes find each other by it: on a machine of several networks they would guess.
+    own_address = {} if host == HOST else {"VLLM_HOST_IP": host}
     with open(open_to_append(folder, LOG_FILE), "ab") as log:
         log_start = log.tell()
         process = subprocess.Popen(
             [sys.executable, "-P", *words],
-            env={**os.environ, **planned.environment, **visible(planned.gpus), **_own_address(host)},
+            env={**os.environ, **planned.environment, **visible(planned.gpus), **own_address},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -92,11 +117,6 @@ def start(planned: VllmServer, model: str, revision: str | None, folder: Path, *
     )
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     return Server(process, keeper, url, path, log_start)
-
-
-def _own_address(host: str) -> dict[str, str]:
-    """What vLLM's own processes find each other by: on a machine of several networks it would guess."""
-    return {} if host == HOST else {"VLLM_HOST_IP": host}
 
 
 def wait_until_up(server: Server, model: str, timeout_s: float, wishes: Wishes) -> bool:

@@ -9,20 +9,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_STARTED, EXIT_STOPPED
-from grpo_recipes.contract.files.folder_lock import SERVING, Busy, hold
-from grpo_recipes.contract.files.regular_file import NotRegular
-from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
+from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_STOPPED
+from grpo_recipes.contract.files.folder_lock import SERVING
 from grpo_recipes.contract.findings.finding import as_record
-from grpo_recipes.contract.findings.findings_text import Mistake, bare_text
+from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.host import processes
 from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import VllmServer
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker._shared.planned import model_path, model_revision, read_plan
+from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.serving import health, server
 from grpo_recipes.worker.serving.health import ServerProblem, address_towards
 from grpo_recipes.worker.serving.other_machine import Notice, Wishes, put_up
@@ -60,15 +59,9 @@ def serve_alone(folder: Path, *, address: str) -> int:
     parent = os.getppid() if processes.ask_before_dying() else None
     processes.adopt_orphans()
     wishes = Wishes(parent)
-    try:
-        hold(folder, SERVING)
-        refuse_foreign_entries(folder)
-    except Busy as busy:
-        print(f"error: {busy}", file=sys.stderr, flush=True)
-        return EXIT_NOT_STARTED
-    except NotRegular as problem:
-        print(hide_secrets(f"error: {bare_text([strange_entry(problem)])}"), file=sys.stderr, flush=True)
-        return EXIT_STOPPED
+    refused = begin(folder, None, SERVING, resumed=True)
+    if refused is not None:
+        return refused
     notice = Notice("starting", uuid.uuid4().hex)
     try:
         plan = read_plan(folder)
@@ -115,12 +108,13 @@ def _served(folder: Path, plan: Plan, planned: VllmServer, address: str, wishes:
     ended_before = Record(folder, 0).read().get("ended")
     if plan.trains_a_copy and not extended(folder, wishes):
         return asked
-    model = model_path(plan, folder)
     began = time.monotonic()
-    started = server.start(planned, model, model_revision(plan), folder, host=address_towards(address))
-    print(f"the vLLM server is starting at {started.url}", flush=True)
-    try:
-        if not server.wait_until_up(started, model, planned.startup_timeout, wishes):
+
+    def say(url: str) -> None:
+        print(f"the vLLM server is starting at {url}", flush=True)
+
+    with server.running(plan, planned, folder, wishes, say, address_towards(address)) as started:
+        if started is None:
             return asked
         print(f"the vLLM server is up at {started.url} after {time.monotonic() - began:.0f} s", flush=True)
         notice = replace(notice, state="up", url=started.url)
@@ -129,11 +123,6 @@ def _served(folder: Path, plan: Plan, planned: VllmServer, address: str, wishes:
         if notice.state == "lost":
             print(hide_secrets(started.last_lines()), file=sys.stderr, flush=True)
         return notice
-    except ServerProblem:
-        print(hide_secrets(started.last_lines()), file=sys.stderr, flush=True)
-        raise
-    finally:
-        server.end(started)
 
 
 def _planned(plan: Plan) -> VllmServer:
