@@ -11,7 +11,7 @@ import os
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
@@ -28,7 +28,9 @@ from grpo_recipes.worker.ends.ended import LENGTH, how_ended
 from grpo_recipes.worker.ends.ends import Ends, end_tokens, ends_of, last_turn
 
 GENERATES = "_generate_and_score_completions"
-KEEPS_LOGS_IN = ("_logs", "_textual_logs")  # the first since trl 0.20
+# Where TRL keeps what its next table will hold: in the first since 0.20, in the other before.
+KEPT_IN = ("_logs", "_textual_logs")
+_TRAINED = ("completion_ids", "completion_mask", "advantages")
 MOST_BYTES = 32 << 20
 """Of the texts of a run; a file of twice as much takes no more."""
 MOST_STEPS = 1000
@@ -112,53 +114,34 @@ class KeptCompletions:
         if self._ends is None:
             self._ends = ends_of(self._trainer, self._plan)
             self._own_ends = frozenset(end_tokens(self._trainer))
-        ids, masks = found["completion_ids"][places].tolist(), found["completion_mask"][places].tolist()
-        advantages = found["advantages"][places].tolist()
+        ids, masks, advantages = (found[name][places].tolist() for name in _TRAINED)
         turns = found["tool_mask"][places].tolist() if "tool_mask" in found else [None] * len(places)
-        logs = self._logs()
-        rewards = self._rewards(logs, len(prompts), places)
-        return [
-            self._row(
-                prompt,
-                tokens,
-                mask,
-                own,
-                {name: values[row] for name, values in rewards.items()},
-                None if isinstance(advantage, list) else _known(advantage),
-            )
-            for row, (prompt, tokens, mask, own, advantage) in enumerate(
-                zip(self._prompts(logs, prompts, places), ids, masks, turns, advantages, strict=True)
-            )
-        ]
-
-    def _row(
-        self,
-        prompt: str,
-        tokens: list[int],
-        mask: list[int],
-        own: list[int] | None,
-        rewards: dict[str, float | None],
-        advantage: float | None,
-    ) -> dict[str, Any]:
-        assert self._ends is not None
-        trained = tokens[: sum(mask)]
-        ended, _ = how_ended(last_turn(trained, own), self._ends, self._own_ends) if trained else (LENGTH, False)
-        whole = trained or tokens  # without a mask it is one that mask_truncated_completions leaves out
+        shown, rewards = self._logged(prompts)
+        # The reward of an environment has no weight of its own, and 1 for TRL.
         weights = {reward.name: reward.weight for reward in self._plan.rewards}
-        # The reward of an environment has none of its own, and 1 for TRL.
-        given = [weights.get(name, 1.0) * value for name, value in rewards.items() if value is not None]
-        parts = parted(whole, own if trained else None)
-        replies = sum(not is_own for is_own, _ in parts)
-        return {
-            "prompt": prompt,
-            "completion": self._text(parts),
-            **({"replies": replies} if replies else {}),
-            "rewards": rewards,
-            "reward": math.fsum(given) if given else None,
-            "advantage": advantage,
-            "tokens": len(whole),
-            "ended": ended,
-        }
+        rows = []
+        for row, place in enumerate(places):
+            trained, own = ids[row][: sum(masks[row])], turns[row]
+            ended, _ = how_ended(last_turn(trained, own), self._ends, self._own_ends) if trained else (LENGTH, False)
+            whole = trained or ids[row]  # without a mask it is one that mask_truncated_completions leaves out
+            parts = parted(whole, own if trained else None)
+            replies = sum(not is_own for is_own, _ in parts)
+            of_row = {name: _known(values[place]) for name, values in rewards.items()}
+            given = [weights.get(name, 1.0) * value for name, value in of_row.items() if value is not None]
+            advantage = None if isinstance(advantages[row], list) else _known(advantages[row])
+            rows.append(
+                {
+                    "prompt": prompt_text(shown[place]),
+                    "completion": self._text(parts),
+                    **({"replies": replies} if replies else {}),
+                    "rewards": of_row,
+                    "reward": math.fsum(given) if given else None,
+                    "advantage": advantage,
+                    "tokens": len(whole),
+                    "ended": ended,
+                }
+            )
+        return rows
 
     def _text(self, parts: list[tuple[bool, list[int]]]) -> str:
         """What the policy wrote, with the replies that it was told between its turns."""
@@ -169,30 +152,23 @@ class KeptCompletions:
             return str(texts[0][1])
         return "\n".join(text if is_own else f"{REPLY}{text.strip()}" for is_own, text in texts)
 
-    def _logs(self) -> dict[str, Any]:
-        """What TRL logs of completions: the last values are those of all processes, the first one's first."""
-        logs = (getattr(self._trainer, name, None) for name in KEEPS_LOGS_IN)
-        return next((log for log in logs if log), {})
+    def _logged(self, rows: Any) -> tuple[list[Any], dict[str, list[float]]]:
+        """The prompts that the model saw, and the values of each reward by its name, of this process's completions.
 
-    def _prompts(self, logs: dict[str, Any], rows: Any, places: list[int]) -> list[str]:
-        """The prompts that the model saw: TRL appends the text that an environment's reset() returns."""
+        TRL logs both: the last values are those of all processes, the first one's first. Its prompts count where an
+        environment's reset() may have appended a text; {} where a release does not log each reward.
+        """
+        logs: Any = next((log for name in KEPT_IN if (log := getattr(self._trainer, name, None))), {})
         everywhere = len(rows) * self._trainer.accelerator.num_processes
-        logged = list(logs.get("prompt", ())) if self._plan.environment_class is not None else []
-        if len(logged) < everywhere:
-            return [prompt_text(rows[place]["prompt"]) for place in places]
-        return [prompt_text(logged[len(logged) - everywhere + place]) for place in places]
-
-    def _rewards(self, logs: dict[str, Any], count: int, places: list[int]) -> dict[str, list[float | None]]:
-        """Of each reward the values at these places of this process's `count` completions."""
-        columns = list(logs.get("rewards", {}).values())
-        everywhere = count * self._trainer.accelerator.num_processes
+        prompts, *columns = (
+            list(column)[-everywhere:] for column in (logs.get("prompt", ()), *logs.get("rewards", {}).values())
+        )
+        if self._plan.environment_class is None or len(prompts) < everywhere:
+            prompts = [row["prompt"] for row in rows]
         names = judged_by(self._trainer, self._plan)
         if len(columns) != len(names) or any(len(column) < everywhere for column in columns):
-            return {}
-        return {
-            name: [_known(column[len(column) - everywhere + place]) for place in places]
-            for name, column in zip(names, columns, strict=True)
-        }
+            return prompts, {}
+        return prompts, dict(zip(names, columns, strict=True))
 
 
 def fit_to_keep(rows: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:
@@ -226,40 +202,26 @@ def _known(value: float) -> float | None:
     return round(value, 6) if math.isfinite(value) else None
 
 
-# Where TRL keeps what its next table will hold: in the first since 0.20, in the other before.
-KEPT_IN = ("_logs", "_textual_logs")
-TEXTS = ("prompt", "completion")
-
-
 def redact_completions(trainer: Any) -> None:
     """From now on the trainer's tables are redacted: prompts, completions, and what rewards add with `log_extra`.
 
     Those of a trainer that shows none, which is what its log_completions says, stay as they are.
     """
-    if getattr(trainer, "log_completions", True):
-        trainer.log = _redacting(trainer, trainer.log)
+    if not getattr(trainer, "log_completions", True):
+        return
+    log = trainer.log
 
-
-def _redacting(trainer: Any, log: Callable[..., Any]) -> Callable[..., Any]:
     def redacted_log(*args: Any, **keywords: Any) -> Any:
-        for name in KEPT_IN:
-            kept = getattr(trainer, name, None)
+        for kept in (getattr(trainer, name, None) for name in KEPT_IN):
             if isinstance(kept, dict):
-                _redact_tables(kept)
+                kept |= {name: _redacted(kept[name]) for name in ("prompt", "completion") if name in kept}
+                if isinstance(extra := kept.get("extra"), dict):
+                    redacted = {str(redact_value(str(name))): _redacted(values) for name, values in extra.items()}
+                    extra.clear()
+                    extra.update(redacted)
         return log(*args, **keywords)
 
-    return redacted_log
-
-
-def _redact_tables(kept: dict[str, Any]) -> None:
-    for name in TEXTS:
-        if name in kept:
-            kept[name] = _redacted(kept[name])
-    extra = kept.get("extra")
-    if isinstance(extra, dict):
-        redacted = {str(redact_value(str(name))): _redacted(values) for name, values in extra.items()}
-        extra.clear()
-        extra.update(redacted)
+    trainer.log = redacted_log
 
 
 def _redacted(values: Any) -> Any:

@@ -1,22 +1,22 @@
 """The user's environment as TRL takes it: what makes an object, whose methods are counted, limited and bounded."""
 
-import asyncio
 import functools
 import inspect
 import signal
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from grpo_recipes.contract.plan_sections import EnvironmentClass
 from grpo_recipes.worker.tools.tally import Tally
-from grpo_recipes.worker.tools.tool_process import ToolFailed, error_text, told
-from grpo_recipes.worker.user_code.contained import RAISED_IN, RewardLeft, contained
-from grpo_recipes.worker.user_code.outcome import OF_THE_ROW, place_of, short_text
+from grpo_recipes.worker.tools.tool_functions import explained, in_time
+from grpo_recipes.worker.tools.tool_process import ToolFailed, told
+from grpo_recipes.worker.user_code.contained import RewardLeft, contained
+from grpo_recipes.worker.user_code.outcome import OF_THE_ROW, short_text
 
 Method = Callable[..., Any]
 OWN_REWARD = "get_reward"
@@ -47,55 +47,39 @@ def environment_factory(planned: EnvironmentClass, own: type, tally: Tally, user
 def _called(method: Method, name: str, planned: EnvironmentClass, tally: Tally, user: Path) -> Method:
     """A method that the policy calls, in this process: it has the state of its object there."""
     tally.add(name)
-    if inspect.iscoroutinefunction(method):
 
-        @functools.wraps(method)
-        async def awaited(self: Any, **arguments: Any) -> Any:
-            with tally.counted(name), _explained(user):
-                try:
-                    return told(await asyncio.wait_for(method(self, **arguments), planned.timeout))
-                except TimeoutError:
-                    text = f"{name} took longer than {planned.timeout:g} seconds and was ended"
-                    raise ToolFailed(text, by="time") from None
+    @contextmanager
+    def around(_: Any, __: dict[str, Any]) -> Iterator[None]:
+        with tally.counted(name), explained(user):
+            yield
 
-        return awaited
-
-    @functools.wraps(method)
-    def called(self: Any, **arguments: Any) -> Any:
-        with tally.counted(name), _explained(user), contained(name, "tool"), within(planned.timeout, name):
-            return told(method(self, **arguments))
-
-    return called
-
-
-@contextmanager
-def _explained(user: Path) -> Iterator[None]:
-    """Around a call: what it raises has a text for the policy, and a place for the log."""
-    try:
-        yield
-    except ToolFailed:
-        raise
-    except Exception as problem:
-        cause = problem.__cause__ if isinstance(problem, RewardLeft) and problem.__cause__ is not None else problem
-        raise ToolFailed(error_text(cause), place_of(cause, str(user))) from cause
+    return _limited(method, name, "tool", planned.timeout, around, told)
 
 
 def _kept(method: Method, planned: EnvironmentClass) -> Method:
     """A method that TRL calls itself; what it raises ends the run."""
-    name = f"{planned.name}.{method.__name__}"
+    return _limited(
+        method, f"{planned.name}.{method.__name__}", "environment", planned.timeout, _noted, lambda one: one
+    )
+
+
+def _limited(
+    method: Method, name: str, kind: str, timeout: float, around: Callable[..., Any], answer: Callable[[Any], Any]
+) -> Method:
+    """A method that is ended when it takes too long. around: entered with the object and the call's keywords."""
     if inspect.iscoroutinefunction(method):
 
         @functools.wraps(method)
-        async def awaited(self: Any, *given: Any, **row: Any) -> Any:
-            with _noted(self, row):
-                return await _in_time(method(self, *given, **row), name, planned.timeout)
+        async def awaited(self: Any, *given: Any, **named: Any) -> Any:
+            with around(self, named):
+                return answer(await in_time(method(self, *given, **named), name, kind, timeout))
 
         return awaited
 
     @functools.wraps(method)
-    def called(self: Any, *given: Any, **row: Any) -> Any:
-        with contained(name, "environment"), _noted(self, row), within(planned.timeout, name):
-            return method(self, *given, **row)
+    def called(self: Any, *given: Any, **named: Any) -> Any:
+        with around(self, named), contained(name, kind), within(timeout, name):
+            return answer(method(self, *given, **named))
 
     return called
 
@@ -112,34 +96,6 @@ def _noted(environment: Any, row: dict[str, Any]) -> Iterator[None]:
         if hasattr(environment, _PROMPT):
             cause.add_note(f"{OF_THE_ROW}{short_text(getattr(environment, _PROMPT))}")
         raise
-
-
-async def _in_time(call: Coroutine[Any, Any, Any], name: str, timeout: float) -> Any:
-    """What an asynchronous call returns. Raises what it raises with its name, and ToolFailed when it takes longer."""
-    stopped_at: list[TracebackType | None] = []
-
-    async def answered() -> tuple[Any, BaseException | None]:
-        try:
-            return await call, None
-        except asyncio.CancelledError as ended:
-            stopped_at.append(ended.__traceback__)
-            raise
-        except BaseException as problem:  # SystemExit would end the loop that it runs in
-            return None, problem
-
-    try:
-        found, problem = await asyncio.wait_for(answered(), timeout)
-    except TimeoutError:
-        late = ToolFailed(f"{name} took longer than {timeout:g} seconds and was ended", by="time")
-        late.add_note(f"{RAISED_IN}environment {name}")
-        raise late.with_traceback(stopped_at[0] if stopped_at else None) from None
-    if problem is None:
-        return found
-    # A TimeoutError comes out of the loop's thread as another one, without what was noted of it.
-    if isinstance(problem, TimeoutError) or not isinstance(problem, Exception):
-        raise RewardLeft(f"environment {name} raised {type(problem).__name__}: {problem}") from problem
-    problem.add_note(f"{RAISED_IN}environment {name}")
-    raise problem
 
 
 _AGAIN_AFTER_S = 1.0

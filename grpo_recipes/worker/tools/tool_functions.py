@@ -3,9 +3,10 @@
 import asyncio
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
@@ -13,37 +14,23 @@ from grpo_recipes.contract.plan_sections import Tool
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.tools.tally import Tally
 from grpo_recipes.worker.tools.tool_process import Result, ToolFailed, ToolProcess, error_text, told
-from grpo_recipes.worker.user_code.contained import contained
+from grpo_recipes.worker.user_code.contained import RAISED_IN, RewardLeft, contained
 from grpo_recipes.worker.user_code.outcome import place_of, raised
 from grpo_recipes.worker.user_code.user_modules import checked_sources, user_module
 
 ToolFunction = Callable[..., Any]
 
 
-class Tools:
-    """The tools of a training. functions: in the order of the plan. close() when the training is over."""
-
-    def __init__(self, functions: list[ToolFunction], process: ToolProcess | None) -> None:
-        self.functions, self._process = functions, process
-
-    def close(self) -> None:
-        """Ends the process of the tools."""
-        if self._process is not None:
-            self._process.close()
-
-
 def check_tool_files(plan: Plan, user: Path) -> None:
     """Raises Refused if a file of a tool, the environment or the rollout is not the planned one; runs none of them."""
-    for tool in plan.tools:
-        checked_sources(tool, user, "tool")
-    if plan.environment_class is not None:
-        checked_sources(plan.environment_class, user, "environment")
-    if plan.rollout is not None:
-        checked_sources(plan.rollout, user, "rollout")
+    named = {"environment": plan.environment_class, "rollout": plan.rollout}
+    for kind, pinned in [*(("tool", tool) for tool in plan.tools), *named.items()]:
+        if pinned is not None:
+            checked_sources(pinned, user, kind)
 
 
-def load_tools(tools: tuple[Tool, ...], user: Path, tally: Tally) -> Tools:
-    """The functions that TRL calls. Those that are not asynchronous are called in a process of their own.
+def load_tools(tools: tuple[Tool, ...], user: Path, tally: Tally) -> tuple[list[ToolFunction], ToolProcess | None]:
+    """The functions that TRL calls, and the process to close afterwards, in which those that do not wait are called.
 
     It is started here, so that a file that cannot be loaded there ends the run before its first step. Raises Refused.
     """
@@ -56,12 +43,12 @@ def load_tools(tools: tuple[Tool, ...], user: Path, tally: Tally) -> Tools:
     if process is not None:
         _start(process, tuple(apart))
     functions = [
-        _beside(tool, own[tool.name], tally, str(user))
+        _beside(tool, own[tool.name], tally, user)
         if process is None or tool.name not in apart
         else _apart(tool, own[tool.name], process, tally)
         for tool in tools
     ]
-    return Tools(functions, process)
+    return functions, process
 
 
 def _function(tool: Tool, name: str, sources: dict[Path, bytes]) -> ToolFunction:
@@ -101,27 +88,55 @@ def _apart(tool: Tool, function: ToolFunction, process: ToolProcess, tally: Tall
     return _named(called, tool)
 
 
-def _beside(tool: Tool, function: ToolFunction, tally: Tally, user: str) -> ToolFunction:
+def _beside(tool: Tool, function: ToolFunction, tally: Tally, user: Path) -> ToolFunction:
     """An asynchronous tool, in the trainer's own process as TRL runs it; one that does not wait cannot be ended."""
-
-    async def answered(**arguments: Any) -> Any:
-        try:
-            return await function(**arguments)
-        except asyncio.CancelledError:
-            raise
-        except BaseException as problem:  # SystemExit would end the loop that all tools run in
-            raise ToolFailed(error_text(problem), place_of(problem, user)) from problem
 
     @functools.wraps(function)
     async def called(**arguments: Any) -> Result:
-        with tally.counted(tool.name):
-            try:
-                return told(await asyncio.wait_for(answered(**arguments), tool.timeout))
-            except TimeoutError:
-                text = f"{tool.name} took longer than {tool.timeout:g} seconds and was ended"
-                raise ToolFailed(text, by="time") from None
+        with tally.counted(tool.name), explained(user):
+            return told(await in_time(function(**arguments), tool.name, "tool", tool.timeout))
 
     return _named(called, tool)
+
+
+@contextmanager
+def explained(user: Path) -> Iterator[None]:
+    """Around a call: what it raises has a text for the policy, and a place for the log."""
+    try:
+        yield
+    except ToolFailed:
+        raise
+    except Exception as problem:
+        cause = problem.__cause__ if isinstance(problem, RewardLeft) and problem.__cause__ is not None else problem
+        raise ToolFailed(error_text(cause), place_of(cause, str(user))) from cause
+
+
+async def in_time(call: Coroutine[Any, Any, Any], name: str, kind: str, timeout: float) -> Any:
+    """What an asynchronous call returns. Raises what it raises with its name, and ToolFailed when it takes longer."""
+    stopped_at: list[TracebackType | None] = []
+
+    async def answered() -> tuple[Any, BaseException | None]:
+        try:
+            return await call, None
+        except asyncio.CancelledError as ended:
+            stopped_at.append(ended.__traceback__)
+            raise
+        except BaseException as problem:  # SystemExit would end the loop that it runs in
+            return None, problem
+
+    try:
+        found, problem = await asyncio.wait_for(answered(), timeout)
+    except TimeoutError:
+        late = ToolFailed(f"{name} took longer than {timeout:g} seconds and was ended", by="time")
+        late.add_note(f"{RAISED_IN}{kind} {name}")
+        raise late.with_traceback(stopped_at[0] if stopped_at else None) from None
+    if problem is None:
+        return found
+    # A TimeoutError comes out of the loop's thread as another one, without what was noted of it.
+    if isinstance(problem, TimeoutError) or not isinstance(problem, Exception):
+        raise RewardLeft(f"{kind} {name} raised {type(problem).__name__}: {problem}") from problem
+    problem.add_note(f"{RAISED_IN}{kind} {name}")
+    raise problem
 
 
 def _named(function: ToolFunction, tool: Tool) -> ToolFunction:

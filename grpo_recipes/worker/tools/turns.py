@@ -10,7 +10,8 @@ from grpo_recipes.contract.plan_sections import EnvironmentClass, Rollout
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.tools.environments import environment_factory
 from grpo_recipes.worker.tools.tally import Tally
-from grpo_recipes.worker.tools.tool_functions import Tools, load_tools, loaded_module
+from grpo_recipes.worker.tools.tool_functions import load_tools, loaded_module
+from grpo_recipes.worker.tools.tool_process import ToolProcess
 from grpo_recipes.worker.user_code.contained import contained
 from grpo_recipes.worker.user_code.user_modules import checked_sources
 
@@ -21,42 +22,33 @@ class Turns:
     arguments: keywords of GRPOTrainer, {} where every completion is one turn of the model alone.
     """
 
-    def __init__(self, arguments: dict[str, Any], tally: Tally, tools: Tools | None) -> None:
-        self.arguments, self.tally, self._tools = arguments, tally, tools
-
-    @property
-    def environment(self) -> Callable[[], Any] | None:
-        """What makes an object of the environment, None without one."""
-        made: Callable[[], Any] | None = self.arguments.get("environment_factory")
-        return made
+    def __init__(self, arguments: dict[str, Any], tally: Tally, process: ToolProcess | None) -> None:
+        self.arguments, self.tally, self._process = arguments, tally, process
+        # What makes an object of the environment, None without one.
+        self.environment: Callable[[], Any] | None = arguments.get("environment_factory")
 
     def close(self) -> None:
         """Ends the process of the tools."""
-        if self._tools is not None:
-            self._tools.close()
+        if self._process is not None:
+            self._process.close()
 
 
 def load_turns(plan: Plan, user: Path) -> Turns:
     """What the plan has of it, loaded. user: the folder of the user's files. Raises Refused."""
     arguments: dict[str, Any] = {}
     tally = Tally()
-    tools = load_tools(plan.tools, user, tally) if plan.tools else None
-    if tools is not None:
-        arguments["tools"] = tools.functions
+    functions, process = load_tools(plan.tools, user, tally)
+    if functions:
+        arguments["tools"] = functions
     if plan.environment_class is not None:
-        arguments["environment_factory"] = environment_factory(
-            plan.environment_class, _class(plan.environment_class, user), tally, user
-        )
+        own = _loaded(plan.environment_class, user, "environment")
+        if not isinstance(own, type):
+            planned = plan.environment_class
+            raise Refused.of(f"environment {planned.name}: {planned.target} is no class")
+        arguments["environment_factory"] = environment_factory(plan.environment_class, own, tally, user)
     if plan.rollout is not None:
         arguments["rollout_func"] = rollout_function(plan.rollout, _loaded(plan.rollout, user, "rollout"))
-    return Turns(arguments, tally, tools)
-
-
-def _class(planned: EnvironmentClass, user: Path) -> type:
-    own = _loaded(planned, user, "environment")
-    if not isinstance(own, type):
-        raise Refused.of(f"environment {planned.name}: {planned.target} is no class")
-    return own
+    return Turns(arguments, tally, process)
 
 
 def _loaded(planned: EnvironmentClass | Rollout, user: Path, kind: str) -> Any:
