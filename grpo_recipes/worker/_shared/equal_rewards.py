@@ -14,6 +14,7 @@ import torch
 from trl.trainer import grpo_trainer
 
 from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE
+from grpo_recipes.worker._shared.inputs import replaced
 
 # float32 rounds a weight, and a reward that varies between numbers of its own size, by 2**-24: what two of them leave
 # when they make up for each other is at most four times that.
@@ -95,11 +96,8 @@ class _GroupWatch:
             kept.append(gather(rewards))
             return kept[-1]
 
-        grpo_trainer.gather = gathered
-        try:
+        with replaced(grpo_trainer, "gather", gathered):
             found = self._generate(*given, **named)
-        finally:
-            grpo_trainer.gather = gather
         if kept and self._trainer.model.training:
             equal, count = equal_groups_of(self._trainer, kept[-1]), len(found["advantages"])
             start = self._trainer.accelerator.process_index * count

@@ -2,10 +2,28 @@
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from grpo_recipes.contract.findings.findings_text import Mistake
+
+
+@contextmanager
+def replaced(owner: Any, name: str, new: Any) -> Iterator[None]:
+    """While it is open, an object has another attribute; then it has again what it had, unless others came after it."""
+    missing = object()
+    had = vars(owner).get(name, missing)
+    setattr(owner, name, new)
+    try:
+        yield
+    finally:
+        if vars(owner).get(name) is new:
+            if had is missing:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, had)
+
 
 Listener = Callable[[dict[str, Any]], None]
 
@@ -28,10 +46,9 @@ class _WatchedInputs:
 
     def __init__(self, trainer: Any) -> None:
         self.listeners: list[Listener] = []
-        self._trainer = trainer
-        self._own = trainer.__dict__.get("_prepare_inputs")
-        self._prepare = trainer._prepare_inputs
-        trainer._prepare_inputs = self
+        self._trainer, self._prepare = trainer, trainer._prepare_inputs
+        self._standing = ExitStack()
+        self._standing.enter_context(replaced(trainer, "_prepare_inputs", self))
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         inputs = self._prepare(*given, **named)
@@ -43,10 +60,8 @@ class _WatchedInputs:
     def forget(self, listener: Listener) -> None:
         if listener in self.listeners:
             self.listeners.remove(listener)
-        if not self.listeners and self._trainer.__dict__.get("_prepare_inputs") is self:
-            del self._trainer._prepare_inputs
-            if self._own is not None:
-                self._trainer._prepare_inputs = self._own
+        if not self.listeners:
+            self._standing.close()
 
 
 class Refused(Mistake):

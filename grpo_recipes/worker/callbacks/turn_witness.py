@@ -3,6 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from grpo_recipes.contract.metric_names import TOOL_CALLS
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import hide_secrets
+from grpo_recipes.worker._shared.inputs import replaced
 from grpo_recipes.worker._shared.planned import calls_tools
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.ends.ends import tokenizer_of
@@ -37,10 +39,12 @@ class TurnWitness:
         self._noted: list[dict[str, Any]] = []
         self._gradients: list[Any] = []
         self._scores: list[list[list[float]]] = []
-        self._before: dict[str, tuple[Any, Any]] = {}
-        self._stand_before(_GENERATES, self._generating)
-        if hasattr(trainer, _SCORES):
-            self._stand_before(_SCORES, self._scoring)
+        self._standing = ExitStack()
+        # Gives the trainer its methods back.
+        self.leave = self._standing.close
+        for name, watching in ((_GENERATES, self._generating), (_SCORES, self._scoring)):
+            if hasattr(trainer, name):
+                self._standing.enter_context(replaced(trainer, name, watching(getattr(trainer, name))))
 
     def note(self, inputs: dict[str, Any]) -> None:
         """Keeps what a loss was computed from; called once the loss is there."""
@@ -66,20 +70,6 @@ class TurnWitness:
             for place, prompt, ids, _ in _completions(noted)
         ]
         return scored_turns(self._trainer, self._sampled, rows)
-
-    def leave(self) -> None:
-        """Gives the trainer its methods back."""
-        for name, (own, watched) in self._before.items():
-            if self._trainer.__dict__.get(name) is watched:
-                delattr(self._trainer, name)
-                if own is not None:
-                    setattr(self._trainer, name, own)
-
-    def _stand_before(self, name: str, watching: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-        own = self._trainer.__dict__.get(name)
-        watched = watching(getattr(self._trainer, name))
-        self._before[name] = own, watched
-        setattr(self._trainer, name, watched)
 
     def _generating(self, generate: Callable[..., Any]) -> Callable[..., Any]:
         # With messages it answers (prompts, completions, ...), with tokens (completions, ...).

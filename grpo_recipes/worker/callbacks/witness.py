@@ -1,7 +1,7 @@
 """Watches the loss of the first step: what went in, which modules ran, what the model returned."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from transformers.pytorch_utils import Conv1D
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.equal_rewards import hands_advantages_on, watch_groups
+from grpo_recipes.worker._shared.inputs import replaced
 from grpo_recipes.worker._shared.library import micro_batches_per_generation
 from grpo_recipes.worker.callbacks.turn_witness import TurnWitness
 from grpo_recipes.worker.ends.ends import ends_of, last_turn
@@ -39,17 +40,12 @@ class Witness:
         self._trainer, self._plan, self._on_dead_loss, self._turns = trainer, plan, on_dead_loss, turns
         self._owners = owners(trainer.model)
         self._compute_loss = trainer.compute_loss
-        trainer.compute_loss = self._watched
-        is_watched = "equal_rewards" in plan.shims and hands_advantages_on()
-        self._forget_groups = watch_groups(trainer, self._note_noise) if is_watched else None
-
-    def leave(self) -> None:
-        """Gives the trainer its own method back."""
-        if self._trainer.__dict__.get("compute_loss") == self._watched:
-            del self._trainer.compute_loss
-        if self._forget_groups is not None:
-            self._forget_groups()
-            self._forget_groups = None
+        standing = ExitStack()
+        # Gives the trainer its own method back.
+        self.leave = standing.close
+        standing.enter_context(replaced(trainer, "compute_loss", self._watched))
+        if "equal_rewards" in plan.shims and hands_advantages_on():
+            standing.callback(watch_groups(trainer, self._note_noise))
 
     def due(self) -> set[str]:
         """The trainable tensors whose modules took part in a loss."""
@@ -78,11 +74,10 @@ class Witness:
             self._on_dead_loss()
         return loss
 
-    @contextmanager
-    def _noted_generation(self) -> Iterator[None]:
+    def _noted_generation(self) -> AbstractContextManager[None]:
         """While it is open, the lengths of what the policy generates are noted."""
         policy = self._trainer.model
-        generate, own = policy.generate, policy.__dict__.get("generate")
+        generate = policy.generate
 
         def noted(*given: Any, **named: Any) -> Any:
             found = generate(*given, **named)
@@ -90,13 +85,7 @@ class Witness:
             self._shape = (found.shape[0], prompt, found.shape[1] - prompt)
             return found
 
-        policy.generate = noted
-        try:
-            yield
-        finally:
-            del policy.generate
-            if own is not None:
-                policy.generate = own
+        return replaced(policy, "generate", noted)
 
     def _hooks(self) -> list[Any]:
         policy = self._trainer.model

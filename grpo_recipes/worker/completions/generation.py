@@ -11,6 +11,7 @@ import torch
 from transformers import set_seed
 
 from grpo_recipes.contract.plan import Evaluation
+from grpo_recipes.worker._shared.inputs import replaced
 from grpo_recipes.worker._shared.library import (
     generation_config,
     micro_batches_per_generation,
@@ -207,7 +208,7 @@ def drawn_with(numbers: "Sequence[numpy.ndarray]") -> Iterator[None]:
     Source: `_sample` of transformers 4.46.0 to 5.23.0, generation/utils.py.
     """
     table = torch.from_numpy(numpy.stack(numbers))
-    original, place = torch.multinomial, 0
+    place = 0
 
     def draw(probabilities: torch.Tensor, num_samples: int, *given: object, **named: object) -> torch.Tensor:
         nonlocal place
@@ -215,11 +216,8 @@ def drawn_with(numbers: "Sequence[numpy.ndarray]") -> Iterator[None]:
         place += 1
         return found
 
-    torch.multinomial = draw
-    try:
+    with replaced(torch, "multinomial", draw):
         yield
-    finally:
-        torch.multinomial = original
     if place == 0:
         raise RuntimeError("transformers drew no token with torch.multinomial: held-out completions are not by row")
 

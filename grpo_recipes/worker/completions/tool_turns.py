@@ -8,9 +8,10 @@ turn.
 import copy
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from grpo_recipes.worker._shared.inputs import replaced
 from grpo_recipes.worker._shared.library import parsed_response
 from grpo_recipes.worker.completions.held_out_environments import has_environments, methods_of
 from grpo_recipes.worker.ends.ends import tokenizer_of
@@ -84,8 +85,6 @@ def _in_place_of_training(
 
     environments: of each row, None where it has none.
     """
-    names = (GOES_ON, *BY_NAME, OF_ROWS)
-    before = {name: vars(trainer)[name] for name in names if name in vars(trainer)}
     called = [_of_row(trainer, environment) for environment in environments]
 
     def turn(prompt_ids: list[RowTokens], *_: Any, **__: Any) -> tuple[list[list[int]], None]:
@@ -93,14 +92,16 @@ def _in_place_of_training(
 
     asynchronous = [{name: one for name, one in own.items() if inspect.iscoroutinefunction(one)} for own in called]
     others = [{name: one for name, one in own.items() if not inspect.iscoroutinefunction(one)} for own in called]
-    stand_ins = {GOES_ON: turn, BY_NAME[0]: others, BY_NAME[1]: asynchronous, OF_ROWS: [None] * len(environments)}
-    vars(trainer).update(stand_ins)
-    try:
+    stand_ins: dict[str, Any] = {
+        GOES_ON: turn,
+        BY_NAME[0]: others,
+        BY_NAME[1]: asynchronous,
+        OF_ROWS: [None] * len(environments),
+    }
+    with ExitStack() as standing:
+        for name, stand_in in stand_ins.items():
+            standing.enter_context(replaced(trainer, name, stand_in))
         yield
-    finally:
-        for name in names:
-            vars(trainer).pop(name, None)
-        vars(trainer).update(before)
 
 
 def _of_row(trainer: Any, environment: Any) -> dict[str, Any]:

@@ -9,11 +9,12 @@ an evaluation leaves as they were; the seeds of the training's own calls are not
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from accelerate.utils import gather_object
 
+from grpo_recipes.worker._shared.inputs import replaced
 from grpo_recipes.worker._shared.library import gathered_for_engine, vllm_client, vllm_engine
 
 AT_ONCE = 64
@@ -35,13 +36,9 @@ def given_the_policy(trainer: Any, *, greedy: bool) -> Iterator[None]:
     """
     generation = trainer.vllm_generation
     generation.sync_weights()
-    of_training = generation.generation_kwargs
-    if greedy:
-        generation.generation_kwargs = {**of_training, "temperature": 0.0}
-    try:
+    of_greedy = {"temperature": 0.0} if greedy else {}
+    with replaced(generation, "generation_kwargs", {**generation.generation_kwargs, **of_greedy}):
         yield
-    finally:
-        generation.generation_kwargs = of_training
 
 
 def continued_by_vllm(trainer: Any, prompts: list[list[int]], seeds: list[int]) -> list[list[int]]:
@@ -53,26 +50,9 @@ def continued_by_vllm(trainer: Any, prompts: list[list[int]], seeds: list[int]) 
     else:
         of_all = gather_object(seeds)
         seeded = None if client is None else _seeded_client(client, of_all)  # the first process alone has one
-    with _called_instead(engine or client, seeded):
+    with nullcontext() if seeded is None else replaced(engine or client, "generate", seeded):
         _, tokens, *_ = trainer.vllm_generation.generate(prompts=prompts, images=None, num_generations=1)
     return [list(row) for row in tokens]
-
-
-@contextmanager
-def _called_instead(owner: Any, generate: Callable[..., Any] | None) -> Iterator[None]:
-    """Another `generate` of an engine or a client, and the one that it had afterwards."""
-    if generate is None:
-        yield
-        return
-    had = vars(owner).get("generate")
-    owner.generate = generate
-    try:
-        yield
-    finally:
-        if had is None:
-            del owner.generate
-        else:
-            owner.generate = had
 
 
 def _seeded_engine(engine: Any, seeds: Sequence[int]) -> Callable[..., Any]:

@@ -6,14 +6,14 @@ follow the policy's. Source: trl 0.14.0 to 1.16.0, transformers 4.48.3 to 5.23.0
 """
 
 import json
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import TrainerCallback
 
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.inputs import Refused, replaced
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.callbacks.evaluation_callback import BEST, SINCE
@@ -128,16 +128,13 @@ def _number(value: Any) -> Any:
 
 def _add_to_next_loss(trainer: Any, loss: float) -> None:
     """Adds the loss of the steps since the last line to that of the next batch: in the order of an unbroken run."""
-    own, step = trainer.__dict__.get("training_step"), trainer.training_step
+    standing, step = ExitStack(), trainer.training_step
 
     def first(*given: Any, **named: Any) -> Any:
-        if own is None:
-            del trainer.training_step
-        else:
-            trainer.training_step = own
+        standing.close()
         return step(*given, **named) + loss
 
-    trainer.training_step = first
+    standing.enter_context(replaced(trainer, "training_step", first))
 
 
 def _save_reference(trainer: Any, folder: Path) -> None:

@@ -14,7 +14,7 @@ import torch
 from transformers import TrainerCallback
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.inputs import Refused, replaced
 
 METRIC = "prompts/clipped_ratio"
 
@@ -88,12 +88,8 @@ def _generating(trainer: Any, generate: Callable[..., Any], cut: _Cut) -> Callab
     """trl 0.24 to 0.28: prompts are tokenized inside of the generation, by the trainer's processing_class."""
 
     def generate_cut(*prompts: Any) -> Any:
-        own = trainer.processing_class
-        trainer.processing_class = _Tokenizing(own, cut)
-        try:
+        with replaced(trainer, "processing_class", _Tokenizing(trainer.processing_class, cut)):
             return generate(*prompts)
-        finally:
-            trainer.processing_class = own
 
     return generate_cut
 

@@ -15,6 +15,7 @@ from transformers import AutoProcessor, BitsAndBytesConfig, PrinterCallback, Pro
 from trl import GRPOConfig, GRPOTrainer
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.inputs import replaced
 from grpo_recipes.worker._shared.library import awaited
 from grpo_recipes.worker._shared.planned import ON_OWN_DEVICE, model_path, model_revision, trust_remote_code
 from grpo_recipes.worker.serving.address import server_arguments
@@ -162,8 +163,5 @@ def seeded_adapter(seed: int) -> Iterator[None]:
         set_seed(seed)
         build(self, *given, **named)
 
-    PeftModel.__init__ = seeded
-    try:
+    with replaced(PeftModel, "__init__", seeded):
         yield
-    finally:
-        PeftModel.__init__ = build

@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import torch
 
+from grpo_recipes.worker._shared.inputs import replaced
 from grpo_recipes.worker.guards import not_finite
 from grpo_recipes.worker.guards.alarm import Alarm
 from grpo_recipes.worker.trainer.trained_tensors import local, trainable
@@ -24,17 +26,11 @@ class RealLosses:
         self._norm: Any = None
         self._steps = 0
         self._training_step, self._clip = trainer.training_step, trainer.accelerator.clip_grad_norm_
-        trainer.training_step = self._noted_step
-        trainer.accelerator.clip_grad_norm_ = self._noted_norm
-
-    def leave(self) -> None:
-        """Gives trainer and accelerator their own methods back."""
-        for owner, name, own in (
-            (self._trainer, "training_step", self._noted_step),
-            (self._trainer.accelerator, "clip_grad_norm_", self._noted_norm),
-        ):
-            if owner.__dict__.get(name) == own:
-                delattr(owner, name)
+        standing = ExitStack()
+        # Gives trainer and accelerator their own methods back.
+        self.leave = standing.close
+        standing.enter_context(replaced(trainer, "training_step", self._noted_step))
+        standing.enter_context(replaced(trainer.accelerator, "clip_grad_norm_", self._noted_norm))
 
     def found(self) -> Alarm | None:
         """What was not finite on any process since the last call; all processes call it, before the optimizer's step.

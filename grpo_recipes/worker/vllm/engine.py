@@ -11,6 +11,7 @@ from typing import Any
 from transformers import set_seed
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.inputs import replaced
 from grpo_recipes.worker._shared.library import module_with_engine, sampling_of_vllm, vllm_client, vllm_engine
 from grpo_recipes.worker._shared.planned import model_revision
 from grpo_recipes.worker.completions.random_state import kept_random_state
@@ -42,11 +43,8 @@ def planned_engine(plan: Plan) -> Iterator[None]:
     def build_planned(*given: Any, **named: Any) -> Any:
         return build(*given, **engine_keywords(plan, named))
 
-    module.LLM = build_planned  # type: ignore[attr-defined]
-    try:
+    with replaced(module, "LLM", build_planned):
         yield
-    finally:
-        module.LLM = build  # type: ignore[attr-defined]
 
 
 def engine_keywords(plan: Plan, of_trl: dict[str, Any]) -> dict[str, Any]:
