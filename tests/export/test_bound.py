@@ -35,7 +35,6 @@ def test_the_bound_tells_a_right_merge_from_a_wrong_one(
     kind: str, merge: str, run_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from grpo_recipes.worker.export import export
-    from grpo_recipes.worker.export.progress import Stages
 
     proofs: list[Any] = []
     made = export.ExportProof
@@ -46,15 +45,15 @@ def test_the_bound_tells_a_right_merge_from_a_wrong_one(
     asked = export.ExportAsked("model", "bfloat16", tmp_path / "exported")
 
     if merge == "right":
-        export.exported(plan, run, asked, tmp_path / "scratch", Stages(said.append))
+        export.exported(plan, run, asked, tmp_path / "scratch", said.append)
     else:
         with pytest.raises(export.Refused):
-            export.exported(plan, run, asked, tmp_path / "scratch", Stages(said.append))
+            export.exported(plan, run, asked, tmp_path / "scratch", said.append)
 
     (proof,) = proofs
     bounds = proof.difference / proof.allowed
     assert bounds < 0.25 if merge == "right" else bounds > 4
-    assert [line for line in said if not line.endswith("%")] == [  # quarters of a stage that took long
+    assert said == [
         "loading the trained model",
         "computing with the trained model",
         "computing without its adapter",
@@ -84,18 +83,3 @@ def test_a_proof_computes_in_float32_where_that_costs_nothing(
 
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: is_fast)
     assert computed_in(getattr(torch, exported), getattr(torch, trained), device) == getattr(torch, expected)
-
-
-def test_a_long_stage_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    from grpo_recipes.worker.export import progress
-
-    now = iter(range(0, 100, 3))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
-    said: list[str] = []
-    shown = progress.Stages(said.append)
-    shown.stage("proving", 8)
-    for _ in range(8):
-        shown.count()
-    assert said == ["proving", "proving: 50 %"]
-    shown.stage("writing")
-    assert said[-1] == "writing"

@@ -44,14 +44,13 @@ def test_a_broken_merge_is_refused_by_the_proof(
 ) -> None:
     from grpo_recipes.worker._shared.inputs import Refused
     from grpo_recipes.worker.export import export
-    from grpo_recipes.worker.export.progress import Stages
 
     run, place = run_of("tied"), tmp_path / "place" / "exported"
     merge, said = BROKEN[broken]
     monkeypatch.setattr(export, "merged", merge)
     plan = from_json((run / "plan.json").read_text())
     with pytest.raises(Refused) as refused:
-        export.exported(plan, run, export.ExportAsked("model", "bfloat16", place), tmp_path / "scratch", Stages(print))
+        export.exported(plan, run, export.ExportAsked("model", "bfloat16", place), tmp_path / "scratch", print)
     assert "the exported model is not the trained one, nothing was written" in str(refused.value)
     assert said in str(refused.value)
     assert list(place.parent.iterdir()) == []

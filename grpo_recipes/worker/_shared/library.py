@@ -9,7 +9,7 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterable
-from types import ModuleType
+from types import MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -155,3 +155,20 @@ def logits_keyword(model: Any) -> str | None:
     """The keyword for the last logits that a model's forward declares, None when it has none."""
     parameters = inspect.signature(model.forward).parameters
     return next((word for word in LOGITS_KEYWORDS if word in parameters), None)
+
+
+def base_model(trainer: Any, model: Any) -> Any:
+    """A model without what accelerate and PEFT put around it."""
+    model = trainer.accelerator.unwrap_model(model)
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def set_forward(model: Any, forward: Callable[..., Any]) -> None:
+    """Gives a model a forward with the parameters of the one that it has. It takes the model first.
+
+    It is a method of the instance: PEFT calls forward without the hooks of its module, and accelerate wraps a method.
+    """
+    signature = inspect.signature(model.forward)
+    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *signature.parameters.values()]
+    forward.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    model.forward = MethodType(forward, model)

@@ -35,10 +35,10 @@ from grpo_recipes.worker.export.gguf import (
     unreadable,
     words_of_ends,
 )
-from grpo_recipes.worker.export.progress import Stages
 from grpo_recipes.worker.export.proof import (
     Dtypes,
     ExportProof,
+    Say,
     TrainedSaid,
     blindness,
     computed_in,
@@ -84,7 +84,7 @@ class _Trained(NamedTuple):
 
 
 def exported(
-    plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, progress: Stages
+    plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, say: Say
 ) -> tuple[dict[str, Any], list[Finding]]:
     """Writes an export to its place, and gives what is shown of it. Raises Refused where it is not what was trained.
 
@@ -93,7 +93,7 @@ def exported(
     if asked.converter is not None:
         check_reader()
     make_own_model(plan, folder)
-    trained = _trained(plan, folder, asked, scratch, progress)
+    trained = _trained(plan, folder, asked, scratch, say)
     gc.collect()
     is_model = asked.what == "model"
     dtype = getattr(torch, asked.dtype) if is_model and asked.dtype is not None else trained.dtype
@@ -102,10 +102,10 @@ def exported(
     def load() -> Any:
         return load_trained(plan, folder, packed=False)
 
-    moved = rounding(load, dtypes, trained.texts.texts, trained.seen.trained, progress)
+    moved = rounding(load, dtypes, trained.texts.texts, trained.seen.trained, say)
     with written_beside(asked.place) as writing:
         if is_model:
-            progress.stage("merging and writing the weights" if is_adapter(plan) else "writing the weights")
+            say("merging and writing the weights" if is_adapter(plan) else "writing the weights")
             model = load()
             is_adapted = isinstance(model, PeftModel)
             plain = merged(model, dtype, "--adapter exports it as it is") if is_adapted else rounded(model, dtype)
@@ -117,14 +117,14 @@ def exported(
         write_tokenizer(folder, writing)
         gc.collect()
         _check_tokens(plan, writing, trained)
-        proof = _proof(_loaded_again(plan, folder, asked, writing), trained, moved, dtypes, progress)
+        proof = _proof(_loaded_again(plan, folder, asked, writing), trained, moved, dtypes, say)
         notes = _notes(plan, asked, trained, dtype)
         gguf: dict[str, Any] | None = None
         if asked.converter is not None:
-            progress.stage("converting to GGUF")
+            say("converting to GGUF")
             made = convert(writing, proof.dtype, asked.converter)
             end = check_vocabulary(writing / made, trained.ends)
-            gguf = {"file": made, **_proof_of_gguf(plan, writing, made, trained, moved, dtypes, progress).shown()}
+            gguf = {"file": made, **_proof_of_gguf(plan, writing, made, trained, moved, dtypes, say).shown()}
             notes.append(words_of_ends(made, end, trained.ends))
         write_card(plan, folder, writing, asked.what, proof, notes)
         write_model_manifest(writing, None)
@@ -136,8 +136,8 @@ def exported(
     return {**shown, "notes": notes, "pushed": None}, findings
 
 
-def _trained(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, progress: Stages) -> _Trained:
-    progress.stage("loading the trained model")
+def _trained(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, say: Say) -> _Trained:
+    say("loading the trained model")
     model = load_trained(plan, folder, packed=True)
     dtype = next(weight.dtype for weight in model.parameters() if weight.is_floating_point())
     if asked.what == "model" and not is_packed(plan):
@@ -145,7 +145,7 @@ def _trained(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, progre
     policy = Policy(plan, model, processing_of(plan, folder / FINAL), [])
     texts = texts_of(plan, folder, policy, scratch)
     rows = model.get_input_embeddings().weight.shape[0]
-    said = seen(model, texts.texts, progress)
+    said = seen(model, texts.texts, say)
     return _Trained(texts, said, ends_of(policy, plan), policy.own_generation_config, rows, dtype)
 
 
@@ -156,7 +156,7 @@ def _loaded_again(plan: Plan, folder: Path, asked: ExportAsked, place: Path) -> 
     return load_plain(place, plan)
 
 
-def _proof(model: Any, trained: _Trained, moved: float, dtypes: Dtypes, progress: Stages) -> ExportProof:
+def _proof(model: Any, trained: _Trained, moved: float, dtypes: Dtypes, say: Say) -> ExportProof:
     """The proof of a written export. Raises Refused where it is not the trained model."""
     rows = model.get_input_embeddings().weight.shape[0]
     if rows != trained.rows:
@@ -165,17 +165,17 @@ def _proof(model: Any, trained: _Trained, moved: float, dtypes: Dtypes, progress
             because=f"its embedding has {rows:,} rows, that of the trained model {trained.rows:,}",
             fix="report this as a defect of grpo-run",
         )
-    progress.stage("proving what was written", len(trained.texts.texts))
-    proof = _held_against(model, trained, moved, dtypes, progress)
+    say("proving what was written")
+    proof = _held_against(model, trained, moved, dtypes)
     if not proof.holds:
         raise Refused(refusal(proof))
     return proof
 
 
-def _held_against(model: Any, trained: _Trained, moved: float, dtypes: Dtypes, progress: Stages) -> ExportProof:
+def _held_against(model: Any, trained: _Trained, moved: float, dtypes: Dtypes) -> ExportProof:
     if dtypes.computed != dtypes.weights:
         model = rounded(model, dtypes.computed)
-    differing = largest(log_probs(model, trained.texts.texts, progress.count), trained.seen.trained)
+    differing = largest(log_probs(model, trained.texts.texts), trained.seen.trained)
     without = trained.seen.without
     of_adapter = None if without is None else largest(without, trained.seen.trained)
     name = str(dtypes.weights).removeprefix("torch.")
@@ -183,15 +183,15 @@ def _held_against(model: Any, trained: _Trained, moved: float, dtypes: Dtypes, p
 
 
 def _proof_of_gguf(
-    plan: Plan, place: Path, file: str, trained: _Trained, moved: float, dtypes: Dtypes, progress: Stages
+    plan: Plan, place: Path, file: str, trained: _Trained, moved: float, dtypes: Dtypes, say: Say
 ) -> ExportProof:
     """The proof of a GGUF file. Raises Refused where it is not the trained model, or nobody can tell."""
     try:
         model = load_plain(place, plan, dtypes.weights, file)
     except (ValueError, KeyError, ImportError, NotImplementedError, RuntimeError) as problem:
         raise unreadable(problem) from problem
-    progress.stage("proving the GGUF file", len(trained.texts.texts))
-    proof = _held_against(model, trained, moved, dtypes, progress)
+    say("proving the GGUF file")
+    proof = _held_against(model, trained, moved, dtypes)
     refuse_another(proof)
     return proof
 

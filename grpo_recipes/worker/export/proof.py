@@ -17,8 +17,11 @@ from typing import Any, NamedTuple
 import torch
 
 from grpo_recipes.contract.findings.finding import Finding, mistake
-from grpo_recipes.worker.export.progress import Stages
 from grpo_recipes.worker.trainer.own_model import rounded
+
+Say = Callable[[str], object]
+"""Takes a line that says what an export is busy with."""
+
 
 # How likely a model thinks the tokens of completions are.
 
@@ -30,8 +33,8 @@ class ProofText(NamedTuple):
     prompt: int
 
 
-def log_probs(model: Any, texts: Sequence[ProofText], count: Callable[[], None]) -> list[float]:
-    """The log-probability of each token behind the prompts, at temperature 1. count: called after each text."""
+def log_probs(model: Any, texts: Sequence[ProofText]) -> list[float]:
+    """The log-probability of each token behind the prompts, at temperature 1."""
     found: list[float] = []
     device = next(model.parameters()).device
     with torch.inference_mode():
@@ -41,7 +44,6 @@ def log_probs(model: Any, texts: Sequence[ProofText], count: Callable[[], None])
             chosen = ids[0, text.prompt :, None].to(logits.device)
             for rows, tokens in zip(logits.split(256), chosen.split(256), strict=True):
                 found += torch.log_softmax(rows.float(), -1).gather(1, tokens)[:, 0].tolist()
-            count()
     return found
 
 
@@ -105,15 +107,15 @@ def computed_in(exported: torch.dtype, trained: torch.dtype, device: str) -> tor
     return torch.float32 if exported == torch.bfloat16 and (trained == torch.float32 or is_slow) else exported
 
 
-def seen(model: Any, texts: Sequence[ProofText], progress: Stages) -> TrainedSaid:
+def seen(model: Any, texts: Sequence[ProofText], say: Say) -> TrainedSaid:
     """What the trained model says, with its adapter and without it."""
-    progress.stage("computing with the trained model", len(texts))
-    trained = log_probs(model, texts, progress.count)
+    say("computing with the trained model")
+    trained = log_probs(model, texts)
     if not hasattr(model, "disable_adapter"):
         return TrainedSaid(trained, None)
-    progress.stage("computing without its adapter", len(texts))
+    say("computing without its adapter")
     with model.disable_adapter():
-        return TrainedSaid(trained, log_probs(model, texts, progress.count))
+        return TrainedSaid(trained, log_probs(model, texts))
 
 
 class Dtypes(NamedTuple):
@@ -124,15 +126,15 @@ class Dtypes(NamedTuple):
 
 
 def rounding(
-    load: Callable[[], Any], dtypes: Dtypes, texts: Sequence[ProofText], trained: Sequence[float], progress: Stages
+    load: Callable[[], Any], dtypes: Dtypes, texts: Sequence[ProofText], trained: Sequence[float], say: Say
 ) -> float:
     """The largest difference that moving the weights of the trained model makes. load: gives that model anew."""
     name = str(dtypes.weights).removeprefix("torch.")
-    progress.stage(f"measuring what rounding to {name} makes", MOVED * len(texts))
+    say(f"measuring what rounding to {name} makes")
     found: list[float] = [torch.finfo(torch.float32).eps * max(abs(each) for each in trained)]
     for seed in range(MOVED):
         moved = rounded(_moved(load(), dtypes.weights, seed), dtypes.computed)
-        found.append(largest(log_probs(moved, texts, progress.count), trained))
+        found.append(largest(log_probs(moved, texts), trained))
     return max(found)
 
 

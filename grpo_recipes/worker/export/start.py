@@ -34,13 +34,12 @@ def _answer(request: dict[str, Any], here: Path) -> dict[str, Any]:
     with kept_imports():
         quiet_libraries()
         from grpo_recipes.worker.export.export import ExportAsked, exported
-        from grpo_recipes.worker.export.progress import Stages
 
     folder, place = Path(request["run"]), Path(request["place"])
     plan = from_json(read_text(folder, "plan.json"))
     asked = ExportAsked(request["what"], request["dtype"], place, request["converter"])
     try:
-        shown, findings = exported(plan, folder, asked, here / "scratch", Stages(functools.partial(tell, here)))
+        shown, findings = exported(plan, folder, asked, here / "scratch", functools.partial(tell, here))
     except Mistake as stopped:
         return ended(EXIT_STOPPED if isinstance(stopped, Refused) else EXIT_FAILED, stopped.findings)
     except Exception as problem:

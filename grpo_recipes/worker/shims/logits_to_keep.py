@@ -10,11 +10,10 @@ Remove when: trl below 1.15 is gone; from there on its loss asks for no logits.
 """
 
 import inspect
-from types import MethodType
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.library import LOGITS_KEYWORDS, logits_keyword
+from grpo_recipes.worker._shared.library import LOGITS_KEYWORDS, base_model, logits_keyword, set_forward
 
 NEW, OLD = LOGITS_KEYWORDS
 
@@ -24,7 +23,7 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     passed = _passed_by(trainer)
     if passed is None:
         return ""
-    models = [_base(trainer, model) for model in (trainer.model, getattr(trainer, "ref_model", None)) if model]
+    models = [base_model(trainer, model) for model in (trainer.model, getattr(trainer, "ref_model", None)) if model]
     keyword = logits_keyword(models[0])
     if keyword == passed:
         return ""
@@ -47,17 +46,8 @@ def _passed_by(trainer: Any) -> str | None:
     return OLD if OLD in inspect.unwrap(type(trainer).compute_loss).__code__.co_varnames else None
 
 
-def _base(trainer: Any, model: Any) -> Any:
-    """The model without what accelerate and PEFT put around it."""
-    model = trainer.accelerator.unwrap_model(model)
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
-
-
 def take_both_words(model: Any) -> None:
-    """Gives the model a forward that takes either keyword; without one it is the model's own, also for generate().
-
-    It is a method of the instance: PEFT calls forward without the hooks of its module, and accelerate wraps a method.
-    """
+    """Gives the model a forward that takes either keyword; without one it is the model's own, also for generate()."""
     forward, keyword = model.forward, logits_keyword(model)
 
     def asked(self: Any, *given: Any, **named: Any) -> Any:
@@ -68,10 +58,7 @@ def take_both_words(model: Any) -> None:
             return _with_last(self, forward, counts[-1], given, named)
         return forward(*given, **named, **{keyword: counts[-1]})
 
-    signature = inspect.signature(forward)
-    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *signature.parameters.values()]
-    asked.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    model.forward = MethodType(asked, model)
+    set_forward(model, asked)
 
 
 def _with_last(model: Any, forward: Any, count: int, given: tuple[Any, ...], named: dict[str, Any]) -> Any:

@@ -7,11 +7,10 @@ Remove when: TRL below 0.16 is no longer supported.
 """
 
 import functools
-import inspect
-from types import MethodType
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.library import base_model, set_forward
 
 
 class _Scoring:
@@ -25,19 +24,13 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
     temperature, scoring = float(str(value)), _Scoring()
     for model in (trainer.model, getattr(trainer, "ref_model", None)):
         if model is not None:
-            _divide(_base(trainer, model), temperature, scoring)
+            _divide(base_model(trainer, model), temperature, scoring)
     _pause(trainer.model, scoring)
     return f"log-probs at temperature {temperature:g}"
 
 
-def _base(trainer: Any, model: Any) -> Any:
-    """The model without what accelerate and PEFT put around it."""
-    model = trainer.accelerator.unwrap_model(model)
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
-
-
 def _divide(model: Any, temperature: float, scoring: _Scoring) -> None:
-    """Gives the model a forward of its own, a method with the same parameters, since accelerate wraps it."""
+    """Gives the model a forward of its own."""
     forward = model.forward
 
     def scored(self: Any, *given: Any, **named: Any) -> Any:
@@ -46,10 +39,7 @@ def _divide(model: Any, temperature: float, scoring: _Scoring) -> None:
             output.logits = output.logits / temperature
         return output
 
-    signature = inspect.signature(forward)
-    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *signature.parameters.values()]
-    scored.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    model.forward = MethodType(scored, model)
+    set_forward(model, scored)
 
 
 def _pause(policy: Any, scoring: _Scoring) -> None:

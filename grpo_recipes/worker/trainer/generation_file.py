@@ -12,6 +12,8 @@ from typing import Any
 from transformers import GenerationConfig
 from transformers.utils import GENERATION_CONFIG_NAME
 
+from grpo_recipes.worker._shared.library import base_model
+
 # What the model's tokens mean, and how its cache is laid out: nothing of it changes what is sampled.
 KEPT = ("bos_token_id", "eos_token_id", "pad_token_id", "cache_implementation")
 NO_VALUES = ("transformers_version", "_from_model_config")
@@ -19,8 +21,7 @@ NO_VALUES = ("transformers_version", "_from_model_config")
 
 def set_aside(trainer: Any) -> dict[str, Any]:
     """Takes the sampling values of the model's generation_config.json out of the live model; returns them."""
-    model = trainer.accelerator.unwrap_model(trainer.model)
-    model = model.get_base_model() if hasattr(model, "get_base_model") else model
+    model = base_model(trainer, trainer.model)
     own = model.generation_config
     model.generation_config = GenerationConfig(**{name: getattr(own, name) for name in KEPT})
     _write_when_saved(model, own)

@@ -17,7 +17,13 @@ from transformers import (
 )
 
 from grpo_recipes.worker._shared.inputs import watch_inputs
-from grpo_recipes.worker._shared.library import generation_in_use, logits_keyword, sampling_of_vllm, vllm_engine
+from grpo_recipes.worker._shared.library import (
+    base_model,
+    generation_in_use,
+    logits_keyword,
+    sampling_of_vllm,
+    vllm_engine,
+)
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.proofs.seen import Sampled
 
@@ -87,7 +93,7 @@ def log_probs(trainer: Any, prompt: list[int], completion: list[int], sampling: 
     """
     device = trainer.accelerator.device
     ids = torch.tensor([[*prompt, *completion]], device=device)
-    keyword = logits_keyword(_base(trainer))
+    keyword = logits_keyword(base_model(trainer, trainer.model))
     kept = {} if keyword is None else {keyword: len(completion) + 1}
     with torch.no_grad():
         logits = trainer.model(input_ids=ids, use_cache=False, **kept).logits[0, -len(completion) - 1 : -1].float()
@@ -118,11 +124,6 @@ def _texts_so_far(prompt: list[int], completion: list[int], device: Any) -> Any:
     width = len(prompt) + len(completion) - 1
     rows = [[*prompt, *completion[:place]] for place in range(len(completion))]
     return torch.tensor([[*row, *[row[0]] * (width - len(row))] for row in rows], device=device)
-
-
-def _base(trainer: Any) -> Any:
-    model = trainer.accelerator.unwrap_model(trainer.model)
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 ROWS = 4
