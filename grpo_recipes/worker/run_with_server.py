@@ -48,26 +48,19 @@ class Story:
         told = server.get("restarts") if isinstance(server, dict) else None
         self._deaths: list[dict[str, Any]] = told if isinstance(told, list) else []
 
-    def starting(self) -> None:
-        """The server was started."""
-        self._tell("starting")
-
-    def up(self, url: str, seconds: float) -> None:
-        """The server can work."""
-        self._tell("up", url=url, seconds=round(seconds, 1))
-
     def died(self, how: str, restart: int, of: int) -> None:
         """The server died, and is started again; restart: which of how many."""
         death = {"time": round(time.time(), 3), "step": self._record.read().get("step"), "how": how}
         self._deaths.append(death)
         self._record.reopen(vllm_server={"restarts": list(self._deaths)})
-        self._tell("died", how=how, restart=restart, of=of)
+        self.tell("died", how=how, restart=restart, of=of)
 
     def is_failure(self) -> bool:
         """Whether the trainer ended without a reason of its own to stop."""
         return self._record.read().get("status") in ("running", "failed")
 
-    def _tell(self, state: str, **values: Any) -> None:
+    def tell(self, state: str, **values: Any) -> None:
+        """Tells that the server is starting, up with its url, or died."""
         step = self._record.read().get("step") or 0
         event = {"event": "server", "step": step, "time": round(time.time(), 3), "state": state, **values}
         print(server_line(event), flush=True)
@@ -161,10 +154,11 @@ def _served(run: Run, *, resume: bool) -> int | None:
 def _attempt(run: Run, *, resume: bool) -> tuple[int | None, str | None]:
     """One server and one training beside it: the exit code, and how the server died if it did."""
     began = time.monotonic()
-    with server.running(run.plan, run.planned, run.folder, run.wishes, lambda url: run.story.starting()) as started:
+    story = run.story
+    with server.running(run.plan, run.planned, run.folder, run.wishes, lambda _: story.tell("starting")) as started:
         if started is None:
             return None, None
-        run.story.up(started.url, time.monotonic() - began)
+        story.tell("up", url=started.url, seconds=round(time.monotonic() - began, 1))
         return _train(run, started, resume=resume)
 
 

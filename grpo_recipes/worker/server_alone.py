@@ -5,7 +5,7 @@ import sys
 import time
 import traceback
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,16 +35,6 @@ _SICK_S = 30.0
 _ECHO_S = 3.0
 # Trainers that were asked to stop with it may still need a generation to get to the end of theirs.
 _SERVES_ON_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Watched:
-    """A server that is up. ended_before: what run.json said of an earlier training's end."""
-
-    started: server.Server
-    folder: Path
-    wishes: Wishes
-    ended_before: object
 
 
 def serve_alone(folder: Path, *, address: str) -> int:
@@ -119,7 +109,7 @@ def _served(folder: Path, plan: Plan, planned: VllmServer, address: str, wishes:
         print(f"the vLLM server is up at {started.url} after {time.monotonic() - began:.0f} s", flush=True)
         notice = replace(notice, state="up", url=started.url)
         put_up(folder, notice)
-        notice = _watched(_Watched(started, folder, wishes, ended_before), notice)
+        notice = _watched(started, Record(folder, 0), wishes, ended_before, notice)
         if notice.state == "lost":
             print(hide_secrets(started.last_lines()), file=sys.stderr, flush=True)
         return notice
@@ -134,9 +124,11 @@ def _planned(plan: Plan) -> VllmServer:
     return planned
 
 
-def _watched(watched: _Watched, notice: Notice) -> Notice:
-    """Waits until the training has ended, the server dies, or it is asked to stop."""
-    started, wishes = watched.started, watched.wishes
+def _watched(started: server.Server, record: Record, wishes: Wishes, ended_before: object, notice: Notice) -> Notice:
+    """Waits until the training has ended, the server dies, or it is asked to stop.
+
+    ended_before: what run.json said of an earlier training's end.
+    """
     stopped = replace(notice, state="stopped", reason="was asked to stop")
     asked: float | None = None
     looked = answered = time.monotonic()
@@ -149,24 +141,14 @@ def _watched(watched: _Watched, notice: Notice) -> Notice:
         if is_new and asked is None:
             asked = now
             print(f"asked to stop: serves on until the training has ended, {_SERVES_ON_S:.0f} s at most", flush=True)
-        if asked is not None and (now - asked > _SERVES_ON_S or not _trains(watched)):
+        if asked is not None and (now - asked > _SERVES_ON_S or record.read().get("status") != "running"):
             return stopped
         if now - looked < _LOOK_S:
             continue
         looked = now
-        if _has_ended(watched):
+        if record.read().get("ended") not in (None, ended_before):
             return replace(notice, state="done")
         answered = time.monotonic() if health.is_healthy(started.url) else answered
         if now - answered > _SICK_S:
             return replace(notice, state="lost", reason=f"did not answer any more for {_SICK_S:.0f} s")
         processes.reap(started.process, started.keeper)
-
-
-def _trains(watched: _Watched) -> bool:
-    return Record(watched.folder, 0).read().get("status") == "running"
-
-
-def _has_ended(watched: _Watched) -> bool:
-    """Whether a training has ended since this server was started."""
-    ended = Record(watched.folder, 0).read().get("ended")
-    return ended is not None and ended != watched.ended_before

@@ -9,13 +9,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from accelerate.utils import gather_object
-
 from grpo_recipes.contract.integrity.checkpoints import step_of
 from grpo_recipes.contract.metrics import number
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.equal_rewards import count_equal_groups
 from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.library import gathered
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.planned import own_model_folder, trust_remote_code
 from grpo_recipes.worker._shared.record import Record
@@ -236,9 +235,7 @@ class _Training:
             for answered in (getattr(reward, "answered", None) for reward in trainer.reward_funcs):
                 if answered is not None:
                     answered.refuse_no_answer()
-        cpu_s = time.process_time() - cpu
-        if trainer.accelerator.num_processes > 1:
-            cpu_s = float(sum(gather_object([cpu_s])))
+        cpu_s = float(sum(gathered(trainer, [time.process_time() - cpu])))
         spent = {"train_cpu_s": cpu_s, "train_wall_s": time.perf_counter() - wall}
         # With the launches before; None where one of them was killed before it could say its own.
         before = {name: number(earlier, name) if earlier.get("launches") else 0.0 for name in spent}

@@ -39,9 +39,9 @@ def another_world() -> None:
     def change(trainer: Any) -> None:
         type(trainer.accelerator).num_processes = property(lambda self: 3)
 
-    from grpo_recipes.worker.callbacks import proof_callback
+    from grpo_recipes.worker._shared import library
 
-    proof_callback.gather_object = lambda own: own
+    library.gather_object = lambda own: own
     _at_first_loss(change)
 
 

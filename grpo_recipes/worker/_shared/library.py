@@ -13,6 +13,7 @@ from types import MethodType, ModuleType
 from typing import Any
 
 import torch
+from accelerate.utils import gather_object
 from peft.tuners.tuners_utils import BaseTunerLayer
 from peft.utils import other
 from transformers import GenerationConfig
@@ -155,6 +156,11 @@ def logits_keyword(model: Any) -> str | None:
     """The keyword for the last logits that a model's forward declares, None when it has none."""
     parameters = inspect.signature(model.forward).parameters
     return next((word for word in LOGITS_KEYWORDS if word in parameters), None)
+
+
+def gathered(trainer: Any, own: list[Any]) -> list[Any]:
+    """The values of all processes, in the order of their ranks; all of them call it."""
+    return own if trainer.accelerator.num_processes == 1 else list(gather_object(own))
 
 
 def base_model(trainer: Any, model: Any) -> Any:

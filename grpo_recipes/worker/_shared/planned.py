@@ -40,31 +40,22 @@ def trust_remote_code(plan: Plan) -> bool:
 
 def read_plan(folder: Path) -> Plan:
     """The plan of a run folder. Raises Refused if it is missing, of another format or lacks a key."""
-    path = folder / "plan.json"
     try:
-        content = read_json(folder, "plan.json")
-    except (OSError, ValueError) as problem:
-        raise Refused.of(
-            f"{path}: the plan cannot be read",
-            because=str(problem),
-            fix="bring it back from a copy; recipe.yaml beside it trains anew, in another folder",
-        ) from problem
-    try:
-        return plan_of(content)
+        return plan_of(read_json(folder, "plan.json"))
     except NotAPlan as problem:
-        raise Refused.of(
-            f"{path}: not a plan that this worker carries out",
-            because=f"{problem}, and the worker decides nothing",
-            fix="bring it back from a copy; recipe.yaml beside it trains anew, in another folder",
-        ) from problem
+        because = f"{problem}, and the worker decides nothing"
+        raise _refused(folder, "not a plan that this worker carries out", because) from problem
+    except (OSError, ValueError) as problem:
+        raise _refused(folder, "the plan cannot be read", str(problem)) from problem
 
 
 def refuse_changed_plan(folder: Path) -> None:
     """Raises Refused for a plan.json that is not the one that was written into the run folder."""
     because = plan_fault(folder)
     if because is not None:
-        raise Refused.of(
-            f"{folder / 'plan.json'}: the plan was changed after it was written",
-            because=because,
-            fix="bring it back from a copy; recipe.yaml beside it trains anew, in another folder",
-        )
+        raise _refused(folder, "the plan was changed after it was written", because)
+
+
+def _refused(folder: Path, what: str, because: str) -> Refused:
+    fix = "bring it back from a copy; recipe.yaml beside it trains anew, in another folder"
+    return Refused.of(f"{folder / 'plan.json'}: {what}", because=because, fix=fix)

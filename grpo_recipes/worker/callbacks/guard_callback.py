@@ -9,7 +9,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accelerate.utils import gather_object
 from transformers import TrainerCallback
 from trl import GRPOTrainer
 
@@ -18,7 +17,7 @@ from grpo_recipes.contract.metric_names import REWARD_STD
 from grpo_recipes.contract.metrics import without_variance
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker._shared.library import newest_names
+from grpo_recipes.worker._shared.library import gathered, newest_names
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.planned import calls_tools
 from grpo_recipes.worker._shared.record import Record
@@ -167,17 +166,14 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
             limit=arguments.max_completion_length,
             has_reference=arguments.beta > 0,
             have_moved=self._have_moved,
-            everyone=lambda own: [(one[0], one[1]) for one in self._gathered([own])],
+            everyone=lambda own: [(one[0], one[1]) for one in gathered(self._trainer, [own])],
             has_tools=calls_tools(self._plan),
         )
 
     def _have_moved(self) -> bool:
         now = fingerprints(self._trainer.model)
         changed, self._before = now != self._before, now
-        return any(self._gathered([changed]))
-
-    def _gathered(self, own: list[Any]) -> list[Any]:
-        return own if self._trainer.accelerator.num_processes == 1 else list(gather_object(own))
+        return any(gathered(self._trainer, [changed]))
 
     def _action(self, module: ModuleType) -> str:
         return catalog.action(self._plan.guards, module)

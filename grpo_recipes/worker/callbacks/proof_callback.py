@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.library import gathered
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.callbacks.turn_witness import TurnWitness, turn_witness
 from grpo_recipes.worker.callbacks.witness import Witness
@@ -79,7 +79,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
             if self._witness is not None:
                 self._prove_first_step(self._witness, gradients)
                 return
-        if self._hand_over is not None and self._hand_over.look(self._gathered, self._steps):
+        if self._hand_over is not None and self._hand_over.look(self._trainer, self._steps):
             self._settle_hand_over(self._hand_over)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -125,7 +125,7 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
 
     def _prove_first_step(self, witness: Witness, gradients: list[Gradient]) -> None:
         seen = self._seen(witness, gradients)
-        everyone = tuple(self._gathered([seen]))
+        everyone = tuple(gathered(self._trainer, [seen]))
         witness.leave()
         if self._turns is not None:
             self._turns.leave()
@@ -175,13 +175,13 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
     def _prove_movement(self) -> bool:
         """False when there was no gradient to move by yet. All processes see the same."""
         model = self._trainer.model
-        due = set().union(*self._gathered([self._due]))
+        due = set().union(*gathered(self._trainer, [self._due]))
         if not due:
             return False
         now = fingerprints(model)
         changed = {name for name, value in self._before.items() if now.get(name) != value}
-        moved = set().union(*self._gathered([changed]))
-        zero = set.intersection(*self._gathered([zero_matrices(model)]))
+        moved = set().union(*gathered(self._trainer, [changed]))
+        zero = set.intersection(*gathered(self._trainer, [zero_matrices(model)]))
         left_out = set() if self._has_sharded_optimizer() else missing_in(self._trainer.optimizer, model)
         kind = self._plan.expect.trainable
         proof = weights_move.prove(due, moved, zero, left_out, kind, self._steps)
@@ -195,9 +195,6 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
 
     def _has_sharded_optimizer(self) -> bool:
         return self._arrivals is not None or self._plan.world.strategy == "fsdp2"
-
-    def _gathered(self, own: list[Any]) -> list[Any]:
-        return own if self._trainer.accelerator.num_processes == 1 else list(gather_object(own))
 
     def _keep_or_refuse(self, step: int | None = None) -> None:
         """step: the one that the proofs were made in, if it is not yet over."""

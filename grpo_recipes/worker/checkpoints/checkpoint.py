@@ -134,12 +134,10 @@ def _remove(folder: Path) -> None:
 def _digests_of_all_ranks(trainer: Any, folder: Path) -> dict[str, Digest]:
     """The digests of what each rank wrote, on every rank. All ranks call it."""
     count, rank = trainer.accelerator.num_processes, trainer.accelerator.process_index
-    own = own_digests(folder, rank, count)
-    if count == 1:
-        return own
-    from accelerate.utils import gather_object
+    from grpo_recipes.worker._shared.library import gathered  # a server and a job import this module without torch
 
-    told = gather_object([(name, digest.size, digest.sha256) for name, digest in own.items()])
+    own = own_digests(folder, rank, count)
+    told = gathered(trainer, [(name, digest.size, digest.sha256) for name, digest in own.items()])
     return {name: Digest(size, sha256) for name, size, sha256 in told}
 
 

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from accelerate.utils import gather_object
-
 from grpo_recipes.contract.plan import Evaluation, Plan
+from grpo_recipes.worker._shared.library import gathered
 from grpo_recipes.worker.completions.figures import JudgedRow
 from grpo_recipes.worker.completions.generation import answers, undisturbed
 from grpo_recipes.worker.completions.held_out_environments import Row, has_environments, with_environments
@@ -41,8 +40,7 @@ def evaluate(trainer: Any, plan: Plan, rows: Any, on_batch: Callable[[], None]) 
         )
         for (place, sample), row, completion, *values in zip(draws, given, completions, *columns, strict=True)
     ]
-    if trainer.accelerator.num_processes > 1:
-        judged = gather_object(judged)
+    judged = gathered(trainer, judged)
     return [one for _, one in sorted({(one.row, one.sample): one for one in judged}.items())]
 
 

@@ -1,9 +1,9 @@
 """What the judged rows of an evaluation come to: means, pass@k, their intervals, and the change since another one."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy
 
@@ -48,8 +48,8 @@ def summary(judged: list[JudgedRow], plan: Plan) -> dict[str, Any]:
 
 def with_intervals(judged: list[JudgedRow], plan: Plan, seed: int) -> dict[str, Any]:
     """The interval of each figure of the summary, in its shape, with how it was made. seed: of the draws of rows."""
-    found = intervals(_as_texts(_columns(judged, plan)), seed)
-    return {**_how(seed), **_nested({name: found[_text(name)] for name in _columns(judged, plan)})}
+    how = {"level": LEVEL, "method": METHOD, "resamples": RESAMPLES, "seed": seed}
+    return {**how, **_nested(intervals(_columns(judged, plan), seed))}
 
 
 def change(before: list[JudgedRow], after: list[JudgedRow], plan: Plan, seed: int) -> dict[str, Any] | None:
@@ -58,16 +58,15 @@ def change(before: list[JudgedRow], after: list[JudgedRow], plan: Plan, seed: in
     The difference is taken row by row and rows are drawn with both of their values: how much the rows differ from
     each other does not make it uncertain, only how differently they changed.
     """
-    if _rows(before) != _rows(after):
+    if [(one.row, one.sample) for one in before] != [(one.row, one.sample) for one in after]:
         return None
     old, new = _columns(before, plan), _columns(after, plan)
     columns = {
         name: [None if a is None or b is None else b - a for a, b in zip(old[name], new[name], strict=True)]
         for name in new
     }
-    found = intervals(_as_texts(columns), seed)
     means = {name: _mean(list(column)) for name, column in columns.items()}
-    return {**_nested(means), "intervals": _nested({name: found[_text(name)] for name in columns})}
+    return {**_nested(means), "intervals": _nested(intervals(columns, seed))}
 
 
 def turned(before: list[JudgedRow], after: list[JudgedRow], plan: Plan) -> dict[str, Any]:
@@ -134,25 +133,9 @@ def _passed(row: JudgedRow, passes: Passes) -> bool:
     return value is not None and value >= passes.at_least
 
 
-def _rows(judged: list[JudgedRow]) -> list[tuple[int, int]]:
-    return [(one.row, one.sample) for one in judged]
-
-
 def _mean(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None
-
-
-def _how(seed: int) -> dict[str, Any]:
-    return {"level": LEVEL, "method": METHOD, "resamples": RESAMPLES, "seed": seed}
-
-
-def _text(name: Name) -> str:
-    return "/".join(name)
-
-
-def _as_texts(columns: Mapping[Name, list[float | None]]) -> dict[str, list[float | None]]:
-    return {_text(name): column for name, column in columns.items()}
 
 
 def _nested(values: Mapping[Name, Any]) -> dict[str, Any]:
@@ -176,11 +159,12 @@ METHOD = "percentile bootstrap over rows"
 _DRAWN_AT_ONCE = 1 << 20
 
 Interval = tuple[float, float]
+Column = TypeVar("Column", bound=Hashable)
 
 
 def intervals(
-    columns: Mapping[str, Sequence[float | None]], seed: int, resamples: int = RESAMPLES
-) -> dict[str, Interval | None]:
+    columns: Mapping[Column, Sequence[float | None]], seed: int, resamples: int = RESAMPLES
+) -> dict[Column, Interval | None]:
     """The interval of the mean of each column over its rows; None for one that no two rows have a value in.
 
     columns: by name, one value for each row, None where a row has none; all equally long. Each draw takes the same
@@ -189,7 +173,7 @@ def intervals(
     table = numpy.array([[numpy.nan if value is None else value for value in column] for column in columns.values()])
     is_known = ~numpy.isnan(table)
     means = _resampled(numpy.where(is_known, table, 0.0), is_known.astype(float), seed, resamples)
-    found: dict[str, Interval | None] = {}
+    found: dict[Column, Interval | None] = {}
     for name, known, drawn in zip(columns, is_known.sum(axis=1) if len(columns) else (), means, strict=True):
         there = drawn[~numpy.isnan(drawn)]
         ends = numpy.quantile(there, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) if known > 1 else None

@@ -2,7 +2,7 @@
 
 import resource
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 
@@ -22,16 +22,7 @@ class Peak(NamedTuple):
         return Peak(max(self.held, other.held), max(reserved, default=None))
 
 
-class Counter(Protocol):
-    """A count that can begin anew. name: what is counted, for who compares it."""
-
-    name: str
-
-    def take(self) -> Peak:
-        """The most since the last call, or since the process began; from here on it is counted anew."""
-
-
-def counter_of(device: str) -> Counter:
+def counter_of(device: str) -> "GpuMemory | ResidentMemory":
     """What counts the memory that limits a training on "cuda" or "cpu"."""
     if device == "cuda" and torch.cuda.is_available():
         return GpuMemory()
@@ -75,3 +66,7 @@ def resident_most() -> int:
     Never less than what the program had that this one began as.
     """
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+Counter = GpuMemory | ResidentMemory
+"""What counts anew after each take(), the most since the call before. name: what is counted, for who compares it."""

@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from accelerate.utils import gather_object
-
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Phase
+from grpo_recipes.worker._shared.library import gathered
 from grpo_recipes.worker.memory.counters import Counter, Peak
 
 TOLD_EVERY = 16
@@ -64,10 +63,9 @@ class PhasePeaks:
     def tell_all(self, trainer: Any) -> None:
         """Takes the larger peaks of the other processes; all of them call it."""
         self.goes_on_with(self.phase)
-        if trainer.accelerator.num_processes > 1:
-            for told in gather_object([self.peaks]):
-                for phase, peak in told.items():
-                    self._note(phase, peak)
+        for told in gathered(trainer, [dict(self.peaks)]):
+            for phase, peak in told.items():
+                self._note(phase, peak)
 
     def record(self, plan: Plan) -> dict[str, object]:
         """Each phase that any launch saw, for run.json: bytes measured, reserved and estimated, and what counted them.

@@ -5,11 +5,11 @@ import re
 from typing import Any
 
 import torch
-from accelerate.utils import gather_object
 from peft.tuners.lora import LoraLayer
 from transformers.pytorch_utils import Conv1D
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.library import gathered
 from grpo_recipes.worker.proofs.before_training.compared import Loaded
 from grpo_recipes.worker.trainer.trained_tensors import device_name, parameter_devices, weight_dtypes, zero_stage
 from grpo_recipes.worker.vllm.engine import dtype_seen, tokens_seen
@@ -19,8 +19,7 @@ _OF_ADAPTERS = ("lora_", "modules_to_save")
 
 def loaded_everywhere(plan: Plan, trainer: Any) -> list[Loaded]:
     """The trainers of all processes, in the order of their ranks; all processes call it."""
-    own = [loaded(plan, trainer)]
-    return own if trainer.accelerator.num_processes == 1 else list(gather_object(own))
+    return gathered(trainer, [loaded(plan, trainer)])
 
 
 def loaded(plan: Plan, trainer: Any) -> Loaded:

@@ -10,31 +10,15 @@ from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 from grpo_recipes.contract.files.digest import file_sha256
-from grpo_recipes.contract.plan import CODE_OF, Plan
+from grpo_recipes.contract.plan import CODE_OF, Plan, Reward
+from grpo_recipes.contract.plan_sections import EnvironmentClass, Rollout, Tool
 from grpo_recipes.worker._shared.inputs import Refused
 
-
-class Pinned(Protocol):
-    """What of a plan names a user's file: a reward, a tool. target: "file.py:name"."""
-
-    @property
-    def name(self) -> str:
-        """What the plan calls it."""
-
-    @property
-    def target(self) -> str:
-        """The file and the name in it."""
-
-    @property
-    def sha256(self) -> str | None:
-        """The digest of the file."""
-
-    @property
-    def imports(self) -> dict[str, str]:
-        """The digests of the files that it imports, by their names."""
+# What of a plan names a user's file. target: "file.py:name".
+Pinned = Reward | Tool | EnvironmentClass | Rollout
 
 
 def checked_sources(pinned: Pinned, user: Path, kind: str = "reward") -> dict[Path, bytes]:

@@ -1,9 +1,9 @@
 """The proof that trained weights reach vLLM: begun in the first step, made as soon as something can be told."""
 
-from collections.abc import Callable
 from typing import Any
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.library import gathered
 from grpo_recipes.worker.proofs import weights_reach_the_sampler as reach
 from grpo_recipes.worker.proofs.proof import Proof
 from grpo_recipes.worker.proofs.sampler_is_the_policy import together
@@ -37,14 +37,14 @@ class HandOver:
         if self._at_first is None:
             self._reason = next((one.reason for one in every if one.reason), "no generation was seen")
 
-    def look(self, gathered: Callable[[list[Any]], list[Any]], steps: int) -> bool:
+    def look(self, trainer: Any, steps: int) -> bool:
         """Whether nothing more is to come: it was proved, or failed, or cannot be seen here. All processes call it."""
         if self._at_first is None:
             return True
         found = self._witness.take()
         if found is None:  # on all processes alike
             return False
-        now = together(gathered([found]))
+        now = together(gathered(trainer, [found]))
         if now is None or not now.tokens + now.cut:
             return False
         self._proof = reach.prove(self._plan, self._compute, self._at_first, now, steps)
