@@ -6,6 +6,7 @@ planner refused it.
 
 import asyncio
 import functools
+import hashlib
 import importlib
 import inspect
 from collections.abc import Callable, Iterable
@@ -178,3 +179,8 @@ def set_forward(model: Any, forward: Callable[..., Any]) -> None:
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *signature.parameters.values()]
     forward.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     model.forward = MethodType(forward, model)
+
+
+def seed_of(words: str) -> int:
+    """A seed of 32 bits from words, by their sha256, so that no two of them are related."""
+    return int.from_bytes(hashlib.sha256(words.encode()).digest()[:4], "big")

@@ -174,25 +174,23 @@ class Record:
         since rank 0 may be gone. Raises nothing: where run.json cannot be written, stderr says so.
         """
         with self._turn():
-            return self._ended(status, exit_code, why, last_word=last_word, for_all=for_all)
-
-    def _ended(self, status: str, exit_code: int, why: Mistake | str | None, *, last_word: bool, for_all: bool) -> bool:
-        content = self.read()
-        self._noted.clear()
-        is_told = content.get("status", "running") != "running" and not last_word
-        may_say = for_all or status in ("failed", "stopped")
-        if is_told or (self._rank != 0 and (not may_say or self._is_of_another_launch())):
-            return False
-        told = {"message": why and str(why), "findings": _records(why)}
-        content = {**content, "status": status, "exit_code": exit_code, **told, "ended": _now()}
-        try:
-            self._write_at_last(content)
-        except FolderGone:
-            return False
-        except OSError as problem:
-            print(hide_secrets(f"run.json does not say how the run ended: {problem}"), file=sys.stderr, flush=True)
-            return False
-        return True
+            content = self.read()
+            self._noted.clear()
+            is_told = content.get("status", "running") != "running" and not last_word
+            may_say = for_all or status in ("failed", "stopped")
+            if is_told or (self._rank != 0 and (not may_say or self._is_of_another_launch())):
+                return False
+            findings = why.findings if isinstance(why, Mistake) else ()
+            told = {"message": why and str(why), "findings": [as_record(finding) for finding in findings]}
+            content = {**content, "status": status, "exit_code": exit_code, **told, "ended": _now()}
+            try:
+                self._write_at_last(content)
+            except FolderGone:
+                return False
+            except OSError as problem:
+                print(hide_secrets(f"run.json does not say how the run ended: {problem}"), file=sys.stderr, flush=True)
+                return False
+            return True
 
     def read(self) -> dict[str, Any]:
         """What the record says now, with what was noted, {} when there is none."""
@@ -254,10 +252,6 @@ class Record:
             )
             if content:
                 self._write({key: value for key, value in content.items() if key not in wrong})
-
-
-def _records(why: Mistake | str | None) -> list[dict[str, Any]]:
-    return [as_record(finding) for finding in why.findings] if isinstance(why, Mistake) else []
 
 
 def _now() -> str:

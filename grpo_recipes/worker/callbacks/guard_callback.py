@@ -13,7 +13,6 @@ from transformers import TrainerCallback
 from trl import GRPOTrainer
 
 from grpo_recipes.contract.exits import EXIT_STOPPED
-from grpo_recipes.contract.metric_names import REWARD_STD
 from grpo_recipes.contract.metrics import without_variance
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused
@@ -87,7 +86,7 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
         for logs in state.log_history:
             line = lines.line(logs, logs.get("step", 0))
             if line is not None:
-                for guard in (guard for module, guard in self._guards if module.LOOKS_BACK):
+                for guard in (guard for module, guard in self._guards if getattr(module, "LOOKS_BACK", True)):
                     guard.look(line)
         self._lines = lines
         if self._action(not_finite) != "off":
@@ -143,12 +142,12 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc]
 
     def memory(self) -> dict[str, Any]:
         """What no log tells of what the guards have seen, for a checkpoint."""
-        guard = next((guard for module, guard in self._guards if module is no_movement), None)
+        guard = dict(self._guards).get(no_movement)
         return {} if guard is None else {"no_movement": guard.memory(), "before": self._before}
 
     def remember(self, memory: dict[str, Any]) -> None:
         """Takes what memory() told; after on_train_begin."""
-        guard = next((guard for module, guard in self._guards if module is no_movement), None)
+        guard = dict(self._guards).get(no_movement)
         if guard is not None and memory:
             guard.remember(memory["no_movement"])
             self._before = memory["before"]
@@ -253,10 +252,7 @@ class Lines:
             if name.startswith("rewards/") and name.endswith("/mean"):
                 reward = name.removeprefix("rewards/").removesuffix("/mean")
                 self._answered[reward] = self._answered.get(reward, False) or name in figures
-        share = without_variance(figures)
-        if share is None and figures.get(REWARD_STD):
-            share = 0.0  # of a run of an older worker on trl before 0.18, which logged nothing else: it may have varied
-        return Line(step, steps, figures, share)
+        return Line(step, steps, figures, without_variance(figures))
 
     def without_answer(self) -> list[str]:
         """The rewards of which no number was logged so far: they gave None to every completion."""

@@ -30,8 +30,7 @@ class StepTimes(TrainerCallback):  # type: ignore[misc]
         self._sharing = 1
         self._steps = 0
         self._began = (0.0, 0.0)
-        self._first: tuple[float, float | None] | None = None
-        self._rest: deque[tuple[float, float | None]] = deque(maxlen=_REMEMBERED)
+        self._timed: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Starts the clock."""
@@ -45,11 +44,9 @@ class StepTimes(TrainerCallback):  # type: ignore[misc]
             return
         now = self._now()
         spent, generating = now[0] - self._began[0], now[1] - self._began[1]
-        one = (spent / self._sharing, generating / self._sharing if self._generation is not None else None)
-        if self._first is None:
-            self._first = one
-        else:
-            self._rest.append(one)
+        if self._steps == 2 * self._sharing:
+            self._timed.clear()
+        self._timed.append((spent / self._sharing, generating / self._sharing))
         self._began = now
         if self._steps % TOLD_EVERY == 0:
             self._tell(state)
@@ -60,34 +57,31 @@ class StepTimes(TrainerCallback):  # type: ignore[misc]
 
     def seconds_of_a_step(self) -> float | None:
         """The median of the newest hundred steps after the first ones; None before a step ended."""
-        known = self._known()
-        return statistics.median(spent for spent, _ in known) if known else None
+        return statistics.median(spent for spent, _ in self._timed) if self._timed else None
 
     def seconds_left(self, state: Any) -> float | None:
         """Seconds until the last step has ended, evaluations and checkpoints not counted."""
         each = self.seconds_of_a_step()
         return None if each is None else each * (state.max_steps - state.global_step)
 
-    def _known(self) -> list[tuple[float, float | None]]:
-        return list(self._rest) or ([self._first] if self._first is not None else [])
-
     def _now(self) -> tuple[float, float]:
         generating = 0.0 if self._generation is None else self._generation.seconds
         return time.perf_counter() - self._not_training_s(), generating
 
     def _tell(self, state: Any, *, is_over: bool = False) -> None:
-        each, left, known = self.seconds_of_a_step(), self.seconds_left(state), self._known()
+        each, left = self.seconds_of_a_step(), self.seconds_left(state)
         if each is None or left is None:
             return
-        generating = [part for _, part in known if part is not None]
-        share = sum(generating) / sum(spent for spent, _ in known) if generating else None
+        share = None
+        if self._generation is not None:
+            share = min(1.0, sum(part for _, part in self._timed) / sum(spent for spent, _ in self._timed))
         end = datetime.now(UTC) + timedelta(seconds=left)
         say = self._record.update if is_over else self._record.note
         say(
             duration={
                 "steps": self._steps,
                 "seconds_per_step": round(each, 4),
-                "generation_share": None if share is None else round(min(share, 1.0), 4),
+                "generation_share": share and round(share, 4),
                 "estimated_end": end.isoformat(timespec="seconds") if left and not is_over else None,
             }
         )

@@ -6,7 +6,6 @@ the prompts beside it, nor what was generated before. vLLM in this process draws
 an evaluation leaves as they were; the seeds of the training's own calls are not counted here.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -15,7 +14,7 @@ from typing import Any
 from accelerate.utils import gather_object
 
 from grpo_recipes.worker._shared.inputs import replaced
-from grpo_recipes.worker._shared.library import gathered_for_engine, vllm_client, vllm_engine
+from grpo_recipes.worker._shared.library import gathered_for_engine, seed_of, vllm_client, vllm_engine
 
 AT_ONCE = 64
 """Prompts of a process in one call at least, and requests that a server has at a time."""
@@ -23,8 +22,7 @@ AT_ONCE = 64
 
 def seed_of_answer(seed: int, row: int, sample: int) -> int:
     """The seed of one completion, in 31 bits."""
-    digest = hashlib.sha256(f"{seed} vllm row {row} sample {sample}".encode()).digest()
-    return int.from_bytes(digest[:4], "big") >> 1
+    return seed_of(f"{seed} vllm row {row} sample {sample}") >> 1
 
 
 @contextmanager

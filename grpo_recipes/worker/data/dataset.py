@@ -95,21 +95,17 @@ def _check_columns(data: Data, where: str, columns: list[str]) -> None:
             because=f"{data.path} has the columns {', '.join(sorted(columns))}",
             fix=f"{where}.prompt with a template over them",
         )
-    taken = [name for name in TAKEN_COLUMNS if name in columns or name in data.columns]
-    if taken:
-        raise Refused.of(
-            f"{where}: the rows have a column `{taken[0]}`",
-            because=f"trl passes its own `{taken[0]}` to the reward functions beside the columns",
-            fix=f"rename the column in {data.path}",
-        )
-
-    pictures = [name for name in PICTURES if name in columns or name in data.columns]
-    if pictures:
-        raise Refused.of(
-            f"{where}: the rows have a column `{pictures[0]}`",
-            because="trl trains on the pictures in it, and evaluation, preflight and reports would not see them",
-            fix=f"rename or drop the column in {data.path}, and train on text",
-        )
+    for names, because, fix in (
+        (TAKEN_COLUMNS, "trl passes its own values by this name to the reward functions beside the columns", "rename"),
+        (
+            PICTURES,
+            "trl trains on the pictures in it, and evaluation, preflight and reports would not see them",
+            "drop",
+        ),
+    ):
+        if taken := [name for name in names if name in columns or name in data.columns]:
+            what = f"{where}: the rows have a column `{taken[0]}`"
+            raise Refused.of(what, because=because, fix=f"{fix} the column in {data.path}")
 
 
 def _check_prompts(rows: Any, data: Data, where: str) -> None:

@@ -18,7 +18,6 @@ from grpo_recipes.worker.guards.alarm import Alarm, Line, Window, shown
 
 ID = "GRD009"
 NAME = "entropy_collapse"
-LOOKS_BACK = True
 STEPS = 10
 KEPT = 0.3
 GAIN = 0.25

@@ -17,7 +17,6 @@ from grpo_recipes.worker.guards.alarm import Alarm, Line
 
 ID = "GRD012"
 NAME = "failing_tools"
-LOOKS_BACK = True
 STEPS = 10
 FEWEST_CALLS = 8
 _CALLS, _FAILURES = "/calls", "/failures"

@@ -23,7 +23,6 @@ from grpo_recipes.worker.guards.alarm import Alarm, Line, Window, shown
 
 ID = "GRD007"
 NAME = "far_from_sampler"
-LOOKS_BACK = True
 STEPS = 10
 MOST_CLIPPED = 0.2
 MOST_DIFFERENT = 0.1

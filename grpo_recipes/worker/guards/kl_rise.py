@@ -18,7 +18,6 @@ from grpo_recipes.worker.guards.alarm import Alarm, Line, Window, shown
 
 ID = "GRD008"
 NAME = "kl_rise"
-LOOKS_BACK = True
 STEPS = 5
 FEWEST_MEANS = 4
 TIMES = 10

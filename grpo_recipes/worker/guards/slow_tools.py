@@ -17,7 +17,6 @@ from grpo_recipes.worker.guards.alarm import Alarm, Line, Window, shown
 
 ID = "GRD013"
 NAME = "slow_tools"
-LOOKS_BACK = True
 STEPS = 10
 FEWEST_SECONDS = 1.0
 SECONDS, GENERATING = TOOL_SECONDS, GENERATING_SECONDS

@@ -19,7 +19,6 @@ from grpo_recipes.worker.guards.alarm import Alarm, Line, Window
 
 ID = "GRD003"
 NAME = "truncation"
-LOOKS_BACK = True
 STEPS = 10
 
 

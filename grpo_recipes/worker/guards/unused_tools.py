@@ -17,7 +17,6 @@ from grpo_recipes.worker.guards.alarm import Alarm, Line
 
 ID = "GRD011"
 NAME = "unused_tools"
-LOOKS_BACK = True
 CALLS = TOOL_CALLS
 
 

@@ -17,7 +17,6 @@ from grpo_recipes.worker.guards.alarm import Alarm, Line, Window, shown
 
 ID = "GRD002"
 NAME = "wasted_groups"
-LOOKS_BACK = True
 STEPS = 20
 
 

@@ -24,7 +24,6 @@ from grpo_recipes.worker.guards.alarm import Alarm, Line, shown
 
 ID = "GRD001"
 NAME = "zero_variance"
-LOOKS_BACK = True
 FEWEST_STEPS = 10
 
 

@@ -31,13 +31,9 @@ def checkpoint_to_resume(folder: Path, plan: Plan, *, contents: bool = True) -> 
     for judged in judged_checkpoints(folder / "checkpoints", contents=contents):
         checkpoint, manifest = judged.folder, judged.manifest
         if manifest is not None:
-            _refuse_another_world(checkpoint, manifest, plan.expect.world_size)
-            said = _other_experiment(checkpoint, manifest, folder, is_accepted=plan.accept_drift)
-            said += _other_stack(checkpoint, manifest)
-            if contents:
-                said += _without_digests(checkpoint, manifest)
-                _refuse_strange_pickles(checkpoint, manifest)
-            return checkpoint, [*_as_lines(skipped), *said, f"resumed from {checkpoint.name}"]
+            said = _of_this_run(checkpoint, manifest, folder, plan, contents=contents)
+            left_out = [f"skipped {name}: {reason}" for name, reason in skipped]
+            return checkpoint, [*left_out, *said, f"resumed from {checkpoint.name}"]
         skipped.append((checkpoint.name, str(judged.reason)))
     if skipped:
         raise Refused.of(
@@ -68,12 +64,8 @@ def checkpoint_to_extend(folder: Path, plan: Plan, *, contents: bool = True) -> 
     digests = {name: digest.sha256 for name, digest in manifest.files.items() if digest.sha256 is not None}
     if digests != plan.extends.files:
         raise Refused.of(f"{checkpoint} is another checkpoint than when the plan was made", fix="plan again")
-    _refuse_another_world(checkpoint, manifest, plan.expect.world_size)
     besides = LENGTHS if plan.data.made is None else (*LENGTHS, *_EPISODES)
-    said = _other_experiment(checkpoint, manifest, folder, is_accepted=plan.accept_drift, besides=besides)
-    said += _other_stack(checkpoint, manifest)
-    if contents:
-        _refuse_strange_pickles(checkpoint, manifest)
+    said = _of_this_run(checkpoint, manifest, folder, plan, contents=contents, besides=besides)
     return checkpoint, [*said, f"makes {plan.extends.name} longer, from {checkpoint.name}"]
 
 
@@ -94,16 +86,36 @@ def why_unsigned() -> str | None:
     return None
 
 
-def _as_lines(skipped: list[tuple[str, str]]) -> list[str]:
-    return [f"skipped {name}: {reason}" for name, reason in skipped]
+def _of_this_run(
+    checkpoint: Path, manifest: Manifest, folder: Path, plan: Plan, *, contents: bool, besides: tuple[str, ...] = ()
+) -> list[str]:
+    """What has to be said of a checkpoint that the run goes on from. Raises Refused where it may not.
 
-
-def _without_digests(checkpoint: Path, manifest: Manifest) -> list[str]:
-    if manifest.format != WITHOUT_DIGESTS:
-        return []
-    return [
-        f"{checkpoint.name} carries no content hashes, of an older grpo-run: only the sizes of its files were compared"
+    besides: values of the plan that may be others.
+    """
+    name, count, planned = checkpoint.name, manifest.world_size, plan.expect.world_size
+    if count != planned:
+        raise Refused.of(
+            f"{name} was written by {_processes(count)}, the plan has {_processes(planned)}",
+            because="each process has a part of its own in a checkpoint",
+            fix=f"go on with {count}, or begin anew in another folder",
+        )
+    said = _other_experiment(name, manifest, folder, is_accepted=plan.accept_drift, besides=besides)
+    now = installed()
+    others = [
+        f"{package} {was} -> {now[package]}"
+        for package, was in manifest.stack.items()
+        if package in now and was != now[package]
     ]
+    if others:
+        said.append(f"another stack than that of {name}, so not bit for bit the same run: {', '.join(others)}")
+    if contents and manifest.format == WITHOUT_DIGESTS:
+        said.append(
+            f"{name} carries no content hashes, of an older grpo-run: only the sizes of its files were compared"
+        )
+    if contents:
+        _refuse_strange_pickles(checkpoint, manifest)
+    return said
 
 
 def _refuse_strange_pickles(checkpoint: Path, manifest: Manifest) -> None:
@@ -130,28 +142,16 @@ def _signed(manifest: Manifest) -> str:
     return f"and its {what} of your key {key.id}"
 
 
-def _refuse_another_world(checkpoint: Path, manifest: Manifest, planned: int) -> None:
-    if manifest.world_size != planned:
-        raise Refused.of(
-            f"{checkpoint.name} was written by {_processes(manifest.world_size)}, the plan has {_processes(planned)}",
-            because="each process has a part of its own in a checkpoint",
-            fix=f"go on with {manifest.world_size}, or begin anew in another folder",
-        )
-
-
 def _processes(count: int) -> str:
     return f"{count} process{'' if count == 1 else 'es'}"
 
 
 def _other_experiment(
-    checkpoint: Path, manifest: Manifest, folder: Path, *, is_accepted: bool, besides: tuple[str, ...] = ()
+    name: str, manifest: Manifest, folder: Path, *, is_accepted: bool, besides: tuple[str, ...]
 ) -> list[str]:
-    """What is said of a different experiment that was accepted. Raises Refused for one that was not.
-
-    besides: values that may be others.
-    """
+    """What is said of a different experiment that was accepted. Raises Refused for one that was not."""
     was, now = (
-        {name: value for name, value in values.items() if name not in besides}
+        {key: value for key, value in values.items() if key not in besides}
         for values in (manifest.experiment, experiment(folder))
     )
     differences = list(changed(was, now))
@@ -160,21 +160,12 @@ def _other_experiment(
     more = f", and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else ""
     text = f"{'; '.join(differences[:_SHOWN])}{more}"
     if is_accepted:
-        return [f"a different experiment than that of {checkpoint.name}, which was accepted: {text}"]
+        return [f"a different experiment than that of {name}, which was accepted: {text}"]
     raise Refused.of(
-        f"plan.json is not what it was when {checkpoint.name} was written",
+        f"plan.json is not what it was when {name} was written",
         because=text,
         fix="bring the old plan.json back, or begin anew in another folder",
     )
-
-
-def _other_stack(checkpoint: Path, manifest: Manifest) -> list[str]:
-    now = installed()
-    both = [name for name in manifest.stack if name in now and manifest.stack[name] != now[name]]
-    if not both:
-        return []
-    listed = ", ".join(f"{name} {manifest.stack[name]} -> {now[name]}" for name in both)
-    return [f"another stack than that of {checkpoint.name}, so not bit for bit the same run: {listed}"]
 
 
 # What of plan.json decides the weights, so that a run goes on as the one that it was.

@@ -12,16 +12,17 @@ from typing import Any
 
 import torch
 
+from grpo_recipes.contract.metric_names import (
+    GENERATING_SECONDS,
+    TOOL_CALLS,
+    TOOL_FAILED_CALLS,
+    TOOL_FAILURES,
+    TOOL_SECONDS,
+)
 from grpo_recipes.worker._shared.inputs import Clock
 from grpo_recipes.worker.tools.tally import Tally
 
 _GENERATES, _TURN, _LOOP = "_generate", "_generate_single_turn", "_tool_call_loop"
-PREFIX = "tools/"
-SECONDS, GENERATING = f"{PREFIX}seconds", f"{PREFIX}generating_seconds"
-# Source: trl 0.26.0 to 1.16.0 grpo_trainer.py (_generate); the second is the share of the first that failed.
-_CALLED, _SHARE_FAILED = f"{PREFIX}call_frequency", f"{PREFIX}failure_frequency"
-FAILED = f"{PREFIX}failed_call_frequency"
-
 Method = Callable[..., Any]
 
 
@@ -82,12 +83,12 @@ class ToolFigures:
         figures = {}
         for place, name in enumerate(counts):
             calls, failures, seconds = found[3 * place : 3 * place + 3]
-            figures[f"{PREFIX}{name}/calls"], figures[f"{PREFIX}{name}/failures"] = calls, failures
-            figures[f"{PREFIX}{name}/seconds"] = round(seconds / processes, 6)
-        figures[SECONDS] = round(sum(found[2::3]) / processes, 6)
-        figures[GENERATING] = round(generating_s / processes, 6)
+            figures[f"tools/{name}/calls"], figures[f"tools/{name}/failures"] = calls, failures
+            figures[f"tools/{name}/seconds"] = round(seconds / processes, 6)
+        figures[TOOL_SECONDS] = round(sum(found[2::3]) / processes, 6)
+        figures[GENERATING_SECONDS] = round(generating_s / processes, 6)
         logged = self._trainer._metrics["train"]
-        if logged[_CALLED] and logged[_SHARE_FAILED]:
-            figures[FAILED] = logged[_CALLED][-1] * logged[_SHARE_FAILED][-1]
+        if logged[TOOL_CALLS] and logged[TOOL_FAILURES]:
+            figures[TOOL_FAILED_CALLS] = logged[TOOL_CALLS][-1] * logged[TOOL_FAILURES][-1]
         for name, value in figures.items():
             logged[name].append(value)

@@ -1,6 +1,5 @@
 """The trainer of the plan, built from its arguments and nothing else."""
 
-import hashlib
 import os
 import random
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import replaced
-from grpo_recipes.worker._shared.library import awaited
+from grpo_recipes.worker._shared.library import awaited, seed_of
 from grpo_recipes.worker._shared.planned import ON_OWN_DEVICE, model_path, model_revision, trust_remote_code
 from grpo_recipes.worker.serving.address import server_arguments
 from grpo_recipes.worker.trainer.own_model import go_on_with
@@ -129,7 +128,7 @@ def _tokenizer(plan: Plan, path: str) -> Any:
 
 def seed_of_step(seed: int, step: int, rank: int) -> int:
     """The seed of one optimizer step on one process: 32 bits of a sha256, so that no two of them are related."""
-    return int.from_bytes(hashlib.sha256(f"{seed} {step} {rank}".encode()).digest()[:4], "big")
+    return seed_of(f"{seed} {step} {rank}")
 
 
 class SeedEachStep(TrainerCallback):  # type: ignore[misc]

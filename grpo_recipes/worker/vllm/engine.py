@@ -1,8 +1,8 @@
 """The vLLM engine in the training process as planned: TRL gives it no dtype, no revision and not the recipe's seed."""
 
 import functools
-import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from transformers import set_seed
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import replaced
-from grpo_recipes.worker._shared.library import module_with_engine, sampling_of_vllm, vllm_client, vllm_engine
+from grpo_recipes.worker._shared.library import module_with_engine, sampling_of_vllm, seed_of, vllm_client, vllm_engine
 from grpo_recipes.worker._shared.planned import model_revision
 from grpo_recipes.worker.completions.random_state import kept_random_state
 from grpo_recipes.worker.ends.ends import end_tokens, tokenizer_of
@@ -22,12 +22,12 @@ from grpo_recipes.worker.vllm.sampled import engine_dtype
 
 def seed_of_engine(seed: int, group: int) -> int:
     """The seed of the engine of one group of processes that compute together, in 31 bits."""
-    return _seed(f"{seed} vllm {group}")
+    return seed_of(f"{seed} vllm {group}") >> 1
 
 
 def seed_of_generation(seed: int, group: int, step: int, call: int) -> int:
     """The seed of one call of the engine. step: optimizer steps so far; call: counted within the step."""
-    return _seed(f"{seed} vllm {group} {step} {call}")
+    return seed_of(f"{seed} vllm {group} {step} {call}") >> 1
 
 
 @contextmanager
@@ -68,14 +68,15 @@ def seed_generations(trainer: Any) -> None:
     if engine is None:
         return
     generate = engine.generate
-    seed, calls = trainer.args.seed, _Calls()
+    seed, calls = trainer.args.seed, Counter[int]()
     group = trainer.accelerator.process_index // (getattr(trainer.args, "vllm_tensor_parallel_size", None) or 1)
 
     @functools.wraps(generate)
     def seeded(*given: Any, **named: Any) -> Any:
         step = trainer.state.global_step
         with kept_random_state():
-            set_seed(seed_of_generation(seed, group, step, calls.count(step)))
+            set_seed(seed_of_generation(seed, group, step, calls[step]))
+            calls[step] += 1  # within the step, so that a resumed run counts as the first one did
             return generate(*given, **named)
 
     engine.generate = seeded
@@ -86,21 +87,6 @@ def close_engine(trainer: Any) -> None:
     core: Any = getattr(getattr(vllm_engine(trainer), "llm_engine", None), "engine_core", None)
     if hasattr(core, "shutdown"):
         core.shutdown()
-
-
-class _Calls:
-    """Counts calls from 0 within each step, so that a resumed run counts as the first one did."""
-
-    def __init__(self) -> None:
-        self._step, self._calls = -1, 0
-
-    def count(self, step: int) -> int:
-        self._step, self._calls = step, self._calls + 1 if step == self._step else 0
-        return self._calls
-
-
-def _seed(words: str) -> int:
-    return int.from_bytes(hashlib.sha256(words.encode()).digest()[:4], "big") >> 1
 
 
 # What vLLM knows of the tokens, and computes in: of the engine in this process, or asked of a server.
