@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.contract.plan import Data, Plan
+from grpo_recipes.contract.plan import Data, Evaluation, Plan
 from grpo_recipes.worker.answering.called_tools import CalledTools, called_tools
 from grpo_recipes.worker.answering.policy import Policy, as_trained, processing_of
 from grpo_recipes.worker.answering.trained import FINAL, is_adapter, load_base, load_trained, make_own_model
@@ -29,48 +29,39 @@ def answered_rows(
     """
     make_own_model(plan, folder)
     with called_tools(plan, folder / "worker" / "user", of_rows=prompt is None) as tools:
-        return _answered(plan, folder, scratch, tools, prompt=prompt, rows=rows, greedy=greedy, base=base)
-
-
-def _answered(
-    plan: Plan,
-    folder: Path,
-    scratch: Path,
-    tools: CalledTools,
-    *,
-    prompt: str | None,
-    rows: int,
-    greedy: bool,
-    base: bool,
-) -> dict[str, Any]:
-    data, where = (plan.data, "dataset") if plan.evaluation is None else (plan.evaluation.data, "evaluation")
-    processing = processing_of(plan, folder / FINAL)
-    if prompt is None:
-        all_rows = prepared_rows(data, where, scratch, 0)
-        given = [all_rows[place] for place in range(min(rows, len(all_rows)))]
-        rewards = load_rewards(plan.rewards, folder / "worker" / "user", refuse_no_numbers)
-    else:
-        given, rewards = [{"prompt": _shaped(prompt, data, processing)}], []
-    weights = {reward.name: reward.weight for reward in plan.rewards} if prompt is None else {}
-    if tools.own_reward is not None:
-        weights[tools.own_reward] = 1.0
-    model = load_trained(plan, folder, packed=True)
-    policy = Policy(plan, model, processing, rewards)
-    asked, trained = _spoken(plan, policy, tools, data, given, weights, greedy=greedy)
-    spoken = {"trained": trained}
-    if base:
-        beside: Any = contextlib.nullcontext()
-        if is_adapter(plan):
-            beside = model.disable_adapter()
+        data, where = (plan.data, "dataset") if plan.evaluation is None else (plan.evaluation.data, "evaluation")
+        processing = processing_of(plan, folder / FINAL)
+        if prompt is None:
+            all_rows = prepared_rows(data, where, scratch, 0)
+            given = [all_rows[place] for place in range(min(rows, len(all_rows)))]
+            rewards = load_rewards(plan.rewards, folder / "worker" / "user", refuse_no_numbers)
         else:
-            del model, policy
-            policy = Policy(plan, load_base(plan, folder, packed=True), processing, rewards)
-        with beside:
-            _, spoken["base"] = _spoken(plan, policy, tools, data, given, weights, greedy=greedy)
+            given, rewards = [{"prompt": _shaped(prompt, data, processing)}], []
+        weights = {reward.name: reward.weight for reward in plan.rewards} if prompt is None else {}
+        if tools.own_reward is not None:
+            weights[tools.own_reward] = 1.0
+        model = load_trained(plan, folder, packed=True)
+        policy = Policy(plan, model, processing, rewards)
+        how = as_trained(plan, data, greedy=greedy)
+        asked, trained = _spoken(plan, policy, tools, how, given, weights)
+        spoken = {"trained": trained}
+        if base:
+            beside: Any = contextlib.nullcontext()
+            if is_adapter(plan):
+                beside = model.disable_adapter()
+            else:
+                del model, policy
+                policy = Policy(plan, load_base(plan, folder, packed=True), processing, rewards)
+            with beside:
+                _, spoken["base"] = _spoken(plan, policy, tools, how, given, weights)
+    # What made completions of the training, and not these.
+    environment = plan.environment_class if prompt is not None else None
+    without = [f"environment {environment.name}"] if environment is not None else []
+    without += [f"rollout {plan.rollout.name}"] if plan.rollout is not None else []
     return {
         "data": None if prompt is not None else where,
         "greedy": greedy,
-        "without": _without(plan, of_rows=prompt is None),
+        "without": without,
         "rows": [
             {
                 "row": place,
@@ -82,12 +73,6 @@ def _answered(
         ],
         "means": {who: _means(said, weights) for who, said in spoken.items()} if weights else {},
     }
-
-
-def _without(plan: Plan, *, of_rows: bool) -> list[str]:
-    """What made completions of the training, and not these."""
-    found = [] if plan.environment_class is None or of_rows else [f"environment {plan.environment_class.name}"]
-    return found if plan.rollout is None else [*found, f"rollout {plan.rollout.name}"]
 
 
 def _shaped(prompt: str, data: Data, processing: Any) -> Any:
@@ -105,19 +90,15 @@ def _spoken(
     plan: Plan,
     policy: Policy,
     tools: CalledTools,
-    data: Data,
+    how: Evaluation,
     given: list[dict[str, Any]],
     weights: dict[str, float],
-    *,
-    greedy: bool,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The rows as they were asked, and what a model answers to each: its turns, how that ended, and its rewards."""
     tools.given_to(policy)
     ends, own = ends_of(policy, plan), frozenset(end_tokens(policy))
     with undisturbed(policy):
-        asked, completions, tokens, columns = answered_and_judged(
-            policy, given, as_trained(plan, data, greedy=greedy), ends, lambda: None
-        )
+        asked, completions, tokens, columns = answered_and_judged(policy, given, how, ends, lambda: None)
     found = []
     for place, (completion, ids) in enumerate(zip(completions, tokens, strict=True)):
         rewards = {name: values[place] for name, values in zip(weights, columns, strict=True)}
