@@ -7,13 +7,14 @@ from typing import Any
 
 from grpo_recipes.contract.plan import Data, Evaluation, Plan
 from grpo_recipes.worker.answering.called_tools import CalledTools, called_tools
-from grpo_recipes.worker.answering.policy import Policy, as_trained, processing_of
+from grpo_recipes.worker.answering.policy import Policy, as_trained
 from grpo_recipes.worker.answering.trained import FINAL, is_adapter, load_base, load_trained, make_own_model
 from grpo_recipes.worker.completions.evaluation import answer_text, answered_and_judged, prompt_text
 from grpo_recipes.worker.completions.generation import undisturbed
 from grpo_recipes.worker.data.dataset import prepared_rows
 from grpo_recipes.worker.ends.ended import how_ended
 from grpo_recipes.worker.ends.ends import end_tokens, ends_of, tokenizer_of
+from grpo_recipes.worker.trainer.model import processing_of
 from grpo_recipes.worker.user_code.outcome import refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
@@ -30,7 +31,7 @@ def answered_rows(
     make_own_model(plan, folder)
     with called_tools(plan, folder / "worker" / "user", of_rows=prompt is None) as tools:
         data, where = (plan.data, "dataset") if plan.evaluation is None else (plan.evaluation.data, "evaluation")
-        processing = processing_of(plan, folder / FINAL)
+        processing = processing_of(plan, str(folder / FINAL))
         if prompt is None:
             all_rows = prepared_rows(data, where, scratch, 0)
             given = [all_rows[place] for place in range(min(rows, len(all_rows)))]

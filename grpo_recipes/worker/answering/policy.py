@@ -1,14 +1,12 @@
 """What stands where a trainer does in a run, for what generates and judges: nothing here is trained."""
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from accelerate import Accelerator
-from transformers import AutoModelForSequenceClassification, AutoProcessor, AutoTokenizer, TrainerState
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, TrainerState
 
 from grpo_recipes.contract.plan import Data, Evaluation, Plan
-from grpo_recipes.worker._shared.planned import trust_remote_code
 from grpo_recipes.worker.trainer.generation_file import set_aside
 
 PROMPTS_AT_ONCE = 16
@@ -41,17 +39,6 @@ class Policy:
             _reward_tokenizer(reward, function) for reward, function in zip(rewards, self.reward_funcs, strict=True)
         ]
         set_aside(self)
-
-
-def processing_of(plan: Plan, folder: Path) -> Any:
-    """The tokenizer that lies with a model, or its processor, padding where generation needs it."""
-    processing = AutoProcessor.from_pretrained(
-        str(folder), truncation_side="left", padding_side="left", trust_remote_code=trust_remote_code(plan)
-    )
-    tokenizer = getattr(processing, "tokenizer", processing)
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return processing
 
 
 def as_trained(plan: Plan, data: Data, *, greedy: bool) -> Evaluation:

@@ -156,7 +156,6 @@ def _nested(values: Mapping[Name, Any]) -> dict[str, Any]:
 LEVEL = 0.95
 RESAMPLES = 2000
 METHOD = "percentile bootstrap over rows"
-_DRAWN_AT_ONCE = 1 << 20
 
 Interval = tuple[float, float]
 Column = TypeVar("Column", bound=Hashable)
@@ -170,34 +169,26 @@ def intervals(
     columns: by name, one value for each row, None where a row has none; all equally long. Each draw takes the same
     rows in all columns. seed: of the draws, which are the same in every release of numpy and touch no other generator.
     """
-    table = numpy.array([[numpy.nan if value is None else value for value in column] for column in columns.values()])
-    is_known = ~numpy.isnan(table)
-    means = _resampled(numpy.where(is_known, table, 0.0), is_known.astype(float), seed, resamples)
-    found: dict[Column, Interval | None] = {}
-    for name, known, drawn in zip(columns, is_known.sum(axis=1) if len(columns) else (), means, strict=True):
-        there = drawn[~numpy.isnan(drawn)]
-        ends = numpy.quantile(there, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) if known > 1 else None
-        found[name] = None if ends is None else (float(ends[0]), float(ends[1]))
-    return found
-
-
-def _resampled(values: "numpy.ndarray", known: "numpy.ndarray", seed: int, resamples: int) -> "numpy.ndarray":
-    """Means of resampled rows, (figures, resamples); NaN where a draw has no known value.
-
-    values, known: (figures, rows) float64, an unknown value is 0.0 and known by 0.0.
-    """
-    figures, rows = values.shape
+    found: dict[Column, Interval | None] = dict.fromkeys(columns)
     generator = numpy.random.RandomState(seed % (1 << 32))  # its draws are the same in all releases
-    means = numpy.full((figures, resamples), numpy.nan)
-    step = max(1, _DRAWN_AT_ONCE // max(1, rows))
-    for start in range(0, resamples, step):
-        drawn = generator.randint(0, rows, size=(min(step, resamples - start), rows))
-        for figure in range(figures):
-            counts = numpy.full(len(drawn), rows) if known[figure].all() else known[figure][drawn].sum(axis=1)
-            sums = values[figure][drawn].sum(axis=1)
-            here = numpy.divide(sums, counts, out=numpy.full(len(sums), numpy.nan), where=counts > 0)
-            means[figure, start : start + len(sums)] = here
-    return means
+    table = {
+        name: numpy.array([numpy.nan if value is None else value for value in column])
+        for name, column in columns.items()
+        if sum(value is not None for value in column) > 1
+    }
+    rows = max(map(len, columns.values()), default=0)
+    means: dict[Column, list[float]] = {name: [] for name in table}
+    for _ in range(resamples if rows else 0):
+        drawn = generator.randint(0, rows, rows)
+        for name, column in table.items():
+            there = column[drawn]
+            there = there[~numpy.isnan(there)]
+            if len(there):
+                means[name].append(there.sum() / len(there))
+    for name, of_column in means.items():
+        low, high = numpy.quantile(of_column, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        found[name] = float(low), float(high)
+    return found
 
 
 def pass_at(samples: int, passed: int, k: int) -> float:

@@ -13,7 +13,7 @@ from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.answering.policy import Policy, processing_of
+from grpo_recipes.worker.answering.policy import Policy
 from grpo_recipes.worker.answering.trained import (
     FINAL,
     device_of,
@@ -57,6 +57,7 @@ from grpo_recipes.worker.export.texts import (
     write_weights,
     written_beside,
 )
+from grpo_recipes.worker.trainer.model import processing_of
 from grpo_recipes.worker.trainer.own_model import merged, rounded
 
 
@@ -142,7 +143,7 @@ def _trained(plan: Plan, folder: Path, asked: ExportAsked, scratch: Path, say: S
     dtype = next(weight.dtype for weight in model.parameters() if weight.is_floating_point())
     if asked.what == "model" and not is_packed(plan):
         model = rounded(model, computed_in(dtype, dtype, device_of(plan)))
-    policy = Policy(plan, model, processing_of(plan, folder / FINAL), [])
+    policy = Policy(plan, model, processing_of(plan, str(folder / FINAL)), [])
     texts = texts_of(plan, folder, policy, scratch)
     rows = model.get_input_embeddings().weight.shape[0]
     said = seen(model, texts.texts, say)
@@ -198,7 +199,7 @@ def _proof_of_gguf(
 
 def _check_tokens(plan: Plan, place: Path, trained: _Trained) -> None:
     """Raises Refused where the exported tokenizer gives other tokens for the same text."""
-    processing, own = processing_of(plan, place), trained.ends.tokenizer
+    processing, own = processing_of(plan, str(place)), trained.ends.tokenizer
     tokenizer = getattr(processing, "tokenizer", processing)
     for text in trained.texts.texts:
         words = own.decode(text.ids, skip_special_tokens=False)

@@ -94,22 +94,25 @@ def _model_init_kwargs(plan: Plan) -> dict[str, Any]:
     return keywords
 
 
+def processing_of(plan: Plan, path: str, **place: Any) -> Any:
+    """The tokenizer that lies with a model, or its processor, padding where generation needs it."""
+    processing = AutoProcessor.from_pretrained(
+        path, truncation_side="left", padding_side="left", trust_remote_code=trust_remote_code(plan), **place
+    )
+    tokenizer = getattr(processing, "tokenizer", processing)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return processing
+
+
 def _tokenizer(plan: Plan, path: str) -> Any:
     """The model's tokenizer, or its processor if it has one, with the recipe's chat template.
 
     As TRL loads it by itself in its newest release; older ones pad otherwise, or not at all.
     Source: trl 1.16.0 grpo_trainer.py.
     """
-    processing = AutoProcessor.from_pretrained(
-        path,
-        revision=model_revision(plan),
-        truncation_side="left",
-        padding_side="left",
-        trust_remote_code=trust_remote_code(plan),
-    )
+    processing = processing_of(plan, path, revision=model_revision(plan))
     tokenizer = getattr(processing, "tokenizer", processing)
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
     if tokenizer is processing:
         # Older releases hand everything that the tokenizer gives to generate, which refuses these.
         tokenizer.model_input_names = [name for name in tokenizer.model_input_names if name != "token_type_ids"]
