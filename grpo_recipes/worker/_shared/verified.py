@@ -28,14 +28,9 @@ def check_model_files(model: Model) -> None:
     """
     for name, planned in model.files.items():
         path = Path(model.path) / name
-        if not path.is_file():
-            raise Refused.of(f"model: {path} does not exist", because="the plan was made with it")
-        if path.stat().st_size <= LARGEST_CHECKED_BYTES and file_sha256(path) != planned:
-            raise Refused.of(
-                f"model: {path} changed since the plan was made",
-                because=f"its sha256 is not {planned[:12]}, which the plan has",
-                fix="plan again",
-            )
+        is_large = path.is_file() and path.stat().st_size > LARGEST_CHECKED_BYTES
+        if not is_large and (fault := _fault(path, planned)) is not None:
+            raise Refused.of(f"model: {fault}", because="the plan was made with another one", fix="plan again")
 
 
 def check_ancestor(ancestor: Ancestor | None) -> None:
@@ -43,13 +38,21 @@ def check_ancestor(ancestor: Ancestor | None) -> None:
     if ancestor is None or ancestor.use == "weights":
         return  # the model itself, which is looked at as such
     for name, planned in ancestor.files.items():
-        path = Path(ancestor.path) / name
-        if not path.is_file() or file_sha256(path) != planned:
+        if (fault := _fault(Path(ancestor.path) / name, planned)) is not None:
             raise Refused.of(
                 f"the adapter of {ancestor.name} is not what it was when the plan was made",
-                because=f"{path} {'does not exist' if not path.is_file() else f'has not the sha256 {planned[:12]}'}",
+                because=fault,
                 fix="bring it back, or plan again",
             )
+
+
+def _fault(path: Path, planned: str) -> str | None:
+    """What is wrong with a file that the plan was made with; None where it has the planned sha256."""
+    if not path.is_file():
+        return f"{path} does not exist"
+    return (
+        None if file_sha256(path) == planned else f"{path} changed since the plan was made: not sha256 {planned[:12]}"
+    )
 
 
 def seen_in_rows(where: str, rows: Any) -> dict[str, object]:
