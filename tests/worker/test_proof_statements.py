@@ -25,7 +25,7 @@ from grpo_recipes.worker.proofs import (
     world_is_whole,
 )
 from grpo_recipes.worker.proofs.of_turns import turns_are_trained_as_sampled
-from grpo_recipes.worker.proofs.proof import WIDTH, Proof, block, holds
+from grpo_recipes.worker.proofs.proof import WIDTH, Proof, Statement, block
 from grpo_recipes.worker.proofs.seen import (
     Completions,
     FirstStep,
@@ -223,9 +223,12 @@ def test_masks_that_were_not_seen_are_said_to_be_so() -> None:
 
 
 def test_the_block_is_short_and_names_what_does_not_hold() -> None:
-    proofs = [holds("PRF001", "world", "world 1/1"), Proof("PRF006", "dtypes", False, "dtypes weights bfloat16")]
+    proofs = [
+        Statement("PRF001", "world").holds("world 1/1"),
+        Proof("PRF006", "dtypes", False, "dtypes weights bfloat16"),
+    ]
     assert block(proofs) == "step 1 proofs  world 1/1 · NOT dtypes: dtypes weights bfloat16"
-    long = block([holds("PRF001", "world", "w" * 40)] * 5).splitlines()
+    long = block([Statement("PRF001", "world").holds("w" * 40)] * 5).splitlines()
     assert len(long) == 3
     assert all(len(line) <= WIDTH for line in long)
 

@@ -8,11 +8,10 @@ Source: trl 1.16.0 grpo_trainer.py (device_map), accelerate 1.15.0 accelerator.p
 """
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.proof import Proof, fails, holds
+from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep
 
-ID = "PRF002"
-NAME = "devices"
+PROOF = Statement("PRF002", "devices")
 WHOLE_MODEL = ("single", "ddp", "zero1", "zero2")
 
 
@@ -24,11 +23,9 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     shared = plan.world.device == "cuda" and plan.world.num_nodes == 1 and len(set(own)) < len(own)
     spread = [one for one in seen if plan.world.strategy in WHOLE_MODEL and one.parameter_devices != (one.device,)]
     if kinds == {plan.world.device} and not shared and not spread:
-        return holds(ID, NAME, shown)
+        return PROOF.holds(shown)
     found = [f"rank {one.rank} on {one.device}, its weights on {', '.join(one.parameter_devices)}" for one in seen]
-    return fails(
-        ID,
-        NAME,
+    return PROOF.fails(
         shown,
         found="; ".join(found),
         planned=f"each process with its whole model on a {plan.world.device} device of its own",

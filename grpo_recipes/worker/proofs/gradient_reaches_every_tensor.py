@@ -15,11 +15,10 @@ Source: trl issue 3150; transformers 5.23.0 trainer.py (logging_nan_inf_filter).
 import math
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.proof import Proof, fails, holds
+from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep, Gradient
 
-ID = "PRF004"
-NAME = "gradient"
+PROOF = Statement("PRF004", "gradient")
 SHOWN_NAMES = 3
 PLANNED = "a finite loss, and a gradient, of zeros at least, for every trainable tensor in it"
 
@@ -29,9 +28,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     losses = [loss for one in seen for loss in one.losses]
     strange = [loss for loss in losses if not math.isfinite(loss)]
     if strange:
-        return fails(
-            ID,
-            NAME,
+        return PROOF.fails(
             f"loss {strange[0]}",
             found=f"a loss of {strange[0]}",
             planned=PLANNED,
@@ -40,9 +37,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
         )
     noise = max(one.noise for one in seen)
     if noise:
-        return fails(
-            ID,
-            NAME,
+        return PROOF.fails(
             f"advantages up to {noise:.3g} in groups without variance",
             found=f"an advantage of {noise:.3g} in a group whose completions are all worth the same",
             planned="none: such a group trains nothing",
@@ -58,7 +53,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     shown = f"loss has grad_fn · gradient on {len(due)}/{len(due)} trainable tensors"
     shown += f", {zero} of them zero" if zero else ""
     idle = len(tensors) - len(due)
-    return holds(ID, NAME, shown + (f", {idle} in modules that took no part" if idle else ""))
+    return PROOF.holds(shown + (f", {idle} in modules that took no part" if idle else ""))
 
 
 def merged(seen: tuple[FirstStep, ...]) -> list[Gradient]:
@@ -74,9 +69,7 @@ def merged(seen: tuple[FirstStep, ...]) -> list[Gradient]:
 
 def without_graph() -> Proof:
     """The failure of a loss that no backward pass can start from."""
-    return fails(
-        ID,
-        NAME,
+    return PROOF.fails(
         "loss has no grad_fn",
         found="a loss without grad_fn: nothing that is trained is part of it",
         planned=PLANNED,
@@ -98,9 +91,7 @@ def _missing(missing: list[str], due: list[Gradient], tensors: list[Gradient]) -
     else:
         found = f"no gradient (None) on {len(missing)} of {len(due)} trainable tensors: {names}"
         because = "their modules took part in the loss, so something detached them or threw the gradients away"
-    return fails(
-        ID,
-        NAME,
+    return PROOF.fails(
         shown,
         found=found,
         planned=PLANNED,

@@ -10,11 +10,10 @@ Source: trl 1.16.0 trainer/utils.py add_fused_lm_head; measured on trl 0.14.0 to
 """
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.proof import Proof, fails, holds
+from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep, Forward
 
-ID = "PRF003"
-NAME = "logits"
+PROOF = Statement("PRF003", "logits")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
@@ -23,11 +22,9 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     wrong = [forward for forward in forwards if not _fits(forward)]
     if forwards and not wrong:
         built = next((forward.logits for forward in forwards if forward.logits), None)
-        return holds(ID, NAME, f"logits {_shape(built)}" if built else "no logits built (fused head)")
+        return PROOF.holds(f"logits {_shape(built)}" if built else "no logits built (fused head)")
     if not forwards:
-        return fails(
-            ID,
-            NAME,
+        return PROOF.fails(
             "not seen",
             found="the loss was computed without a call of the policy",
             planned="one forward pass of the policy for each micro-batch",
@@ -56,7 +53,7 @@ def _wrong(forward: Forward) -> Proof:
         found = f"logits {_shape(forward.logits)}"
         because = "log-probabilities would be taken from other positions than the completion's"
     fix = "versions of trl and transformers that agree on the keyword; grpo-run doctor names known defects"
-    return fails(ID, NAME, found, found=found, planned=planned, because=because, fix=fix)
+    return PROOF.fails(found, planned=planned, because=because, fix=fix)
 
 
 def _shape(shape: tuple[int, ...] | None) -> str:

@@ -11,11 +11,10 @@ Source: trl 1.16.0 grpo_trainer.py; measured on trl 0.21.0 and 1.16.0.
 """
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.proof import Proof, fails, holds
+from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import Completion, Completions, FirstStep
 
-ID = "PRF008"
-NAME = "completions"
+PROOF = Statement("PRF008", "completions")
 OWN_PADDING = 2
 PLANNED = "masks of ones that end with the completion: at eos, at a stop, or at the longest length"
 
@@ -23,13 +22,13 @@ PLANNED = "masks of ones that end with the completion: at eos, at a stop, or at 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """The masks of all completions of the first step."""
     if not any(one.completions.rows for one in seen):
-        return Proof(ID, NAME, None, "masks not seen: this trl makes the completions inside its loss")
+        return PROOF.unseen("masks not seen: this trl makes the completions inside its loss")
     for one in seen:
         for place, row in enumerate(one.completions.rows):
             found = _wrong(row, one.completions, plan)
             if found is not None:
                 return _failed(f"completion {place + 1} of rank {one.rank}: {found[0]}", found[1])
-    return holds(ID, NAME, _shown(seen, "a stop" if plan.expect.stop or plan.expect.stop_token_ids else "eos"))
+    return PROOF.holds(_shown(seen, "a stop" if plan.expect.stop or plan.expect.stop_token_ids else "eos"))
 
 
 def _wrong(row: Completion, all_of: Completions, plan: Plan) -> tuple[str, str] | None:
@@ -55,11 +54,8 @@ def _wrong(row: Completion, all_of: Completions, plan: Plan) -> tuple[str, str] 
 
 
 def _failed(found: str, because: str) -> Proof:
-    return fails(
-        ID,
-        NAME,
+    return PROOF.fails(
         found,
-        found=found,
         planned=PLANNED,
         because=because,
         fix="generation.stop for what ends a completion, and nothing of the kind under trl.generation_kwargs;"

@@ -7,11 +7,10 @@ Source: getrusage(2), VmHWM of proc_pid_status(5), torch.cuda.max_memory_allocat
 """
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.proof import Proof, holds
+from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep
 
-ID = "PRF009"
-NAME = "memory"
+PROOF = Statement("PRF009", "memory")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
@@ -19,7 +18,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     shown = f"memory so far {max(one.memory_gib for one in seen):.1f} GiB"
     gpus = [one.gpu_gib for one in seen if one.gpu_gib is not None]
     if not gpus:
-        return holds(ID, NAME, shown)
+        return PROOF.holds(shown)
     estimated = None if plan.memory is None else plan.memory.peak()
     expected = "" if estimated is None else f" (estimated {estimated[1] / 2**30:.1f} for the {estimated[0]} phase)"
-    return holds(ID, NAME, f"{shown}, GPU {max(gpus):.1f} GiB{expected}")
+    return PROOF.holds(f"{shown}, GPU {max(gpus):.1f} GiB{expected}")

@@ -10,11 +10,10 @@ Source: trl 1.16.0 grpo_trainer.py, peft 0.21.2 cast_adapter_dtype, deepspeed 0.
 """
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.proof import Proof, fails, holds
+from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep
 
-ID = "PRF006"
-NAME = "dtypes"
+PROOF = Statement("PRF006", "dtypes")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
@@ -23,10 +22,8 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     wrong = [name for name, dtype in planned.items() if dtype is not None and found.get(name, dtype) != dtype]
     shown = "dtypes " + ", ".join(f"{name} {dtype}" for name, dtype in found.items())
     if not wrong:
-        return holds(ID, NAME, shown)
-    return fails(
-        ID,
-        NAME,
+        return PROOF.holds(shown)
+    return PROOF.fails(
         shown,
         found=", ".join(f"{name} {found[name]}" for name in wrong),
         planned=", ".join(f"{name} {planned[name]}" for name in wrong),

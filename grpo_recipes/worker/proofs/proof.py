@@ -1,7 +1,7 @@
 """A proof: one statement about the running trainer, and how it is said."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from grpo_recipes.contract.findings.finding import Finding
 
@@ -23,17 +23,26 @@ class Proof:
     finding: Finding | None = None
 
 
-def holds(identity: str, name: str, shown: str) -> Proof:
-    """A proof that holds."""
-    return Proof(identity, name, True, shown)
+class Statement(NamedTuple):
+    """What a file of this folder proves. id, name: of the proof."""
 
+    id: str
+    name: str
 
-def fails(identity: str, name: str, shown: str, *, found: str, planned: str, because: str, fix: str) -> Proof:
-    """A proof that failed: what was found, what was planned, the usual cause and the way out."""
-    seen = (f"found    {found}", f"planned  {planned}")
-    message = f"{name}: the proof failed"
-    finding = Finding(identity, "error", message, because=(because,), fix=fix, seen=seen)
-    return Proof(identity, name, False, shown, finding)
+    def holds(self, shown: str) -> Proof:
+        """The proof that holds."""
+        return Proof(self.id, self.name, True, shown)
+
+    def unseen(self, shown: str) -> Proof:
+        """The proof that could not be made, or not yet."""
+        return Proof(self.id, self.name, None, shown)
+
+    def fails(self, shown: str, *, planned: str, because: str, fix: str, found: str | None = None) -> Proof:
+        """The proof that failed: what was found, what was planned, the usual cause and the way out."""
+        seen = (f"found    {found or shown}", f"planned  {planned}")
+        message = f"{self.name}: the proof failed"
+        finding = Finding(self.id, "error", message, because=(because,), fix=fix, seen=seen)
+        return Proof(self.id, self.name, False, shown, finding)
 
 
 def as_records(proofs: list[Proof]) -> list[dict[str, Any]]:

@@ -10,11 +10,10 @@ Source: trl 0.14.0 to 1.16.0 grpo_trainer.py (ref_model).
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.precision_is_planned import planned_dtypes
-from grpo_recipes.worker.proofs.proof import Proof, fails, holds
+from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep, Reference
 
-ID = "PRF007"
-NAME = "reference"
+PROOF = Statement("PRF007", "reference")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
@@ -29,8 +28,8 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
             return _failed(found, is_needed, dtype, beta)
     reference = seen[0].reference
     if reference is None:
-        return holds(ID, NAME, "no reference model")
-    return holds(ID, NAME, f"reference {', '.join(reference.weights)}" + ("" if is_needed else ", not needed"))
+        return PROOF.holds("no reference model")
+    return PROOF.holds(f"reference {', '.join(reference.weights)}" + ("" if is_needed else ", not needed"))
 
 
 def _wrong(reference: Reference | None, dtype: str | None, *, is_needed: bool, may_be: bool) -> str | None:
@@ -51,11 +50,8 @@ def _failed(found: str, is_needed: bool, dtype: str | None, beta: float) -> Proo
     reason = f"beta is {beta} and every weight is trained" if is_needed else f"beta is {beta}"
     if not is_needed and beta:
         reason += " and the adapter switched off is the reference"
-    return fails(
-        ID,
-        NAME,
+    return PROOF.fails(
         found,
-        found=found,
         planned=f"a reference model in {dtype or 'the dtype of the weights'}" if is_needed else "no reference model",
         because=f"{reason}; a quantized copy is placed by bitsandbytes, not by the plan, and no KL is taken from it",
         fix="plan again with the packages that are installed here; lora: {...} needs no reference copy",

@@ -15,11 +15,10 @@ before the first step compare it by name. A quantized policy has no bound.
 """
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.proof import Proof, fails, holds
+from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep, Sampled
 
-ID = "PRF010"
-NAME = "sampler"
+PROOF = Statement("PRF010", "sampler")
 BOUNDS = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 5e-2}
 # Up to here a difference is of the size that a lower precision makes, beyond it of other weights.
 OF_PRECISION = 5e-2
@@ -32,13 +31,13 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     found = together(every)
     if found is None or not found.tokens + found.cut:
         reason = next((one.reason for one in every if one.reason), "no generation was seen")
-        return Proof(ID, NAME, None, f"vLLM's samples not compared: {reason}")
+        return PROOF.unseen(f"vLLM's samples not compared: {reason}")
     most = bound(plan, seen[0].precision.compute, found.dtype)
     if most is None:
-        return Proof(ID, NAME, None, f"{shown(found)}, of a quantized policy: no bound is known")
+        return PROOF.unseen(f"{shown(found)}, of a quantized policy: no bound is known")
     if mean(found) <= most and found.cut <= MOST_CUT * (found.tokens + found.cut):
-        return holds(ID, NAME, shown(found))
-    return failed(ID, NAME, found, most, "vLLM computes in another dtype, or samples with other settings")
+        return PROOF.holds(shown(found))
+    return _failed(found, most)
 
 
 def together(found: list[Sampled]) -> Sampled | None:
@@ -77,13 +76,11 @@ def shown(found: Sampled) -> str:
     return f"vLLM samples the policy: {figures}{cut}"
 
 
-def failed(identity: str, name: str, found: Sampled, most: float, because: str) -> Proof:
-    """The proof that failed. because: the cause of a small difference; a large one is of other weights."""
+def _failed(found: Sampled, most: float) -> Proof:
+    because = "vLLM computes in another dtype, or samples with other settings"
     if mean(found) > OF_PRECISION:
         because = "vLLM has other weights: another model on the server, or a hand-over that did not reach it"
-    return fails(
-        identity,
-        name,
+    return PROOF.fails(
         f"|log-prob difference| mean {mean(found):.1e}",
         found=f"log-probabilities of vLLM and of the policy differ by {mean(found):.2g} on average and"
         f" {found.most:.2g} at most, over {found.tokens} tokens; {found.cut} tokens the policy would not have drawn",

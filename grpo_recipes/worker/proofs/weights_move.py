@@ -9,10 +9,9 @@ LoRA B starts at 0, where nothing is lost.
 Source: trl issue 3150; PEFT 0.21.2 initialises lora_B with zeros.
 """
 
-from grpo_recipes.worker.proofs.proof import Proof, fails, holds
+from grpo_recipes.worker.proofs.proof import Proof, Statement
 
-ID = "PRF005"
-NAME = "movement"
+PROOF = Statement("PRF005", "movement")
 SHOWN_NAMES = 3
 PLANNED = "every LoRA B other than zero, trained tensors changed, all of them in the optimizer"
 
@@ -31,7 +30,7 @@ def prove(due: set[str], moved: set[str], zero: set[str], left_out: set[str], ki
         lost = len(due - moved)
         shown += f", all {len(matrices)} LoRA B other than zero" if matrices else ""
         shown += f" ({lost} updates below the spacing of the dtype)" if lost else ""
-        return holds(ID, NAME, shown)
+        return PROOF.holds(shown)
     if left_out:
         found = f"{len(left_out)} trainable tensors are not in the optimizer: {_names(left_out)}"
         because = "they became trainable, or were replaced, after the optimizer was made"
@@ -44,13 +43,13 @@ def prove(due: set[str], moved: set[str], zero: set[str], left_out: set[str], ki
         found = f"none of {len(due)} tensors with a gradient changed in {after} steps"
         because = "the optimizer's step did nothing, or each update is below the spacing of the weights' dtype"
         fix = "model.dtype: float32, or a larger learning_rate, or the optimizer that makes no step"
-    return fails(ID, NAME, shown, found=found, planned=PLANNED, because=because, fix=fix)
+    return PROOF.fails(shown, found=found, planned=PLANNED, because=because, fix=fix)
 
 
 def postponed(steps: int) -> Proof:
     """The proof that cannot be made yet."""
     reason = "no gradient other than zero so far (groups without variance, or a learning rate of 0)"
-    return Proof(ID, NAME, None, f"movement not seen after {steps} step{'' if steps == 1 else 's'}: {reason}")
+    return PROOF.unseen(f"movement not seen after {steps} step{'' if steps == 1 else 's'}: {reason}")
 
 
 def _names(names: set[str]) -> str:

@@ -10,11 +10,10 @@ learning rate long before it has a size that any bound could know.
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs import sampler_is_the_policy as first
-from grpo_recipes.worker.proofs.proof import Proof, fails, holds
+from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import Sampled
 
-ID = "PRF011"
-NAME = "hand-over"
+PROOF = Statement("PRF011", "hand-over")
 CLEAR = 10
 LEAST = 1e-6
 STAYED = 0.5
@@ -28,25 +27,21 @@ def prove(plan: Plan, compute: str | None, at_first: Sampled, now: Sampled, step
         return _stayed_behind(now, moved, most, steps)
     if moved < max(LEAST, CLEAR * first.mean(at_first)):
         noise = f"less than {CLEAR} times the noise between trainer and vLLM"
-        return Proof(ID, NAME, None, f"hand-over not seen: the policy moved by {moved:.1e} in {steps} steps, {noise}")
+        return PROOF.unseen(f"hand-over not seen: the policy moved by {moved:.1e} in {steps} steps, {noise}")
     if first.mean(now) >= STAYED * moved:
         return _stayed_behind(now, moved, STAYED * moved, steps)
-    return holds(
-        ID,
-        NAME,
+    return PROOF.holds(
         f"weights reach vLLM: the policy moved by {moved:.1e} in {steps} steps, vLLM is {first.mean(now):.1e} off",
     )
 
 
 def not_seen(steps: int, reason: str) -> Proof:
     """The proof that a run was too short for."""
-    return Proof(ID, NAME, None, f"hand-over not seen after {steps} step{'' if steps == 1 else 's'}: {reason}")
+    return PROOF.unseen(f"hand-over not seen after {steps} step{'' if steps == 1 else 's'}: {reason}")
 
 
 def _stayed_behind(now: Sampled, moved: float, most: float, steps: int) -> Proof:
-    return fails(
-        ID,
-        NAME,
+    return PROOF.fails(
         f"vLLM {first.mean(now):.1e} behind",
         found=f"after {steps} steps the policy has moved by {moved:.2g} in log-probability, and vLLM's differ from it"
         f" by {first.mean(now):.2g} on average",

@@ -7,11 +7,10 @@ Source: accelerate 1.15.0 state.py, where a process without a backend believes i
 """
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.proof import Proof, fails, holds
+from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep
 
-ID = "PRF001"
-NAME = "world"
+PROOF = Statement("PRF001", "world")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
@@ -21,10 +20,8 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     stages = sorted({one.deepspeed_stage for one in seen})
     shown = f"world {min(answered)}/{size}" + (f", ZeRO-{stage}" if stage else "")
     if answered == {size} and stages == [stage]:
-        return holds(ID, NAME, shown)
-    return fails(
-        ID,
-        NAME,
+        return PROOF.holds(shown)
+    return PROOF.fails(
         shown,
         found=f"{' or '.join(map(str, sorted(answered)))} processes, ZeRO stage {', '.join(map(str, stages))}",
         planned=f"{size} processes, ZeRO stage {stage}",

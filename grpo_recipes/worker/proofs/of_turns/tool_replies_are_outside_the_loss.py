@@ -10,11 +10,10 @@ Source: trl 1.16.0 grpo_trainer.py, _tool_call_loop and tool_mask.
 """
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.proof import Proof, fails, holds
+from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep, TurnedRow
 
-ID = "PRF019"
-NAME = "tool replies"
+PROOF = Statement("PRF019", "tool replies")
 PLANNED = "a loss over what the policy wrote, in all of its turns, and over nothing that it was told"
 
 
@@ -27,10 +26,10 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
                 return _failed(f"completion {place + 1} of rank {one.rank}: {found}")
     told = [row for row in rows if row.told]
     if not told:
-        return Proof(ID, NAME, None, "replies of tools not seen: no completion of the first loss has one")
+        return PROOF.unseen("replies of tools not seen: no completion of the first loss has one")
     words = f"{sum(row.replies for row in told)} replies of tools outside the loss"
     has_gradients = any(row.told_moved is not None for row in told)
-    return holds(ID, NAME, words + (", without a gradient" if has_gradients else ""))
+    return PROOF.holds(words + (", without a gradient" if has_gradients else ""))
 
 
 def _wrong(row: TurnedRow) -> str | None:
@@ -44,11 +43,8 @@ def _wrong(row: TurnedRow) -> str | None:
 
 
 def _failed(found: str) -> Proof:
-    return fails(
-        ID,
-        NAME,
+    return PROOF.fails(
         found,
-        found=found,
         planned=PLANNED,
         because="the policy would be trained to write what tools say, or not on all that it wrote",
         fix="look for code that replaces the trainer's masks, its loss or its tool loop; a release of trl from 1.16.0",

@@ -7,11 +7,10 @@ Source: trl 1.16.0 grpo_trainer.py, _tool_call_loop; the metric tools/call_frequ
 """
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.proof import Proof, holds
+from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep
 
-ID = "PRF021"
-NAME = "calls of tools"
+PROOF = Statement("PRF021", "calls of tools")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
@@ -19,12 +18,12 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     turns = [one.turns for one in seen if one.turns is not None]
     calls = next((one.calls for one in turns if one.calls is not None), None)
     if calls is None:
-        return Proof(ID, NAME, None, "calls of tools not seen: nothing was logged of them")
+        return PROOF.unseen("calls of tools not seen: nothing was logged of them")
     if not calls:
         written = next((text for one in turns for text in one.written), "")
         begins = f"; the first completion begins {written!r}" if written else ""
-        return Proof(ID, NAME, None, f"NO TOOL WAS CALLED{begins}")
+        return PROOF.unseen(f"NO TOOL WAS CALLED{begins}")
     if not any(row.replies for one in turns for row in one.rows):
         limit = plan.arguments.GRPOConfig.get("max_completion_length")
-        return Proof(ID, NAME, None, f"NO REPLY OF A TOOL FITS into the {limit} tokens of a completion")
-    return holds(ID, NAME, f"{calls:.2g} calls of tools a completion")
+        return PROOF.unseen(f"NO REPLY OF A TOOL FITS into the {limit} tokens of a completion")
+    return PROOF.holds(f"{calls:.2g} calls of tools a completion")

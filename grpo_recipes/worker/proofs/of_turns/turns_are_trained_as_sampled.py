@@ -16,12 +16,11 @@ Source: trl 1.16.0 grpo_trainer.py, _generate_single_turn, _tool_call_loop and _
 """
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker.proofs.proof import Proof, fails, holds
+from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.sampler_is_the_policy import BOUNDS, mean, together
 from grpo_recipes.worker.proofs.seen import FirstStep, Sampled
 
-ID = "PRF020"
-NAME = "turns"
+PROOF = Statement("PRF020", "turns")
 TURNS = ("first turns", "later turns")
 
 
@@ -29,7 +28,7 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
     """The tokens and scores of all completions of the first step against those of their turns."""
     rows = [row for one in seen if one.turns is not None for row in one.turns.rows]
     if not rows:
-        return Proof(ID, NAME, None, "turns not seen: no completion came from the trainer's own generation")
+        return PROOF.unseen("turns not seen: no completion came from the trainer's own generation")
     for one in seen:
         for place, row in enumerate(one.turns.rows if one.turns is not None else ()):
             if row.unknown is not None:
@@ -43,9 +42,9 @@ def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:
             return _other_scores(which, found, most)
     if not compared:
         reason = next((found.reason for one in seen for found in one.scored if found.reason), "none was seen")
-        return holds(ID, NAME, f"{words}; log-probs not compared: {reason}")
+        return PROOF.holds(f"{words}; log-probs not compared: {reason}")
     figures = f"max {max(found.most for found in compared):.1e} of {sum(found.tokens for found in compared)} tokens"
-    return holds(ID, NAME, f"{words}, |log-prob difference| {figures}")
+    return PROOF.holds(f"{words}, |log-prob difference| {figures}")
 
 
 def _scored(seen: tuple[FirstStep, ...], place: int) -> Sampled | None:
@@ -54,11 +53,8 @@ def _scored(seen: tuple[FirstStep, ...], place: int) -> Sampled | None:
 
 def _other_tokens(which: str, token: int) -> Proof:
     found = f"{which} is not made of what was sampled: it differs at or after token {token + 1}"
-    return fails(
-        ID,
-        NAME,
+    return PROOF.fails(
         found,
-        found=found,
         planned="the tokens of each turn as the generator gave them, each after the tokens that it was given",
         because="text that is tokenized anew need not give the tokens that were drawn",
         fix="look for code that makes tokens from text between turns, and a chat template that changes earlier turns",
@@ -67,9 +63,7 @@ def _other_tokens(which: str, token: int) -> Proof:
 
 def _other_scores(which: str, found: Sampled, most: float) -> Proof:
     shown = f"|log-prob difference| of {which} mean {mean(found):.1e}"
-    return fails(
-        ID,
-        NAME,
+    return PROOF.fails(
         shown,
         found=f"in {which} the loss scores what was sampled otherwise than the policy did: log-probabilities differ by"
         f" {mean(found):.2g} on average and by {found.most:.2g} at most, over {found.tokens} tokens",
