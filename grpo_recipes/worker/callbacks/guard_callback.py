@@ -1,6 +1,5 @@
 """When guards look, and where it goes what they say."""
 
-import math
 import os
 import sys
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from transformers import TrainerCallback
 from trl import GRPOTrainer
 
 from grpo_recipes.contract.exits import EXIT_STOPPED
-from grpo_recipes.contract.metrics import without_variance
+from grpo_recipes.contract.metrics import number, without_variance
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.library import gathered, newest_names
@@ -247,7 +246,7 @@ class Lines:
             return None
         steps, self._step = step - self._step, step
         named = newest_names(dict(logs), self._rewards)
-        figures = {name: float(value) for name, value in named.items() if _is(value)}
+        figures = {name: float(value) for name in named if (value := number(named, name)) is not None}
         for name in named:
             if name.startswith("rewards/") and name.endswith("/mean"):
                 reward = name.removeprefix("rewards/").removesuffix("/mean")
@@ -257,11 +256,6 @@ class Lines:
     def without_answer(self) -> list[str]:
         """The rewards of which no number was logged so far: they gave None to every completion."""
         return [name for name, is_answered in self._answered.items() if not is_answered]
-
-
-def _is(value: Any) -> bool:
-    """Whether a logged value is a finite number."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def groups_per_step(trainer: Any) -> int:

@@ -4,13 +4,13 @@ The callbacks of transformers, 4.48.3 to 5.23.0, cannot do it: they put train/ b
 resume, write every argument with the secrets in it, and end the training when the service fails.
 """
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from transformers.integrations import integration_utils
 
+from grpo_recipes.contract.metrics import number
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker.trackers.about import About, Tracker, planned_values
@@ -97,11 +97,5 @@ def figures(event: str, values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    return {
-        name: value
-        for name, value in values.items()
-        if isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-        and name not in _OF_THE_TIME
-    }
+    names = (name for name in values if name not in _OF_THE_TIME)
+    return {name: value for name in names if (value := number(values, name)) is not None}

@@ -70,12 +70,9 @@ class RealLosses:
 
     def _on_any(self, *flags: Any) -> list[bool]:
         """Each flag, true where it is on any process."""
-        are_several = torch.distributed.is_available() and torch.distributed.is_initialized()
-        if not are_several and all(isinstance(flag, bool) for flag in flags):
-            return list(flags)
-        flags = tuple(torch.as_tensor(flag) for flag in flags)
-        asked = torch.stack([flag.to(self._trainer.accelerator.device, torch.int32) for flag in flags])
-        if are_several:
+        device = self._trainer.accelerator.device
+        asked = torch.stack([torch.as_tensor(flag).to(device, torch.int32) for flag in flags])
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
             torch.distributed.all_reduce(asked, op=torch.distributed.ReduceOp.MAX)
         return [bool(flag) for flag in asked.tolist()]
 
@@ -104,12 +101,9 @@ def broken_tensors(model: Any) -> tuple[int, int]:
 
 
 def _strange(values: list[Any]) -> Any:
-    """Whether a value is not finite: a bool, or a flag still on the device where the values are."""
-    plain = [_plain(value) for value in values]
-    if all(not isinstance(value, torch.Tensor) or value.device.type == "cpu" for value in plain):
-        return any(not math.isfinite(float(value)) for value in plain)
-    flags = [~torch.isfinite(torch.as_tensor(value)).all() for value in plain]
-    return torch.stack(flags).any()
+    """Whether a value is not finite: a flag still on the device where the values are."""
+    flags = [~torch.isfinite(torch.as_tensor(_plain(value))).all() for value in values]
+    return torch.stack(flags).any() if flags else False
 
 
 def _plain(value: Any) -> Any:

@@ -16,19 +16,13 @@ class HandOver:
 
     def __init__(self, trainer: Any, plan: Plan) -> None:
         self._plan = plan
-        self._witness = SamplerWitness(trainer)
+        self._witness = witness = SamplerWitness(trainer)
+        # found() gives what the last generation that was looked at showed on this process, None where it was taken.
+        self.leave, self.found = witness.leave, witness.take
         self._compute: str | None = None
         self._at_first: Sampled | None = None
         self._reason = "vLLM generated once"
         self._proof: Proof | None = None
-
-    def leave(self) -> None:
-        """Watches no longer."""
-        self._witness.leave()
-
-    def found(self) -> Sampled | None:
-        """What the last generation that was looked at showed on this process, None where it was taken before."""
-        return self._witness.take()
 
     def begin(self, seen: tuple[FirstStep, ...]) -> None:
         """Keeps what all processes saw of the first generation, from which the policy moves."""
