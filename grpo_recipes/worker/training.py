@@ -45,7 +45,6 @@ from grpo_recipes.worker.resume.resuming import agreed, experiment
 from grpo_recipes.worker.resume.run_state import ResumedEpochs, RunState, ScheduleOfTheNewLength, told_until
 from grpo_recipes.worker.serving.address import check_other_server
 from grpo_recipes.worker.shims.catalog import apply_before_trainer, apply_on_trainer
-from grpo_recipes.worker.survival.extension_lock import refuse_stale_lock
 from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.survival.waiting import wait_as_planned
 from grpo_recipes.worker.tools.tool_figures import watch_tools
@@ -114,7 +113,6 @@ class _Training:
             run_only_planned_code(plan)
         apply_before_trainer(plan)
         wait_as_planned(plan.arguments.GRPOConfig)
-        refuse_stale_lock(folder)
         # Then what the first process does alone, before all meet in training_arguments.
         rank = int(os.environ.get("RANK", "0"))
         if rank == 0:
@@ -199,7 +197,7 @@ class _Training:
         check_before_saving(trainer, record.same)
         watch_saves(trainer, peaks)
         callbacks = [
-            PhaseCallback(trainer, peaks, self.phases),
+            PhaseCallback(peaks, self.phases),
             epochs,
             *([ScheduleOfTheNewLength(trainer)] if self.checkpoint is not None and not self.is_own else []),
             SeedEachStep(trainer.args.seed, trainer.accelerator.process_index),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from export_runs import ADDED, largest, own_log_probs
 
 pytestmark = pytest.mark.stack
@@ -82,9 +83,10 @@ def test_what_is_handed_over_tells_its_ends_and_how_it_was_proved(exported: Call
     own = json.loads((place / "config.json").read_text())
     assert ends["eos_token_id"] == [own["eos_token_id"], own["vocab_size"] - 1]  # the last is </search>
     card, summary = (place / "README.md").read_text(), json.loads((place / "run.json").read_text())
-    assert "The adapter is merged into the weights, which are bfloat16" in card
+    export = yaml.safe_load(card.split("```yaml\n")[1].split("```")[0])["export"]
+    assert (export["merged"], export["dtype"]) == (True, "bfloat16")
     assert "library_name: transformers" in card
-    assert "has to name as stop texts: '&lt;/search>'" in card
+    assert any("has to name as stop texts: '</search>'" in note for note in export["notes"])
     assert summary["export"]["difference"] == answer["proof"]["difference"]
     assert str(place.parent) not in card
     assert {file.stat().st_mode for file in place.iterdir()} == {(place / "README.md").stat().st_mode}

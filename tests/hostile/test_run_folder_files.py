@@ -33,7 +33,6 @@ from grpo_recipes.worker.begin import begin
 from grpo_recipes.worker.checkpoints.checkpoint import put_in_place, remove_leftovers, remove_old
 from grpo_recipes.worker.run_with_server import Story
 from grpo_recipes.worker.serving.other_machine import Notice, notice_in, put_up
-from grpo_recipes.worker.survival.extension_lock import refuse_stale_lock
 from grpo_recipes.worker.survival.job_end import after
 from grpo_recipes.worker.survival.stall_monitor import stacks_file
 
@@ -263,7 +262,6 @@ DOINGS: dict[str, tuple[str, Callable[[Path], object]]] = {
         lambda folder: os.close(stacks_file(folder, 0)),
     ),
     "read the plan": ("plan.json", read_plan),
-    "read what DeepSpeed gets": ("deepspeed.json", refuse_stale_lock),
     "remove checkpoints": ("checkpoints", _checkpointed),
     "remove half a checkpoint": ("checkpoints/writing", _checkpointed),
     "remove the rest of one": ("checkpoints/.removed-checkpoint-4", _checkpointed),

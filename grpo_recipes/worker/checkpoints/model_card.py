@@ -21,7 +21,7 @@ CARD_FILE = "README.md"
 SUMMARY_FILE = "run.json"
 SUMMARY_FORMAT = 1
 # Of the summary: what tells which model, data and code the run was made of.
-_MADE_OF = ("base_model", "ancestors", "data", "evaluation_data", "rewards", "grpo_recipes", "stack", "plan_sha256")
+_MADE_OF = ("export", "base_model", "ancestors", "data", "evaluation_data", "rewards", "stack", "plan_sha256")
 _FIGURES = ("reward", REWARD_STD, KL, ENTROPY, MEAN_LENGTH, CLIPPED_RATIO)
 
 
@@ -142,8 +142,8 @@ def model_card(summary: Mapping[str, Any]) -> str:
     def as_yaml(value: Any) -> str:
         return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100))
 
-    made_of = _known({key: summary[key] for key in _MADE_OF})
-    parts = [f"# {plain(summary['name'])}", plain(summary["description"]), _trained(summary), _exported(summary)]
+    made_of = {"grpo-recipes": summary["grpo_recipes"]} | _known({key: summary.get(key) for key in _MADE_OF})
+    parts = [f"# {plain(summary['name'])}", plain(summary["description"]), _trained(summary)]
     parts += ["## Results", _results(summary), "## Made of", fenced(as_yaml(made_of), "yaml"), "## Do it again"]
     parts += [
         "Write the recipe below to `recipe.yaml`, with the files that it names beside it, and run "
@@ -184,20 +184,6 @@ def _trained(summary: Mapping[str, Any]) -> str:
     return (
         f"{text} It is the model of step {summary['final_step']}, the best one held out." if _is_best(summary) else text
     )
-
-
-def _exported(summary: Mapping[str, Any]) -> str:
-    """What an export was proved to be, "" for a model as the run left it."""
-    export = summary.get("export")
-    if export is None:
-        return ""
-    merged = "The adapter is merged into the weights, which are" if export["merged"] else "Its weights are"
-    proved = (
-        f"{merged} {export['dtype']}. On {export['tokens']} tokens of {inline(one_line(export['completions']))} the "
-        f"log-probabilities of this folder differ by up to {export['difference']:.3g} from those of the trained model; "
-        f"rounding to {export['dtype']} makes up to {export['rounding']:.3g}."
-    )
-    return " ".join([proved, *(inline(one_line(note)) for note in export["notes"])])
 
 
 def _results(summary: Mapping[str, Any]) -> str:

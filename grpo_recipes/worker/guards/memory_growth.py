@@ -14,10 +14,9 @@ What to do: look for lists in the reward module that only grow, and for tensors 
 """
 
 import itertools
-import mmap
-import os
 from collections.abc import Callable
 
+import psutil
 import torch
 
 from grpo_recipes.worker.guards.alarm import Alarm, Line
@@ -36,17 +35,9 @@ InUse = tuple[float, float]
 
 
 def in_use() -> InUse:
-    """What this process uses now; 0.0 for what cannot be known."""
+    """What this process uses now; 0.0 without a GPU."""
     gpu = torch.cuda.memory_allocated() / 1024**3 if torch.cuda.is_initialized() else 0.0
-    try:
-        statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            pages = int(os.read(statm, 256).split()[1])
-        finally:
-            os.close(statm)
-    except (OSError, ValueError, IndexError):
-        return 0.0, gpu
-    return pages * mmap.PAGESIZE / 1024**3, gpu
+    return psutil.Process().memory_info().rss / 1024**3, gpu
 
 
 class MemoryGrowth:

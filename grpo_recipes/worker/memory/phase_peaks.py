@@ -10,8 +10,6 @@ from grpo_recipes.contract.plan_sections import Phase
 from grpo_recipes.worker._shared.library import gathered
 from grpo_recipes.worker.memory.counters import Counter, Peak
 
-TOLD_EVERY = 16
-
 
 class PhasePeaks:
     """One phase is on at any time: `load` at first, then what goes_on_with() named, and within it others.
@@ -55,10 +53,6 @@ class PhasePeaks:
         """The most of any phase so far."""
         self.goes_on_with(self.phase)
         return functools.reduce(Peak.with_more, self.peaks.values())
-
-    def is_time_to_tell(self) -> bool:
-        """Whether the processes tell each other after this step: often at first, then now and then."""
-        return self.step.bit_count() == 1 or self.step % TOLD_EVERY == 0
 
     def tell_all(self, trainer: Any) -> None:
         """Takes the larger peaks of the other processes; all of them call it."""

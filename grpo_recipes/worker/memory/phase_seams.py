@@ -63,10 +63,10 @@ def _watch(owner: Any, name: str, phase: Phase, peaks: PhasePeaks, *, within: Ph
 
 
 class PhaseCallback(TrainerCallback):  # type: ignore[misc]
-    """Says when the training begins and a step does, and lets the processes tell each other their peaks."""
+    """Says when the training begins and a step does."""
 
-    def __init__(self, trainer: Any, peaks: PhasePeaks, phases: StartPhases) -> None:
-        self._trainer, self._peaks, self._phases = trainer, peaks, phases
+    def __init__(self, peaks: PhasePeaks, phases: StartPhases) -> None:
+        self._peaks, self._phases = peaks, phases
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """All is loaded, the optimizer and a checkpoint too."""
@@ -77,7 +77,5 @@ class PhaseCallback(TrainerCallback):  # type: ignore[misc]
         self._peaks.step = state.global_step + 1
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """All processes come here at the same steps."""
+        """The first step is over, if it was that."""
         self._phases.end()
-        if self._peaks.is_time_to_tell():
-            self._peaks.tell_all(self._trainer)
