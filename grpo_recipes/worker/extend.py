@@ -6,9 +6,8 @@ python -P worker/part.py extend FOLDER
 from collections.abc import Sequence
 from pathlib import Path
 
-from grpo_recipes.worker._shared.imports import kept_imports
+from grpo_recipes.worker._shared.imports import kept_imports, quiet_libraries
 from grpo_recipes.worker._shared.planned import own_model_folder, read_plan, trust_remote_code
-from grpo_recipes.worker._shared.quiet import quiet_libraries
 
 
 def main(arguments: Sequence[str]) -> None:

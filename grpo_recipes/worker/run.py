@@ -16,10 +16,9 @@ from grpo_recipes.contract.host.surroundings import settle
 from grpo_recipes.contract.integrity.checkpoints import lost_checkpoint
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import hide_secrets
-from grpo_recipes.worker._shared.imports import kept_imports
+from grpo_recipes.worker._shared.imports import kept_imports, quiet_libraries
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import read_plan, refuse_changed_plan
-from grpo_recipes.worker._shared.quiet import quiet_libraries
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.start_phases import StartPhases
 from grpo_recipes.worker._shared.verified import check_ancestor, check_model_files

@@ -46,13 +46,12 @@ from grpo_recipes.worker.resume.run_state import ResumedEpochs, RunState, Schedu
 from grpo_recipes.worker.serving.address import check_other_server
 from grpo_recipes.worker.shims.catalog import apply_before_trainer, apply_on_trainer
 from grpo_recipes.worker.survival.interruption import Interruption
-from grpo_recipes.worker.survival.waiting import wait_as_planned
 from grpo_recipes.worker.tools.tool_figures import watch_tools
 from grpo_recipes.worker.tools.turns import Turns, load_turns
 from grpo_recipes.worker.trackers.catalog import begin_reports
 from grpo_recipes.worker.trainer.generation_file import set_aside
 from grpo_recipes.worker.trainer.loaded_trainer import loaded_everywhere
-from grpo_recipes.worker.trainer.model import SeedEachStep, build_trainer, training_arguments
+from grpo_recipes.worker.trainer.model import SeedEachStep, build_trainer, training_arguments, wait_as_planned
 from grpo_recipes.worker.trainer.own_model import write_own_model
 from grpo_recipes.worker.user_code.contained import trains_here
 from grpo_recipes.worker.user_code.outcome import refuse_no_numbers

@@ -10,7 +10,7 @@ import torch
 from torch.distributed import distributed_c10d as c10d
 from trl import GRPOConfig
 
-from grpo_recipes.worker.survival.waiting import wait_as_planned
+from grpo_recipes.worker.trainer.model import wait_as_planned
 
 if __name__ == "__main__":
     if sys.argv[1] == "worker":

@@ -1,6 +1,8 @@
-"""Imports of the training stack, which last for seconds, without Python's collector of unused objects."""
+"""Imports of the training stack: without Python's collector of unused objects, and without words for developers."""
 
 import gc
+import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,3 +23,17 @@ def kept_imports() -> Iterator[None]:
     finally:
         if collected:
             gc.enable()
+
+
+def quiet_libraries() -> None:
+    """Hides progress bars, and notices that a recipe cannot answer. Before the training stack is imported."""
+    # transformers 5.23.0 deprecates names that trl 1.16.0 and its own Trainer still use.
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"transformers\.")
+    # bitsandbytes 0.50.2 warns at its import that an optional CPU kernel is not installed.
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
+
+    import datasets
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    datasets.disable_progress_bars()

@@ -12,9 +12,8 @@ from grpo_recipes.contract.files.folder_files import read_text
 from grpo_recipes.contract.files.part_files import ended, read_request, write_answer
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.read_plan import from_json
-from grpo_recipes.worker._shared.imports import kept_imports
+from grpo_recipes.worker._shared.imports import kept_imports, quiet_libraries
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker._shared.quiet import quiet_libraries
 from grpo_recipes.worker.tools.tool_functions import check_tool_files
 from grpo_recipes.worker.user_code.outcome import explained_reward
 from grpo_recipes.worker.user_code.reward_functions import check_reward_files

@@ -17,9 +17,8 @@ from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.contract.findings.findings_text import Mistake
 from grpo_recipes.contract.integrity.manifest import MANIFEST
 from grpo_recipes.contract.read_plan import from_json
-from grpo_recipes.worker._shared.imports import kept_imports
+from grpo_recipes.worker._shared.imports import kept_imports, quiet_libraries
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker._shared.quiet import quiet_libraries
 from grpo_recipes.worker.survival.folder_faults import why_unwritten
 
 

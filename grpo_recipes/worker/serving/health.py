@@ -77,25 +77,22 @@ def address_towards(other: str) -> str:
 
 def is_free(port: int, host: str = HOST) -> bool:
     """Whether a server can listen on a port of this machine."""
-    with _socket_for(host) as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            one.bind((host, port))
-        except OSError:
-            return False
+    try:
+        _listening(host, port).close()
+    except OSError:
+        return False
     return True
 
 
 def free_port(host: str = HOST) -> int:
     """A port that nobody listens on now at one of this machine's addresses, at none of them for ""."""
-    with _socket_for(host) as one:
-        one.bind((host, 0))
+    with _listening(host, 0) as one:
         port: int = one.getsockname()[1]
     return port
 
 
-def _socket_for(host: str) -> socket.socket:
-    return socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+def _listening(host: str, port: int) -> socket.socket:
+    return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
 
 
 def holder(port: int) -> str | None:

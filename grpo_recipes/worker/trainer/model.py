@@ -4,12 +4,14 @@ import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy
 import torch
 from peft import LoraConfig, PeftModel
+from torch.distributed import distributed_c10d
 from transformers import AutoProcessor, BitsAndBytesConfig, PrinterCallback, ProgressCallback, TrainerCallback, set_seed
 from trl import GRPOConfig, GRPOTrainer
 
@@ -167,3 +169,19 @@ def seeded_adapter(seed: int) -> Iterator[None]:
 
     with replaced(PeftModel, "__init__", seeded):
         yield
+
+
+# How long the processes of the run wait for each other.
+
+
+def wait_as_planned(arguments: dict[str, Any]) -> None:
+    """Gives every process group that is made from here on the planned ddp_timeout, unless its maker says another.
+
+    transformers 5.23 hands ddp_timeout on for GPUs alone, and for the first group alone: DeepSpeed makes a copy of
+    that one, FSDP's mesh its own, both with torch's default of 10 minutes for NCCL and 30 for gloo.
+    Source: torch 2.13.0 distributed_c10d.py `_get_default_timeout`, of which every release since 2.6 is.
+    """
+    seconds = arguments.get("ddp_timeout")
+    if seconds is not None:
+        distributed_c10d.default_pg_timeout = timedelta(seconds=seconds)
+        distributed_c10d.default_pg_nccl_timeout = timedelta(seconds=seconds)
