@@ -11,7 +11,8 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep
 
-PROOF = Statement("PRF002", "devices")
+ID = "PRF002"
+PROOF = Statement(ID, "devices")
 WHOLE_MODEL = ("single", "ddp", "zero1", "zero2")
 
 

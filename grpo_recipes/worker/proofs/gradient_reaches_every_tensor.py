@@ -18,7 +18,8 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep, Gradient
 
-PROOF = Statement("PRF004", "gradient")
+ID = "PRF004"
+PROOF = Statement(ID, "gradient")
 SHOWN_NAMES = 3
 PLANNED = "a finite loss, and a gradient, of zeros at least, for every trainable tensor in it"
 

@@ -13,7 +13,8 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep, Forward
 
-PROOF = Statement("PRF003", "logits")
+ID = "PRF003"
+PROOF = Statement(ID, "logits")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:

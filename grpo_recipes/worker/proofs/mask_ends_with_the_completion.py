@@ -14,7 +14,8 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import Completion, Completions, FirstStep
 
-PROOF = Statement("PRF008", "completions")
+ID = "PRF008"
+PROOF = Statement(ID, "completions")
 OWN_PADDING = 2
 PLANNED = "masks of ones that end with the completion: at eos, at a stop, or at the longest length"
 

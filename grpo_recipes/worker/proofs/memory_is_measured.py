@@ -10,7 +10,8 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep
 
-PROOF = Statement("PRF009", "memory")
+ID = "PRF009"
+PROOF = Statement(ID, "memory")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:

@@ -13,7 +13,8 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep
 
-PROOF = Statement("PRF006", "dtypes")
+ID = "PRF006"
+PROOF = Statement(ID, "dtypes")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:

@@ -13,7 +13,8 @@ from grpo_recipes.worker.proofs.precision_is_planned import planned_dtypes
 from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep, Reference
 
-PROOF = Statement("PRF007", "reference")
+ID = "PRF007"
+PROOF = Statement(ID, "reference")
 
 
 def prove(plan: Plan, seen: tuple[FirstStep, ...]) -> Proof:

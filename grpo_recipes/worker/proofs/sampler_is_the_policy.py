@@ -18,7 +18,8 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep, Sampled
 
-PROOF = Statement("PRF010", "sampler")
+ID = "PRF010"
+PROOF = Statement(ID, "sampler")
 BOUNDS = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 5e-2}
 # Up to here a difference is of the size that a lower precision makes, beyond it of other weights.
 OF_PRECISION = 5e-2

@@ -11,7 +11,8 @@ Source: trl issue 3150; PEFT 0.21.2 initialises lora_B with zeros.
 
 from grpo_recipes.worker.proofs.proof import Proof, Statement
 
-PROOF = Statement("PRF005", "movement")
+ID = "PRF005"
+PROOF = Statement(ID, "movement")
 SHOWN_NAMES = 3
 PLANNED = "every LoRA B other than zero, trained tensors changed, all of them in the optimizer"
 

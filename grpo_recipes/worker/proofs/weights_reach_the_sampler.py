@@ -13,7 +13,8 @@ from grpo_recipes.worker.proofs import sampler_is_the_policy as first
 from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import Sampled
 
-PROOF = Statement("PRF011", "hand-over")
+ID = "PRF011"
+PROOF = Statement(ID, "hand-over")
 CLEAR = 10
 LEAST = 1e-6
 STAYED = 0.5

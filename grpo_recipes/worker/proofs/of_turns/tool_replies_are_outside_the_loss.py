@@ -13,7 +13,8 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.seen import FirstStep, TurnedRow
 
-PROOF = Statement("PRF019", "tool replies")
+ID = "PRF019"
+PROOF = Statement(ID, "tool replies")
 PLANNED = "a loss over what the policy wrote, in all of its turns, and over nothing that it was told"
 
 

@@ -20,7 +20,8 @@ from grpo_recipes.worker.proofs.proof import Proof, Statement
 from grpo_recipes.worker.proofs.sampler_is_the_policy import BOUNDS, mean, together
 from grpo_recipes.worker.proofs.seen import FirstStep, Sampled
 
-PROOF = Statement("PRF020", "turns")
+ID = "PRF020"
+PROOF = Statement(ID, "turns")
 TURNS = ("first turns", "later turns")
 
 
