@@ -16,8 +16,8 @@ import pytest
 from grpo_recipes.contract.plan_sections import Tool
 from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker.tools.tally import Tally
-from grpo_recipes.worker.tools.tool_functions import Tools, load_tools
-from grpo_recipes.worker.tools.tool_process import MOST_BYTES, ToolFailed
+from grpo_recipes.worker.tools.tool_functions import load_tools
+from grpo_recipes.worker.tools.tool_process import MOST_BYTES, ToolFailed, ToolProcess
 
 pytestmark = pytest.mark.processes
 
@@ -94,14 +94,15 @@ def tally() -> Tally:
 @pytest.fixture
 def load(user: Path, tally: Tally, fresh_modules: None) -> Iterator[Callable[..., dict[str, Any]]]:
     """The loaded functions of some tools, by name."""
-    made: list[Tools] = []
+    made: list[ToolProcess | None] = []
 
     def loaded(*tools: Tool) -> dict[str, Any]:
-        made.append(load_tools(tools, user, tally))
-        return {function.__name__: function for function in made[-1].functions}
+        functions, process = load_tools(tools, user, tally)
+        made.append(process)
+        return {function.__name__: function for function in functions}
 
     yield loaded
-    for one in made:
+    for one in filter(None, made):
         one.close()
 
 
@@ -287,7 +288,7 @@ from grpo_recipes.worker.tools.tool_functions import load_tools
 
 user, sha256, words = Path(sys.argv[1]), *sys.argv[2:]
 tool = Tool("waits_with_a_child", "tools.py:waits_with_a_child", "", sha256, {"words.py": words}, timeout=100.0)
-(waits,) = load_tools((tool,), user, Tally()).functions
+((waits,), _) = load_tools((tool,), user, Tally())
 waits(marker=str(user / "pids"))
 """
 
