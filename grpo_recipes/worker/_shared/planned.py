@@ -27,6 +27,12 @@ def model_revision(plan: Plan) -> str | None:
     return None if plan.trains_a_copy else plan.model.commit or plan.model.revision
 
 
+def dtype_keyword(plan: Plan) -> dict[str, str]:
+    """The planned dtype under the name that this transformers has for it, {} where the plan leaves it open."""
+    planned = plan.arguments.model_init_kwargs
+    return {name: str(planned[name]) for name in ("dtype", "torch_dtype") if planned.get(name) is not None}
+
+
 def calls_tools(plan: Plan) -> bool:
     """Whether the policy can call something while it answers."""
     return bool(plan.tools) or plan.environment_class is not None

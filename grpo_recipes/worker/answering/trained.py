@@ -10,11 +10,16 @@ from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker._shared.planned import model_path, model_revision, own_model_folder, trust_remote_code
+from grpo_recipes.worker._shared.planned import (
+    dtype_keyword,
+    model_path,
+    model_revision,
+    own_model_folder,
+    trust_remote_code,
+)
 from grpo_recipes.worker.trainer.own_model import why_not_own, write_own_model
 
 FINAL = "final"
-_DTYPES = ("dtype", "torch_dtype")
 
 
 def make_own_model(plan: Plan, folder: Path) -> None:
@@ -56,8 +61,7 @@ def load_trained(plan: Plan, folder: Path, *, packed: bool) -> Any:
 
 def load_base(plan: Plan, folder: Path, *, packed: bool) -> Any:
     """The model that the adapter was trained beside, with its added tokens."""
-    keywords: dict[str, Any] = {name: plan.arguments.model_init_kwargs.get(name) for name in _DTYPES}
-    keywords = {name: value for name, value in keywords.items() if value is not None}
+    keywords: dict[str, Any] = dict(dtype_keyword(plan))
     if (packing := plan.arguments.BitsAndBytesConfig) is not None:
         keywords["quantization_config"] = BitsAndBytesConfig(**packing)
         keywords["device_map"] = {"": 0 if device_of(plan) == "cuda" else "cpu"}

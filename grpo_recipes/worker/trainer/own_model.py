@@ -19,7 +19,7 @@ from grpo_recipes.contract.integrity.seal import YOU
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Ancestor
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker._shared.planned import trust_remote_code
+from grpo_recipes.worker._shared.planned import dtype_keyword, trust_remote_code
 from grpo_recipes.worker.checkpoints.checkpoint import put_in_place
 from grpo_recipes.worker.checkpoints.manifest import write_model_manifest
 
@@ -63,8 +63,7 @@ def _plain(plan: Plan) -> tuple[Any, Any]:
     """Tokenizer and model as they are planned."""
     origin = _origin(plan)
     tokenizer = AutoTokenizer.from_pretrained(plan.model.path, **origin)
-    dtype = {key: value for key, value in plan.arguments.model_init_kwargs.items() if key in DTYPES}
-    return tokenizer, AutoModelForCausalLM.from_pretrained(plan.model.path, **dtype, **origin)
+    return tokenizer, AutoModelForCausalLM.from_pretrained(plan.model.path, **dtype_keyword(plan), **origin)
 
 
 def _merged(plan: Plan) -> tuple[Any, Any]:
@@ -96,18 +95,15 @@ def why_not_own(place: Path) -> str | None:
 # 8 bits is quantized as it was and dequantized: what the adapter corrected are the numbers of that model.
 
 
-DTYPES = ("dtype", "torch_dtype")
-
-
 def merged_model(plan: Plan, ancestor: Ancestor, origin: dict[str, Any]) -> Any:
     """The model of a plan with an adapter merged into it, in the data type of the plan.
 
     origin: where the model is loaded from, beside its path. Raises Refused where the adapter is not one of this model.
     """
-    planned = {key: value for key, value in plan.arguments.model_init_kwargs.items() if key in DTYPES}
-    target = getattr(torch, str(next(iter(planned.values()), "float32")))
+    planned = dtype_keyword(plan)
+    target = getattr(torch, next(iter(planned.values()), "float32"))
     adapted = PeftModel.from_pretrained(
-        _base(plan, ancestor, origin, next(iter(planned), DTYPES[0])),
+        _base(plan, ancestor, origin, next(iter(planned), "dtype")),
         ancestor.path,
         torch_device="cpu",
         **({} if ancestor.commit is None else {"revision": ancestor.commit}),
