@@ -82,9 +82,8 @@ ALLOWED = {
     ),
     "launch/part.py": "a temporary folder of this user's own, removed afterwards",
     "launch/local.py:_end": "/proc alone",
-    "worker/serving/health.py": "/proc alone",
+    "worker/serving/health.py": "an address, not a file",
     "worker/data/unreadable_rows.py": "/proc alone",
-    "worker/guards/memory_growth.py": "/proc alone",
     "worker/memory/counters.py": "/proc alone",
     "worker/user_code/user_modules.py": (
         "the bytes of a reward file are held against its digest;"
