@@ -128,7 +128,8 @@ async def in_time(call: Coroutine[Any, Any, Any], name: str, kind: str, timeout:
         found, problem = await asyncio.wait_for(answered(), timeout)
     except TimeoutError:
         late = ToolFailed(f"{name} took longer than {timeout:g} seconds and was ended", by="time")
-        late.add_note(f"{RAISED_IN}{kind} {name}")
+        if kind != "tool":  # a tool's failure is told to the policy, any other ends the run
+            late.add_note(f"{RAISED_IN}{kind} {name}")
         raise late.with_traceback(stopped_at[0] if stopped_at else None) from None
     if problem is None:
         return found
