@@ -1,6 +1,6 @@
 """Each kind of unit has a folder with a file for each and one place that knows them all: nothing lies there unused.
 
-Units in no order, rules, shims and rewards, are found by their files. Where an order counts, or one line is said of
+Units in no order, rules, shims, rewards and checks, are found by their files. Where an order counts, or one line is said of
 each before its file is read, there is a table.
 """
 
@@ -17,6 +17,7 @@ from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.rewards.catalog import shipped_rewards
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.models import sections
+from grpo_recipes.worker.preflight.checks.catalog import checks
 from grpo_recipes.worker.shims.catalog import known_shims
 
 PACKAGE = Path(grpo_recipes.__file__).parent
@@ -81,7 +82,7 @@ KINDS = {
     "guards": (_units("worker/guards", "ID"), _in_table("worker/guards", "ALL")),
     "checks of a preflight": (
         _units("worker/preflight/checks", "ID"),
-        _in_table("worker/preflight/checks", "CHECKS") | CHECKS_OF_LOOKING,
+        {one.__name__.rpartition(".")[2] for one in checks()} | CHECKS_OF_LOOKING,
     ),
     "engines": (_units("engines", "start"), set(ENGINES)),
     "commands": (_units("cli/commands"), set(COMMANDS)),

@@ -110,15 +110,16 @@ def record(value: Any) -> str:
 
 
 def fault(
-    rule: str,
     severity: Severity,
     message: str,
     path: Path,
     because: tuple[str, ...] = (),
     fix: str | None = None,
     patch: tuple[Patch, ...] = (),
+    *,
+    rule: str = "",
 ) -> Finding:
-    """The finding of a check. path: of its key in the recipe."""
+    """The finding of a check. path: of its key in the recipe. rule: the check's id, which the catalog knows."""
     return Finding(rule, severity, message, dotted(path), because=because, fix=fix, patch=patch, path=path)
 
 

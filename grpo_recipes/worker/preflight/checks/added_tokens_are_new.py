@@ -26,7 +26,6 @@ def check(seen: Seen) -> Iterator[Finding]:
     for token in known:
         special = seen.was_known[token] in special_tokens(seen.tokenizer)
         yield fault(
-            ID,
             "warning" if special else "note",
             f"add_tokens has {token!r}, which is a {'special ' if special else ''}token of the tokenizer already",
             ("tokenizer", "add_tokens", tokens.index(token)),

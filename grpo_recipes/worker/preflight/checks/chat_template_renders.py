@@ -26,7 +26,6 @@ def check(seen: Seen) -> Iterator[Finding]:
     conversational = any(is_conversational(seen.data.prompts[place]) for place in seen.sample)
     if conversational and seen.tokenizer.chat_template is None:
         yield fault(
-            ID,
             "error",
             "the prompts are messages, and the tokenizer has no chat template",
             ("tokenizer", "chat_template_path"),
@@ -35,7 +34,6 @@ def check(seen: Seen) -> Iterator[Finding]:
         )
     elif seen.template_problem:
         yield fault(
-            ID,
             "error",
             "a prompt cannot be rendered",
             ("tokenizer", "chat_template_path") if conversational else ("dataset", "prompt"),
@@ -55,7 +53,6 @@ def _left_out(seen: Seen, data: Rows) -> Iterator[Finding]:
                 missing.setdefault(str(message.get("role")), data.number(place))
     for role, row in missing.items():
         yield fault(
-            ID,
             "warning",
             f"the chat template leaves the {role} message out of the prompt, or changes it",
             ("dataset", "system_prompt") if role == "system" else ("tokenizer", "chat_template_path"),
@@ -70,7 +67,6 @@ def _unknown_variables(seen: Seen) -> Iterator[Finding]:
     for name in chat_template_kwargs(seen):
         if name not in OF_THE_CALL and not any(name in text for text in texts):
             yield fault(
-                ID,
                 "warning",
                 f"the chat template knows no variable {name}",
                 ("generation", "chat_template_kwargs", name),

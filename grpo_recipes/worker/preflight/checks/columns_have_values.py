@@ -25,7 +25,6 @@ def check(seen: Seen) -> Iterator[Finding]:
         places = [place for place, value in enumerate(data.rows[name]) if value is None]
         if places:
             yield fault(
-                ID,
                 "warning",
                 f"{len(places)} of {len(data.prompts)} rows have no value in column {name}, which reward "
                 f"{readers[0]} reads",

@@ -26,7 +26,6 @@ def check(seen: Seen) -> Iterator[Finding]:
     own = [name for name in names if name in passed_names() and name not in KEPT_COLUMNS]
     for name in [*kept, *own]:
         yield fault(
-            ID,
             "warning" if name in own or any(name in reward.parameters for reward in seen.rewards) else "note",
             f"column {name} does not reach the rewards",
             ("dataset", "columns", name),

@@ -44,7 +44,6 @@ def check(seen: Seen) -> Iterator[Finding]:
         what, are = ("text", "messages") if are_messages else ("messages", "text")
         consequence = "it gives the same to every completion" if failed is None else failed.error
         yield fault(
-            ID,
             "error" if failed is not None else "warning",
             f"reward {reward.name} reads completions as {what}, and they are {are}",
             reward.key,

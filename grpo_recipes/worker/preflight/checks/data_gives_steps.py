@@ -29,7 +29,6 @@ def check(seen: Seen) -> Iterator[Finding]:
     if total < size:
         ends = "the run would end as completed after 0 steps" if options.max_steps else "the trainer raises ValueError"
         yield fault(
-            ID,
             "error",
             f"{total} rows are fewer than the {size} prompts of one generation: {ends}",
             ("training", "prompts_per_step"),
@@ -38,7 +37,6 @@ def check(seen: Seen) -> Iterator[Finding]:
         )
     elif total % size and not options.shuffled and _epochs(seen) > 1:
         yield fault(
-            ID,
             "note",
             f"the last {total % size} of {total} rows are never trained on",
             ("training", "shuffle_dataset"),

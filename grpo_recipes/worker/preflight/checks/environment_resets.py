@@ -29,7 +29,6 @@ def check(seen: Seen) -> Iterator[Finding]:
         first = failed[rows[0]]
         numbers = [seen.data.number(seen.sample[row]) for row in rows]
         yield fault(
-            ID,
             "error",
             f"environment {environment.name} cannot be reset for row {numbers[0]}: {cut(first.error, 200)}",
             ("environment",),
@@ -40,7 +39,6 @@ def check(seen: Seen) -> Iterator[Finding]:
         )
     if seen.tools.reward_problem:
         yield fault(
-            ID,
             "error",
             f"get_reward of environment {environment.name} fails: {cut(seen.tools.reward_problem, 300)}",
             ("environment",),

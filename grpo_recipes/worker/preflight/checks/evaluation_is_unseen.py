@@ -25,7 +25,6 @@ def check(seen: Seen) -> Iterator[Finding]:
         both = [place for place in both if content_of(held_out.prompts[place][-1]).strip()]
     if both:
         yield fault(
-            ID,
             "warning",
             f"{len(both)} of {len(held_out.prompts)} prompts of the evaluation are trained on too",
             ("evaluation",),

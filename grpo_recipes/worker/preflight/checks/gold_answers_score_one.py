@@ -36,7 +36,6 @@ def _of_reward(seen: Seen, reward: RewardSeen) -> Iterator[Finding]:
     numbers = [seen.data.number(seen.sample[place]) for place in low]
     shown = "; ".join(f"{rows[place]['task']}: {record(best[place])}" for place in low[:3])
     yield fault(
-        ID,
         "warning",
         f"the right answers of {len(low)} of {len(best)} rows score less than 1.0 by {reward.name}",
         reward.key,

@@ -23,7 +23,6 @@ def check(seen: Seen) -> Iterator[Finding]:
     key = ("model", "model_name_or_path")
     if seen.tokenizer.eos_token_id is None:
         yield fault(
-            ID,
             "error",
             "the tokenizer has no end token",
             key,
@@ -31,6 +30,6 @@ def check(seen: Seen) -> Iterator[Finding]:
             fix="eos_token in tokenizer_config.json of the model",
         )
     elif seen.tokenizer.pad_token_id is None:
-        yield fault(ID, "note", "the tokenizer has no padding token; trl takes its end token", key)
+        yield fault("note", "the tokenizer has no padding token; trl takes its end token", key)
     elif seen.tokenizer.pad_token_id == seen.tokenizer.eos_token_id:
-        yield fault(ID, "note", f"the tokenizer pads with its end token {seen.tokenizer.eos_token!r}", key)
+        yield fault("note", f"the tokenizer pads with its end token {seen.tokenizer.eos_token!r}", key)

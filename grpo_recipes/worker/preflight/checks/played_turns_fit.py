@@ -24,7 +24,6 @@ def check(seen: Seen) -> Iterator[Finding]:
     if seen.tools is None or seen.played_tokens is None or not 0 < most < seen.played_tokens:
         return
     yield fault(
-        ID,
         "warning" if seen.tools.scripted else "note",
         f"the played completion has {seen.played_tokens} tokens, and completions have at most {most}",
         ("generation", "max_completion_length"),

@@ -38,7 +38,6 @@ def _copies(texts: list[str]) -> Iterator[Finding]:
     copies = len(texts) - len(set(texts))
     if copies == len(texts) - 1:
         yield fault(
-            ID,
             "warning",
             f"all {len(texts)} prompts are equal",
             ("dataset", "prompt"),
@@ -47,7 +46,6 @@ def _copies(texts: list[str]) -> Iterator[Finding]:
         )
     elif copies / len(texts) >= MANY:
         yield fault(
-            ID,
             "note",
             f"{copies} of {len(texts)} prompts are copies of an earlier one",
             ("dataset", "path"),
@@ -68,7 +66,6 @@ def _contradictions(seen: Seen, data: Rows, texts: dict[int, str]) -> Iterator[F
             found.append(f"{data.number(before)} and {data.number(place)}")
     if found:
         yield fault(
-            ID,
             "warning",
             f"{len(found)} prompts come again with another {seen.reference}",
             ("dataset", "columns", seen.reference),

@@ -31,7 +31,6 @@ def _of(rows: Rows) -> Iterator[Finding]:
     ]
     if answered:
         yield fault(
-            ID,
             "warning",
             f"{rows.where}: {len(answered)} of {len(rows.prompts)} prompts end with a message of the assistant",
             (rows.where, "prompt"),

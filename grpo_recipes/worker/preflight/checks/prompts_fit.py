@@ -52,7 +52,6 @@ def _context(seen: Seen) -> Iterator[Finding]:
         longest = max(lengths)
         left = seen.context - longest
         yield fault(
-            ID,
             "warning",
             f"{len(longer)} of {len(lengths)} prompts and their completions are longer than the model's context of "
             f"{seen.context} tokens",
@@ -69,7 +68,6 @@ def _cut(seen: Seen, kept: int) -> Iterator[Finding]:
     longer = [place for place, length in zip(seen.measured, seen.lengths, strict=True) if length > kept]
     if longer:
         yield fault(
-            ID,
             "warning",
             f"{len(longer)} of {len(seen.lengths)} prompts lose their beginning",
             ("generation", "max_prompt_length"),

@@ -36,7 +36,6 @@ def _unfit(rows: Rows) -> Iterator[Finding]:
     place = min(wrong)
     written = template_of("prompt", rows.prompts[place])
     yield fault(
-        ID,
         "error",
         f"{rows.where}: {len(wrong)} of {len(rows.prompts)} prompts cannot be used",
         (rows.where, "prompt"),
@@ -54,7 +53,6 @@ def _doubtful(rows: Rows, template: object) -> Iterator[Finding]:
     if doubts:
         place, reason = doubts[0]
         yield fault(
-            ID,
             "warning",
             f"{rows.where}: {len(doubts)} of {len(rows.prompts)} prompts are not what a chat template reads",
             (rows.where, "prompt"),
@@ -71,7 +69,6 @@ def _of(rows: Rows, *, may_be_blank: bool) -> Iterator[Finding]:
     for places, severity, word in ((absent, "error", "missing"), ([] if may_be_blank else blank, "warning", "blank")):
         if places:
             yield fault(
-                ID,
                 severity,  # type: ignore[arg-type]
                 f"{rows.where}: {len(places)} of {len(rows.prompts)} prompts are {word}",
                 (rows.where, "prompt"),

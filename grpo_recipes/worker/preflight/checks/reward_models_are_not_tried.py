@@ -19,7 +19,6 @@ def check(seen: Seen) -> Iterator[Finding]:
     for reward in seen.rewards:
         if reward.kind == "model":
             yield fault(
-                ID,
                 "not-checked",
                 f"reward {reward.name} is a model, and was not tried",
                 reward.key,

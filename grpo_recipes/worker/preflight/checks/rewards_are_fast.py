@@ -30,7 +30,6 @@ def check(seen: Seen) -> Iterator[Finding]:
             steps = options.max_steps
             total = f", {one * per_step * steps / 3600:.1f} h of {steps} steps" if steps else ""
             yield fault(
-                ID,
                 "warning" if one * per_step >= WARNING_S else "note",
                 f"reward {reward.name} takes {one:.2g} s for a completion, about {one * per_step:.0f} s of each "
                 "optimizer step",

@@ -40,7 +40,6 @@ def _by_completion(reward: RewardSeen) -> Iterator[Finding]:
     }
     if cases:
         yield fault(
-            ID,
             "warning",
             f"reward {reward.name} gives no reward to completions of the kind: "
             f"{listed([case for case in by_case(call) if case in cases], 5)}",
@@ -66,7 +65,6 @@ def _rows_without(seen: Seen) -> Iterator[Finding]:
     if without:
         rows = [seen.data.number(seen.sample[row]) for row in without]
         yield fault(
-            ID,
             "error" if len(without) == len(tried) else "warning",
             f"{len(without)} of {len(tried)} rows get no reward from any function",
             ("rewards",),

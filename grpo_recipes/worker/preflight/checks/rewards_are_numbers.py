@@ -25,7 +25,6 @@ def check(seen: Seen) -> Iterator[Finding]:
         failed = reward.failed
         if failed is not None and failed.kind == "wrong" and not completions_have_the_shape.explains(reward):
             yield fault(
-                ID,
                 "error",
                 f"reward {reward.name} returned {failed.error}, not one number for each completion",
                 reward.key,
@@ -43,7 +42,6 @@ def _infinite(reward: RewardSeen) -> Iterator[Finding]:
     cases = [case for case, values in by_case(call).items() if any(value in infinite for value in values)]
     if cases:
         yield fault(
-            ID,
             "error",
             f"reward {reward.name} is infinite for completions of the kind: {listed(cases)}",
             reward.key,

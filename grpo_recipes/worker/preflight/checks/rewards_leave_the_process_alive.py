@@ -36,7 +36,6 @@ def _fault(seen: Seen, reward: RewardSeen, failed: Call) -> Finding:
         "memory": "hold less at a time, or --memory-limit with more GiB",
     }
     return fault(
-        ID,
         "error",
         f"reward {reward.name} {what}",
         reward.key,

@@ -25,7 +25,6 @@ def check(seen: Seen) -> Iterator[Finding]:
         pairs = [(a, b) for a, b in zip(first.values, again.values, strict=True) if a != b]
         if pairs:
             yield fault(
-                ID,
                 "warning",
                 f"reward {reward.name} gave another value to {len(pairs)} of {len(first.values)} completions when it "
                 "was called again",

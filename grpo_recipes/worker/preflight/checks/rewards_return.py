@@ -39,7 +39,6 @@ def check(seen: Seen) -> Iterator[Finding]:
 
 def _not_tried(reward: RewardSeen) -> Finding:
     return fault(
-        ID,
         "not-checked",
         f"reward {reward.name} asks for {ENVIRONMENTS}, and was not tried",
         reward.key,
@@ -52,7 +51,6 @@ def _missing(seen: Seen, reward: RewardSeen, failed: Call) -> Finding:
     columns = sorted(set(seen.data.rows.column_names) - {"prompt"}) if seen.data is not None else []
     name = failed.missing[0]
     return fault(
-        ID,
         "error",
         f"reward {reward.name} asks for {listed(failed.missing)}, which the data does not have",
         reward.key,
@@ -63,7 +61,6 @@ def _missing(seen: Seen, reward: RewardSeen, failed: Call) -> Finding:
 
 def _unexpected(reward: RewardSeen, failed: Call) -> Finding:
     return fault(
-        ID,
         "error",
         f"reward {reward.name} does not take {failed.unexpected}",
         reward.key,
@@ -76,7 +73,6 @@ def _raised(reward: RewardSeen, failed: Call) -> Finding:
     because = [failed.place] if failed.place else []
     if failed.name == "load":
         return fault(
-            ID,
             "error",
             f"reward {reward.name} cannot be loaded: {failed.error}",
             reward.key,
@@ -86,7 +82,6 @@ def _raised(reward: RewardSeen, failed: Call) -> Finding:
     raising = [call.name for call in cases if call.kind != "values"]
     with_ = f" with completions of the kind: {listed(raising)}" if raising and len(raising) < len(cases) else ""
     return fault(
-        ID,
         "error",
         f"reward {reward.name} fails{with_}: {failed.error}",
         reward.key,

@@ -37,7 +37,6 @@ def check(seen: Seen) -> Iterator[Finding]:
     is_judged_by_itself = seen.tools is not None and (seen.tools.get_reward is not None or seen.tools.reward_problem)
     if not is_judged_by_itself and all(reward.weight == 0 for reward in seen.rewards):
         yield fault(
-            ID,
             "error",
             "the weight of every reward is 0",
             ("rewards",),
@@ -65,7 +64,6 @@ def _constant(seen: Seen, reward: RewardSeen) -> Iterator[Finding]:
         return  # garbage deserves no more, and how a right answer looks is not known
     kinds = ("right, " if seen.gold else "") + "empty or garbage"
     yield fault(
-        ID,
         "warning",
         f"reward {reward.name} gives {'no reward' if value is None else record(value)} to every completion, {kinds}",
         reward.key,
@@ -114,7 +112,6 @@ def _own(seen: Seen, reward: RewardSeen) -> Iterator[Finding]:
     worst = max((case for case in GARBAGE if case in means), key=means.__getitem__)
     if reward.weight > 0 and means[worst] >= best:
         yield fault(
-            ID,
             "warning",
             f"reward {reward.name} gives right answers {record(best)}, and completions of the kind {worst} "
             f"{record(means[worst])}",
@@ -124,7 +121,6 @@ def _own(seen: Seen, reward: RewardSeen) -> Iterator[Finding]:
         )
     elif reward.weight < 0 and best > means[worst]:
         yield fault(
-            ID,
             "warning",
             f"reward {reward.name} gives right answers the most, and its weight is {reward.weight:g}",
             (*reward.key, "weight"),
@@ -143,7 +139,6 @@ def _sum(seen: Seen) -> Iterator[Finding]:
     worst = max(garbage, key=sums.__getitem__)
     if sums[worst] >= best or math.isclose(sums[worst], best):  # 0.1 + 0.2 is more than 0.3 by rounding
         yield fault(
-            ID,
             "warning",
             f"right answers get {record(best)}, and completions of the kind {worst} {record(sums[worst])}",
             ("rewards",),

@@ -18,7 +18,6 @@ ID = "PFL035"
 def check(seen: Seen) -> Iterator[Finding]:
     if seen.plan.rollout is not None:
         yield fault(
-            ID,
             "not-checked",
             f"rollout {seen.plan.rollout.name} makes the completions, and was not tried",
             ("rollout",),

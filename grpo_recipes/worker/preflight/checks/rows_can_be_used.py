@@ -18,17 +18,12 @@ def of_refused(stopped: Refused, where: str) -> Finding:
     """The fault of what the worker says about the rows of a section."""
     found = stopped.findings[0]
     seen = tuple(line.removeprefix("= ") for line in found.seen)
-    return fault(ID, "error", found.message, found.path or (where,), seen + found.because, found.fix)
+    return fault("error", found.message, found.path or (where,), seen + found.because, found.fix, rule=ID)
 
 
 def of_problem(problem: Exception, path: str, where: str) -> Finding:
     """The fault of data that the library cannot load, with what it began with: datasets wraps that in its own."""
     while problem.__cause__ is not None and isinstance(problem.__cause__, Exception):
         problem = problem.__cause__
-    return fault(
-        ID,
-        "error",
-        f"{where}: {path} cannot be loaded",
-        (where, "path"),
-        because=(f"{type(problem).__name__}: {cut(str(problem), 300)}",),
-    )
+    because = (f"{type(problem).__name__}: {cut(str(problem), 300)}",)
+    return fault("error", f"{where}: {path} cannot be loaded", (where, "path"), because, rule=ID)

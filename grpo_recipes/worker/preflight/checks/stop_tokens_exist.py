@@ -23,7 +23,6 @@ def check(seen: Seen) -> Iterator[Finding]:
     for index, token in enumerate(given):
         if token >= size:
             yield fault(
-                ID,
                 "error",
                 f"stop_token_ids has {token}, and the tokenizer has {size} tokens",
                 ("generation", "stop_token_ids", index),

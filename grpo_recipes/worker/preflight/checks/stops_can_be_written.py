@@ -37,7 +37,6 @@ def _unwritable(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[F
     is_unknown = tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids
     if not ids or (is_unknown and stop != tokenizer.unk_token) or "".join(stop.split()) not in "".join(text.split()):
         yield fault(
-            ID,
             "warning",
             f"stop {stop!r} cannot be written, since the tokenizer has no token for part of it",
             key,
@@ -51,7 +50,6 @@ def _invisible(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Fi
     special = [text for text in special_tokens(tokenizer).values() if text in stop]
     if special:
         yield fault(
-            ID,
             "note",
             f"stop {stop!r} is not in the text that rewards get",
             key,
@@ -65,7 +63,6 @@ def _early(seen: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Findin
     cut = [place for place, text in zip(seen.sample, right, strict=False) if stop in text.rstrip()[:-1]]
     if cut and seen.data is not None:
         yield fault(
-            ID,
             "warning",
             f"stop {stop!r} stands inside of the right answer",
             key,

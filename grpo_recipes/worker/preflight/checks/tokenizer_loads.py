@@ -14,10 +14,6 @@ ID = "PFL010"
 
 def of_problem(problem: Exception, path: str) -> Finding:
     """The fault of a tokenizer or a chat template that cannot be loaded."""
-    return fault(
-        ID,
-        "error",
-        f"the tokenizer of {path} cannot be loaded",
-        ("model", "model_name_or_path"),
-        because=(f"{type(problem).__name__}: {cut(str(problem), 300)}",),
-    )
+    because = (f"{type(problem).__name__}: {cut(str(problem), 300)}",)
+    key = ("model", "model_name_or_path")
+    return fault("error", f"the tokenizer of {path} cannot be loaded", key, because, rule=ID)

@@ -29,7 +29,6 @@ def check(seen: Seen) -> Iterator[Finding]:
             continue
         first, times = failed[0], "" if len(failed) == len(calls) else f" in {len(failed)} of {len(calls)} calls"
         yield fault(
-            ID,
             "warning" if seen.tools.scripted else "note",
             f"tool {tool} fails{times}: {cut(str(first.answer), 200)}",
             place_in_recipe(seen.plan, tool),

@@ -25,7 +25,6 @@ def check(seen: Seen) -> Iterator[Finding]:
     if tools.problem:
         what = "tools" if seen.plan.tools else "environment"
         yield fault(
-            ID,
             "error",
             f"{what} cannot be loaded: {tools.problem}",
             (what,),
@@ -34,7 +33,6 @@ def check(seen: Seen) -> Iterator[Finding]:
     for one in tools.tools:
         if one.schema is None:
             yield fault(
-                ID,
                 "error",
                 f"the model cannot be told of tool {one.name}: {one.error}",
                 place_in_recipe(seen.plan, one.name),

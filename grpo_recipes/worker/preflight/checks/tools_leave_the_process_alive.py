@@ -28,7 +28,6 @@ def check(seen: Seen) -> Iterator[Finding]:
         if ended:
             first = ended[0]
             yield fault(
-                ID,
                 "error" if first.by == "killed" else "warning",
                 f"tool {_words(seen.tools, first)}",
                 place_in_recipe(seen.plan, tool),

@@ -67,5 +67,5 @@ def _fault(seen: Seen, tool: str, message: str, because: str, fix: str | None) -
     assert seen.tools is not None
     severe = seen.tools.scripted or "object" in message
     return fault(
-        ID, "warning" if severe else "note", message, place_in_recipe(seen.plan, tool), because=(because,), fix=fix
+        "warning" if severe else "note", message, place_in_recipe(seen.plan, tool), because=(because,), fix=fix
     )

@@ -55,7 +55,6 @@ def _fault(tokenizer: Any, ends: DeclaredEnds, tail: str, ids: list[int]) -> Fin
     else:
         message = f"the chat template ends the assistant's turn with {cut(tail)!r}, and generation does not end there"
     return fault(
-        ID,
         "warning",
         message,
         ("generation", "stop_token_ids"),
