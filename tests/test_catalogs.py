@@ -1,7 +1,7 @@
 """Each kind of unit has a folder with a file for each and one place that knows them all: nothing lies there unused.
 
-Units in no order, rules, shims, rewards and checks, are found by their files. Where an order counts, or one line is said of
-each before its file is read, there is a table.
+Units in no order, rules, shims, rewards and checks, are found by their files. Where an order counts, or one line is
+said of each before its file is read, there is a table.
 """
 
 import ast

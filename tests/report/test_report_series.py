@@ -5,8 +5,8 @@ import random
 import pytest
 from report_runs import completions, row
 
-from grpo_recipes.report.html.samples import MOST_STRETCHES, Samples
-from grpo_recipes.report.html.series import MOST_NAMES, MOST_POINTS, StepSeries
+from grpo_recipes.report.html.samples import MOST_STRETCHES, chosen, kept_completions
+from grpo_recipes.report.html.series import MOST_NAMES, MOST_POINTS, StepSeries, stretch_width
 
 
 def filled(count: int) -> StepSeries:
@@ -21,16 +21,16 @@ def filled(count: int) -> StepSeries:
 def test_few_steps_are_all_there() -> None:
     series = filled(MOST_POINTS)
     assert series.width == 1
-    assert series.x() == list(range(1, MOST_POINTS + 1)) and series.mean("value") == [float(x) for x in series.x()]
-    assert series.mean("odd")[:3] == [1.0, None, 3.0]
+    assert series.x == list(range(1, MOST_POINTS + 1)) and series.drawn("value") == [float(x) for x in series.x]
+    assert series.drawn("odd")[:3] == [1.0, None, 3.0]
 
 
 @pytest.mark.parametrize("count", [401, 1000, 10_000])
 def test_many_steps_are_means_with_the_least_and_the_most(count: int) -> None:
     series = filled(count)
-    assert MOST_POINTS / 2 <= len(series.x()) <= MOST_POINTS + 1 and series.x()[-1] == count
+    assert MOST_POINTS / 2 <= len(series.x) <= MOST_POINTS + 1 and series.x[-1] == count
     for x, mean, least, most in zip(
-        series.x(), series.mean("value"), series.least("value"), series.most("value"), strict=True
+        series.x, series.drawn("value"), series.drawn("value", min), series.drawn("value", max), strict=True
     ):
         first = x - x % series.width
         steps = [step for step in range(first, first + series.width) if 1 <= step <= count]
@@ -45,7 +45,7 @@ def test_the_ends_are_means_of_up_to_ten_steps() -> None:
 
 def test_what_is_no_number_is_counted() -> None:
     odd = filled(10).figures["odd"]
-    assert (odd.count, odd.missing, odd.first_missing) == (5, 5, 2)
+    assert (len(odd.values), odd.missing) == (5, [2, 4, 6, 8, 10])
 
 
 def test_names_without_an_end_are_left_out() -> None:
@@ -56,21 +56,21 @@ def test_names_without_an_end_are_left_out() -> None:
 
 
 def test_best_and_worst_of_each_stretch_survive_any_length() -> None:
-    draw, samples, rewards = random.Random(1), Samples(), {}
+    draw, kept, rewards = random.Random(1), [], {}
     for number in range(1, 1001):
         rewards[number] = [draw.random() for _ in range(4)]
-        samples.add(completions(number, *[row(f"{number}", value) for value in rewards[number]]))
-    shown = samples.shown()
-    assert samples.rows == 4000 and len(shown) <= 3 * MOST_STRETCHES
-    assert sum(sample.kind == "best" for sample in shown) == sum(sample.kind == "worst" for sample in shown) >= 8
-    for sample in shown:
-        first = sample.step - sample.step % samples.width
-        around = [value for number in range(first, first + samples.width) for value in rewards.get(number, [])]
-        wanted = {"best": max(around), "worst": min(around)}.get(sample.kind, sample.total)
+        kept += kept_completions(completions(number, *[row(f"{number}", value) for value in rewards[number]]))
+    shown, width = chosen(kept), stretch_width(rewards, MOST_STRETCHES)
+    assert len(kept) == 4000 and len(shown) <= 3 * MOST_STRETCHES
+    kinds = [kind for kind, _ in shown]
+    assert kinds.count("best") == kinds.count("worst") >= 8
+    for kind, sample in shown:
+        first = sample.step - sample.step % width
+        around = [value for number in range(first, first + width) for value in rewards.get(number, [])]
+        wanted = {"best": max(around), "worst": min(around)}.get(kind, sample.total)
         assert sample.total == wanted
 
 
 def test_completions_of_one_worth_are_shown_as_they_came() -> None:
-    samples = Samples()
-    samples.add(completions(1, row("a", 1.0), row("b", 1.0), row("c", None)))
-    assert [(sample.kind, sample.completion) for sample in samples.shown()] == [("drawn", "a")]
+    kept = kept_completions(completions(1, row("a", 1.0), row("b", 1.0), row("c", None)))
+    assert [(kind, sample.row["completion"]) for kind, sample in chosen(kept)] == [("drawn", "a")]

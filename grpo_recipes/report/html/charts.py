@@ -1,6 +1,6 @@
 """What is drawn, and what each chart says in words: of one run its figures, of several the same figure of each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from grpo_recipes.contract import metric_names as metric
@@ -15,27 +15,30 @@ _LONGEST_TITLE = 80
 
 
 class Curve(NamedTuple):
-    """One line of a chart. name: of the figure; low, high: names of what bounds a band around it, "" for none."""
+    """One line of a chart. name: of the figure. low, high: names of what bounds a band around it; around: of its
+    standard deviation, which is a band too.
+    """
 
     name: str
     label: str
     low: str = ""
     high: str = ""
+    around: str = ""
 
 
 class ChartKind(NamedTuple):
     """A chart. lines: those of the run that has them; the first stands for a run among several.
 
-    about: what to look for. is_share: from 0 to 1, shown as per cent. spread: the least and the most within a point
-    are a band. whole: the scale begins at 0.
+    about: what to look for. is_share: from 0 to 1, shown as per cent. unit: what its values are divided by.
     """
 
     id: str
     title: str
     lines: tuple[Curve, ...]
     about: str = ""
+    group: str = "training"
     is_share: bool = False
-    spread: bool = False
+    unit: float = 1
 
 
 _ENDS = ("stop", "eos", "length")
@@ -46,7 +49,6 @@ KINDS = (
         (Curve(metric.GROUPS_WITHOUT_VARIANCE, "share of groups"),),
         "Groups of which all completions have the same reward teach nothing.",
         is_share=True,
-        spread=True,
     ),
     ChartKind(
         "lengths",
@@ -72,9 +74,8 @@ KINDS = (
         "Entropy",
         (Curve("entropy", "entropy"),),
         "Of the next token; near 0 nothing new is tried.",
-        spread=True,
     ),
-    ChartKind("kl", "KL to the reference", (Curve("kl", "KL"),), "How far the policy is from its start.", spread=True),
+    ChartKind("kl", "KL to the reference", (Curve("kl", "KL"),), "How far the policy is from its start."),
     ChartKind(
         "clipping",
         "Clipping",
@@ -86,8 +87,8 @@ KINDS = (
         "Share of tokens whose ratio is clipped.",
         is_share=True,
     ),
-    ChartKind("gradient", "Gradient norm", (Curve("grad_norm", "norm"),), "Before it is clipped.", spread=True),
-    ChartKind("loss", "Loss", (Curve("loss", "loss"),), "Near 0 by its making, however well it goes.", spread=True),
+    ChartKind("gradient", "Gradient norm", (Curve("grad_norm", "norm"),), "Before it is clipped."),
+    ChartKind("loss", "Loss", (Curve("loss", "loss"),), "Near 0 by its making, however well it goes."),
     ChartKind("rate", "Learning rate", (Curve("learning_rate", "learning rate"),)),
     ChartKind(
         "sampler",
@@ -98,13 +99,13 @@ KINDS = (
         ),
         "Of log-probabilities between vLLM and the trainer.",
     ),
-    ChartKind("time", "Seconds of a step", (Curve("step_time", "seconds"),), spread=True),
+    ChartKind("time", "Seconds of a step", (Curve("step_time", "seconds"),)),
     ChartKind(
         "memory",
         "Memory of a step",
         (Curve("memory_bytes", "GiB"),),
         "The most that the first process held.",
-        spread=True,
+        unit=2**30,
     ),
 )
 # What stands for a chart of several lines where there are several runs.
@@ -117,6 +118,13 @@ _OF_SEVERAL = {
         is_share=True,
     )
 }
+_REWARD = ChartKind(
+    "reward",
+    "Reward",
+    (Curve("reward", "mean", around="reward_std"),),
+    "Weighted sum of all rewards, the mean over a step; a band is the standard deviation that TRL logs.",
+    group="rewards",
+)
 _OF_KINDS = frozenset(
     name for kind in KINDS for line in kind.lines for name in (line.name, line.low, line.high) if name
 )
@@ -130,168 +138,109 @@ def charts(runs: Sequence[ReportedRun], names: Sequence[str]) -> list[dict[str, 
     A chart has id, title, about, said (the figures in words), group, is_share and lines: run (its place), label, y, and
     low and high where there is a band; x of a line is that of its run, but for held-out figures, which have their own.
     """
-    found = [_reward_chart(runs, names), _held_out_chart(runs, names)]
-    found += _each_reward(runs, names)
-    found += [_of_kind(_OF_SEVERAL.get(kind.id, kind) if len(runs) > 1 else kind, runs, names) for kind in KINDS]
-    found += [_of_kind(kind, runs, names, group="other") for kind in _others(runs)]
+    kinds = [*_each_reward(runs), *KINDS, *_others(runs)]
+    kinds = [_OF_SEVERAL.get(kind.id, kind) if len(runs) > 1 else kind for kind in kinds]
+    found = [_of_kind(_REWARD, runs, names), _held_out_chart(runs, names)]
+    found += [_of_kind(kind, runs, names) for kind in kinds]
     return [chart for chart in found if chart["lines"]]
 
 
-def _reward_chart(runs: Sequence[ReportedRun], names: Sequence[str]) -> dict[str, object]:
-    lines = []
-    for place, run in enumerate(runs):
-        if run.series.has("reward"):
-            has_spread = len(runs) == 1 and run.series.has("reward_std")
-            band = _around(run.series, "reward", "reward_std") if has_spread else {}
-            label = "mean" if len(runs) == 1 else names[place]
-            lines.append({"run": place, "label": label, "y": rounded(run.series.mean("reward")), **band})
-    about = "Weighted sum of all rewards, the mean over a step" + (
-        "; the band is the standard deviation that TRL logs." if len(runs) == 1 else "."
-    )
-    return _chart("reward", "Reward", about, lines, _said(runs, names, "reward"), group="rewards")
-
-
-def _each_reward(runs: Sequence[ReportedRun], names: Sequence[str]) -> list[dict[str, object]]:
+def _each_reward(runs: Sequence[ReportedRun]) -> list[ChartKind]:
     """A chart for each reward function, where there is more than one."""
     means = dict.fromkeys(
         name for run in runs for name in run.series.figures if name.startswith("rewards/") and name.endswith("/mean")
     )
-    if len(means) < 2:
-        return []
-    found = []
-    for number_of, name in enumerate(list(means)[:MOST_REWARDS]):
-        spread = f"{name.removesuffix('mean')}std"
-        lines = []
-        for place, run in enumerate(runs):
-            if run.series.has(name):
-                band = _around(run.series, name, spread) if len(runs) == 1 and run.series.has(spread) else {}
-                label = "mean" if len(runs) == 1 else names[place]
-                lines.append({"run": place, "label": label, "y": rounded(run.series.mean(name)), **band})
-        title = name.removeprefix("rewards/").removesuffix("/mean")
-        found.append(_chart(f"reward-{number_of}", f"Reward {title}", "", lines, _said(runs, names, name),
-                            group="rewards"))  # fmt: skip
-    return found
-
-
-def _around(series: StepSeries, mean: str, spread: str) -> dict[str, object]:
-    both = list(zip(series.mean(mean), series.mean(spread), strict=True))
-    return {
-        "low": rounded([None if a is None or b is None else a - b for a, b in both]),
-        "high": rounded([None if a is None or b is None else a + b for a, b in both]),
-    }
-
-
-def _held_out_chart(runs: Sequence[ReportedRun], names: Sequence[str]) -> dict[str, object]:
-    lines, said = [], []
-    for place, run in enumerate(runs):
-        events = [run.evaluations[step] for step in sorted(run.evaluations)]
-        values = [(int(number(one, "step") or 0), number(one, "reward")) for one in events]
-        known = [(step, value) for step, value in values if value is not None]
-        if not known:
-            continue
-        label = "reward" if len(runs) == 1 else names[place]
-        y = rounded([value for _, value in known])
-        lines.append({"run": place, "label": label, "x": [step for step, _ in known], "y": y})
-        ends = f"{figure(known[0][1])} → {figure(known[-1][1])}" if len(known) > 1 else figure(known[0][1])
-        said.append(ends if len(runs) == 1 else f"{names[place]}: {ends}")
-    return _chart("held-out", "Held-out reward", "On rows that are not trained on.", lines, joined(said),
-                  group="rewards", has_points=True)  # fmt: skip
-
-
-def _of_kind(
-    kind: ChartKind, runs: Sequence[ReportedRun], names: Sequence[str], group: str = "training"
-) -> dict[str, object]:
-    lines: list[dict[str, object]] = []
-    if len(runs) == 1:
-        series = runs[0].series
-        has_band = False
-        for line in lines_of(kind, runs[0]):
-            one: dict[str, object] = {"run": 0, "label": line.label, "y": _values(kind, series.mean(line.name))}
-            if line.low and series.has(line.low) and series.has(line.high):
-                one |= {"low": rounded(series.least(line.low)), "high": rounded(series.most(line.high))}
-            elif kind.spread and series.width > 1 and not has_band:
-                one |= {"low": _values(kind, series.least(line.name)), "high": _values(kind, series.most(line.name))}
-                has_band = True
-            lines.append(one)
-    else:
-        for place, run in enumerate(runs):
-            if run.series.has(kind.lines[0].name):
-                y = _values(kind, run.series.mean(kind.lines[0].name))
-                lines.append({"run": place, "label": names[place], "y": y})
-    told = [line for line in kind.lines if not _is_nothing(runs, line.name)] if len(runs) == 1 else []
-    said = joined([_words(kind, runs, names, line) for line in told or kind.lines[:1]])
-    return _chart(kind.id, kind.title, kind.about, lines, said, group=group, is_share=kind.is_share)
-
-
-def lines_of(kind: ChartKind, run: ReportedRun) -> list[Curve]:
-    """The lines of a chart for which a run has figures."""
-    return [line for line in kind.lines if run.series.has(line.name)]
-
-
-def _is_nothing(runs: Sequence[ReportedRun], name: str) -> bool:
-    """Whether a figure is 0 in all steps, and needs no words beside others."""
-    found = [figures for run in runs if (figures := run.series.figures.get(name)) is not None]
-    return all(one.least == one.most == 0 for one in found)
-
-
-def _values(kind: ChartKind, values: Sequence[float | None]) -> list[float | None]:
-    if kind.id == "memory":
-        values = [None if value is None else value / 2**30 for value in values]
-    return rounded(values)
-
-
-def _words(kind: ChartKind, runs: Sequence[ReportedRun], names: Sequence[str], line: Curve) -> str:
-    said = _said(runs, names, line.name, is_share=kind.is_share, per=2**30 if kind.id == "memory" else 1)
-    is_one_of_several = len(runs) == 1 and len(lines_of(kind, runs[0])) > 1
-    return f"{line.label} {said}" if said and is_one_of_several else said
-
-
-def _said(
-    runs: Sequence[ReportedRun], names: Sequence[str], name: str, *, is_share: bool = False, per: float = 1
-) -> str:
-    """The first and the last value of each run, means of up to ten steps."""
-    parts = []
-    for place, run in enumerate(runs):
-        if not run.series.has(name):
-            continue
-        first, last, _ = run.series.figures[name].ends()
-        shown = percent if is_share else figure
-        ends = f"{shown(first / per)} → {shown(last / per)}"
-        parts.append(ends if len(runs) == 1 else f"{names[place]}: {ends}")
-    return joined(parts)
+    return [
+        ChartKind(
+            f"reward-{place}",
+            f"Reward {name.removeprefix('rewards/').removesuffix('/mean')}",
+            (Curve(name, "mean", around=f"{name.removesuffix('mean')}std"),),
+            group="rewards",
+        )
+        for place, name in enumerate([*means][:MOST_REWARDS] if len(means) > 1 else [])
+    ]
 
 
 def _others(runs: Sequence[ReportedRun]) -> list[ChartKind]:
     """What else was logged as a number: by a reward of the user's own, or by another release of TRL."""
     names = dict.fromkeys(name for run in runs for name in run.series.figures)
-    left = [
-        name
-        for name in names
-        if name not in _OF_KINDS and name not in _SAID_ELSEWHERE and not name.startswith("rewards/")
+    known = {*_OF_KINDS, *_SAID_ELSEWHERE}
+    left = [name for name in names if name not in known and not name.startswith("rewards/")]
+    return [
+        ChartKind(f"other-{place}", name, (Curve(name, "value"),), group="other")
+        for place, name in enumerate(left[:MOST_OTHERS])
     ]
-    return [ChartKind(f"other-{place}", name, (Curve(name, "value"),)) for place, name in enumerate(left[:MOST_OTHERS])]
+
+
+def _held_out_chart(runs: Sequence[ReportedRun], names: Sequence[str]) -> dict[str, object]:
+    lines: list[dict[str, object]] = []
+    said = []
+    for place, run in enumerate(runs):
+        known = [(step, value) for step, one in run.evaluations.items() if (value := number(one, "reward")) is not None]
+        if not known:
+            continue
+        steps, values = zip(*sorted(known), strict=True)
+        label = "reward" if len(runs) == 1 else names[place]
+        lines.append({"run": place, "label": label, "x": list(steps), "y": rounded(values)})
+        ends = " → ".join(map(figure, (values[0], values[-1])[: len(values)]))
+        said.append(ends if len(runs) == 1 else f"{names[place]}: {ends}")
+    kind = ChartKind("held-out", "Held-out reward", (), "On rows that are not trained on.", group="rewards")
+    return _chart(kind, lines, said, has_points=True)
+
+
+def _of_kind(kind: ChartKind, runs: Sequence[ReportedRun], names: Sequence[str]) -> dict[str, object]:
+    lines: list[dict[str, object]] = []
+    said = []
+    for place, run in enumerate(runs):
+        curves = [curve for curve in kind.lines if run.series.has(curve.name)]
+        if len(runs) > 1:
+            curves = [curve._replace(label=names[place]) for curve in curves if curve.name == kind.lines[0].name]
+        for curve in curves:
+            band = _band(kind, curve, run.series) if len(runs) == 1 else {}
+            lines.append({"run": place, "label": curve.label, "y": _values(kind, run.series.drawn(curve.name)), **band})
+        # A figure that is 0 in all steps needs no words beside others.
+        told = [curve for curve in curves if any(run.series.figures[curve.name].values)] or curves[:1]
+        for curve in told:
+            label = f"{curve.label}: " if len(runs) > 1 else f"{curve.label} " if len(curves) > 1 else ""
+            first, last, _ = run.series.figures[curve.name].ends()
+            shown = percent if kind.is_share else figure
+            said.append(f"{label}{shown(first / kind.unit)} → {shown(last / kind.unit)}")
+    return _chart(kind, lines, said)
+
+
+def _band(kind: ChartKind, curve: Curve, series: StepSeries) -> dict[str, object]:
+    """What is around a line: its bounds, its standard deviation, or the least and the most within a point."""
+    if curve.low and series.has(curve.low) and series.has(curve.high):
+        ends = series.drawn(curve.low, min), series.drawn(curve.high, max)
+    elif curve.around:
+        if not series.has(curve.around):
+            return {}
+        both = list(zip(series.drawn(curve.name), series.drawn(curve.around), strict=True))
+        low, high = ([None if None in (a, b) else a + sign * b for a, b in both] for sign in (-1, 1))  # type: ignore[operator]
+        ends = low, high
+    elif len(kind.lines) == 1 and series.width > 1:
+        ends = series.drawn(curve.name, min), series.drawn(curve.name, max)
+    else:
+        return {}
+    return {"low": _values(kind, ends[0]), "high": _values(kind, ends[1])}
+
+
+def _values(kind: ChartKind, values: Sequence[float | None]) -> list[float | None]:
+    return rounded([None if value is None else value / kind.unit for value in values])
 
 
 def _chart(
-    identity: str,
-    title: str,
-    about: str,
-    lines: Sequence[Mapping[str, object]],
-    said: str,
-    *,
-    group: str,
-    is_share: bool = False,
-    has_points: bool = False,
+    kind: ChartKind, lines: list[dict[str, object]], said: Sequence[str], *, has_points: bool = False
 ) -> dict[str, object]:
     return {
-        "id": identity,
-        "title": shown_text(title, NO_FOLDER, _LONGEST_TITLE),
-        "about": about,
-        "said": said,
-        "group": group,
-        "is_share": is_share,
+        "id": kind.id,
+        "title": shown_text(kind.title, NO_FOLDER, _LONGEST_TITLE),
+        "about": kind.about,
+        "said": joined(said),
+        "group": kind.group,
+        "is_share": kind.is_share,
         "has_points": has_points,
-        "lines": list(lines),
+        "lines": lines,
     }
 
 

@@ -69,7 +69,7 @@ def page(runs: Sequence[ReportedRun]) -> str:
     names = _names(runs)
     shown = [{**shown_run(run, place), "name": names[place]} for place, run in enumerate(runs)]
     drawn = charts(runs, names)
-    data = {"x": [run.series.x() for run in runs], "charts": drawn}
+    data = {"x": [run.series.x for run in runs], "charts": drawn}
     scripts, styles = [_asset(name) for name in SCRIPTS], [_asset(name) for name in STYLES]
     return _template().render(
         policy=_policy(scripts, styles),

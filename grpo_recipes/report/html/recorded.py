@@ -13,8 +13,8 @@ from grpo_recipes.report.lineage_text import lineage_lines
 _PHASES = ("load", "generate", "score", "update", "sync", "save", "evaluation")
 
 
-def memory(run: ReportedRun) -> list[dict[str, str]]:
-    """Each phase with its peak and what was estimated for it."""
+def memory(run: ReportedRun) -> list[tuple[str, str, str, str]]:
+    """Each phase with its peak, what was estimated for it, and their ratio."""
     found = []
     for phase in _PHASES:
         one = run.record.memory.get(phase)
@@ -22,7 +22,7 @@ def memory(run: ReportedRun) -> list[dict[str, str]]:
             continue
         measured, estimated = number(one, "measured"), number(one, "estimated")
         ratio = "" if not measured or not estimated else f"{measured / estimated:.2f}"
-        found.append({"phase": phase, "measured": gib(measured), "estimated": gib(estimated), "ratio": ratio})
+        found.append((phase, gib(measured), gib(estimated), ratio))
     return found
 
 
@@ -36,28 +36,13 @@ def times(run: ReportedRun) -> list[tuple[str, str]]:
         ("training, CPU seconds", "" if record.train_cpu_s is None else figure(record.train_cpu_s)),
         ("a step, the median", "" if each is None else f"{figure(each)} s"),
         ("  of it generation", "" if share is None else percent(share)),
-        ("the slowest step", "" if steps is None or not steps.count else f"{figure(steps.most)} s"),
+        ("the slowest step", "" if steps is None or not steps.values else f"{figure(max(steps.values))} s"),
         ("all evaluations", f"{figure(run.evaluation_seconds)} s" if run.evaluation_seconds else ""),
         ("launches", str(record.launches) if launches_text(record) else ""),
         ("started", run.plain(record.started or "")),
         ("ended", run.plain(record.ended or "")),
     ]
     return [(name, text) for name, text in rows if text]
-
-
-def proofs(run: ReportedRun) -> list[dict[str, str]]:
-    """The proofs of the first steps, each with what it saw."""
-    words = {True: "shown", False: "failed", None: "not seen"}
-    return [
-        {
-            "id": run.plain(one.get("id") or ""),
-            "name": run.plain(one.get("name") or ""),
-            "state": words.get(one.get("ok"), "not seen") if isinstance(one.get("ok"), bool | None) else "not seen",
-            "shown": run.plain(one.get("shown") or ""),
-        }
-        for one in (run.record.proofs or ())[:100]
-        if isinstance(one, Mapping)
-    ]
 
 
 def checks(run: ReportedRun) -> str:
@@ -73,11 +58,8 @@ def checks(run: ReportedRun) -> str:
 
 def lineage(run: ReportedRun) -> list[str]:
     plan = run.planned
-    return (
-        []
-        if plan is None
-        else [run.plain(one) for one in lineage_lines(plan_sections.lineage(plan.ancestor, plan.extends))]
-    )
+    lines = [] if plan is None else lineage_lines(plan_sections.lineage(plan.ancestor, plan.extends))
+    return [run.plain(line) for line in lines]
 
 
 def versions(run: ReportedRun) -> list[tuple[str, str]]:
@@ -92,14 +74,3 @@ def versions(run: ReportedRun) -> list[tuple[str, str]]:
     names = [str(one.get("name")) for one in gpus if isinstance(one, Mapping)] if isinstance(gpus, list) else []
     counted = joined([f"{names.count(name)} x {run.plain(name)}" for name in dict.fromkeys(names)])
     return [*rows[:100], ("GPUs", counted or "none")]
-
-
-def verified(run: ReportedRun) -> list[tuple[str, str]]:
-    """What the worker found of data, model and template, and had to find again."""
-    found = run.record.verified or {}
-    return [(run.plain(key), _short(run.plain(value))) for key, value in list(found.items())[:100]]
-
-
-def _short(text: str) -> str:
-    is_digest = len(text) in (40, 64) and set(text) <= set("0123456789abcdef")
-    return text[:12] if is_digest else text

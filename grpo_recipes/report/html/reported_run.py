@@ -13,8 +13,8 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import as_now, plan_of
 from grpo_recipes.contract.run_record import RunRecord, read_record
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES, PLAN_FILE
-from grpo_recipes.report.html.samples import Samples
-from grpo_recipes.report.html.series import StepSeries, shown_text
+from grpo_recipes.report.html.samples import KeptCompletion, kept_completions
+from grpo_recipes.report.html.series import StepSeries, shown_text, shown_value
 from grpo_recipes.report.runs.one_run import ListedRun, one_run
 
 MOST_EVALUATIONS = 200
@@ -48,19 +48,29 @@ class ReportedRun:
         self.planned: Plan | None = None
         if listed.status != "damaged plan":
             self._read_plan(path)
-        self.series, self.samples = StepSeries(), Samples()
+        self.series = StepSeries()
         self.evaluations: dict[int, Event] = {}
         self.guards: dict[str, Event] = {}
         self.evaluation_seconds = 0.0
         self.last_time: float | None = None
         for event in read_all(str(path / METRICS_FILE)):
             self._take(event)
+        self.kept: list[KeptCompletion] = []
         for event in read_all(str(path / COMPLETIONS_FILE)):
-            self.samples.add(event)
+            self.kept += kept_completions(event)
 
     def plain(self, value: object) -> str:
         """A text of this run as it may be shown."""
         return shown_text(value, self.place)
+
+    def plain_value(self, row: Mapping[str, object]) -> str:
+        """The value of a setting of the plan, as it may be shown."""
+        return shown_value(str(row.get("key")), row.get("value"), self.place)
+
+    def plain_digest(self, value: object) -> str:
+        """A text of this run; of a digest its first 12 digits."""
+        text = self.plain(value)
+        return text[:12] if len(text) in (40, 64) and set(text) <= set("0123456789abcdef") else text
 
     @property
     def has_ended(self) -> bool:

@@ -1,12 +1,14 @@
 """The figures of a run's steps in so few points that a chart can have them, whatever the run's length."""
 
-import itertools
 import json
 import os
 import re
-from collections import deque
-from collections.abc import Mapping, Sequence
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import fmean
 
 from grpo_recipes.contract.secrets.redact import redact, redact_value
 
@@ -18,110 +20,69 @@ NO_FIGURES = ("event", "step", "time")
 
 @dataclass(slots=True)
 class Figure:
-    """All values of one name. first, last: up to ten at either end; missing: steps at which it was no number."""
+    """All values of one name, with their steps. missing: steps at which it was no number."""
 
-    count: int = 0
-    total: float = 0.0
-    least: float = 0.0
-    most: float = 0.0
-    first: list[float] = field(default_factory=list)
-    last: deque[float] = field(default_factory=lambda: deque(maxlen=AVERAGED_STEPS))
-    missing: int = 0
-    first_missing: int | None = None
-
-    def add(self, value: float) -> None:
-        """Takes the next value."""
-        self.least = value if self.count == 0 else min(self.least, value)
-        self.most = value if self.count == 0 else max(self.most, value)
-        self.count, self.total = self.count + 1, self.total + value
-        if len(self.first) < AVERAGED_STEPS:
-            self.first.append(value)
-        self.last.append(value)
+    steps: "array[int]" = field(default_factory=lambda: array("q"))
+    values: "array[float]" = field(default_factory=lambda: array("d"))
+    missing: list[int] = field(default_factory=list)
 
     def ends(self) -> tuple[float, float, int]:
         """The means of the first and the last values, and of how many: a quarter of them, ten at most."""
-        steps = max(1, min(AVERAGED_STEPS, self.count // 4))
-        last = list(itertools.islice(self.last, len(self.last) - min(steps, len(self.last)), None))
-        return sum(self.first[:steps]) / len(self.first[:steps]), sum(last) / len(last), steps
+        count = max(1, min(AVERAGED_STEPS, len(self.values) // 4))
+        return fmean(self.values[:count]), fmean(self.values[-count:]), count
 
 
-@dataclass(slots=True)
-class _Point:
-    """Some steps in a row. sums: of each name the sum, the count, the least and the most."""
-
-    last_step: int
-    sums: dict[str, tuple[float, int, float, float]] = field(default_factory=dict)
-
-    def add(self, name: str, total: float, count: int, least: float, most: float) -> None:
-        old = self.sums.get(name)
-        if old is not None:
-            total, count = total + old[0], count + old[1]
-            least, most = min(least, old[2]), max(most, old[3])
-        self.sums[name] = (total, count, least, most)
+def stretch_width(steps: Collection[int], most: int) -> int:
+    """How many steps one stretch has where there may be so many stretches, a power of 2."""
+    width = 1
+    while len({step // width for step in steps}) > most:
+        width *= 2
+    return width
 
 
 class StepSeries:
-    """Takes the steps of a run one after the other and keeps at most MOST_POINTS points, each the mean of `width`."""
+    """The figures of a run's steps, drawn as at most MOST_POINTS points, each of `width` steps."""
 
     def __init__(self) -> None:
-        self.width = 1
         self.figures: dict[str, Figure] = {}
-        self.steps = 0
-        self._points: dict[int, _Point] = {}
+        self._steps: set[int] = set()
 
     def add(self, step: int, values: Mapping[str, object]) -> None:
         """Takes one step. A name whose value is null was measured and is no number; other values are left out."""
-        self.steps += 1
-        point = self._points.setdefault(step // self.width, _Point(step))
-        point.last_step = max(step, point.last_step)
+        self._steps.add(step)
         for name, value in values.items():
             if name in NO_FIGURES or isinstance(value, bool) or self._is_too_much(name):
                 continue
-            if isinstance(value, int | float) and abs(value) < float("inf"):
-                self.figures.setdefault(name, Figure()).add(value)
-                point.add(name, value, 1, value, value)
-            elif value is None:
+            if isinstance(value, int | float) and abs(value) < 1e308:
                 figure = self.figures.setdefault(name, Figure())
-                figure.missing += 1
-                figure.first_missing = step if figure.first_missing is None else figure.first_missing
-        if len(self._points) > MOST_POINTS:
-            self._halve()
+                figure.steps.append(step)
+                figure.values.append(value)
+            elif value is None:
+                self.figures.setdefault(name, Figure()).missing.append(step)
 
     def _is_too_much(self, name: str) -> bool:
         return name not in self.figures and (len(self.figures) >= MOST_NAMES or len(name) > LONGEST_NAME)
 
-    def _halve(self) -> None:
-        self.width *= 2
-        points, self._points = self._points, {}
-        for place in sorted(points):
-            point = points[place]
-            into = self._points.setdefault(place // 2, _Point(point.last_step))
-            into.last_step = max(into.last_step, point.last_step)
-            for name, (total, count, least, most) in point.sums.items():
-                into.add(name, total, count, least, most)
+    @cached_property
+    def width(self) -> int:
+        """How many steps a point stands for, once all were taken."""
+        return stretch_width(self._steps, MOST_POINTS)
 
+    @cached_property
     def x(self) -> list[int]:
         """The last step of each point."""
-        return [self._points[place].last_step for place in sorted(self._points)]
+        return list({step // self.width: step for step in sorted(self._steps)}.values())
 
-    def mean(self, name: str) -> list[float | None]:
-        """A value for each point, None where none of its steps has one."""
-        return [None if sums is None else sums[0] / sums[1] for sums in self._sums(name)]
-
-    def least(self, name: str) -> list[float | None]:
-        """As mean."""
-        return [None if sums is None else sums[2] for sums in self._sums(name)]
-
-    def most(self, name: str) -> list[float | None]:
-        """As mean."""
-        return [None if sums is None else sums[3] for sums in self._sums(name)]
-
-    def _sums(self, name: str) -> list[tuple[float, int, float, float] | None]:
-        return [self._points[place].sums.get(name) for place in sorted(self._points)]
+    def drawn(self, name: str, of_steps: Callable[[list[float]], float] = fmean) -> list[float | None]:
+        """A value for each point, of those of its steps; None where none of them has one."""
+        by_point: dict[int, list[float]] = defaultdict(list)
+        for step, value in zip(self.figures[name].steps, self.figures[name].values, strict=True):
+            by_point[step // self.width].append(value)
+        return [of_steps(values) if (values := by_point.get(step // self.width)) else None for step in self.x]
 
     def has(self, name: str) -> bool:
         """Whether any step has a number of this name."""
-        return name in self.figures and self.figures[name].count > 0
+        return name in self.figures and len(self.figures[name].values) > 0
 
 
 # Texts and numbers of a run, as a page shows them.

@@ -11,41 +11,41 @@ from grpo_recipes.contract.metrics import Event, change_text, figures_of, number
 from grpo_recipes.contract.run_record import launches_text
 from grpo_recipes.report.html import recorded
 from grpo_recipes.report.html.reported_run import ReportedRun
-from grpo_recipes.report.html.samples import ShownCompletion
-from grpo_recipes.report.html.series import NO_FOLDER, figure, gib, percent, shown_text, shown_value
+from grpo_recipes.report.html.samples import KeptCompletion, chosen
+from grpo_recipes.report.html.series import NO_FOLDER, figure, gib, percent, shown_text
 from grpo_recipes.report.html.troubles import BAD, WARNING, Trouble, troubles
 
 _TITLES = {"experiment": "Experiment", "machine": "Machine", "bookkeeping": "Bookkeeping"}
+_SHIMS = "shims."
+_LONGEST_TEXT = 3000
+"""Characters that are shown of a prompt or a completion."""
 _MOST_ROWS = 400
 _GOOD, _BUSY = "good", "busy"
 
 
 def shown_run(run: ReportedRun, place: int) -> dict[str, Any]:
-    """What the template has of a run. place: among the runs of the page, from 0."""
-    found, samples = troubles(run), [_sample(one) for one in run.samples.shown()]
+    """What the template has of a run. place: among the runs of the page, from 0. of: the run itself."""
+    found, samples = troubles(run), [_sample(*one) for one in chosen(run.kept)]
     return {
+        "of": run,
         "place": place,
         "name": run.plain(run.listed.name),
         "level": _level(run, found),
         "headline": headline(run),
         "subtitle": _subtitle(run),
-        "troubles": [one._asdict() for one in found],
+        "troubles": found,
         "tiles": _tiles(run),
-        "plan": _plan(run),
-        "shims": _shims(run),
+        "plan": {title: rows for kind, title in _TITLES.items() if (rows := _settings(run, kind))},
+        "shims": [row for row in _settings(run) if str(row.get("key")).startswith(_SHIMS)],
         "held_out": held_out(run),
         "samples": samples,
-        "sampled_of": run.samples.rows,
         "ways": list(dict.fromkeys(one["ended"] for one in samples if one["ended"])),
         "memory": recorded.memory(run),
         "times": recorded.times(run),
-        "proofs": recorded.proofs(run),
-        "guards_not_seen": [run.plain(one) for one in run.record.guards_not_seen or ()],
+        "proofs": [one for one in (run.record.proofs or ())[:100] if isinstance(one, Mapping)],
         "checks": recorded.checks(run),
         "lineage": recorded.lineage(run),
         "versions": recorded.versions(run),
-        "verified": recorded.verified(run),
-        "resumed": [run.plain(one) for one in (run.record.resumed or ())[:20]],
     }
 
 
@@ -77,17 +77,13 @@ def _subtitle(run: ReportedRun) -> str:
     return run.plain(description) if isinstance(description, str) else ""
 
 
-def _tile(label: str, value: str, note: str = "") -> dict[str, str]:
-    return {"label": label, "value": value, "note": note}
-
-
-def _tiles(run: ReportedRun) -> list[dict[str, str]]:
-    """The figures that say most, those that are known."""
+def _tiles(run: ReportedRun) -> list[tuple[str, str, str]]:
+    """The figures that say most, those that are known: label, value and note."""
     tiles, figures, listed = [], run.series.figures, run.listed
     if run.series.has("reward"):
         first, last, steps = figures["reward"].ends()
         note = f"first and last {steps} steps" if steps > 1 else "first and last step"
-        tiles.append(_tile("Training reward", f"{figure(first, 3)} → {figure(last, 3)}", note))
+        tiles.append(("Training reward", f"{figure(first, 3)} → {figure(last, 3)}", note))
     if listed.before is not None or listed.after is not None:
         counts = run.record.evaluation.get("counts")
         note = "before and after"
@@ -98,7 +94,7 @@ def _tiles(run: ReportedRun) -> list[dict[str, str]]:
         if listed.before is None or listed.after is None:
             note = "before" if listed.after is None else "after"
         ends = [figure(one, 3) for one in (listed.before, listed.after) if one is not None]
-        tiles.append(_tile("Held-out reward", " → ".join(ends), note))
+        tiles.append(("Held-out reward", " → ".join(ends), note))
     for name, label in (
         (CLIPPED_RATIO, "Truncated"),
         (GROUPS_WITHOUT_VARIANCE, "Groups without variance"),
@@ -106,15 +102,15 @@ def _tiles(run: ReportedRun) -> list[dict[str, str]]:
         if run.series.has(name):
             _, last, steps = figures[name].ends()
             note = f"last {steps} steps" if steps > 1 else "last step"
-            tiles.append(_tile(label, percent(last), note))
+            tiles.append((label, percent(last), note))
     duration = run.record.duration or {}
     each = number(duration, "seconds_per_step")
     if listed.seconds is not None:
         notes = [launches_text(run.record), "" if each is None else f"{figure(each)} s a step"]
-        tiles.append(_tile("Time", clock(listed.seconds), ", ".join(filter(None, notes))))
+        tiles.append(("Time", clock(listed.seconds), ", ".join(filter(None, notes))))
     peak = max((size for one in run.record.memory.values() if (size := _measured(one)) is not None), default=None)
     if peak is not None:
-        tiles.append(_tile("Most memory", gib(peak), f"of any process {launches_text(run.record)}".rstrip()))
+        tiles.append(("Most memory", gib(peak), f"of any process {launches_text(run.record)}".rstrip()))
     return tiles
 
 
@@ -122,57 +118,39 @@ def _measured(phase: object) -> float | None:
     return number(phase, "measured") if isinstance(phase, Mapping) else None
 
 
-def _settings(run: ReportedRun) -> list[Mapping[str, Any]]:
+def _settings(run: ReportedRun, kind: str | None = None) -> list[Mapping[str, Any]]:
+    """The rows of the plan, or those of a kind that are no shims."""
     rows = run.plan.get("settings")
-    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    found = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    if kind is None:
+        return found
+    return [row for row in found if row.get("kind") == kind and not str(row.get("key")).startswith(_SHIMS)][:_MOST_ROWS]
 
 
-def _plan(run: ReportedRun) -> list[dict[str, Any]]:
-    """The planned values by their kind, each with its origin and reason."""
-    found = []
-    for kind, title in _TITLES.items():
-        rows = [
-            {
-                "key": run.plain(row.get("recipe_key") or row.get("key") or ""),
-                "value": shown_value(str(row.get("key")), row.get("value"), run.place),
-                "origin": run.plain(row.get("origin") or ""),
-                "why": run.plain(row.get("why") or ""),
-            }
-            for row in _settings(run)
-            if row.get("kind") == kind and not str(row.get("key")).startswith("shims.")
-        ]
-        if rows:
-            found.append({"title": title, "rows": rows[:_MOST_ROWS]})
-    return found
-
-
-def _shims(run: ReportedRun) -> list[dict[str, str]]:
-    """The patches that were asked for, with what they did."""
-    did = run.record.shims or {}
-    return [
-        {
-            "name": run.plain(name),
-            "origin": run.plain(row.get("origin") or ""),
-            "why": run.plain(row.get("why") or ""),
-            "did": run.plain(did[name]) if isinstance(did.get(name), str) else "",
-        }
-        for row in _settings(run)
-        if (key := str(row.get("key"))).startswith("shims.") and (name := key.removeprefix("shims."))
-    ]
-
-
-def _sample(one: ShownCompletion) -> dict[str, Any]:
+def _sample(kind: str, one: KeptCompletion) -> dict[str, Any]:
+    row, tokens = one.row, number(one.row, "tokens")
+    rewards = row.get("rewards")
+    given = rewards if isinstance(rewards, Mapping) else {}
     return {
         "step": one.step,
-        "kind": one.kind,
-        "prompt": shown_text(one.prompt, NO_FOLDER, 4000),
-        "completion": shown_text(one.completion, NO_FOLDER, 4000),
-        "rewards": [(shown_text(name, NO_FOLDER), figure(value)) for name, value in one.rewards.items()],
+        "kind": kind,
+        "prompt": _long_text(row.get("prompt")),
+        "completion": _long_text(row.get("completion")),
+        "rewards": [(shown_text(name, NO_FOLDER), figure(number(given, name))) for name in list(given)[:40]],
         "total": figure(one.total),
-        "advantage": figure(one.advantage),
-        "tokens": "" if one.tokens is None else f"{one.tokens:,} token{'s' * (one.tokens != 1)}",
-        "ended": shown_text(one.ended, NO_FOLDER),
+        "advantage": figure(number(row, "advantage")),
+        "tokens": "" if tokens is None else f"{tokens:,.0f} token{'s' * (tokens != 1)}",
+        "ended": shown_text(content_text(row.get("ended"))[:20], NO_FOLDER),
     }
+
+
+def _long_text(value: object) -> str:
+    """A text, its middle left out where it is longer than is shown: the end of a completion has its answer."""
+    text = content_text(value)
+    if len(text) > _LONGEST_TEXT:
+        half = _LONGEST_TEXT // 2
+        text = f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"
+    return shown_text(text, NO_FOLDER, 2 * _LONGEST_TEXT)
 
 
 def written_at(run: ReportedRun) -> str:
@@ -193,22 +171,17 @@ def held_out(run: ReportedRun) -> dict[str, Any]:
     cells = [_cells(one) for one in events]
     names = list(dict.fromkeys(name for one in cells for name in one))[:_MOST_COLUMNS]
     examples = run.record.evaluation.get("examples")
-    changed = change_text(events[-1]) if events else None
     return {
-        "names": [run.plain(name) for name in names],
+        "names": names,
         "rows": [
-            {
-                "step": figure(number(event, "step")),
-                "rows": figure(number(event, "count")),
-                "figures": [one.get(name, "") for name in names],
-            }
+            (figure(number(event, "step")), figure(number(event, "count")), *(one.get(name, "") for name in names))
             for event, one in zip(events, cells, strict=True)
         ],
         "intervals": run.plain(_method(events[-1])) if events else "",
-        "changed": run.plain(changed) if changed else "",
+        "changed": run.plain(change_text(events[-1]) or "") if events else "",
         "became": _became(run),
         "examples": [
-            {key: run.plain(_content(one.get(key))) for key in ("prompt", "before", "after")}
+            [run.plain(content_text(one.get(key))) for key in ("prompt", "before", "after")]
             for one in (examples if isinstance(examples, list) else [])[:_MOST_EXAMPLES]
             if isinstance(one, Mapping)
         ],
@@ -244,7 +217,7 @@ def _became(run: ReportedRun) -> str:
     return "" if right is None or wrong is None else f"{right:.0f} rows became right, {wrong:.0f} became wrong"
 
 
-def _content(value: object) -> str:
+def content_text(value: object) -> str:
     """A text, or that of the last message of a conversation."""
     if isinstance(value, list) and value and isinstance(value[-1], Mapping):
         value = value[-1].get("content")

@@ -131,15 +131,18 @@ def _signs(run: ReportedRun) -> list[Trouble]:
     return [one for one in (_constant(series), _truncated(series), _not_finite(series), _worse(run)) if one is not None]
 
 
+def _values(series: StepSeries, name: str) -> Sequence[float]:
+    return series.figures[name].values if series.has(name) else ()
+
+
 def _constant(series: StepSeries) -> Trouble | None:
-    share, reward = series.figures.get(GROUPS_WITHOUT_VARIANCE), series.figures.get("reward")
-    if share is None or share.count == 0 or share.least < 1:
+    shares, rewards = (_values(series, name) for name in (GROUPS_WITHOUT_VARIANCE, "reward"))
+    if not shares or min(shares) < 1:
         return None
-    is_one = reward is not None and reward.count > 0 and reward.least == reward.most
-    because = f"the reward was {figure(reward.least)} for every completion" if is_one and reward is not None else ""
+    because = f"the reward was {figure(rewards[0])} for every completion" if len(set(rewards)) == 1 else ""
     return Trouble(
         BAD,
-        f"constant reward: in none of {share.count} steps had two completions of a prompt different rewards",
+        f"constant reward: in none of {len(shares)} steps had two completions of a prompt different rewards",
         tuple(one for one in (because, "the advantages are zero and so is the gradient: nothing is learned") if one),
         "grpo-run preflight RECIPE shows what the rewards give; then easier prompts, more generations, a higher "
         "temperature, or a reward that gives credit for a part",
@@ -148,12 +151,11 @@ def _constant(series: StepSeries) -> Trouble | None:
 
 
 def _truncated(series: StepSeries) -> Trouble | None:
-    share = series.figures.get(CLIPPED_RATIO)
-    if share is None or share.count == 0 or share.ends()[1] < TRUNCATED:
+    if not series.has(CLIPPED_RATIO) or (share := series.figures[CLIPPED_RATIO].ends()[1]) < TRUNCATED:
         return None
     return Trouble(
         BAD,
-        f"truncated: {percent(share.ends()[1])} of the last completions were cut at the longest length",
+        f"truncated: {percent(share)} of the last completions were cut at the longest length",
         ("rewards judge where the cut fell, and the model is not taught to end",),
         "a larger generation.max_completion_length, or generation.stop where the model writes no end token",
         "GRD003",
@@ -161,10 +163,11 @@ def _truncated(series: StepSeries) -> Trouble | None:
 
 
 def _not_finite(series: StepSeries) -> Trouble | None:
-    broken = [(name, found) for name in FINITE if (found := series.figures.get(name)) is not None and found.missing > 0]
+    broken = {name: series.figures[name].missing for name in FINITE if name in series.figures}
+    broken = {name: steps for name, steps in broken.items() if steps}
     if not broken:
         return None
-    told = tuple(f"{name} at {found.missing} steps, first at step {found.first_missing}" for name, found in broken)
+    told = tuple(f"{name} at {len(steps)} steps, first at step {steps[0]}" for name, steps in broken.items())
     fix = "a smaller training.learning_rate, or bfloat16 in place of float16, then --resume from before that step"
     return Trouble(BAD, "not finite: the training computed NaN or infinity", told, fix, "GRD004")
 
