@@ -8,6 +8,7 @@ import click
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE
+from grpo_recipes.contract.findings.wording import one_line
 from grpo_recipes.contract.integrity.manifest import FileFault
 from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
 from grpo_recipes.contract.integrity.seal import NOBODY, SOMEBODY_ELSE, YOU
@@ -52,17 +53,13 @@ def _text(place: str, found: Verified, seconds: float) -> str:
     lines += [f"not verified: {name}: {because}" for name, because in found.not_verified.items()]
     verdict = f"{len(found.faults)} of its files changed" if found.faults else "unchanged"
     read = f"{found.files} files, {found.bytes / 1e9:.3f} GB in {seconds:.1f} s"
-    return "\n".join(_printable(line) for line in [*lines, f"{place}: {verdict} ({read})"])
+    return "\n".join(one_line(line) for line in [*lines, f"{place}: {verdict} ({read})"])
 
 
 def _line(fault: FileFault) -> str:
     if fault.kind == "missing":
         return f"{fault.name}: missing{fault.because.removeprefix('is missing')}"
     return f"{fault.name}: {fault.kind}, {'' if fault.kind == 'changed' else 'it '}{fault.because}"
-
-
-def _printable(line: str) -> str:
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
 
 
 def _json(place: str, found: Verified, seconds: float) -> str:

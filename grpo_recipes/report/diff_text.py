@@ -8,6 +8,7 @@ from itertools import groupby
 from grpo_recipes.compare.differences import Difference, Differences
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import findings_text
+from grpo_recipes.contract.findings.wording import aligned, one_line, shortened
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.findings_formats import finding_value
 from grpo_recipes.report.lineage_text import lineage_lines
@@ -57,8 +58,7 @@ def cells_of(rows: Sequence[Difference]) -> list[tuple[str, str, str, str]]:
 
 
 def _table(cells: Sequence[tuple[str, str, str, str]]) -> list[str]:
-    widths = [max((len(cell[column]) for cell in cells), default=0) for column in range(3)]
-    return [f"  {key:<{widths[0]}}  {a:<{widths[1]}}  {b:<{widths[2]}}   {why}".rstrip() for key, a, b, why in cells]
+    return [f"  {line}" for line in aligned((key, a, b, why and f" {why}") for key, a, b, why in cells)]
 
 
 def _pair(row: Difference) -> tuple[str, str]:
@@ -75,12 +75,11 @@ def _plain(key: str, value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     if isinstance(value, str) and key.endswith(DIGESTS):
         return text[:12]
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return one_line(text)
 
 
 def _cut(text: str, start: int) -> str:
-    shown = f"...{text[start:]}" if start else text
-    return shown if len(shown) <= WIDEST else shown[: WIDEST - 3] + "..."
+    return shortened(f"...{text[start:]}" if start else text, WIDEST)
 
 
 def diff_json(names: Names, found: Differences, measured: Both = (None, None), changed: Changed = UNCHANGED) -> str:
@@ -170,7 +169,7 @@ def _code(text: str) -> str:
     """The text as it is, on one line and in one cell: nothing in it is Markdown, HTML or a mention."""
     if text in ("", "-"):
         return text
-    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text).replace("|", "\\|")
+    line = one_line(text).replace("|", "\\|")
     fence = "`" * (_longest_run(line) + 1)
     space = " " if "`" in line or not line.strip() else ""
     return f"{fence}{space}{line}{space}{fence}"

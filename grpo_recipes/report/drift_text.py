@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 
 from grpo_recipes.compare.drift import DriftLine, changes_the_experiment
+from grpo_recipes.contract.findings.wording import aligned, shortened
 from grpo_recipes.contract.secrets.redact import redact
 
 DRIFT_FORMAT = 1
@@ -15,9 +16,7 @@ WIDEST = 44
 def drift_text(path: str, lines: Sequence[DriftLine]) -> str:
     """One line for each thing that was compared, without a final newline. path: of the plan."""
     cells = [(_state(line), line.what, _values(line)) for line in lines]
-    widths = [max((len(cell[column]) for cell in cells), default=0) for column in range(2)]
-    rows = [f"  {state:<{widths[0]}}  {what:<{widths[1]}}  {values}".rstrip() for state, what, values in cells]
-    return redact("\n".join([f"since {path} was written", *rows]))
+    return redact("\n".join([f"since {path} was written", *(f"  {line}" for line in aligned(cells))]))
 
 
 def _state(line: DriftLine) -> str:
@@ -38,8 +37,7 @@ def _short(value: object) -> str:
     text = "-" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if len(text) in (40, 64) and set(text) <= set("0123456789abcdef"):
         return text[:12]
-    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-    return text if len(text) <= WIDEST else text[: WIDEST - 3] + "..."
+    return shortened(text, WIDEST)
 
 
 def drift_json(path: str, lines: Sequence[DriftLine]) -> str:

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from grpo_recipes.contract.findings.wording import aligned
+
 GIB = 2**30
 
 
@@ -13,9 +15,4 @@ def memory_table(phases: Mapping[str, Mapping[str, int]]) -> list[str]:
         sizes = [terms.get(name) for terms in phases.values()]
         rows.append([name, *("-" if size is None else f"{size / GIB:.2f}" for size in sizes)])
     rows.append(["all", *(f"{sum(terms.values()) / GIB:.2f}" for terms in phases.values())])
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return [
-        row[0].ljust(widths[0])
-        + "".join(cell.rjust(width + 2) for cell, width in zip(row[1:], widths[1:], strict=True))
-        for row in rows
-    ]
+    return aligned(rows, right=range(1, len(rows[0])))

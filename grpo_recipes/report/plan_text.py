@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from grpo_recipes.contract.findings.wording import aligned, shortened
 from grpo_recipes.contract.plan import Plan, PlannedSetting
 from grpo_recipes.contract.plan_sections import PlannedMemory, lineage
 from grpo_recipes.contract.secrets.redact import redact
@@ -70,9 +71,7 @@ def _tools(plan: Plan) -> list[str]:
         )
         for tool in plan.tools
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True) if width) for row in rows]
-    said = ["", "tools (what the model can call)", *(f"  {line}" for line in lines)] if lines else []
+    said = ["", "tools (what the model can call)", *(f"  {line}" for line in aligned(rows))] if rows else []
     for one, title in (
         (plan.environment_class, "environment (an object for each completion, whose methods the model can call)"),
         (plan.rollout, "rollout (what makes the completions)"),
@@ -104,15 +103,10 @@ def _releases(expressible: Mapping[str, Any] | None) -> list[str]:
 
 
 def _table(rows: list[PlannedSetting]) -> list[str]:
-    cells = [(row.key, _short(row.value), row.origin, f"   {row.why}" if row.why else "") for row in rows]
-    widths = [min(48, max(len(cell[column]) for cell in cells)) for column in range(3)]
-    return [
-        f"  {key:<{widths[0]}}  {value:<{widths[1]}}  {origin:<{widths[2]}}{why}".rstrip()
-        for key, value, origin, why in cells
-    ]
+    cells = [(row.key, _short(row.value), row.origin, row.why and f" {row.why}") for row in rows]
+    return [f"  {line}" for line in aligned(cells, most=48)]
 
 
 def _short(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-    return text if len(text) <= 48 else text[:45] + "..."
+    return shortened(text, 48)

@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from grpo_recipes.contract.findings.wording import aligned, one_line
+
 WIDTH = 12
 
 
@@ -20,13 +22,13 @@ def preflight_text(shown: Mapping[str, Any]) -> str:
 
 
 def _lines(lines: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"{name:<{WIDTH}}{_plain(text)}" for name, text in lines)
+    return "\n".join(f"{name:<{WIDTH}}{one_line(text)}" for name, text in lines)
 
 
 def _example(example: Mapping[str, Any]) -> str:
     head = f"prompt of row {example['row']}"
-    lines = [head, *(f"  | {_plain(line)}" for line in example["prompt"].split("\n"))]
-    lines += [f"  {case}: {_plain(text)}" for case, text in example["gold"].items()]
+    lines = [head, *(f"  | {one_line(line)}" for line in example["prompt"].split("\n"))]
+    lines += [f"  {case}: {one_line(text)}" for case, text in example["gold"].items()]
     return "\n".join(lines)
 
 
@@ -35,7 +37,7 @@ def _tool(tool: Mapping[str, Any]) -> str:
     if tool["schema"] is None:
         return ""
     text = json.dumps(tool["schema"], indent=1, ensure_ascii=False)
-    return "\n".join([f"tool {_plain(tool['name'])}", *(f"  | {_plain(line)}" for line in text.split("\n"))])
+    return "\n".join([f"tool {one_line(tool['name'])}", *(f"  | {one_line(line)}" for line in text.split("\n"))])
 
 
 def _played(played: Mapping[str, Any] | None) -> str:
@@ -48,8 +50,8 @@ def _played(played: Mapping[str, Any] | None) -> str:
     beside = [call for call in played["calls"] if not call["turn"]]
     lines += [line for call in played["calls"] if call["turn"] for line in _call(call)]
     if played["answer"] is not None:
-        lines.append(f"  says {_plain(played['answer'])}")
-    lines += [f"  reward {_plain(name)}: {_value(value)}" for name, value in played["rewards"].items()]
+        lines.append(f"  says {one_line(played['answer'])}")
+    lines += [f"  reward {one_line(name)}: {_value(value)}" for name, value in played["rewards"].items()]
     if beside:
         lines += ["  tried beside it", *(line for call in beside for line in _call(call))]
     return "\n".join(lines)
@@ -58,10 +60,10 @@ def _played(played: Mapping[str, Any] | None) -> str:
 def _call(call: Mapping[str, Any]) -> list[str]:
     arguments = ", ".join(f"{name}={value!r}" for name, value in call["arguments"].items())
     first, *rest = call["answer"].split("\n")
-    told = [_plain(first), *(f"    {_plain(line)}" for line in rest)]
+    told = [one_line(first), *(f"    {one_line(line)}" for line in rest)]
     failed = "failed, " if call["failed"] else ""
     return [
-        f"  {_plain(call['tool'])}({_plain(arguments)}) -> {told[0]}  ({failed}{_time(call['seconds'])})",
+        f"  {one_line(call['tool'])}({one_line(arguments)}) -> {told[0]}  ({failed}{_time(call['seconds'])})",
         *told[1:],
     ]
 
@@ -79,9 +81,7 @@ def _rewards(rewards: Sequence[Mapping[str, Any]]) -> str:
     for reward in rewards:
         values = [_number(reward["values"].get(case), reward) for case in cases]
         rows.append([str(reward["name"]), f"{reward['weight']:g}", *values, _time(reward["seconds"])])
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
-    return "\n".join("  ".join(cells).rstrip() for cells in padded)
+    return "\n".join(aligned(rows))
 
 
 def _number(value: float | None, reward: Mapping[str, Any]) -> str:
@@ -94,8 +94,3 @@ def _time(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     return f"{seconds:.2g} s" if seconds >= 0.1 else f"{seconds * 1e3:.2g} ms"
-
-
-def _plain(text: str) -> str:
-    """Without characters that would move the cursor."""
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from grpo_recipes.contract.findings.wording import shown
+from grpo_recipes.contract.findings.wording import aligned, shown
 from grpo_recipes.takeover.basis.draft import Row
 from grpo_recipes.takeover.takeover import PROGRAMS, Takeover
 
@@ -17,10 +17,7 @@ def takeover_text(taken: Takeover, file: str | None) -> str:
         lines.append("releases that take the same keys have other defaults; say --written-for if it was an older one:")
         lines.extend(f"  {name}: {text}" for name, text in taken.moved.items())
     rows = sorted(taken.rows, key=lambda row: ORDER.index(row.fate))
-    widths = [max((len(text) for text in column), default=0) for column in zip(*map(_cells, rows), strict=True)]
-    for row in rows:
-        cells = [f"{text:{width}}" for text, width in zip(_cells(row), widths, strict=True)]
-        lines.append("  ".join([*cells, row.because]).rstrip())
+    lines += aligned((*_cells(row), row.because) for row in rows)
     counts: Counter[str] = Counter(row.fate for row in taken.rows)
     lines.append(", ".join(f"{counts[fate]} {fate}" for fate in ORDER))
     if taken.stubs:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from grpo_recipes.contract.findings.wording import one_line
+
 _WHO = ("trained", "base")
 
 
@@ -57,8 +59,7 @@ def _rewards(values: Mapping[str, float | None]) -> str:
 
 def _indented(text: str) -> str:
     """A text of several lines below each other, without what would steer a terminal."""
-    lines = ["".join(one if one.isprintable() else ascii(one)[1:-1] for one in line) for line in text.splitlines()]
-    return "\n            ".join(lines)
+    return "\n            ".join(map(one_line, text.splitlines()))
 
 
 _WORDS = {"model": "the whole model", "adapter": "the adapter alone"}

@@ -2,6 +2,7 @@
 
 import json
 
+from grpo_recipes.contract.findings.wording import aligned, shortened
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
 from grpo_recipes.sweep.comparison import SweepComparison, SweptSetting, conclusion
 from grpo_recipes.sweep.sweep_file import Sweep, headings, setting_text
@@ -36,15 +37,7 @@ def _table(found: SweepComparison) -> list[str]:
         if has_base:
             cells += ["base", ""] if one.is_base else _verdict(one.to_base)
         rows.append(cells)
-    widths = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head))]
-    words = len(named)
-    return [
-        "  ".join(
-            cell.ljust(width) if place < words or not head[place] else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in [head, *rows]
-    ]
+    return aligned([head, *rows], right=[place for place in range(len(named), len(head)) if head[place]])
 
 
 def _verdict(verdict: Verdict | None) -> list[str]:
@@ -154,5 +147,4 @@ def _figure(value: float | None) -> str:
 
 
 def _short(text: str) -> str:
-    plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in hide_secrets(text))
-    return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 3]}..."
+    return shortened(hide_secrets(text), _LONGEST)

@@ -13,6 +13,7 @@ from grpo_recipes.cli.completion import files, shipped_names
 from grpo_recipes.cli.stack_option import chosen_stack
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
+from grpo_recipes.contract.findings.wording import aligned
 from grpo_recipes.contract.secrets.redact import redact, redact_value
 from grpo_recipes.report.takeover_text import takeover_json, takeover_text
 from grpo_recipes.resolve.resolve import resolve
@@ -100,9 +101,7 @@ def _list(as_json: bool) -> int:
         click.echo(json.dumps([{key: getattr(one, key) for key in keys} for one in recipes], indent=2))
         return EXIT_DONE
     rows = [LISTED, *(tuple(getattr(one, key) for key in LISTED) for one in recipes)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        click.echo("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    click.echo("\n".join(aligned(rows)))
     return EXIT_DONE
 
 

@@ -1,7 +1,7 @@
 """Words of findings: the nearest known names, and values as a user writes them."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 
 from grpo_recipes.contract.findings.finding import Path
 
@@ -36,8 +36,42 @@ def shown(value: object, limit: int = 60) -> str:
         if isinstance(value, str)
         else str(value)
     )
-    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+    return shortened(text, limit)
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks, and without what would steer a terminal."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def shortened(text: str, most: int) -> str:
+    """A text on one line, at most so many characters."""
+    line = one_line(text)
+    return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
+def cells(text: str) -> int:
+    """The cells of a terminal that a text takes."""
+    if text.isascii():
+        return len(text)
+    import unicodedata
+
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+
+def aligned(rows: Iterable[Sequence[str]], right: Container[int] = (), most: int = 1000) -> list[str]:
+    """Rows of texts as lines with columns, without those that are empty in each row.
+
+    right: places of columns of figures. most: a column is not made wider than that for a longer text.
+    """
+    columns = []
+    for place, texts in enumerate(zip(*rows, strict=True)):
+        width = min(most, max(map(cells, texts)))
+        spaces = [" " * (width - cells(text)) for text in texts]
+        if width:
+            pairs = zip(spaces, texts, strict=True) if place in right else zip(texts, spaces, strict=True)
+            columns.append(["".join(pair) for pair in pairs])
+    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
 def entry(path: Path, text: str) -> str:

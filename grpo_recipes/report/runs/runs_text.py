@@ -1,13 +1,12 @@
 """Runs as a table that fits into a width, and as JSON."""
 
 import json
-import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from grpo_recipes.contract.event_words import clock
-from grpo_recipes.contract.findings.wording import flow, shown
+from grpo_recipes.contract.findings.wording import aligned, cells, flow, one_line, shown
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
 from grpo_recipes.report.runs.one_run import ListedRun, Runs
 
@@ -41,7 +40,7 @@ def runs_table(runs: Sequence[ListedRun], keys: Sequence[str], width: int | None
         for place, key in enumerate(keys[:_MOST_KEYS])
     ]
     columns = [
-        _Column("name", [_plain(hide_secrets(run.name)) for run in runs], 0, is_figure=False),
+        _Column("name", [one_line(hide_secrets(run.name)) for run in runs], 0, is_figure=False),
         _Column("status", [_status(run) for run in runs], 1, is_figure=False),
         _Column("step", [_step(run) for run in runs], 4),
         _Column("reward", [_figure(run.reward) for run in runs], 2),
@@ -57,7 +56,9 @@ def runs_table(runs: Sequence[ListedRun], keys: Sequence[str], width: int | None
     if width is not None and (over := _width(columns) - width) > 0:
         room = max(_SHORTEST_NAME, _wide(columns[0]) - over)
         columns[0] = columns[0]._replace(cells=[_shortened(cell, room) for cell in columns[0].cells])
-    return Table("".join(f"{line}\n" for line in _lines(columns)), tuple(left_out))
+    rows = zip(*([column.heading, *column.cells] for column in columns), strict=True)
+    lines = aligned(rows, right=[place for place, column in enumerate(columns) if column.is_figure])
+    return Table("".join(f"{line}\n" for line in lines), tuple(left_out))
 
 
 def runs_json(found: Runs, runs: Sequence[ListedRun], keys: Sequence[str]) -> str:
@@ -79,7 +80,7 @@ def others_text(others: Mapping[str, str]) -> str:
     """The folders that are no runs, on a line for each reason."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in others.items():
-        by_reason.setdefault(reason, []).append(_plain(name))
+        by_reason.setdefault(reason, []).append(one_line(name))
     return "".join(
         f"no run: {', '.join(those[:_NAMED_OTHERS])}"
         f"{f' and {len(those) - _NAMED_OTHERS} more' if len(those) > _NAMED_OTHERS else ''} ({reason})\n"
@@ -90,7 +91,7 @@ def others_text(others: Mapping[str, str]) -> str:
 def damage_text(runs: Sequence[ListedRun]) -> str:
     """Why runs are called damaged or changed, a line each."""
     because = [(run, run.because if run.status.startswith("damaged") else run.changed) for run in runs]
-    return "".join(f"{_plain(run.name)}: {_plain('; '.join(lines))}\n" for run, lines in because if lines)
+    return "".join(f"{one_line(run.name)}: {one_line('; '.join(lines))}\n" for run, lines in because if lines)
 
 
 def _headings(keys: Sequence[str]) -> dict[str, str]:
@@ -102,7 +103,7 @@ def _headings(keys: Sequence[str]) -> dict[str, str]:
 def _status(run: ListedRun) -> str:
     because = f" ({', '.join(run.because[:2])})" if run.because and not run.status.startswith("damaged") else ""
     changed = ", changed" if run.changed and not run.status.startswith("damaged") else ""
-    return _shortened(_plain(f"{run.status}{because}{changed}"), 40)
+    return _shortened(one_line(f"{run.status}{because}{changed}"), 40)
 
 
 def _step(run: ListedRun) -> str:
@@ -129,47 +130,24 @@ def _value_text(key: str, value: str) -> str:
     redacted = redact_value({key: json.loads(value)})
     only = next(iter(redacted.values())) if isinstance(redacted, dict) else None
     text = only if isinstance(only, str) else shown(only, 10_000) if not isinstance(only, dict | list) else flow(only)
-    return _shortened(_plain(text), _LONGEST_VALUE)
-
-
-def _plain(text: str) -> str:
-    """The text on one line."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return _shortened(one_line(text), _LONGEST_VALUE)
 
 
 def _shortened(text: str, room: int) -> str:
     """The text with its middle left out where it is wider than that."""
-    if _cells(text) <= room:
+    if cells(text) <= room:
         return text
     start, end = text, text
-    while _cells(start) > (room - 3) // 2:
+    while cells(start) > (room - 3) // 2:
         start = start[:-1]
-    while _cells(end) > room - 3 - (room - 3) // 2:
+    while cells(end) > room - 3 - (room - 3) // 2:
         end = end[1:]
     return f"{start}...{end}"
 
 
-def _cells(text: str) -> int:
-    """The cells of a terminal that a text takes."""
-    if text.isascii():
-        return len(text)
-    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
-
-
 def _wide(column: _Column) -> int:
-    return max(map(_cells, [column.heading, *column.cells]))
+    return max(map(cells, [column.heading, *column.cells]))
 
 
 def _width(columns: Sequence[_Column]) -> int:
     return sum(_wide(column) + 2 for column in columns) - 2
-
-
-def _lines(columns: Sequence[_Column]) -> list[str]:
-    parts = []
-    for column in columns:
-        room = _wide(column)
-        texts = [column.heading, *column.cells]
-        spaces = [" " * (room - _cells(text)) for text in texts]
-        ordered = zip(spaces, texts, strict=True) if column.is_figure else zip(texts, spaces, strict=True)
-        parts.append(["".join(pair) for pair in ordered])
-    return ["  ".join(row).rstrip() for row in zip(*parts, strict=True)]
