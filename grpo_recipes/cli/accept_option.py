@@ -75,12 +75,4 @@ def _why_not(one: str) -> str | None:
         return None
     if rule is not None:
         return "this rule decides a value and reports no errors"
-    from grpo_recipes.contract.findings.wording import nearest_words
-    from grpo_recipes.explain.pages import known_ids, worker_pages  # the pages are only read after a mistake
-
-    if one in worker_pages():
-        return "this is checked in a running process; only rules that judge the recipe can be accepted"
-    if one in known_ids():
-        return "this is about reading the recipe or the stack, which a patched library does not change"
-    near = nearest_words(one, [*SHIMS, *(rule.id for rule in rules() if rule.check)], cutoff=0.6)
-    return "there is no such rule" + (f"; the nearest is {near[0]}" if near else "")
+    return f"only rules that judge the recipe can be accepted; see grpo-run explain {one}"

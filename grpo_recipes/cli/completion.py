@@ -40,23 +40,6 @@ def keys_to_set(ctx: "Context", param: "Parameter", incomplete: str) -> "list[Co
     return _beginning([f"{key}=" for key in recipe_keys() if "." in key], incomplete)
 
 
-def sorting_words(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
-    """The sort keys of runs."""
-    from grpo_recipes.report.runs.chosen import FIGURES, TEXTS
-    from grpo_recipes.schemas.keys import recipe_keys
-
-    return _beginning([*FIGURES, *TEXTS, *(key for key in recipe_keys() if "." in key)], incomplete)
-
-
-def keys_to_filter(ctx: "Context", param: "Parameter", incomplete: str) -> "list[CompletionItem]":
-    """The filters of runs: each status, then the keys of a recipe with their =."""
-    from grpo_recipes.report.runs.one_run import STATUSES
-    from grpo_recipes.schemas.keys import recipe_keys
-
-    words = [*(f"status={status}" for status in STATUSES), "name=", *(f"{key}=" for key in recipe_keys() if "." in key)]
-    return _beginning(words, incomplete)
-
-
 def first_words(commands: "list[CompletionItem]", incomplete: str) -> "list[CompletionItem]":
     """Commands and recipes, since either may come first; if none matches, any file or folder."""
     import glob

@@ -4,16 +4,16 @@ import codecs
 import difflib
 import os
 import stat
-import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 from grpo_recipes.compare.differences import differences
 from grpo_recipes.contract.errors import Refusal
+from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.findings.finding import Finding, by_place
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
-from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.resolve.fixes.fixes import Again, Fixes, fixes
@@ -33,10 +33,9 @@ def asked_rules(text: str | None) -> tuple[str, ...] | None:
     rules = tuple(word.strip().upper() for word in (text or "").split(",") if word.strip())
     for rule in rules:
         if rule not in known_ids():
-            near = ",".join(nearest_words(rule, known_ids(), cutoff=0.6)) or "BAT001"
             raise Refusal.of(
                 f"--fix={text}: rule {rule} does not exist",
-                fix=f"--fix for the certain fixes, --fix={SUGGESTED} for all, --fix={near} for one rule's",
+                fix=f"--fix for the certain fixes, --fix={SUGGESTED} for all, --fix=BAT001 for one rule's",
             )
     return rules
 
@@ -97,27 +96,22 @@ def _rules(findings: Sequence[Finding]) -> list[str]:
 
 def _replace(path: str, before: str, after: str) -> None:
     """Writes the file completely or not at all. Raises Refusal if that fails, or if another program changed it."""
-    place = os.path.realpath(path)
-    temporary = None
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", newline="", dir=os.path.dirname(place), prefix=".grpo-run-", delete=False
-        ) as file:
-            temporary = file.name
-            file.write(_byte_order_mark(place) + after)
-        os.chmod(temporary, stat.S_IMODE(os.stat(place).st_mode))
+    place = Path(os.path.realpath(path))
+
+    def refuse_change() -> None:
         if read_recipe(path) != before:
             raise Refusal.of(f"{path} changed during the check", fix="check it again")
-        os.replace(temporary, place)
+
+    try:
+        mode = stat.S_IMODE(place.stat().st_mode)
+        write_whole(place.parent, place.name, _byte_order_mark(path) + after, mode, refuse_change)
+        place.chmod(mode)
     except OSError as problem:
         raise Refusal.of(
             f"{path} cannot be written, and is unchanged",
             because=str(problem.strerror or problem),
             fix="free some space, and give this user write permission",
         ) from problem
-    finally:
-        if temporary is not None and os.path.exists(temporary):
-            os.unlink(temporary)
 
 
 def _byte_order_mark(path: str) -> str:

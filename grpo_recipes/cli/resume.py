@@ -5,7 +5,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from grpo_recipes.cli.again import allowed_plan, planned_again, say
@@ -83,41 +83,31 @@ def _unequal(name: str, was: object, now: object, depth: int) -> Iterator[str]:
 
 def _recipe_instead(recipe: str) -> Refusal:
     """The refusal of a recipe instead of a run folder, listing its runs in runs/, the default folder."""
-    found = _runs_of(recipe)
-    because = [f"{one.folder}: {one.words}" for one in found[:_SHOWN]] or ["it has no runs in runs/"]
-    open_ends = sorted((one for one in found if one.may_go_on), key=lambda one: not one.was_interrupted)
-    if open_ends:
-        fix = f"grpo-run {shlex.quote(open_ends[0].folder)} --resume"
-    elif found:
+    runs = _runs_of(recipe)
+    because = [f"{folder}: {words}" for folder, words in [*runs.items()][:_SHOWN]] or ["it has no runs in runs/"]
+    cut_off, failed = (
+        [folder for folder, words in runs.items() if words.startswith(ends)]
+        for ends in (("interrupted", "running"), ("failed", "stopped"))
+    )
+    if cut_off or failed:
+        fix = f"grpo-run {shlex.quote([*cut_off, *failed][0])} --resume"
+    elif runs:
         fix = f"none of these runs can be resumed; grpo-run {shlex.quote(recipe)} starts a new one"
     else:
         fix = "grpo-run RUNDIR --resume, with the folder that the run printed"
     return Refusal.of(f"{recipe} is a recipe, but --resume needs a run folder", because=because, fix=fix)
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A run folder of a recipe. words: its status."""
-
-    planned_at: float
-    folder: str
-    words: str
-    may_go_on: bool
-    was_interrupted: bool
-
-
-def _runs_of(recipe: str) -> list[_Run]:
-    """The runs of a recipe in runs/, the newest first."""
-    found: list[_Run] = []
-    for plan in Path("runs").glob("*/plan.json"):
+def _runs_of(recipe: str) -> dict[str, str]:
+    """The status of each run of a recipe in runs/, the newest first, by its folder."""
+    found = {}
+    for plan in sorted(Path("runs").glob("*/plan.json"), key=lambda plan: plan.stat().st_mtime, reverse=True):
         with contextlib.suppress(Refusal, OSError):
             lock = read_lock(str(plan))
             if lock.plan.recipe_file == os.path.abspath(recipe):
-                status = None if lock.record is None else lock.record.status
                 words = "planned, but not started" if lock.record is None else status_line(lock.record)
-                is_open, is_cut = status not in (None, "completed"), status in ("interrupted", "running")
-                found.append(_Run(plan.stat().st_mtime, str(plan.parent), words, is_open, is_cut))
-    return sorted(found, key=lambda one: one.planned_at, reverse=True)
+                found[str(plan.parent)] = words
+    return found
 
 
 def _refuse_another_start(folder: str, old: Plan, new: Plan) -> None:

@@ -10,7 +10,7 @@ from grpo_recipes.cli.launching import ask_trust, names_a_plan, refuse_strange_e
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.lock.read_lock import PLAN_FILE, Lock, read_lock
+from grpo_recipes.lock.read_lock import Lock, read_lock
 from grpo_recipes.lock.unchanged import refuse_damaged
 
 FINAL = "final"
@@ -25,10 +25,11 @@ def trained_run(
     needs it where they are called.
     Raises Refusal if the run does not exist, its plan was changed, or its code is not allowed.
     """
-    _refuse_what_is_beside(place)
-    lock = read_lock(place)
-    if not lock.is_run_folder:
-        raise Refusal.of(f"{place} is not a run folder", because="it has no launch.sh", fix="name the folder of a run")
+    lock = read_lock(place) if names_a_plan(place) else None
+    if lock is None or not lock.is_run_folder:
+        raise Refusal.of(
+            f"{place} is not a run folder", because="it has no launch.sh", fix="name the folder of a run, as in runs/"
+        )
     refuse_strange_entries(lock.folder)
     if not os.path.isdir(os.path.join(lock.folder, FINAL)):
         raise _untrained(place, lock)
@@ -49,39 +50,14 @@ def _own_model(plan: Plan) -> str | None:
     return "extended_model" if plan.tokenizer.add_tokens else "merged_model"
 
 
-def _refuse_what_is_beside(place: str) -> None:
-    """Raises Refusal for a recipe, and for a folder within a run."""
-    if os.path.isfile(place) and not names_a_plan(place):
-        raise Refusal.of(
-            f"{place} is not a run folder",
-            because="it is a file; a trained model is in a run folder",
-            fix="name the folder of a run; without --out they are in runs/",
-        )
-    above = os.path.dirname(os.path.abspath(place))
-    if not os.path.isdir(place) or os.path.isfile(os.path.join(place, PLAN_FILE)):
-        return
-    for run in (above, os.path.dirname(above)):
-        if os.path.isfile(os.path.join(run, PLAN_FILE)):
-            raise Refusal.of(
-                f"{place} is not a run folder",
-                because=f"it is part of one, whose trained model is in {FINAL}/",
-                fix=f"name the run: {shlex.quote(run)}",
-            )
-
-
 def _untrained(place: str, lock: Lock) -> Refusal:
-    said = f"{place} has no trained model"
-    if lock.plan.smoke:
-        return Refusal.of(said, because="a run with --smoke keeps none", fix="train its recipe without --smoke")
     from grpo_recipes.launch.local import is_running
 
     status = None if lock.record is None else lock.record.status
-    if status is None:
-        return Refusal.of(
-            said, because="it was planned, but never started", fix=f"bash {shlex.quote(lock.folder)}/launch.sh"
-        )
-    if status == "running" and is_running(lock.folder):
-        return Refusal.of(said, because="it is still training", fix="wait until it ends")
-    because = f"its run.json says {status}, and it has no {FINAL}/"
-    is_open = status in ("interrupted", "running", "failed", "stopped")
-    return Refusal.of(said, because=because, fix=f"grpo-run {shlex.quote(place)}{' --resume' if is_open else ''}")
+    because = f"its run.json says {status}" if status is not None else "it was planned, but never started"
+    fix = f"grpo-run {shlex.quote(place)}{'' if status == 'completed' else ' --resume'}"
+    if lock.plan.smoke:
+        because, fix = "a run with --smoke keeps none", "train its recipe without --smoke"
+    elif status == "running" and is_running(lock.folder):
+        because, fix = "it is still training", "wait until it ends"
+    return Refusal.of(f"{place} has no trained model", because=because, fix=fix)

@@ -45,7 +45,7 @@ def test_a_recipe_and_a_part_of_a_run_are_told_from_a_run(command: str, grpo_run
     for part in ("checkpoints", "checkpoints/checkpoint-1"):
         within = grpo_run(command, str(run / part), *rest)
         assert within.code == 2
-        assert f"= fix: name the run: '{run}'" in within.err
+        assert f"{part} is not a run folder" in within.err
 
 
 def test_both_kinds_of_an_export_at_once_are_refused(grpo_run: Callable, tmp_path: Path) -> None:

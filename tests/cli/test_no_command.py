@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.cli.main import COMMANDS, OTHER_NAMES
+from grpo_recipes.cli.main import COMMANDS
 
 
 @pytest.mark.parametrize("word", ["lst", "vaildate", "list", "train"])
@@ -34,11 +34,7 @@ def test_what_is_written_as_a_path_is_a_missing_file(
         (["Validate", "a.yaml"], "grpo-run validate a.yaml"),
         (["pre-flight", "a.yaml"], "grpo-run preflight a.yaml"),
         (["dif", "a", "b"], "grpo-run diff a b"),
-        (["list"], "grpo-run init --list"),
-        (["train", "a.yaml"], "grpo-run RECIPE"),
-        (["resume", "runs/one"], "grpo-run RUNDIR --resume"),
         (["mine"], "grpo-run mine.yaml"),
-        (["quickstart"], "grpo-run init quickstart writes the shipped recipe of this name"),
         (["zzz"], "the file of a recipe; grpo-run --help lists the commands"),
     ],
     ids=lambda words: words[0] if isinstance(words, list) else "",
@@ -56,9 +52,3 @@ def test_a_word_that_is_none_gets_what_was_meant(
         f"  = because: no file has this name, and the commands are {', '.join(COMMANDS)}",
         f"  = fix: {fix}",
     ]
-
-
-def test_other_names_are_no_commands_and_lead_to_some() -> None:
-    assert not OTHER_NAMES.keys() & COMMANDS.keys()
-    words = {fix.split()[1] for fix in OTHER_NAMES.values()}
-    assert words <= {*COMMANDS, "RECIPE", "RUNDIR", "--help", "--version"}

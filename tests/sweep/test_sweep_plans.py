@@ -218,23 +218,3 @@ def test_a_sweep_file_of_a_stranger_is_refused(change: dict[str, object] | str, 
         answer = grpo_run(*words)
         assert (answer.code, answer.out) == (2, "")
         assert "given is not a sweep of this release" in answer.err
-
-
-SPACED = [
-    (["--vary", "learning_rate=1e-3", "1e-4"], "--vary learning_rate=1e-3,1e-4"),
-    (["--vary", "learning_rate=1e-3,", "1e-4", "--seeds", "2"], "--vary learning_rate=1e-3,1e-4"),
-    (["--vary", "a=1", "2", "--vary", "b=3"], "--vary KEY=FIRST,SECOND for each key"),
-]
-
-
-@pytest.mark.parametrize(("words", "fix"), SPACED)
-def test_values_with_spaces_between_them_are_told_as_one_word(words: list[str], fix: str, grpo_run: Callable) -> None:
-    answer = grpo_run("sweep", QUICKSTART, *words)
-    assert (answer.code, answer.out) == (2, "")
-    assert "belongs to no option" in answer.err and answer.err.endswith(f"= fix: {fix}\n")
-
-
-@pytest.mark.parametrize("more", [[], ["--vary", "learning_rate=1e-3,1e-4"]])
-def test_a_second_recipe_is_refused(more: list[str], grpo_run: Callable) -> None:
-    answer = grpo_run("sweep", QUICKSTART, "other.yaml", *more)
-    assert (answer.code, answer.err) == (2, "error: sweep takes one recipe, but also got: other.yaml\n")

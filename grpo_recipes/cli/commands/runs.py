@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from grpo_recipes.cli.completion import keys_to_filter, sorting_words
+from grpo_recipes.cli.completion import keys_to_set
 from grpo_recipes.contract.exits import EXIT_DONE
 from grpo_recipes.contract.secrets.redact import redact
 
@@ -21,7 +21,6 @@ NAMED = 4
     "--sort",
     metavar="KEY",
     default="started",
-    shell_complete=sorting_words,
     help="Sort by started, step, reward, held_out or time, newest or highest first; by name, status or a key of "
     "the plans, lowest first. Default: started.",
 )
@@ -31,7 +30,7 @@ NAMED = 4
     "filters",
     metavar="FILTER",
     multiple=True,
-    shell_complete=keys_to_filter,
+    shell_complete=keys_to_set,
     help="Show only runs with this status (status=failed), name ('addition-*') or planned value (grpo.beta=0.04); "
     "repeatable, all must match.",
 )

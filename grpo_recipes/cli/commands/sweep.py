@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 from datetime import UTC, datetime
 
 import click
@@ -17,7 +16,7 @@ from grpo_recipes.contract.findings.findings_text import findings_text
 from grpo_recipes.contract.secrets.redact import redact
 
 
-@click.command(context_settings={"allow_extra_args": True})
+@click.command()
 @click.argument("recipe", metavar="RECIPE|SWEEPDIR", shell_complete=files)
 @click.option(
     "--vary",
@@ -54,9 +53,7 @@ from grpo_recipes.contract.secrets.redact import redact
 @click.option("--table", "table_alone", is_flag=True, help="Print the current table of a SWEEPDIR, and stop.")
 @allow_code_option
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON: the table, findings or a folder.")
-@click.pass_context
 def sweep(
-    context: click.Context,
     recipe: str,
     varied: tuple[str, ...],
     seeds: str,
@@ -84,8 +81,6 @@ def sweep(
     """
     from grpo_recipes.cli.sweeps.training import answer, go_on, tell_findings
 
-    if context.args:
-        raise _too_many_words(varied, context.args)
     if os.path.isdir(recipe):
         if any((varied, trials, overrides, target, strict, accepted, validate_only, dry_run, out)):
             raise Refusal.of("a sweep folder continues as planned; it only takes --table, --allow-code and --json")
@@ -125,15 +120,3 @@ def sweep(
         click.echo(redact(json.dumps({"folder": folder}) if as_json else folder))
         return EXIT_DONE
     return go_on(folder, allowed, as_json=as_json)
-
-
-def _too_many_words(varied: tuple[str, ...], words: list[str]) -> Refusal:
-    """The refusal of stray words, mostly values that were written with spaces between them."""
-    if not varied or any(word.endswith((".yaml", ".yml", ".json")) or os.path.exists(word) for word in words):
-        return Refusal.of(f"sweep takes one recipe, but also got: {' '.join(words)}")
-    values = ",".join([varied[0].removesuffix(","), *(word.strip(",") for word in words)])
-    return Refusal.of(
-        f"{' '.join(words)} belongs to no option",
-        because="write the values of a key without spaces, with commas",
-        fix=f"--vary {shlex.quote(values)}" if len(varied) == 1 else "--vary KEY=FIRST,SECOND for each key",
-    )

@@ -17,7 +17,6 @@ from grpo_recipes.contract.plan import PLAN_FORMAT
 from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, read_record
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES, MOST_VALUES, PLAN_FILE
 
-STATUSES = ("running", "completed", "interrupted", "failed", "stopped", "killed", "planned", "half written")
 _AVERAGED_STEPS = 10
 _TAIL = 24 << 10
 """Bytes of metrics.jsonl, its last ones: ten steps of the longest lines that TRL's own figures make."""
@@ -29,8 +28,8 @@ _CONTENTS = ("sha256", "commit")
 class ListedRun(NamedTuple):
     """One run folder.
 
-    status: as in run.json, or one of STATUSES that no run.json has: killed, it says running and the process is gone;
-    planned, never started; half written; or "damaged plan" and "damaged record", which `because` explains.
+    status: as in run.json; killed, it says running and the process is gone; planned, never started; half written; or
+    "damaged plan" and "damaged record", which `because` explains.
     because: the ids of the findings that ended it, or why a file of it cannot be read. changed: which of its plan, its
     record and its last figures are not as grpo-run wrote them, each with the reason.
     reward: mean of the last steps, as many as reward_steps. before, after: mean held-out reward.
