@@ -1,24 +1,22 @@
 """What is different now from when a plan was made: line by line, the experiment and then the machine."""
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from grpo_recipes.compare.differences import differences
 from grpo_recipes.contract.plan import Data, Model, Plan, Reward
-from grpo_recipes.contract.plan_sections import Ancestor, weights_sha256
-from grpo_recipes.lock.places import Places, Read, data_reader, digest_or_none
+from grpo_recipes.contract.plan_sections import Ancestor
+from grpo_recipes.lock.places import Places
 from grpo_recipes.lock.read_lock import Lock
 from grpo_recipes.stack.stack import PACKAGES, from_json_value
-from grpo_recipes.trust.user_code import UserFile, user_files, with_changed
-from grpo_recipes.user_files.ancestor import StartingPoint, read_ancestor
-from grpo_recipes.user_files.digests import file_content, folder_content, text_content
+from grpo_recipes.trust.user_code import UserFile, user_files
 from grpo_recipes.user_files.model_config import cached_snapshot
 
 State = Literal["same", "differs", "cannot be verified"]
 Kind = Literal["experiment", "machine", "bookkeeping"]
 MISSING = "missing"
+_KINDS: dict[str, Kind] = {"evaluation": "bookkeeping"}
 WORLD = ("world.num_processes", "world.device", "distributed.strategy")
 
 
@@ -42,80 +40,15 @@ def changes_the_experiment(lines: Iterable[DriftLine]) -> bool:
 def drift(lock: Lock, new: Plan | None, places: Places) -> list[DriftLine]:
     """All lines for the plan of a lock and the same recipe planned now.
 
-    new: None where the recipe is refused on this stack, and nothing but the files can be compared.
+    new: None where the recipe is refused on this stack; then only the files that are gone are told.
     """
-    now = reread(lock.plan, places) if new is None else _in_the_same_way(lock.plan, new, places)
-    lines = [_noting(line, places) for line in _contents(lock.plan, now)]
     if new is None:
-        return lines
-    return [*lines, *_values(lock.plan, now, lines), *_machine(lock.plan, new)]
-
-
-def _in_the_same_way(old: Plan, new: Plan, places: Places) -> Plan:
-    """The new plan with digests of its data folders that are made as those of the old plan."""
-    read = data_reader(old)
-
-    def again(part: str, data: Data) -> Data:
-        place = places.found.get(part)
-        return data if data.source != "folder" or place is None else replace(data, sha256=digest_or_none(read, place))
-
-    if old.made_by.get("digests") == new.made_by.get("digests"):
-        return new
-    evaluation = new.evaluation
-    if evaluation is not None:
-        part = "evaluation" if "evaluation" in places.found else "dataset"
-        evaluation = replace(evaluation, data=again(part, evaluation.data))
-    return replace(new, data=again("dataset", new.data), evaluation=evaluation)
-
-
-def reread(plan: Plan, places: Places) -> Plan:
-    """The plan with what its files contain now; None for what is not there."""
-
-    def digest(part: str, read: Read) -> str | None:
-        return digest_or_none(read, places.found[part]) if part in places.found else None
-
-    def reread_data(part: str, data: Data) -> Data:
-        read = file_content if data.source == "file" else data_reader(plan)
-        return data if data.source in ("hub", "made") else replace(data, sha256=digest(part, read))
-
-    model, tokenizer, evaluation = plan.model, plan.tokenizer, plan.evaluation
-    if model.source == "folder":
-        model = replace(model, sha256=digest("model", folder_content), files={})
-    if tokenizer.chat_template_path is not None:
-        tokenizer = replace(tokenizer, chat_template_sha256=digest("chat template", text_content))
-    if evaluation is not None:
-        part = "evaluation" if {"evaluation"} & (places.found.keys() | places.missing.keys()) else "dataset"
-        evaluation = replace(evaluation, data=reread_data(part, evaluation.data))
-    ancestor = plan.ancestor
-    if ancestor is not None and ancestor.source == "folder":
-        place = places.found.get("ancestor")
-        found = None if place is None else read_ancestor(place, os.curdir)
-        held = weights_in(found.weights) if isinstance(found, StartingPoint) else None
-        ancestor = replace(ancestor, weights_sha256=held)
-    data, rewards = reread_data("dataset", plan.data), []
-    for reward in plan.rewards:
-        is_folder = reward.kind == "model" and reward.path is not None
-        now = digest(f"rewards.{reward.name}", folder_content) if is_folder else reward.sha256
-        rewards.append(replace(reward, sha256=now))
-    again = replace(
-        plan,
-        model=model,
-        tokenizer=tokenizer,
-        data=data,
-        evaluation=evaluation,
-        rewards=tuple(rewards),
-        ancestor=ancestor,
-    )
-    return with_changed(again, lambda file: {"sha256": digest(file.part, file_content)})
-
-
-def weights_in(folder: str) -> str | None:
-    """The digest of the weights in a folder, None where it cannot be read."""
-    try:
-        content = folder_content(folder)
-    except OSError:
-        return None
-    return None if content is None else weights_sha256(content.files)
+        return [
+            DriftLine(part, "differs", None, MISSING, _KINDS.get(part, "experiment"), f"it was {place}")
+            for part, place in places.missing.items()
+        ]
+    lines = [_noting(line, places) for line in _contents(lock.plan, new)]
+    return [*lines, *_values(lock.plan, new, lines), *_machine(lock.plan, new)]
 
 
 def _contents(old: Plan, new: Plan) -> Iterator[DriftLine]:
@@ -195,9 +128,7 @@ def _hub(line: DriftLine, name: str, kind: str) -> DriftLine:
 
 
 def _noting(line: DriftLine, places: Places) -> DriftLine:
-    """The line with where a file is missing, or has another original than the copy that is taken."""
-    if line.what in places.missing and line.new is None:
-        return replace(line, state="differs", new=MISSING, why=f"it was {places.missing[line.what]}")
+    """The line, with what is to be said where an original is another one than the copy that is taken."""
     if line.what in places.changed and line.state == "same":
         return replace(line, why=f"the run folder's copy; {places.changed[line.what]} is another one now")
     return line

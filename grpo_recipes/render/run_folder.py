@@ -1,5 +1,6 @@
 """The run folder: everything a run needs, put in place at once or not at all."""
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -7,7 +8,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -30,45 +31,50 @@ _FIX: dict[int | None, str] = {
 
 
 def write_run_folder(plan: Plan, folder: str, recipe_text: str, scripts: Mapping[str, str] = NO_SCRIPTS) -> str:
-    """Writes all files of a run into `folder` and returns its absolute path.
+    """Writes all files of a run into `folder` and returns its absolute path. scripts: of the engine, by name.
 
-    The folder must not exist or be empty. It is built beside its place and then renamed, so of two
-    runs that want the same folder one gets it, and a failure leaves nothing behind. scripts: of the engine, by name.
-    Raises Refusal if the folder is taken or cannot be written, or a file of the user's is not the planned one.
+    Raises Refusal as `built`, and if a file of the user's is not the planned one.
     """
-    target = Path(os.path.abspath(folder))
-    if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
-        raise _taken(target)
-    building = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        building.mkdir()
+    with built(folder) as (target, building):
         _write_files(plan, building, recipe_text, scripts)
         copy_worker(plan, building / "worker")
         write_integrity(building, new_run_id())
-        _put_in_place(building, target)
+    return str(target)
+
+
+@contextlib.contextmanager
+def built(folder: str, what: str = "run") -> Iterator[tuple[Path, Path]]:
+    """The absolute path of a folder, and the one beside it in which it is built before it is renamed.
+
+    The folder must not exist or be empty. Of two runs that want the same folder one gets it, and a failure leaves
+    nothing behind. what: run or sweep. Raises Refusal if the folder is taken or cannot be written.
+    """
+    target = Path(os.path.abspath(folder))
+    if not _is_free(target):
+        raise _taken(target, what)
+    building = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
+    try:
+        building.mkdir(parents=True)
+        yield target, building
+        # rename(2) replaces an empty folder and fails on any other: whoever comes second loses.
+        building.rename(target)
     except OSError as problem:
+        if not _is_free(target):
+            raise _taken(target, what) from problem
         number = _number(problem)
         because = str(problem) if number is None else os.strerror(number)
         fix = _FIX.get(number, "a folder that this user may write")
         raise Refusal.of(
-            f"{target}: the run folder cannot be written",
+            f"{target}: the {what} folder cannot be written",
             because=because,
             fix=f"{fix}, or use --out with another folder",
         ) from problem
     finally:
         shutil.rmtree(building, ignore_errors=True)
-    return str(target)
 
 
-def _put_in_place(building: Path, target: Path) -> None:
-    try:
-        # rename(2) replaces an empty folder and fails on any other: whoever comes second loses.
-        building.rename(target)
-    except OSError as problem:
-        if target.exists():
-            raise _taken(target) from problem
-        raise
+def _is_free(target: Path) -> bool:
+    return not os.path.lexists(target) or (not target.is_symlink() and target.is_dir() and not any(target.iterdir()))
 
 
 def _number(problem: OSError) -> int | None:
@@ -77,9 +83,9 @@ def _number(problem: OSError) -> int | None:
     return problem.errno if told is None else int(told[1])
 
 
-def _taken(target: Path) -> Refusal:
+def _taken(target: Path, what: str) -> Refusal:
     return Refusal.of(
-        f"{target}: the run folder is taken",
+        f"{target}: the {what} folder is taken",
         because="two runs cannot share a folder",
         fix="--out with a folder that does not exist yet",
     )

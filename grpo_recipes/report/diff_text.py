@@ -2,17 +2,17 @@
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from grpo_recipes.compare.differences import Difference, Differences
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import findings_text
 from grpo_recipes.contract.findings.wording import aligned, one_line, shortened
+from grpo_recipes.contract.run_record import RunRecord
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.findings_formats import finding_value
 from grpo_recipes.report.lineage_text import lineage_lines
-from grpo_recipes.report.measured import Measured, measured_rows
 
 DIFF_FORMAT = 1
 WIDEST = 44
@@ -22,7 +22,8 @@ PARTS = (("machine", "machine"), ("passed", "passed otherwise"), ("bookkeeping",
 """What follows the experiment, with its title."""
 
 Names = tuple[str, str]
-Both = tuple[Measured | None, Measured | None]
+Both = tuple[RunRecord | None, RunRecord | None]
+"""What the runs of both sides measured: it says how a run went, nothing about the experiment."""
 Changed = tuple[Sequence[str], Sequence[str]]
 UNCHANGED: Changed = ((), ())
 
@@ -85,7 +86,11 @@ def _cut(text: str, start: int) -> str:
 def diff_json(names: Names, found: Differences, measured: Both = (None, None), changed: Changed = UNCHANGED) -> str:
     """The differences of two sides in the form of schemas/diff.schema.json."""
     value: dict[str, object] = {"a": names[0], "b": names[1], "same_experiment": not found.experiment}
-    sides = {side: one for side, one in zip("ab", measured, strict=True) if one is not None}
+    sides = {
+        side: {"status": one.status, "step": one.step, "max_steps": one.max_steps, **_held_out(one)}
+        for side, one in zip("ab", measured, strict=True)
+        if one is not None
+    }
     marks = {side: list(lines) for side, lines in zip("ab", changed, strict=True) if lines}
     return _document({**value, **dataclasses.asdict(found), "measured": sides, "changed": marks})
 
@@ -101,6 +106,33 @@ def refused_json(sides: Sequence[tuple[str, Sequence[Finding]]]) -> str:
 
 def _document(value: dict[str, object]) -> str:
     return redact(json.dumps({"diff_format": DIFF_FORMAT, **value}, indent=2, ensure_ascii=False, default=str))
+
+
+def measured_rows(both: Sequence[RunRecord | None]) -> list[tuple[str, str, str]]:
+    """Name and text of each figure on both sides, "-" where there is none; empty without a run."""
+    sides = [{} if one is None else _texts(one) for one in both]
+    names = dict.fromkeys([*sides[0], *sides[1]])
+    return [(name, sides[0].get(name, "-"), sides[1].get(name, "-")) for name in names]
+
+
+def _held_out(record: RunRecord) -> dict[str, Mapping[str, object] | None]:
+    events = {when: record.evaluation.get(when) for when in ("before", "after")}
+    return {when: event if isinstance(event, Mapping) else None for when, event in events.items()}
+
+
+def _texts(record: RunRecord) -> dict[str, str]:
+    from grpo_recipes.contract.metrics import evaluation_text, figure, figures_of  # comparisons of runs need it alone
+    from grpo_recipes.launch.summary import status_line
+
+    texts = {"status": status_line(record)}
+    for when, event in _held_out(record).items():
+        intervals = None if event is None else event.get("intervals")
+        if event is not None and isinstance(intervals, Mapping):
+            found = figures_of(event, intervals)
+            texts |= {f"held out {when}, {one}": figure(value, ends) for one, value, ends in found}
+        elif event is not None:
+            texts[f"held out {when}"] = evaluation_text(event)
+    return texts
 
 
 # Differences between two plans as Markdown for a pull request: short, the rest folded up.

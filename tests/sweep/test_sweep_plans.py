@@ -169,7 +169,7 @@ def test_a_folder_that_is_taken_is_left_alone(grpo_run: Callable, tmp_path: Path
     (tmp_path / "mine" / "notes").write_text("")
     answer = grpo_run("sweep", QUICKSTART, *RATES, *TARGET, "--dry-run", "--out", "mine")
     assert answer.code == 2
-    assert "the folder already exists" in answer.err
+    assert "the sweep folder is taken" in answer.err
     assert [path.name for path in tmp_path.rglob("*")] == ["mine", "notes"]
 
 

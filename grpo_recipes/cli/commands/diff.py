@@ -17,9 +17,9 @@ from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE, EXIT_NOT_STAR
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.run_record import RunRecord
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.diff_text import diff_json, diff_text, refused_json
-from grpo_recipes.report.measured import Measured, measured
 from grpo_recipes.resolve.resolve import plan_of
 
 # The two sides of a comparison: recipes, plans and runs.
@@ -36,7 +36,7 @@ class Side:
     file: str
     plan: Plan | None
     findings: tuple[Finding, ...] = ()
-    measured: Measured | None = None
+    measured: RunRecord | None = None
     changed: tuple[str, ...] = ()
 
 
@@ -89,7 +89,7 @@ def _written(place: str) -> Side:
     lock = read_lock(place)
     ran = lock.record if os.path.isdir(place) else None
     changed = tuple(map(str, changed_files(Path(lock.folder)))) if lock.is_run_folder else ()
-    return Side(place, lock.path, lock.plan, measured=None if ran is None else measured(ran), changed=changed)
+    return Side(place, lock.path, lock.plan, measured=ran, changed=changed)
 
 
 FORMATS = ("text", "json", "markdown")

@@ -2,11 +2,8 @@
 
 import contextlib
 import os
-import shutil
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 import click
@@ -20,7 +17,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.engines.catalog import engine_of
 from grpo_recipes.lock.completed import completed, with_pinned_code
-from grpo_recipes.render.run_folder import write_run_folder
+from grpo_recipes.render.run_folder import built, write_run_folder
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
 from grpo_recipes.stack.stack import Stack
@@ -171,42 +168,14 @@ def trusted(planned: PlannedSweep, allowed: Sequence[str]) -> PlannedSweep:
 def write_sweep(sweep: Sweep, ready: Sequence[Ready], folder: str, *, is_code_pinned: bool) -> str:
     """Writes the folder of a sweep, which must not exist or be empty, and returns its absolute path.
 
-    It is built beside its final path and then renamed. Raises Refusal if that exists or cannot be written.
+    Raises Refusal if that exists or cannot be written.
     """
-    target = Path(os.path.abspath(folder))
-    if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
-        raise _taken(target)
-    building = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
-    try:
-        building.mkdir(parents=True)
+    with built(folder, "sweep") as (target, building):
         for run, one in zip(sweep.runs, ready, strict=True):
-            plan = _whole(one.plan, target / run.name, is_code_pinned=is_code_pinned)
+            plan = replace(completed(one.plan, is_code_pinned=is_code_pinned), folder=str(target / run.name))
             write_run_folder(plan, str(building / run.name), one.recipe_text, engine_of(plan).files(plan))
         write_sweep_file(building, sweep)
-        building.rename(target)
-    except OSError as problem:
-        if target.exists() and any(target.iterdir()):
-            raise _taken(target) from problem
-        raise Refusal.of(
-            f"{target}: the sweep folder cannot be written",
-            because=str(problem.strerror or problem),
-            fix="free some space, or use --out with another folder",
-        ) from problem
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
     return str(target)
-
-
-def _whole(plan: Plan, folder: Path, *, is_code_pinned: bool) -> Plan:
-    return replace(completed(plan, is_code_pinned=is_code_pinned), folder=str(folder))
-
-
-def _taken(target: Path) -> Refusal:
-    return Refusal.of(
-        f"{target}: the folder already exists",
-        because="a sweep needs a new folder",
-        fix="--out with a folder that does not exist yet",
-    )
 
 
 # Assigns devices to the runs of a sweep that train at once, so that they do not share any.

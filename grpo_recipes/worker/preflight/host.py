@@ -2,22 +2,17 @@
 
     python -m grpo_recipes.worker.preflight.host REQUEST EVENTS TRACE
 
-REQUEST is a pickle of Request. Each step is one line of JSON in EVENTS, so that whoever watches knows what was going on
-when this process ends without a word or does not go on; TRACE then has the stack that Python's faulthandler saw.
+REQUEST is a pickle of Request; see hosted.py for the others.
 """
 
-import contextlib
-import faulthandler
-import json
-import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from grpo_recipes.contract.plan import Reward
-from grpo_recipes.worker.preflight._shared.hosted import end_with_parent
+from grpo_recipes.worker.preflight._shared.hosted import Notes, noted
 from grpo_recipes.worker.user_code.outcome import called, loading_failed, parameters_of
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
@@ -50,8 +45,8 @@ class Request:
 class Host:
     """Calls one reward again and again, and writes down what came of it."""
 
-    def __init__(self, request: Request, function: Any, events: TextIO, trace: TextIO) -> None:
-        self._request, self._function, self._events, self._trace = request, function, events, trace
+    def __init__(self, request: Request, function: Any, notes: Notes) -> None:
+        self._request, self._function, self._notes = request, function, notes
 
     def run(self) -> None:
         """One row, then all of them twice; what fails is looked into by kinds of completions."""
@@ -66,7 +61,7 @@ class Host:
             self._look_into(cases, rows=count)
             return
         self.call("again", cases, rows=count)
-        if len({_plain(value) for value in every["values"]}) == 1:
+        if len(set(map(repr, every["values"]))) == 1:
             self.call("all", cases, rows=count, shape="other")
 
     def _look_into(self, cases: list[str], rows: int) -> None:
@@ -86,37 +81,14 @@ class Host:
         size = -(-len(cases) // request.group) * request.group
         entries = [(row, cases[place % len(cases)]) for row in range(rows) for place in range(size)]
         conversational = request.conversational if shape == "own" else not request.conversational
-        given = _arguments(request, entries, LazyState(request.state, self.importing), conversational=conversational)
-        self.note({"event": "calling", "name": name, "shape": shape, "entries": entries})
-        self.limit()
-        try:
-            found = called(self._function, given, len(entries), request.user, self.importing())
-        finally:
-            faulthandler.cancel_dump_traceback_later()
-        self.note({"event": "called", "name": name, "shape": shape, "entries": entries, **found})
+        given = _arguments(
+            request, entries, LazyState(request.state, self._notes.importing), conversational=conversational
+        )
+        self._notes.note({"event": "calling", "name": name, "shape": shape, "entries": entries})
+        with self._notes.limited():
+            found = called(self._function, given, len(entries), request.user, self._notes.importing())
+        self._notes.note({"event": "called", "name": name, "shape": shape, "entries": entries, **found})
         return found
-
-    def limit(self) -> None:
-        """Has the stack written down shortly before the time is over."""
-        faulthandler.dump_traceback_later(max(self._request.time_limit * 0.95, 0.05), file=self._trace)
-
-    @contextlib.contextmanager
-    def importing(self) -> Iterator[None]:
-        """Whoever watches counts the time from the end of this anew."""
-        faulthandler.cancel_dump_traceback_later()  # it reads frames that run: within a long import that can crash
-        self.note({"event": "importing"})
-        yield
-        self.note({"event": "imported"})
-        self.limit()
-
-    def note(self, event: dict[str, Any]) -> None:
-        """Writes one line that whoever watches sees at once."""
-        self._events.write(json.dumps(event) + "\n")
-        self._events.flush()
-
-
-def _plain(value: Any) -> str:
-    return repr(value)
 
 
 def _arguments(
@@ -175,21 +147,15 @@ class LazyState:
 
 def main(arguments: Sequence[str]) -> int:
     """Runs one request to its end; what the reward itself does may end it earlier."""
-    request_file, events_file, trace_file = arguments
-    end_with_parent()
-    with open(events_file, "w", encoding="utf-8") as events, open(trace_file, "w", encoding="utf-8") as trace:
-        faulthandler.enable(trace)
-        request: Request = pickle.loads(Path(request_file).read_bytes())
-        host = Host(request, None, events, trace)
-        host.note({"event": "calling", "name": "load", "shape": "own", "entries": []})
-        host.limit()
+    with noted(arguments) as (request, notes):
+        notes.note({"event": "calling", "name": "load", "shape": "own", "entries": []})
         try:
-            (function,) = load_rewards((request.reward,), Path(request.user))
+            with notes.limited():
+                (function,) = load_rewards((request.reward,), Path(request.user))
         except BaseException as problem:
-            host.note({"event": "called", "name": "load", "entries": [], **loading_failed(problem, request.user)})
+            notes.note({"event": "called", "name": "load", "entries": [], **loading_failed(problem, request.user)})
             return 0
-        faulthandler.cancel_dump_traceback_later()
-        host.note({"event": "loaded", "parameters": parameters_of(function, request.reward)})
-        Host(request, function, events, trace).run()
-        host.note({"event": "done"})
+        notes.note({"event": "loaded", "parameters": parameters_of(function, request.reward)})
+        Host(request, function, notes).run()
+        notes.note({"event": "done"})
     return 0

@@ -2,7 +2,6 @@
 
 import random
 import time
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -111,12 +110,29 @@ def _look_at_rewards(seen: Seen, data: Rows, folder: Path) -> None:
     made = trials(rows, list(seen.plan.data.columns), seen.plan.rewards, seen.options.seed)
     seen.gold, seen.reference, seen.trial_texts = made.gold, made.reference, made.texts
     messages = _played(seen, rows, made)
-    for index, request in _requests(seen, rows, made, messages, folder):
-        if request is None:
-            reward = seen.plan.rewards[index]
+    ids = {case: [_completion_ids(seen, text) for text in texts] for case, texts in made.texts.items()}
+    for case, of_rows in messages.items():
+        ids[case] = [played_ids(seen, row["prompt"], one) for row, one in zip(rows, of_rows, strict=True)]
+        seen.played_tokens = max(map(len, ids[case]), default=0) or None
+    for index, reward in enumerate(seen.plan.rewards):
+        if reward.kind == "model":  # which is not loaded
             seen.rewards.append(RewardSeen(index, reward.name, reward.kind, reward.weight))
-        else:
-            seen.rewards.append(tried(request, index, folder, seen.options.memory_limit))
+            continue
+        request = Request(
+            reward=reward,
+            user=str(folder / "worker" / "user"),
+            rows=rows,
+            texts=made.texts,
+            ids=ids,
+            conversational=any(is_conversational(row["prompt"]) for row in rows),
+            group=seen.options.batch.num_generations,
+            passed=passed_names(),
+            kept=KEPT_COLUMNS,
+            time_limit=seen.options.time_limit,
+            state={"max_steps": seen.options.max_steps or 0},
+            played=messages,
+        )
+        seen.rewards.append(_tried(request, index, folder, seen.options.memory_limit))
 
 
 def _played(seen: Seen, rows: list[dict[str, Any]], made: Trials) -> dict[str, list[list[dict[str, Any]]]]:
@@ -129,41 +145,6 @@ def _played(seen: Seen, rows: list[dict[str, Any]], made: Trials) -> dict[str, l
     return {PLAYED: [seen.tools.completion(text) for text in made.texts[PLAYED]]}
 
 
-def _requests(
-    seen: Seen,
-    rows: list[dict[str, Any]],
-    made: Trials,
-    messages: dict[str, list[list[dict[str, Any]]]],
-    folder: Path,
-) -> Iterator[tuple[int, Request | None]]:
-    """By the place of each reward what it is to be called with; None for a model, which is not loaded."""
-    ids = {case: [_completion_ids(seen, text) for text in texts] for case, texts in made.texts.items()}
-    for case, of_rows in messages.items():
-        ids[case] = [played_ids(seen, row["prompt"], one) for row, one in zip(rows, of_rows, strict=True)]
-        seen.played_tokens = max(map(len, ids[case]), default=0) or None
-    for index, reward in enumerate(seen.plan.rewards):
-        if reward.kind == "model":
-            yield index, None
-            continue
-        yield (
-            index,
-            Request(
-                reward=reward,
-                user=str(folder / "worker" / "user"),
-                rows=rows,
-                texts=made.texts,
-                ids=ids,
-                conversational=any(is_conversational(row["prompt"]) for row in rows),
-                group=seen.options.batch.num_generations,
-                passed=passed_names(),
-                kept=KEPT_COLUMNS,
-                time_limit=seen.options.time_limit,
-                state={"max_steps": seen.options.max_steps or 0},
-                played=messages,
-            ),
-        )
-
-
 def _completion_ids(seen: Seen, text: str) -> list[int]:
     if seen.tokenizer is None:
         return []
@@ -171,23 +152,18 @@ def _completion_ids(seen: Seen, text: str) -> list[int]:
     return [*seen.tokenizer(text, add_special_tokens=False)["input_ids"], *end]
 
 
-def tried(request: Request, index: int, folder: Path, memory_limit: int | None) -> RewardSeen:
+def _tried(request: Request, index: int, folder: Path, memory_limit: int | None) -> RewardSeen:
     """Calls one reward and returns what was seen. folder: for the files of the exchange."""
     paths = [folder / f"reward-{index}.{kind}" for kind in ("request", "events", "trace")]
     told = hosted("preflight.host", request, paths, request.user, request.time_limit, memory_limit)
-    return _seen(request, index, told.events, told.end, told.place)
-
-
-def _seen(request: Request, index: int, events: list[dict[str, Any]], end: str, place: str) -> RewardSeen:
-    calls = [_call(event) for event in events if event["event"] == "called"]
-    steps = [event for event in events if event["event"] not in ("importing", "imported")]
+    calls = [_call(event) for event in told.events if event["event"] == "called"]
+    steps = [event for event in told.events if event["event"] not in ("importing", "imported")]
     last = steps[-1] if steps else {"event": "calling", "name": "load", "shape": "own", "entries": []}
     if last["event"] == "loaded":
         last = {"event": "calling", "name": "one row", "shape": "own", "entries": []}
-    if last["event"] == "calling" and end:
-        calls.append(_call({**last, "kind": "killed", "by": end, "place": place}))
-    loads = [call for call in calls if call.name == "load"]
-    parameters: list[str] = next((event["parameters"] for event in events if event["event"] == "loaded"), [])
+    if last["event"] == "calling" and told.end:
+        calls.append(_call({**last, "kind": "killed", "by": told.end, "place": told.place}))
+    parameters: list[str] = next((event["parameters"] for event in told.events if event["event"] == "loaded"), [])
     reward = request.reward
     return RewardSeen(
         index,
@@ -196,7 +172,7 @@ def _seen(request: Request, index: int, events: list[dict[str, Any]], end: str, 
         reward.weight,
         calls=tuple(call for call in calls if call.name != "load"),
         parameters=tuple(parameters),
-        load_error=loads[0] if loads else None,
+        load_error=next((call for call in calls if call.name == "load"), None),
     )
 
 

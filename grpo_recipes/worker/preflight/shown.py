@@ -180,21 +180,7 @@ REFERENCES = ("solution", "answer", "ground_truth", "reference", "target", "labe
 ASKED = {"countdown": "target", "follows_instruction": "ground_truth"}
 TAG = re.compile(r"<([A-Za-z_][\w-]*)>")
 FILLER = "because of the above"
-VOCABULARY = [
-    "lorem",
-    "ipsum",
-    "dolor",
-    "sit",
-    "amet",
-    "consectetur",
-    "adipiscing",
-    "elit",
-    "sed",
-    "do",
-    "eiusmod",
-    "tempor",
-    "incididunt",
-]
+VOCABULARY = ["lorem", "ipsum", "dolor", "sit", "amet", "consectetur", "adipiscing", "elit"]
 SIGNS = "@#%&*~^|<>[]{}()\\/\"'`;:!?.,_-+=0123456789 \n\té漢字🙂"
 
 

@@ -1,6 +1,11 @@
-"""A process of a preflight that runs the user's code: watched, and ended when it takes too long or too much."""
+"""A process of a preflight that runs the user's code: watched, and ended when it takes too long or too much.
+
+`hosted` starts and watches it; in the process itself `noted` takes the request and writes each step down, so that
+whoever watches knows what was going on when it ends without a word or does not go on.
+"""
 
 import contextlib
+import faulthandler
 import json
 import os
 import pickle
@@ -9,10 +14,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
+from grpo_recipes.contract.host.processes import die_with_parent
 from grpo_recipes.worker.user_code.outcome import is_reward_file
 
 PART = Path(__file__).parents[2] / "part.py"
@@ -22,7 +29,6 @@ GRACE_S = 1.0
 # Python starts and imports the worker before the first event, also on a busy machine.
 START_S = 60.0
 FREE_SHARE = 0.8
-END_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 
 
@@ -65,12 +71,48 @@ def hosted(
     return Told(_events(paths[1]), ended_by or _end_of(process.returncode), _traced(paths[2], user))
 
 
-def end_with_parent() -> None:
-    """Lets the kernel end this process with the one that started it."""
-    if sys.platform == "linux":
-        import ctypes
+class Notes:
+    """What the process itself writes: a line of JSON for each step, and its stack shortly before its time is over."""
 
-        ctypes.CDLL(None).prctl(END_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+    def __init__(self, events: TextIO, trace: TextIO, time_limit: float) -> None:
+        self._events, self._trace, self._time_limit = events, trace, time_limit
+
+    def note(self, event: dict[str, Any]) -> None:
+        """Writes one line that whoever watches sees at once."""
+        self._events.write(json.dumps(event, default=str) + "\n")
+        self._events.flush()
+
+    @contextlib.contextmanager
+    def limited(self) -> Iterator[None]:
+        """Has the stack written down shortly before the time of a step is over."""
+        self._limit()
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+    def _limit(self) -> None:
+        faulthandler.dump_traceback_later(max(self._time_limit * 0.95, 0.05), file=self._trace)
+
+    @contextlib.contextmanager
+    def importing(self) -> Iterator[None]:
+        """Whoever watches counts the time from the end of this anew."""
+        faulthandler.cancel_dump_traceback_later()  # it reads frames that run: within a long import that can crash
+        self.note({"event": "importing"})
+        yield
+        self.note({"event": "imported"})
+        self._limit()
+
+
+@contextlib.contextmanager
+def noted(arguments: Sequence[str]) -> Iterator[tuple[Any, Notes]]:
+    """The request of this process, which `hosted` started, and where it notes what comes of it."""
+    request_file, events_file, trace_file = arguments
+    die_with_parent()
+    with open(events_file, "w", encoding="utf-8") as events, open(trace_file, "w", encoding="utf-8") as trace:
+        faulthandler.enable(trace)
+        request = pickle.loads(Path(request_file).read_bytes())
+        yield request, Notes(events, trace, request.time_limit)
 
 
 def _watched(process: "subprocess.Popen[bytes]", events: Path, time_limit: float, memory_limit: int) -> str:

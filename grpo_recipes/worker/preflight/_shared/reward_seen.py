@@ -1,7 +1,7 @@
 """What calling a reward function showed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, Severity, dotted
@@ -61,8 +61,7 @@ class RewardSeen:
     weight: float
     calls: tuple[Call, ...] = ()
     parameters: tuple[str, ...] = ()
-    loaded: bool = True
-    load_error: Call | None = field(default=None)
+    load_error: Call | None = None
 
     def call(self, name: str, shape: str = "own") -> Call | None:
         """A call by its name, None where it was not made."""

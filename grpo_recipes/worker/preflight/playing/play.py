@@ -2,24 +2,21 @@
 
     python -m grpo_recipes.worker.preflight.playing.play REQUEST EVENTS TRACE
 
-As of a reward: each step is a line of JSON in EVENTS, before and after it. Tools that are no methods and not
+As of a reward: each step is noted before and after it. Tools that are no methods and not
 asynchronous have a process of their own below this one, with the limits of a training.
 """
 
 import asyncio
-import faulthandler
 import inspect
-import json
-import pickle
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.preflight._shared.hosted import end_with_parent
+from grpo_recipes.worker.preflight._shared.hosted import Notes, noted
 from grpo_recipes.worker.tools.environments import NO_TOOLS
 from grpo_recipes.worker.tools.tool_process import ToolFailed, bounded, error_text, told
 from grpo_recipes.worker.tools.turns import Turns, load_turns
@@ -47,22 +44,20 @@ class PlayRequest:
 class Player:
     """Loads, describes, resets and calls, and writes down what came of it."""
 
-    def __init__(self, request: PlayRequest, events: TextIO, trace: TextIO) -> None:
-        self._request, self._events, self._trace = request, events, trace
+    def __init__(self, request: PlayRequest, notes: Notes) -> None:
+        self._request, self._notes = request, notes
 
     def run(self) -> None:
         """All of it; what cannot be loaded is the last that is said."""
-        self.note({"event": "importing"})
-        from transformers.utils import get_json_schema
-
-        self.note({"event": "imported"})
+        with self._notes.importing():
+            from transformers.utils import get_json_schema
         loaded = self._step({"step": "load"}, self._load)
         if "found" not in loaded:
             return
         turns, environment, functions = loaded["found"]
         try:
             schemas = [self._described(function, get_json_schema) for function in functions.values()]
-            self.note({"event": "described", "tools": schemas})
+            self._notes.note({"event": "described", "tools": schemas})
             self._play(environment, functions, {one["name"]: one["schema"] for one in schemas})
         finally:
             turns.close()
@@ -141,24 +136,17 @@ class Player:
 
     def _step(self, what: dict[str, Any], do: Callable[[], Any]) -> dict[str, Any]:
         """Does one thing and notes it before and after. What it gave is under "found"; nothing is where it raised."""
-        self.note({"event": "calling", **what})
-        faulthandler.dump_traceback_later(max(self._request.time_limit * 0.95, 0.05), file=self._trace)
+        self._notes.note({"event": "calling", **what})
         began = time.perf_counter()
         given: dict[str, Any] = {}
         try:
-            with contained(what["step"], "preflight of"):
+            with self._notes.limited(), contained(what["step"], "preflight of"):
                 given = {"found": do()}
             outcome = {} if what["step"] == "load" else given
         except BaseException as problem:
             outcome = _failed(problem, what["step"], self._request.user)
-        faulthandler.cancel_dump_traceback_later()
-        self.note({"event": "called", **what, **outcome, "seconds": time.perf_counter() - began})
+        self._notes.note({"event": "called", **what, **outcome, "seconds": time.perf_counter() - began})
         return given
-
-    def note(self, event: dict[str, Any]) -> None:
-        """Writes one line that whoever watches sees at once."""
-        self._events.write(json.dumps(event, default=str) + "\n")
-        self._events.flush()
 
 
 def _failed(problem: BaseException, step: str, user: str) -> dict[str, Any]:
@@ -182,13 +170,9 @@ def _methods(environment: Any) -> list[Function]:
 
 def main(arguments: Sequence[str]) -> int:
     """Runs one request to its end; what the tools themselves do may end it earlier."""
-    request_file, events_file, trace_file = arguments
-    end_with_parent()
-    with open(events_file, "w", encoding="utf-8") as events, open(trace_file, "w", encoding="utf-8") as trace:
-        faulthandler.enable(trace)
-        request: PlayRequest = pickle.loads(Path(request_file).read_bytes())
-        Player(request, events, trace).run()
-        Player(request, events, trace).note({"event": "done"})
+    with noted(arguments) as (request, notes):
+        Player(request, notes).run()
+        notes.note({"event": "done"})
     return 0
 
 
