@@ -17,7 +17,6 @@ from grpo_recipes.sweep.verdicts import (
     Sample,
     SettingDifference,
     difference,
-    seeds_needed,
     two_sided_p,
     verdicts,
 )
@@ -170,15 +169,6 @@ def with_rows(sweeps: int) -> None:
         print(f"| {seeds} | {share:.0%} | {shown} |", flush=True)
 
 
-def needed() -> None:
-    """How many seeds are asked for, by the size of a difference in its standard deviations, and the pairs."""
-    effects = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
-    print(f"\n| pairs | {' | '.join(map(str, effects))} |\n|---|{'---|' * len(effects)}")
-    for pairs in (1, 3, 15):
-        each = [seeds_needed(SettingDifference(effect, 1.0, 0.0, 2, 0, 0.5), LEVEL / pairs) for effect in effects]
-        print(f"| {pairs} | {' | '.join(map(str, each))} |")
-
-
 def main() -> None:
     """Prints all tables."""
     parser = argparse.ArgumentParser(description="how often a sweep tells a difference")
@@ -187,7 +177,6 @@ def main() -> None:
     false_alarms(sweeps)
     with_rows(sweeps)
     power(sweeps)
-    needed()
 
 
 if __name__ == "__main__":

@@ -119,28 +119,13 @@ def conclusion(found: SweepComparison) -> list[str]:
     if seeds == 1:
         return [*lines, "with one seed no difference can be told from noise; --seeds 3 is the least that can"]
     if not any(one.to_best and one.to_best.is_told for one in against):
-        return [*lines, _nothing_told(best, against, seeds)]
+        same = ": the settings came to the same" if all(one.mean == best.mean for one in against) else ""
+        return [*lines, f"no difference can be told with {seeds} seeds{same}"]
     open_ones = [setting_text(one.trial) for one in against if one.to_best and not one.to_best.is_told]
     ahead = f"{setting_text(best.trial)} is the best"
     if open_ones:
         return [*lines, f"{ahead}; no difference to it can be told with {seeds} seeds for {', '.join(open_ones)}"]
     return [*lines, f"{ahead}, and the difference to each other setting is beyond noise"]
-
-
-def _nothing_told(best: SweptSetting, against: Sequence[SweptSetting], seeds: int) -> str:
-    known = [(one.to_best.seeds_needed, one) for one in against if one.to_best is not None]
-    needed = [(count, one) for count, one in known if count is not None]
-    said = f"no difference can be told with {seeds} seeds"
-    if not needed:
-        is_none = all(one.mean == best.mean for one in against)
-        return f"{said}: the settings came to the same" if is_none else f"{said}, nor with 200 for effects of this size"
-    count, nearest = min(needed, key=lambda pair: pair[0])
-    assert nearest.to_best is not None
-    size = abs(nearest.to_best.difference.mean)
-    return (
-        f"{said}; about {count} would be needed for an effect of this size, {size:.3g}"
-        f" between {setting_text(best.trial)} and {setting_text(nearest.trial)}"
-    )
 
 
 def _state(swept: SweptRun) -> str:

@@ -50,9 +50,7 @@ def _verdict(verdict: Verdict | None) -> list[str]:
         return [f"{mean:+.3f}", f"{'higher' if mean > 0 else 'lower'}{p}"]
     if mean == 0 and verdict.p is not None:
         return ["0.000", "no difference"]
-    needed = verdict.seeds_needed
-    more = "" if needed is None else f", {needed} seeds"
-    return [f"{mean:+.3f}", f"not told{p}{more}"]
+    return [f"{mean:+.3f}", f"not told{p}"]
 
 
 def _test(found: SweepComparison) -> list[str]:
@@ -138,7 +136,6 @@ def _as_data(verdict: Verdict | None) -> dict[str, object] | None:
         "difference": verdict.difference.mean,
         "p": verdict.p,
         "is_told": verdict.is_told,
-        "seeds_needed": verdict.seeds_needed,
     }
 
 

@@ -13,8 +13,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 LEVEL = 0.05
-POWER = 0.8
-MOST_SEEDS = 200
 _MOST_DEGREES = 1000
 _LAST_BITS = 1e-12
 
@@ -51,20 +49,11 @@ class Verdict(NamedTuple):
 
     difference: SettingDifference
     p: float | None
-    looked_at: int
 
     @property
     def is_told(self) -> bool:
         """Whether the difference is beyond noise."""
         return self.p is not None and self.p < LEVEL
-
-    @property
-    def seeds_needed(self) -> int | None:
-        """How many seeds would tell a difference of this size in four of five sweeps of as many settings.
-
-        None where it is none, or would take more than 200.
-        """
-        return seeds_needed(self.difference, LEVEL / self.looked_at)
 
 
 def difference(one: Samples, other: Samples) -> SettingDifference:
@@ -125,31 +114,10 @@ def verdicts(differences: Sequence[SettingDifference]) -> list[Verdict]:
     for rank, (p, place) in enumerate(known):
         highest = max(highest, min(1.0, p * (len(differences) - rank)))
         corrected[place] = highest
-    return [Verdict(one, corrected.get(place), len(differences)) for place, one in enumerate(differences)]
-
-
-def seeds_needed(one: SettingDifference, level: float = LEVEL) -> int | None:
-    """How many seeds tell a difference of this size and noise in four of five sweeps; None for more than 200.
-
-    level: at which it has to be told.
-    """
-    if one.mean == 0 or one.seed_variance == 0 or one.seeds < 2:
-        return None
-    for seeds in range(one.seeds + 1, MOST_SEEDS + 1):
-        of_seeds = one.seed_variance / seeds
-        degrees = _degrees(of_seeds, one.row_variance, seeds, one.rows)
-        if all(
-            abs(one.mean) / math.sqrt(variance) >= upper_quantile(level / 2, free) + upper_quantile(1 - POWER, free)
-            for variance, free in ((of_seeds, seeds - 1), (of_seeds + one.row_variance, degrees))
-        ):
-            return seeds
-    return None
+    return [Verdict(one, corrected.get(place)) for place, one in enumerate(differences)]
 
 
 # Student's t distribution with a whole number of degrees of freedom, where its probability is a finite sum.
-
-
-_HALVINGS = 60
 
 
 def two_sided_p(t: float, degrees: int) -> float:
@@ -168,14 +136,3 @@ def two_sided_p(t: float, degrees: int) -> float:
         term *= cosine * cosine * (place + 1) / (place + 2)
     inside = 2 / math.pi * (angle + sine * total) if is_odd else sine * total
     return min(1.0, max(0.0, 1.0 - inside))
-
-
-def upper_quantile(p: float, degrees: int) -> float:
-    """The value that is exceeded with the probability p, 0 < p <= 0.5."""
-    low, high = 0.0, 1.0
-    while two_sided_p(high, degrees) > 2 * p:
-        high *= 2
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if two_sided_p(middle, degrees) > 2 * p else (low, middle)
-    return high

@@ -98,18 +98,13 @@ def test_the_answer_for_programs_has_all_of_it(tmp_path: Path, grpo_run: Callabl
     assert content["settings"][0]["to_base"] is None
 
 
-def test_few_seeds_that_cannot_decide_say_how_many_would(tmp_path: Path) -> None:
+def test_few_seeds_that_cannot_decide_say_so(tmp_path: Path) -> None:
     noisy = {"1e-3": [0.50, 0.70, 0.55], "2e-3": [0.62, 0.69, 0.66]}
     comparison = found(swept(tmp_path / "swept", noisy))
     verdict = comparison.settings[0].to_best
     assert verdict is not None and not verdict.is_told
-    needed = verdict.seeds_needed
-    assert needed is not None and 5 <= needed <= 15
-    assert conclusion(comparison) == [
-        f"no difference can be told with 3 seeds; about {needed} would be needed for an effect of this size, 0.0733"
-        " between learning_rate=2e-3 and learning_rate=1e-3"
-    ]
-    assert f"not told, p 0.22, {needed} seeds" in table_text(comparison)
+    assert conclusion(comparison) == ["no difference can be told with 3 seeds"]
+    assert "not told, p 0.22" in table_text(comparison)
 
 
 def test_two_names_of_one_value_are_no_difference(tmp_path: Path) -> None:
