@@ -17,7 +17,7 @@ from typing import TextIO
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from grpo_recipes.contract.files.bounded_json import parsed
-from grpo_recipes.contract.files.folder_files import open_to_append, open_to_read, read_bytes, status
+from grpo_recipes.contract.files.folder_files import open_to_append, read_bytes, status
 from grpo_recipes.contract.files.folder_lock import holder
 from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
@@ -33,7 +33,8 @@ from grpo_recipes.engines.slurm_job import (
     remember,
     submitted_job,
 )
-from grpo_recipes.launch.local import LOG_FILE
+from grpo_recipes.launch.asked import AskedSignals, signals_noted
+from grpo_recipes.launch.local import LOG_FILE, show_end, text_after
 from grpo_recipes.launch.progress import NORMAL, Progress, View
 from grpo_recipes.launch.run_events import RunEvents
 from grpo_recipes.launch.showing import progress
@@ -45,9 +46,6 @@ _LOOK_S = 0.5
 SLURM_LOG_FILE = "slurm.log"
 _ENDS_FILE = "job_ends.jsonl"
 _SUBMIT_LOCK = ".submit.lock"
-_SHOWN_LINES = 30
-_LONGEST_END = 1 << 20
-_LEAVING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def launch_job(
@@ -96,16 +94,17 @@ def follow_job(folder: str, *, echo: TextIO = sys.stderr, view: View = NORMAL, p
 
 
 def _to_its_end(folder: str, find: Callable[[Progress], SubmittedJob], echo: TextIO, view: View, poll_s: float) -> int:
-    with progress(echo, view) as shown, _noted() as signals:
+    with progress(echo, view) as shown, signals_noted() as asked:
         seen_log = status(Path(folder), LOG_FILE)
         log_start = 0 if seen_log is None else seen_log.st_size
         began = time.time()
         job = find(shown)
         stopping = f"to save and stop it: {' '.join(job.words('scancel', '--batch', '--signal=TERM', job.id))}"
         shown.note(stopping)
-        seen = _followed(folder, job, began, shown, signals, poll_s)
+        seen = _followed(folder, job, began, shown, asked, poll_s)
         if seen is None:
-            shown.say(f"{signals[0]}: job {job.id} goes on without being followed")
+            why = asked.names[0] if asked.names else signal.SIGHUP.name
+            shown.say(f"{why}: job {job.id} goes on without being followed")
             shown.say(f"to follow it again: grpo-run {shlex.quote(folder)} --resume\n{stopping}")
             return EXIT_INTERRUPTED
         code = _conclude(folder, job, seen)
@@ -168,12 +167,12 @@ def _submitted(folder: str, shown: Progress, arguments: list[str]) -> SubmittedJ
 
 
 def _followed(
-    folder: str, job: SubmittedJob, began: float, shown: Progress, signals: list[str], poll_s: float
+    folder: str, job: SubmittedJob, began: float, shown: Progress, asked: AskedSignals, poll_s: float
 ) -> JobState | None:
     """Shows how the job goes on until it has ended, and returns how; None where the following was left."""
     events = RunEvents(folder, began, shown.view)
     said, next_question, ends = "", 0.0, _ends_of(folder, job)
-    while not signals:
+    while not asked.names and not asked.terminal_is_gone:
         if (now := time.monotonic()) >= next_question:
             seen = look_at(job)
             if seen is not None and seen.has_ended:
@@ -188,6 +187,7 @@ def _followed(
         if ends != (ends := _ends_of(folder, job)):
             next_question = now + _SOON_S  # Slurm has something new to say in a moment
         time.sleep(_LOOK_S)
+        asked.settle()
     return None
 
 
@@ -235,29 +235,9 @@ def _ends_of(folder: str, job: SubmittedJob) -> list[object]:
         return []
 
 
-@contextlib.contextmanager
-def _noted() -> Iterator[list[str]]:
-    """Collects the names of signals that end the following; ignored ones stay ignored."""
-    signals: list[str] = []
-    before = {each: signal.getsignal(each) for each in _LEAVING}
-    watched = [each for each, handler in before.items() if handler != signal.SIG_IGN]
-    for each in watched:
-        signal.signal(each, lambda which, _: signals.append(signal.Signals(which).name))
-    try:
-        yield signals
-    finally:
-        for each in watched:
-            signal.signal(each, before[each])
-
-
 def _show_end(folder: str, log_start: int, shown: Progress) -> None:
     """The last lines of what the job printed, or else of what Slurm said about it."""
-    for name, start in ((LOG_FILE, log_start), (SLURM_LOG_FILE, 0)):
-        with contextlib.suppress(OSError), open_to_read(Path(folder), name) as file:
-            file.seek(max(start, file.seek(0, os.SEEK_END) - _LONGEST_END))
-            lines = redact(file.read().decode(errors="replace")).splitlines()[-_SHOWN_LINES:]
-            if lines:
-                shown.say(f"the last {len(lines)} lines of {os.path.join(folder, name)}:")
-                for line in lines:
-                    shown.say(f"  {line}")
-                return
+    texts = {LOG_FILE: text_after(os.path.join(folder, LOG_FILE), log_start)}
+    texts[SLURM_LOG_FILE] = text_after(os.path.join(folder, SLURM_LOG_FILE), 0)
+    name = next((name for name in texts if texts[name].strip()), LOG_FILE)
+    show_end(texts[name], os.path.join(folder, name), shown)

@@ -72,7 +72,7 @@ def launch(
         log_start = os.path.getsize(log)
         shown.note(f"training in {folder}; the whole output is in {LOG_FILE} there")
         code, asked, copied = _run(folder, log, shown, screen, ["--resume"] if resume else [])
-        output = _text_after(log, log_start) + copied.last_lost.decode(errors="replace")
+        output = text_after(log, log_start) + copied.last_lost.decode(errors="replace")
         if copied.problem is not None:
             shown.say(f"{LOG_FILE} lacks {copied.lost} bytes of the output: {copied.problem.strerror}")
         if code != EXIT_DONE and lock.is_in_place() and (other := holder(Path(folder))) is not None:
@@ -84,7 +84,7 @@ def launch(
             exit_code = _conclude(folder, record, code, asked, output)
         finally:
             if exit_code == EXIT_FAILED:
-                _show_end(output, log, shown)
+                show_end(output, log, shown)
     return exit_code
 
 
@@ -264,7 +264,7 @@ def _death(code: int) -> str:
     return f"ended with exit code {code}"
 
 
-def _text_after(path: str, offset: int) -> str:
+def text_after(path: str, offset: int) -> str:
     """A file's text from a byte on, at most its last megabyte; nothing where it cannot be read."""
     try:
         with open_to_read(Path(path).parent, Path(path).name) as file:
@@ -274,7 +274,8 @@ def _text_after(path: str, offset: int) -> str:
         return ""
 
 
-def _show_end(output: str, log: str, shown: Progress) -> None:
+def show_end(output: str, log: str, shown: Progress) -> None:
+    """Shows the last lines of what was printed to a log."""
     lines = redact(output).splitlines()[-_SHOWN_LINES:]
     shown.say(f"the last {len(lines)} lines of {log}:" if lines else f"{log} is empty")
     for line in lines:

@@ -4,10 +4,8 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
 
 from grpo_recipes.contract.event_words import clock
-from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.metrics import METRICS_FILE, change_text, evaluation_text, number, read_all
 from grpo_recipes.contract.run_record import RunRecord, launches_text
 from grpo_recipes.contract.secrets.redact import redact
@@ -36,7 +34,7 @@ def summary(record: RunRecord, folder: str | None = None) -> str:
     lines += _time_lines(record)
     lines += _reward_lines(record, folder)
     lines += _evaluation_lines(record)
-    lines += _next_lines(record, named, folder)
+    lines += _next_lines(record, named)
     return redact("\n".join(lines) + "\n")
 
 
@@ -170,7 +168,7 @@ def _one_line(value: object) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"...{text[-_LONGEST_TEXT:]}"
 
 
-def _next_lines(record: RunRecord, named: str, folder: str | None) -> list[str]:
+def _next_lines(record: RunRecord, named: str) -> list[str]:
     """The ways on. named: the run folder as it is written in a command."""
     of_step = f", of step {record.final_step}, the best evaluation" if _is_of_best(record) else ""
     lines = []
@@ -182,34 +180,14 @@ def _next_lines(record: RunRecord, named: str, folder: str | None) -> list[str]:
         again = "from its checkpoint" if record.checkpoint else "from its beginning, since nothing was saved"
         lines.append(f"  next        grpo-run {named} --resume continues it {again}")
     elif record.status in ("failed", "stopped"):
-        ways = [*_preflight(record, folder), "train.log in the run folder has the whole output"]
-        lines += [f"  {'' if place else 'next':<11} {way}" for place, way in enumerate(ways)]
+        if record.message is not None and _OF_INPUTS.match(record.message):
+            lines.append("  next        grpo-run preflight RECIPE tries data and rewards, without the model")
+        lines.append("  next        train.log in the run folder has the whole output")
     elif record.final:
         name = "peft.AutoPeftModelForCausalLM" if _is_adapter(record.final) else "transformers.AutoModelForCausalLM"
         lines.append(f"  next        {name}.from_pretrained({record.final!r}) loads it;")
         lines.append("              metrics.jsonl has every step, plan.json every value with its origin")
     return lines
-
-
-def _preflight(record: RunRecord, folder: str | None) -> list[str]:
-    """The command that tries data and rewards without the model, where these ended the run."""
-    if record.message is None or _OF_INPUTS.match(record.message) is None:
-        return []
-    recipe = _recipe_of(folder) if folder is not None else None
-    return [f"grpo-run preflight {recipe or 'RECIPE'} tries data and rewards, without the model"]
-
-
-def _recipe_of(folder: str) -> str | None:
-    """The recipe that a run folder was made from, as it is written in a command; None where it is not there."""
-    try:
-        plan = read_json(Path(folder), "plan.json")
-    except (OSError, ValueError):
-        return None
-    recipe = plan.get("recipe_file") if isinstance(plan, dict) else None
-    if not isinstance(recipe, str) or not recipe.isprintable() or not os.path.isfile(recipe):
-        return None
-    short = os.path.relpath(recipe)
-    return shlex.quote(recipe if short.startswith("..") else short)
 
 
 def _is_of_best(record: RunRecord) -> bool:
