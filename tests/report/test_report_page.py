@@ -66,8 +66,6 @@ WRONG = [
         ["constant reward", "GRD001"],
         id="constant, which TRL does not see",
     ),
-    pytest.param({}, {"completions/clipped_ratio": 1.0}, ["100 %", "max_completion_length", "GRD003"], id="truncated"),
-    pytest.param({}, {"loss": None, "grad_norm": None}, ["NaN", "loss at 40 steps", "GRD004"], id="nan"),
     pytest.param(
         {"evaluation": {"before": {"reward": 0.5}, "after": {"reward": 0.25}}},
         {},
@@ -119,7 +117,7 @@ def test_a_guard_says_why_and_what_to_try(tmp_path: Path, paged: Callable[..., P
     page = paged(made(tmp_path / "run", steps=steps, events=[event], guards=[spoken]))
     for words in ("truncation: 100% were cut", "from step 10 on, 3 times up to step 30", "so it is", "Try: more"):
         assert words in page.first_screen
-    assert page.first_screen.count("GRD003") == 2, "once, with its page: the figures do not say it again"
+    assert page.first_screen.count("GRD003") == 2, "once, with its page"
 
 
 def test_every_drawn_value_is_that_of_its_step(tmp_path: Path, paged: Callable[..., Page]) -> None:

@@ -43,11 +43,6 @@ def test_the_ends_are_means_of_up_to_ten_steps() -> None:
     assert filled(1).figures["value"].ends() == (1.0, 1.0, 1)
 
 
-def test_what_is_no_number_is_counted() -> None:
-    odd = filled(10).figures["odd"]
-    assert (len(odd.values), odd.missing) == (5, [2, 4, 6, 8, 10])
-
-
 def test_names_without_an_end_are_left_out() -> None:
     series = StepSeries()
     for number in range(1000):

@@ -20,11 +20,10 @@ NO_FIGURES = ("event", "step", "time")
 
 @dataclass(slots=True)
 class Figure:
-    """All values of one name, with their steps. missing: steps at which it was no number."""
+    """All values of one name, with their steps."""
 
     steps: "array[int]" = field(default_factory=lambda: array("q"))
     values: "array[float]" = field(default_factory=lambda: array("d"))
-    missing: list[int] = field(default_factory=list)
 
     def ends(self) -> tuple[float, float, int]:
         """The means of the first and the last values, and of how many: a quarter of them, ten at most."""
@@ -48,7 +47,7 @@ class StepSeries:
         self._steps: set[int] = set()
 
     def add(self, step: int, values: Mapping[str, object]) -> None:
-        """Takes one step. A name whose value is null was measured and is no number; other values are left out."""
+        """Takes one step. What is no number is left out."""
         self._steps.add(step)
         for name, value in values.items():
             if name in NO_FIGURES or isinstance(value, bool) or self._is_too_much(name):
@@ -57,8 +56,6 @@ class StepSeries:
                 figure = self.figures.setdefault(name, Figure())
                 figure.steps.append(step)
                 figure.values.append(value)
-            elif value is None:
-                self.figures.setdefault(name, Figure()).missing.append(step)
 
     def _is_too_much(self, name: str) -> bool:
         return name not in self.figures and (len(self.figures) >= MOST_NAMES or len(name) > LONGEST_NAME)

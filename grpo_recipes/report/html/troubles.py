@@ -1,20 +1,17 @@
 """What is wrong with a run, the worst first, in the words of whoever found it: the worker, a guard, or its figures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from grpo_recipes.contract.integrity.run_folder import RECORD_FILE
-from grpo_recipes.contract.metric_names import CLIPPED_RATIO, ENTROPY, GRAD_NORM, GROUPS_WITHOUT_VARIANCE, KL
+from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE
 from grpo_recipes.contract.metrics import METRICS_FILE, figures_of, number
 from grpo_recipes.report.html.reported_run import ReportedRun
-from grpo_recipes.report.html.series import StepSeries, figure, percent
+from grpo_recipes.report.html.series import StepSeries, figure
 
 BAD, WARNING, NOTE = "bad", "warning", "note"
 _RANK = (BAD, WARNING, NOTE)
 MOST = 30
-TRUNCATED = 0.9
-"""Share of completions that are cut, from which on a run says so by itself."""
-FINITE = ("loss", GRAD_NORM, KL, ENTROPY)
 
 
 class Trouble(NamedTuple):
@@ -33,9 +30,18 @@ def troubles(run: ReportedRun) -> list[Trouble]:
     said = {one.page for one in ended}
     of_guards = [one for one in _of_guards(run) if one.page not in said]
     said |= {one.page for one in of_guards}
-    signs = [one for one in _signs(run) if one.page not in said]
+    constant = [one for one in _constant(run.series) if one.page not in said]
     files = [*_of_changes(run), *_of_lost_figures(run)]
-    found = [*files, *ended, *_of_status(run, ended), *of_guards, *signs, *_of_server(run), *_of_plan(run)]
+    found = [
+        *files,
+        *ended,
+        *_of_status(run, ended),
+        *of_guards,
+        *constant,
+        *_worse(run),
+        *_of_server(run),
+        *_of_plan(run),
+    ]
     return sorted(found, key=lambda one: _RANK.index(one.level))[:MOST]
 
 
@@ -125,63 +131,36 @@ def _of_guards(run: ReportedRun) -> list[Trouble]:
     return found
 
 
-def _signs(run: ReportedRun) -> list[Trouble]:
-    """What the figures of the steps say by themselves, where no guard did, since it was off or the run too short."""
-    series = run.series
-    return [one for one in (_constant(series), _truncated(series), _not_finite(series), _worse(run)) if one is not None]
+def _constant(series: StepSeries) -> Iterator[Trouble]:
+    """A reward that never varied, in a run that was too short for the guard or had it off."""
+    known = {name: each.values for name, each in series.figures.items() if series.has(name)}
+    shares, rewards = known.get(GROUPS_WITHOUT_VARIANCE), known.get("reward")
+    if shares and min(shares) >= 1:
+        because = (
+            f"the reward was {figure(rewards[0])} for every completion" if rewards and len(set(rewards)) == 1 else ""
+        )
+        yield Trouble(
+            BAD,
+            f"constant reward: in none of {len(shares)} steps had two completions of a prompt different rewards",
+            tuple(one for one in (because, "the advantages and the gradient are zero: nothing is learned") if one),
+            "grpo-run preflight RECIPE shows what the rewards give; then easier prompts, more generations, a higher "
+            "temperature, or a reward that gives credit for a part",
+            "GRD001",
+        )
 
 
-def _values(series: StepSeries, name: str) -> Sequence[float]:
-    return series.figures[name].values if series.has(name) else ()
-
-
-def _constant(series: StepSeries) -> Trouble | None:
-    shares, rewards = (_values(series, name) for name in (GROUPS_WITHOUT_VARIANCE, "reward"))
-    if not shares or min(shares) < 1:
-        return None
-    because = f"the reward was {figure(rewards[0])} for every completion" if len(set(rewards)) == 1 else ""
-    return Trouble(
-        BAD,
-        f"constant reward: in none of {len(shares)} steps had two completions of a prompt different rewards",
-        tuple(one for one in (because, "the advantages are zero and so is the gradient: nothing is learned") if one),
-        "grpo-run preflight RECIPE shows what the rewards give; then easier prompts, more generations, a higher "
-        "temperature, or a reward that gives credit for a part",
-        "GRD001",
-    )
-
-
-def _truncated(series: StepSeries) -> Trouble | None:
-    if not series.has(CLIPPED_RATIO) or (share := series.figures[CLIPPED_RATIO].ends()[1]) < TRUNCATED:
-        return None
-    return Trouble(
-        BAD,
-        f"truncated: {percent(share)} of the last completions were cut at the longest length",
-        ("rewards judge where the cut fell, and the model is not taught to end",),
-        "a larger generation.max_completion_length, or generation.stop where the model writes no end token",
-        "GRD003",
-    )
-
-
-def _not_finite(series: StepSeries) -> Trouble | None:
-    broken = {name: series.figures[name].missing for name in FINITE if name in series.figures}
-    broken = {name: steps for name, steps in broken.items() if steps}
-    if not broken:
-        return None
-    told = tuple(f"{name} at {len(steps)} steps, first at step {steps[0]}" for name, steps in broken.items())
-    fix = "a smaller training.learning_rate, or bfloat16 in place of float16, then --resume from before that step"
-    return Trouble(BAD, "not finite: the training computed NaN or infinity", told, fix, "GRD004")
-
-
-def _worse(run: ReportedRun) -> Trouble | None:
+def _worse(run: ReportedRun) -> list[Trouble]:
+    """A held-out reward that fell beyond its noise, which no guard looks at."""
     before, after = run.listed.before, run.listed.after
     if before is None or after is None or after >= before or _may_be_noise(run):
-        return None
-    return Trouble(
+        return []
+    found = Trouble(
         WARNING,
         f"the held-out reward fell from {figure(before)} to {figure(after)}",
         ("what the training rewards may be something else than what it is meant to teach",),
         "look at the completions below; a smaller learning rate, or a beta that holds the policy to where it began",
     )
+    return [found]
 
 
 def _may_be_noise(run: ReportedRun) -> bool:
