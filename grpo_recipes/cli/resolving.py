@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from grpo_recipes.cli.accept_option import accepting
 from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.findings_text import count_text, findings_text
+from grpo_recipes.report.findings_formats import findings_json
 from grpo_recipes.resolve.resolve import Resolution, resolve
 from grpo_recipes.stack.stack import Stack
 
@@ -34,3 +36,11 @@ def judged(resolution: Resolution, *, strict: bool, accepted: Sequence[str]) -> 
 
 def _strict(finding: Finding) -> Finding:
     return finding._replace(severity="error") if finding.severity == "not-checked" else finding
+
+
+def findings_answer(file: str, findings: Sequence[Finding], *, as_json: bool, between: str = "", then: str = "") -> str:
+    """Findings as JSON, or as text with a line that counts them. between, then: before and behind that line."""
+    if as_json:
+        return findings_json({file: findings})
+    count = f"{file}: {count_text(findings)}{then}"
+    return "\n\n".join(filter(None, (findings_text(findings, file), between, count)))

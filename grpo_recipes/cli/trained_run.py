@@ -3,6 +3,7 @@
 import os
 import shlex
 from dataclasses import replace
+from typing import Any
 
 import click
 
@@ -61,3 +62,13 @@ def _untrained(place: str, lock: Lock) -> Refusal:
     elif status == "running" and is_running(lock.folder):
         because, fix = "it is still training", "wait until it ends"
     return Refusal.of(f"{place} has no trained model", because=because, fix=fix)
+
+
+def part_answer(plan: Plan, part: str, what: str, request: dict[str, object]) -> dict[str, Any]:
+    """What a part of the worker answers, run in a temporary folder. what: "export" or "generate"."""
+    from grpo_recipes.launch.part import answer_of, temporary_folder
+    from grpo_recipes.render.part_folder import write_part_folder
+
+    with temporary_folder(what) as temporary:
+        write_part_folder(plan, temporary, part, request)
+        return answer_of(temporary, what)

@@ -4,14 +4,15 @@ import itertools
 import math
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
+
+import yaml
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.yaml.merge import read_override
 
 _RANGE = re.compile(r"(log|uniform|int):(.+?)\.\.(.+)")
-_PAIRS = {"[": "]", "{": "}", "(": ")"}
 _TRIES = 100
 """Draws for each setting that is still missing, before the others count as drawn already."""
 
@@ -54,12 +55,6 @@ def read_varied(text: str) -> Varied:
         raise Refusal.of("--vary seed: the seeds of a sweep have an option of their own", fix="--seeds 1,2,3")
     if found:
         return Varied(key, (), _range(text, found[1], found[2], found[3]))
-    if len(texts) == 1 and re.fullmatch(r"\[.+,.+\]", texts[0]):
-        raise Refusal.of(
-            f"--vary {text}: a list in brackets is one value",
-            because="a sweep compares several",
-            fix=f"--vary {key}={','.join(_parts(texts[0][1:-1]))}",
-        )
     if len(texts) == 1:
         raise Refusal.of(
             f"--vary {text}: there is one value", because="a sweep compares several", fix=f"--set {text} for one alone"
@@ -127,25 +122,16 @@ def _range(text: str, kind: str, low: str, high: str) -> ValueRange:
     return ValueRange(kind, *ends)
 
 
-def _parts(text: str) -> Iterator[str]:
-    """The texts between commas that stand in no brackets and no quotes."""
-    part, quote = "", ""
-    waiting: list[str] = []
-    for letter in text:
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "'\"" and not part.strip():
-            quote = letter
-        elif waiting and letter == waiting[-1]:
-            waiting.pop()
-        elif letter in _PAIRS:
-            waiting.append(_PAIRS[letter])
-        elif letter == "," and not waiting:
-            yield part.strip()
-            part = ""
-            continue
-        part += letter
-    yield part.strip()
+def _parts(text: str) -> list[str]:
+    """The texts between commas that stand in no brackets and no quotes, as YAML reads a list."""
+    listed = f"[{text}]"
+    try:
+        node = yaml.compose(listed, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        return [""]
+    if not isinstance(node, yaml.SequenceNode) or text.rstrip().endswith(","):
+        return [""]
+    return [listed[one.start_mark.index : one.end_mark.index] for one in node.value]
 
 
 def _unreadable(text: str, because: str) -> Refusal:

@@ -233,15 +233,3 @@ def test_a_finding_in_a_shipped_parent_names_it_and_is_fixed_in_the_child(tmp_pa
     grpo_run("validate", str(recipe), "--target", target, "--fix=suggested", "--write")
     assert (ROOT / "recipes/qwen2_lora.yaml").read_text().splitlines() == lines
     assert "loss_type: " in recipe.read_text()
-
-
-@pytest.mark.parametrize("name", ["run", "plan"])
-def test_a_run_folder_may_have_the_name_of_a_command(
-    name: str, tmp_path: Path, grpo_run: Callable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    target = "trl==1.16.0,transformers==5.23.0,peft==0.21.2,accelerate==1.15.0,torch==2.13.0,gpus=0"
-    recipe = str(ROOT / "recipes" / "quickstart.yaml")
-    assert grpo_run("run", recipe, "--dry-run", "--target", target, "--out", name).code == 0
-    assert "unchanged" in grpo_run(name, "--verify").out
-    assert grpo_run(name, "--help").code == 0

@@ -48,22 +48,6 @@ def test_what_cannot_be_varied_is_refused(text: str, said: str) -> None:
         read_varied(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "fix"),
-    [
-        ("training.learning_rate=[1e-5,1e-4]", "training.learning_rate=1e-5,1e-4"),
-        ("training.learning_rate=[1e-5, 3e-5, 1e-4]", "training.learning_rate=1e-5,3e-5,1e-4"),
-        ("lora.target_modules=[[q_proj, v_proj], [k_proj]]", "lora.target_modules=[q_proj, v_proj],[k_proj]"),
-        ("dataset.prompt=['a, b', c d]", "dataset.prompt='a, b',c d"),
-    ],
-)
-def test_values_in_brackets_are_offered_without_them(text: str, fix: str) -> None:
-    with pytest.raises(Refusal, match="a list in brackets is one value") as refused:
-        read_varied(text)
-    assert f"fix: --vary {fix}\n" in f"{refused.value}\n"
-    assert len(read_varied(fix).texts) > 1
-
-
 def test_lists_between_commas_are_values() -> None:
     assert read_varied("lora.target_modules=[q_proj,v_proj],[k_proj]").texts == ("[q_proj,v_proj]", "[k_proj]")
 

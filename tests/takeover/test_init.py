@@ -125,12 +125,6 @@ def test_a_refused_key_ends_with_2_and_stands_in_the_recipe(grpo_run: Callable, 
     assert value["recipe"] == (folder / "new" / "recipe.yaml").read_text()
 
 
-def test_what_validate_would_say_is_told(grpo_run: Callable, folder: Path) -> None:
-    (folder / "config.yaml").write_text(BASE.replace("owner/data", "./gone.jsonl"))
-    answer = grpo_run("init", "--from", "config.yaml", "-o", "recipe.yaml")
-    assert (answer.code, "[DAT001]" in answer.err) == (0, True)
-
-
 def test_a_reward_of_the_author_becomes_a_stub_that_validates(grpo_run: Callable, folder: Path) -> None:
     (folder / "config.yaml").write_text(BASE.replace("think_format_reward", "mine.f"))
     answer = grpo_run("init", "--from", "config.yaml", "-o", "recipe.yaml")

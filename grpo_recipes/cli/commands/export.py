@@ -9,15 +9,14 @@ import click
 
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
-from grpo_recipes.cli.trained_run import trained_run
+from grpo_recipes.cli.trained_run import part_answer, trained_run
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import of_record
 from grpo_recipes.contract.findings.findings_text import bare_text, findings_text
-from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.trained_text import export_text
 
-EXPORT, CONVERTER = "export", "convert_hf_to_gguf.py"
+CONVERTER = "convert_hf_to_gguf.py"
 DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -87,7 +86,7 @@ def export(
         "push": push,
         "private": not public,
     }
-    answer = _answer(plan, request)
+    answer = part_answer(plan, "export.start", "export", request)
     if as_json:
         click.echo(redact(_json(place, answer)))
     else:
@@ -133,15 +132,6 @@ def _check_words(what: str, dtype: str | None, push: str | None, *, public: bool
         raise Refusal.of("--public needs --push", fix="add --push OWNER/NAME")
     if push is not None and push.count("/") != 1:
         raise Refusal.of(f"--push {push}: a repository has an owner and a name", fix="--push OWNER/NAME")
-
-
-def _answer(plan: Plan, request: dict[str, object]) -> dict[str, Any]:
-    from grpo_recipes.launch.part import answer_of, temporary_folder
-    from grpo_recipes.render.part_folder import write_part_folder
-
-    with temporary_folder(EXPORT) as temporary:
-        write_part_folder(plan, temporary, "export.start", request)
-        return answer_of(temporary, EXPORT)
 
 
 def _say(run: str, place: str, answer: dict[str, Any]) -> None:

@@ -2,21 +2,17 @@
 
 import json
 import shlex
-from typing import Any
 
 import click
 
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
-from grpo_recipes.cli.trained_run import trained_run
+from grpo_recipes.cli.trained_run import part_answer, trained_run
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.findings.finding import of_record
 from grpo_recipes.contract.findings.findings_text import bare_text
-from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.trained_text import generate_text
-
-GENERATE = "generate"
 
 
 @click.command()
@@ -51,7 +47,7 @@ def generate(
         )
     plan, folder = trained_run(run, allowed, with_rewards=prompt is None, with_tools=True)
     request: dict[str, object] = {"run": folder, "prompt": prompt, "rows": rows, "base": base, "greedy": greedy}
-    answer = _answer(plan, request)
+    answer = part_answer(plan, "answering.start", "generate", request)
     if as_json:
         shown = answer["shown"] or {}
         click.echo(redact(json.dumps({"generate": 1, **shown, "findings": answer["findings"]}, indent=2)))
@@ -60,12 +56,3 @@ def generate(
     else:
         click.echo(redact(generate_text(answer["shown"])))
     return int(answer["exit_code"])
-
-
-def _answer(plan: Plan, request: dict[str, object]) -> dict[str, Any]:
-    from grpo_recipes.launch.part import answer_of, temporary_folder
-    from grpo_recipes.render.part_folder import write_part_folder
-
-    with temporary_folder(GENERATE) as temporary:
-        write_part_folder(plan, temporary, "answering.start", request)
-        return answer_of(temporary, GENERATE)

@@ -9,14 +9,12 @@ from pathlib import Path
 import click
 
 from grpo_recipes.cli.completion import files, shipped_names
-from grpo_recipes.cli.stack_option import chosen_stack
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.findings.wording import aligned
 from grpo_recipes.contract.secrets.redact import redact, redact_value
 from grpo_recipes.report.takeover_text import takeover_json, takeover_text
-from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.takeover.shipped import Shipped, shipped_recipe, shipped_recipes, whole_text
 from grpo_recipes.takeover.smollm2_recipe import FACTS, NAME, RECIPE, STARTER, files_beside
 from grpo_recipes.takeover.takeover import Takeover, take_over
@@ -204,19 +202,7 @@ def _say_taken_over(taken: Takeover, file: str | None, as_json: bool) -> int:
         click.echo(redact(json.dumps(redact_value(value), indent=2, ensure_ascii=False, default=str)))
     else:
         click.echo(redact(takeover_text(taken, file)), err=True)
-    if file is not None:
-        _say_findings(file, f"trl=={taken.release.trl},transformers=={taken.release.transformers}")
     return EXIT_DONE if taken.is_complete else EXIT_NOT_STARTED
-
-
-def _say_findings(file: str, target: str) -> None:
-    """The errors that validate would report on the configuration's release."""
-    resolution = resolve(file, chosen_stack(target))
-    errors = [finding for finding in resolution.findings if finding.severity == "error"]
-    for finding in errors:
-        click.echo(redact(f"{file}: {finding.message} [{finding.rule}]"), err=True)
-    if errors:
-        click.echo(redact(f"next: grpo-run validate {file} --target {target}"), err=True)
 
 
 def _write(texts: Mapping[str, str]) -> None:

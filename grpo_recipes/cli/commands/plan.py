@@ -6,15 +6,13 @@ import click
 
 from grpo_recipes.cli.accept_option import accept_option
 from grpo_recipes.cli.completion import files
-from grpo_recipes.cli.resolving import resolved
+from grpo_recipes.cli.resolving import findings_answer, resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
 from grpo_recipes.compare.expressible import expressible
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
-from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.plan import to_json
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.report.findings_formats import findings_json
 from grpo_recipes.report.plan_text import plan_text
 from grpo_recipes.resolve.resolve import plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
@@ -50,11 +48,7 @@ def plan(
         raise Refusal.of("plan prints one format at a time", fix="--json, or --recipe, or --minimal")
     resolution = resolved(recipe, chosen_stack(target), overrides, strict=strict, accepted=accepted)
     if resolution.refused or resolution.context is None:
-        if as_json:
-            click.echo(redact(findings_json({recipe: resolution.findings})))
-        else:
-            click.echo(redact(findings_text(resolution.findings, recipe)), err=True)
-        click.echo(redact(f"\n{recipe}: {count_text(resolution.findings)}"), err=True)
+        click.echo(redact(findings_answer(recipe, resolution.findings, as_json=as_json)), err=not as_json)
         return EXIT_NOT_STARTED
     if as_recipe:
         click.echo(redact(merged_recipe_text(resolution.context.source)), nl=False)

@@ -9,14 +9,12 @@ import click
 from grpo_recipes.cli.accept_option import accept_option
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option, ask_trust, recipe_files
-from grpo_recipes.cli.resolving import resolved
+from grpo_recipes.cli.resolving import findings_answer, resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.finding import Finding, by_place, has_errors, of_record
-from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.report.findings_formats import findings_json
 from grpo_recipes.resolve.resolve import plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
 from grpo_recipes.rules._shared.context import Context
@@ -140,9 +138,5 @@ def _is_said(finding: Finding, said: Sequence[Finding]) -> bool:
 
 def _answer(file: str, findings: list[Finding], text: str, as_json: bool) -> int:
     findings = by_place(findings)
-    if as_json:
-        click.echo(redact(findings_json({file: findings})))
-    else:
-        blocks = [findings_text(findings, file), text, f"{file}: {count_text(findings)}"]
-        click.echo(redact("\n\n".join(block for block in blocks if block)))
+    click.echo(redact(findings_answer(file, findings, as_json=as_json, between=text)))
     return EXIT_NOT_STARTED if has_errors(findings) else EXIT_DONE

@@ -19,7 +19,7 @@ from grpo_recipes.cli.launching import (
     names_a_plan,
     recipe_files,
 )
-from grpo_recipes.cli.resolving import resolved
+from grpo_recipes.cli.resolving import findings_answer, resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
 from grpo_recipes.cli.view_option import chosen_view, view_options
 from grpo_recipes.contract.errors import Refusal
@@ -30,7 +30,6 @@ from grpo_recipes.contract.halved import MICRO_BATCH, half_of
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.run_record import amend_record, read_record
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.report.findings_formats import findings_json
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text, smoke_plan
 from grpo_recipes.stack.stack import Stack
@@ -192,11 +191,7 @@ def _ready(
 
 
 def _answer(resolution: Resolution, form: Literal["text", "json"]) -> int:
-    if form == "json":
-        click.echo(redact(findings_json({resolution.file: resolution.findings})))
-    else:
-        text = findings_text(resolution.findings, resolution.file)
-        click.echo(redact((f"{text}\n\n" if text else "") + f"{resolution.file}: {count_text(resolution.findings)}"))
+    click.echo(redact(findings_answer(resolution.file, resolution.findings, as_json=form == "json")))
     return EXIT_NOT_STARTED if has_errors(resolution.findings) else EXIT_DONE
 
 

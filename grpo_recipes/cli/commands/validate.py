@@ -7,11 +7,10 @@ import click
 
 from grpo_recipes.cli.accept_option import accept_option
 from grpo_recipes.cli.completion import files
-from grpo_recipes.cli.resolving import resolved
+from grpo_recipes.cli.resolving import findings_answer, resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
-from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.resolve.resolve import Resolution
 from grpo_recipes.stack.stack import Stack
@@ -109,6 +108,4 @@ def _answer(resolutions: Sequence[Resolution], form: str) -> None:
         click.echo(redact(findings_sarif(by_file, known_ids())))
     else:
         for resolution in resolutions:
-            text = findings_text(resolution.findings, resolution.file)
-            head = f"{resolution.file}: {count_text(resolution.findings)}"
-            click.echo(redact(f"{text}\n\n{head}" if text else head))
+            click.echo(redact(findings_answer(resolution.file, resolution.findings, as_json=False)))

@@ -20,11 +20,11 @@ from typing import IO, NamedTuple
 import click
 
 from grpo_recipes.cli.main import grpo_run
+from grpo_recipes.cli.resolving import findings_answer
 from grpo_recipes.cli.sweeps.planning import PlannedSweep, shares_of
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, held, holder
-from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.host.processes import die_with_parent
 from grpo_recipes.contract.metrics import evaluation_text
 from grpo_recipes.contract.run_record import RunRecord, read_record
@@ -33,7 +33,6 @@ from grpo_recipes.engines.catalog import engine_of
 from grpo_recipes.launch.asked import AskedSignals, never_stopped_by_talk, signals_noted
 from grpo_recipes.launch.summary import status_line
 from grpo_recipes.lock.read_lock import read_lock
-from grpo_recipes.report.findings_formats import findings_json
 from grpo_recipes.sweep.comparison import compared
 from grpo_recipes.sweep.sweep_file import Sweep, SweepRun, is_sweep, read_sweep
 from grpo_recipes.sweep.table import table_json, table_text
@@ -235,13 +234,9 @@ def _say(line: str) -> None:
 
 def tell_findings(recipe: str, planned: PlannedSweep, *, as_json: bool, is_answer: bool) -> None:
     """Prints the findings of all runs, on stderr unless they are the requested output."""
-    if as_json:
-        click.echo(redact(findings_json({recipe: planned.findings})))
-        return
-    text = findings_text(planned.findings, recipe)
     runs = "nothing was started" if planned.sweep is None else f"{len(planned.sweep.runs)} runs"
-    last = f"{recipe}: {count_text(planned.findings)}, {runs}"
-    click.echo(redact((f"{text}\n\n" if text else "") + last), err=not is_answer)
+    said = findings_answer(recipe, planned.findings, as_json=as_json, then=f", {runs}")
+    click.echo(redact(said), err=not (is_answer or as_json))
 
 
 def answer(folder: str, *, as_json: bool) -> None:
