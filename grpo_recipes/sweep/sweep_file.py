@@ -28,7 +28,7 @@ class Sweep(NamedTuple):
     """The runs of a sweep, in the order in which they are started.
 
     recipe: the file, absolute. settings: each a value for every key that is varied. base: the setting that is the
-    recipe as it stands, None where it is not among them. same: an earlier setting and one that is the same experiment.
+    recipe as it stands, None where it is not among them.
     """
 
     recipe: str
@@ -36,7 +36,6 @@ class Sweep(NamedTuple):
     seeds: tuple[int, ...]
     runs: tuple[SweepRun, ...]
     base: int | None
-    same: tuple[tuple[int, int], ...] = ()
 
 
 def is_sweep(place: str) -> bool:
@@ -52,7 +51,6 @@ def write_sweep_file(folder: Path, sweep: Sweep) -> None:
         "settings": [dict(trial) for trial in sweep.settings],
         "seeds": list(sweep.seeds),
         "base": sweep.base,
-        "same": [list(pair) for pair in sweep.same],
         "runs": [run._asdict() for run in sweep.runs],
     }
     write_whole(folder, SWEEP_FILE, json.dumps(content, indent=2) + "\n")
@@ -79,16 +77,15 @@ def _read(content: dict[str, Any]) -> Sweep:
     settings = tuple(tuple((str(key), str(text)) for key, text in one.items()) for one in content["settings"])
     runs = tuple(SweepRun(str(run["name"]), int(run["setting"]), int(run["seed"])) for run in content["runs"])
     base = None if content["base"] is None else int(content["base"])
-    same = tuple((int(one), int(other)) for one, other in content["same"])
     for run in runs:
         if not SAFE_NAME.fullmatch(run.name):
             raise ValueError(f"{run.name!r} is no name of a run")
-    places = {run.setting for run in runs} | {place for pair in same for place in pair} | {base or 0}
+    places = {run.setting for run in runs} | {base or 0}
     if not runs or not places <= set(range(len(settings))):
         raise ValueError("its runs and its settings do not belong together")
     if len({run.name for run in runs}) != len(runs) or len({run[1:] for run in runs}) != len(runs):
         raise ValueError("a run is there twice")
-    return Sweep(str(content["recipe"]), settings, tuple(int(seed) for seed in content["seeds"]), runs, base, same)
+    return Sweep(str(content["recipe"]), settings, tuple(int(seed) for seed in content["seeds"]), runs, base)
 
 
 # Names of the run folders of a sweep: the values of a run, in letters that need no quotes anywhere.

@@ -5,7 +5,7 @@ import json
 from grpo_recipes.contract.findings.wording import aligned, shortened
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
 from grpo_recipes.sweep.comparison import SweepComparison, SweptSetting, conclusion
-from grpo_recipes.sweep.sweep_file import Sweep, headings, setting_text
+from grpo_recipes.sweep.sweep_file import headings
 from grpo_recipes.sweep.verdicts import LEVEL, Verdict
 
 TABLE_FORMAT = 1
@@ -67,7 +67,6 @@ def _test(found: SweepComparison) -> list[str]:
 def _caveats(found: SweepComparison) -> list[str]:
     keys = [key for key, _ in found.sweep.settings[0] if key.split(".")[0].split("[")[0] in _MEASURING]
     lines = [f"{keys[0]} is part of the outcome itself, so the settings are not measured alike"] if keys else []
-    lines += same_text(found.sweep)
     # Without a spread there is nothing to hold a difference against.
     is_coarse = any(
         one.to_best is not None and one.to_best.p is None and len(one.runs) > 1 and one.to_best.difference.mean != 0
@@ -75,15 +74,6 @@ def _caveats(found: SweepComparison) -> list[str]:
     )
     said = "a difference is the same in every seed: the outcome is too coarse to tell its noise"
     return [*lines, said] if is_coarse else lines
-
-
-def same_text(sweep: Sweep) -> list[str]:
-    """A line for each setting that is another one by a second name."""
-    return [
-        f"{setting_text(sweep.settings[one])} and {setting_text(sweep.settings[other])} are the same experiment"
-        " by two names"
-        for one, other in sweep.same
-    ]
 
 
 def table_json(found: SweepComparison) -> str:

@@ -35,7 +35,7 @@ def test_each_run_is_the_one_that_set_would_make(grpo_run: Callable, tmp_path: P
     assert [run.name for run in sweep.runs] == [
         f"learning_rate-{rate}-seed-{seed}" for seed in (42, 43) for rate in ("1e-3", "2e-3", "0.002")
     ]
-    assert (sweep.seeds, sweep.base, sweep.same) == ((42, 43), 1, ((1, 2),))
+    assert (sweep.seeds, sweep.base) == ((42, 43), 1)
     assert sweep.recipe == QUICKSTART
     words = ("--set", "training.learning_rate=2e-3", "--set", "seed=43")
     alone = grpo_run(QUICKSTART, *words, *TARGET, "--dry-run", "--out", "alone")
@@ -98,13 +98,6 @@ def test_a_warning_of_one_setting_is_talk_and_the_sweep_is_planned(grpo_run: Cal
     assert sweep.seeds == (5, 7)
     seeds = [plan_in(Path(folder) / run.name).arguments.GRPOConfig["seed"] for run in sweep.runs]
     assert seeds == [5] * 4 + [7] * 4
-
-
-def test_two_names_of_one_experiment_are_said_before_it_is_trained(grpo_run: Callable) -> None:
-    vary = ("--vary", "training.learning_rate=1e-3,0.001")
-    answer = grpo_run("sweep", QUICKSTART, *TARGET, *vary, "--seeds", "1", "--validate-only")
-    assert answer.code == 0, answer.err
-    assert "note: learning_rate=1e-3 and learning_rate=0.001 are the same experiment by two names" in answer.err
 
 
 def test_seeds_alone_are_a_sweep_of_the_recipe_as_it_stands(grpo_run: Callable) -> None:

@@ -36,7 +36,6 @@ def test_two_names_of_one_value_are_no_difference(whole: Swept) -> None:
     assert one == other
     assert len(set(digests)) == 2  # of two seeds
     assert "outcome: held-out reward after the last step" in whole.out
-    assert "learning_rate=2e-3 and learning_rate=0.002 are the same experiment by two names" in whole.out
     assert "   0.000  no difference\n" in whole.out
     assert "no difference can be told with 2 seeds: the settings came to the same" in whole.out
     rows = (whole.folder / whole.names[0] / "evaluation" / "step-4.jsonl").read_text().splitlines()

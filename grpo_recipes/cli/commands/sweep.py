@@ -95,15 +95,11 @@ def sweep(
             "--target declares a different machine, but a sweep needs this machine's stack", fix="add --dry-run"
         )
     from grpo_recipes.cli.sweeps.planning import planned_sweep, trusted, write_sweep
-    from grpo_recipes.sweep.table import same_text
     from grpo_recipes.sweep.varied import read_varied, trials_of
 
     settings = trials_of([read_varied(text) for text in varied], trials, draw)
     changes = Changes(overrides, accepted, strict)
     planned = planned_sweep(recipe, target, changes, settings, seeds)
-    if planned.sweep is not None:
-        for line in same_text(planned.sweep):
-            click.echo(redact(f"note: {line}"), err=True)
     if validate_only or planned.sweep is None:
         tell_findings(recipe, planned, as_json=as_json, is_answer=validate_only)
         return EXIT_NOT_STARTED if planned.sweep is None else EXIT_DONE

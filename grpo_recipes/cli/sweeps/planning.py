@@ -89,9 +89,6 @@ def _planned(recipe: str, stack: Stack, changes: Changes, trials: Sequence[Trial
         seeds=chosen,
         runs=tuple(SweepRun(name, *place) for name, place in zip(names, places, strict=True)),
         base=experiments.index(bare_base) if bare_base in experiments else None,
-        same=tuple(
-            (experiments.index(one), place) for place, one in enumerate(experiments) if experiments.index(one) != place
-        ),
     )
     return PlannedSweep(findings, sweep, ready)
 
