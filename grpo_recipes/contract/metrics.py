@@ -51,6 +51,18 @@ def read_all(path: str) -> Iterator[Event]:
         yield from events
 
 
+def read_tail(folder: Path, name: str, most: int) -> Iterator[Event | None]:
+    """The events of the last bytes of a file, the newest first; None for a line that is no event."""
+    try:
+        with open_to_read(folder, name) as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - most))
+            lines = file.read(most).split(b"\n")
+    except OSError:
+        return
+    yield from map(_event, filter(None, reversed(lines[1 if size > most else 0 : -1])))
+
+
 def _event(line: bytes) -> Event | None:
     try:
         value = parsed(line)

@@ -2,7 +2,8 @@
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from grpo_recipes.contract.host.processes import ASKING
 from grpo_recipes.contract.host.standard_streams import Hangups
@@ -34,18 +35,26 @@ class AskedSignals:
 
 
 @contextlib.contextmanager
-def signals_noted() -> Iterator[AskedSignals]:
-    """Notes signals instead of dying of them; ignored ones stay ignored."""
-    asked = AskedSignals()
-    before = {each: signal.getsignal(each) for each in ASKING}
-    watched = [each for each in ASKING if before[each] != signal.SIG_IGN]
-    for each in watched:
-        signal.signal(each, asked.note)
+def handled(
+    signals: Iterable[signal.Signals], handler: Callable[[int, Any], object] | signal.Handlers
+) -> Iterator[None]:
+    """Handles signals in another way for a while; ignored ones stay ignored."""
+    before = {each: old for each in signals if (old := signal.getsignal(each)) != signal.SIG_IGN}
+    for each in before:
+        signal.signal(each, handler)
     try:
-        yield asked
+        yield
     finally:
-        for each in watched:
-            signal.signal(each, before[each])
+        for each, old in before.items():
+            signal.signal(each, old)
+
+
+@contextlib.contextmanager
+def signals_noted() -> Iterator[AskedSignals]:
+    """Notes signals instead of dying of them."""
+    asked = AskedSignals()
+    with handled(ASKING, asked.note):
+        yield asked
 
 
 def never_stopped_by_talk() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.host.surroundings import absolute_places
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.launch import supervisor
+from grpo_recipes.launch.asked import handled
 from grpo_recipes.launch.echo import redacted_log
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -29,18 +31,13 @@ _LOOKS_EVERY_S = 0.2
 @contextlib.contextmanager
 def temporary_folder(what: str) -> Iterator[str]:
     """A folder that is gone afterwards, also when a signal ends the command, which becomes KeyboardInterrupt."""
-    before = {each: signal.getsignal(each) for each in ENDING}
-    for each, handler in before.items():
-        if handler != signal.SIG_IGN:
-            signal.signal(each, _interrupt)
-    folder = tempfile.mkdtemp(prefix=f"grpo-run-{what}-")
-    try:
-        yield folder
-    finally:
-        with _not_interrupted():
-            shutil.rmtree(folder, ignore_errors=True)
-        for each, handler in before.items():
-            signal.signal(each, handler)
+    with handled(ENDING, _interrupt):
+        folder = tempfile.mkdtemp(prefix=f"grpo-run-{what}-")
+        try:
+            yield folder
+        finally:
+            with _not_interrupted():
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def answer_of(folder: str, what: str) -> dict[str, Any]:
@@ -96,15 +93,9 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-@contextlib.contextmanager
-def _not_interrupted() -> Iterator[None]:
+def _not_interrupted() -> AbstractContextManager[None]:
     """Cleaning up takes a moment, and an impatient second Ctrl-C must not leave half of it."""
-    before = {each: signal.signal(each, signal.SIG_IGN) for each in ENDING}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+    return handled(ENDING, signal.SIG_IGN)
 
 
 def _end(child: "subprocess.Popen[bytes]") -> None:

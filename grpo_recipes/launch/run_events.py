@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from grpo_recipes.contract.event_words import GAP
-from grpo_recipes.contract.files.bounded_json import parsed
-from grpo_recipes.contract.files.folder_files import open_to_read, status
-from grpo_recipes.contract.metrics import COMPLETIONS_FILE, METRICS_FILE, Event, number, read_new
+from grpo_recipes.contract.files.folder_files import status
+from grpo_recipes.contract.metrics import COMPLETIONS_FILE, METRICS_FILE, Event, number, read_new, read_tail
 from grpo_recipes.contract.run_record import RECORD_FILE, read_record
 from grpo_recipes.launch.progress import NORMAL, Due, View
 
@@ -90,20 +89,9 @@ def read_samples(folder: str, step: float) -> list[Mapping[str, object]]:
 
     Each has prompt, completion, rewards by name, reward, tokens and ended, as the worker wrote them.
     """
-    try:
-        with open_to_read(Path(folder), COMPLETIONS_FILE) as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _TAIL))
-            lines = file.read(_TAIL).split(b"\n")
-    except OSError:
-        return []
-    for line in reversed(lines[1 if size > _TAIL else 0 : -1]):
-        try:
-            event = parsed(line)
-        except ValueError:
-            continue
-        rows = event.get("rows") if isinstance(event, dict) else None
-        if isinstance(event, dict) and isinstance(rows, list) and (number(event, "step") or 0) <= step:
+    for event in read_tail(Path(folder), COMPLETIONS_FILE, _TAIL):
+        rows = None if event is None else event.get("rows")
+        if event is not None and isinstance(rows, list) and (number(event, "step") or 0) <= step:
             return [row for row in rows if isinstance(row, dict)]
     return []
 

@@ -22,7 +22,7 @@ from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.report.html.charts import charts
 from grpo_recipes.report.html.reported_run import ReportedRun
 from grpo_recipes.report.html.series import figure, shown_text, shown_value
-from grpo_recipes.report.html.shown_run import headline, shown_run, written_at
+from grpo_recipes.report.html.shown_run import shown_run, written_at
 from grpo_recipes.report.runs.chosen import differing
 
 if TYPE_CHECKING:
@@ -78,7 +78,6 @@ def page(runs: Sequence[ReportedRun]) -> str:
         data=_json(data),
         title=names[0] if len(runs) == 1 else f"{len(runs)} runs",
         runs=shown,
-        overview=_overview(runs, names) if len(runs) > 1 else [],
         differing=_differing(runs) if len(runs) > 1 else [],
         charts=drawn,
         written=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -100,20 +99,6 @@ def _names(runs: Sequence[ReportedRun]) -> list[str]:
     """What the runs are called: by their folders, those that have one name with a number."""
     names = [shown_text(run.listed.name, run.place, 80) for run in runs]
     return [name if names.count(name) == 1 else f"{name} ({place + 1})" for place, name in enumerate(names)]
-
-
-def _overview(runs: Sequence[ReportedRun], names: Sequence[str]) -> list[dict[str, str]]:
-    return [
-        {
-            "name": name,
-            "status": headline(run),
-            "reward": figure(run.listed.reward),
-            "before": figure(run.listed.before),
-            "after": figure(run.listed.after),
-            "time": "-" if run.listed.seconds is None else clock(run.listed.seconds),
-        }
-        for name, run in zip(names, runs, strict=True)
-    ]
 
 
 def _differing(runs: Sequence[ReportedRun]) -> list[dict[str, Any]]:
@@ -160,6 +145,7 @@ def _template() -> "Template":
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals.update(figure=figure, clock=clock)
     return environment.get_template("report.html.j2")
 
 

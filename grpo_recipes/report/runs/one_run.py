@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.bounded_json import parsed
-from grpo_recipes.contract.files.folder_files import is_file, names, open_to_read, read_bytes, status
+from grpo_recipes.contract.files.folder_files import is_file, names, read_bytes, status
 from grpo_recipes.contract.files.folder_lock import TRAINING, holder
 from grpo_recipes.contract.integrity.used_run import changed_files
-from grpo_recipes.contract.metrics import METRICS_FILE, number
+from grpo_recipes.contract.metrics import METRICS_FILE, number, read_tail
 from grpo_recipes.contract.plan import PLAN_FORMAT
 from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, read_record
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES, MOST_VALUES, PLAN_FILE
@@ -145,25 +145,13 @@ def _values(folder: Path) -> tuple[dict[str, object], str | None]:
 
 def _last_events(folder: Path) -> tuple[list[Mapping[str, object]], tuple[str, ...]]:
     """The last events of metrics.jsonl, as many as have the rewards of the last steps, and what is wrong with it."""
-    try:
-        with open_to_read(folder, METRICS_FILE) as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _TAIL))
-            content = file.read(_TAIL)
-    except OSError:
-        return [], ()
-    lines = content.split(b"\n")
     events: list[Mapping[str, object]] = []
     unreadable: tuple[str, ...] = ()
-    for line in reversed(lines[1 if size > _TAIL else 0 : -1]):
-        try:
-            event = parsed(line)
-        except ValueError:
-            event = None
-        if isinstance(event, dict):
-            events.append(event)
-        elif line:
+    for event in read_tail(folder, METRICS_FILE, _TAIL):
+        if event is None:
             unreadable = (f"{METRICS_FILE} has a line that is no event",)
+        else:
+            events.append(event)
         if len(events) >= _AVERAGED_STEPS and len(_rewards(events)) >= _AVERAGED_STEPS:
             break
     return events[::-1], unreadable
