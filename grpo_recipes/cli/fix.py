@@ -102,16 +102,9 @@ def _replace(path: str, before: str, after: str) -> None:
         if read_recipe(path) != before:
             raise Refusal.of(f"{path} changed during the check", fix="check it again")
 
-    try:
-        mode = stat.S_IMODE(place.stat().st_mode)
-        write_whole(place.parent, place.name, _byte_order_mark(path) + after, mode, refuse_change)
-        place.chmod(mode)
-    except OSError as problem:
-        raise Refusal.of(
-            f"{path} cannot be written, and is unchanged",
-            because=str(problem.strerror or problem),
-            fix="free some space, and give this user write permission",
-        ) from problem
+    mode = stat.S_IMODE(place.stat().st_mode)
+    write_whole(place.parent, place.name, _byte_order_mark(path) + after, mode, refuse_change)
+    place.chmod(mode)
 
 
 def _byte_order_mark(path: str) -> str:

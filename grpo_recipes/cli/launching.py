@@ -122,9 +122,6 @@ def refuse_strange_entries(folder: str) -> None:
         refuse_foreign_entries(Path(folder))
     except NotRegular as problem:
         raise Refusal(strange_entry(problem)) from None
-    except OSError as problem:
-        because = problem.strerror or problem
-        raise Refusal.of(f"{folder}: the run folder cannot be read", because=str(because)) from None
 
 
 def launched(

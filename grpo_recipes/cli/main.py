@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from grpo_recipes.contract.errors import Refusal
+from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.findings.wording import nearest_words
 
 
@@ -63,6 +64,8 @@ def refusal_of(problem: Exception) -> Refusal | None:
             because="it was removed while this shell was in it",
             fix="cd to an existing folder",
         )
+    if isinstance(problem, NotRegular):
+        return Refusal.of(str(problem))
     if problem.errno not in _FIXES:
         return None
     where = "" if problem.filename is None else f"{os.fsdecode(problem.filename)}: "

@@ -31,14 +31,7 @@ def verify(place: str, *, as_json: bool) -> int:
             f"{place} is not a run folder", because=f"it has no {PLAN_FILE}", fix="name the folder of a run"
         )
     began = time.perf_counter()
-    try:
-        found = verified(folder)
-    except OSError as problem:
-        raise Refusal.of(
-            f"{place}: the run folder cannot be read",
-            because=f"{problem.filename}: {problem.strerror or problem}",
-            fix="give this user read permission",
-        ) from problem
+    found = verified(folder)
     seconds = time.perf_counter() - began
     click.echo(redact(_json(place, found, seconds) if as_json else _text(place, found, seconds)))
     return EXIT_DIFFERENT if found.faults else EXIT_DONE

@@ -48,13 +48,6 @@ def test_a_recipe_and_a_part_of_a_run_are_told_from_a_run(command: str, grpo_run
         assert f"{part} is not a run folder" in within.err
 
 
-def test_both_kinds_of_an_export_at_once_are_refused(grpo_run: Callable, tmp_path: Path) -> None:
-    for words in (("--merge", "--adapter"), ("--adapter", "--merge")):
-        answer = grpo_run("export", str(tmp_path), "-o", str(tmp_path / "out"), *words)
-        assert answer.code == 2
-        assert "--merge and --adapter cannot be combined" in answer.err
-
-
 @pytest.mark.slow
 def test_a_run_that_trained_nothing_has_nothing_to_hand_over(grpo_run: Callable, tmp_path: Path) -> None:
     run = str(tmp_path / "run")

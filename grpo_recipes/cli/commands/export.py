@@ -25,8 +25,11 @@ DTYPES = ("float32", "bfloat16", "float16")
 @click.option(
     "-o", "--out", required=True, metavar="FOLDER", shell_complete=files, help="Output folder; it must not exist yet."
 )
-@click.option("--merge", is_flag=True, help="The whole model, an adapter merged into it (the default).")
-@click.option("--adapter", is_flag=True, help="Only the adapter, for PEFT and vLLM.")
+@click.option(
+    "--adapter/--merge",
+    default=False,
+    help="Only the adapter, for PEFT and vLLM; or the whole model, an adapter merged into it (the default).",
+)
 @click.option(
     "--dtype", type=click.Choice(DTYPES), help="Data type of the weights of a whole model. Default: as trained."
 )
@@ -44,7 +47,6 @@ DTYPES = ("float32", "bfloat16", "float16")
 def export(
     run: str,
     out: str,
-    merge: bool,
     adapter: bool,
     dtype: str | None,
     gguf: bool,
@@ -62,10 +64,6 @@ def export(
     \b
     grpo-run export runs/addition-20260101-120000 -o exported --dtype bfloat16
     """
-    if merge and adapter:
-        raise Refusal.of(
-            "--merge and --adapter cannot be combined", fix="use one of them; export the other to a new folder"
-        )
     what = "adapter" if adapter else "model"
     _check_words(what, dtype, push, public=public)
     if converter is not None and not gguf:

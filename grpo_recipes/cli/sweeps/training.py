@@ -85,12 +85,6 @@ def _alone(folder: Path) -> Iterator[None]:
     except Busy as busy:
         finding = busy.findings[0]._replace(message=f"{folder}: another process is running the sweep")
         raise Refusal(finding) from None
-    except PermissionError as problem:
-        raise Refusal.of(
-            f"{folder}: the sweep cannot continue here",
-            because=str(problem.strerror),
-            fix="a folder that you may write to",
-        ) from None
 
 
 def _is_kept(folder: Path) -> bool:
