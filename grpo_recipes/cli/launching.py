@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -49,10 +49,6 @@ class Changes:
     strict: bool = False
     accept_drift: bool = False
     begins_anew: bool = False
-
-    def with_override(self, override: str) -> "Changes":
-        """The changes with one more --set, which comes last."""
-        return replace(self, overrides=(*self.overrides, override))
 
 
 @dataclass(frozen=True, slots=True)

@@ -434,7 +434,7 @@ def test_the_words_above_a_chart_are_of_what_it_draws(tmp_path: Path, paged: Cal
     ends = {"completions/ended_by_stop": 0.0, "completions/ended_by_eos": 0.75, "completions/clipped_ratio": 0.25}
     a, b = (made(tmp_path / name, steps=[step(number, **ends) for number in (1, 2)]) for name in "ab")
     one = paged(a).chart("ends")
-    assert one["said"] == "by eos 75 % → 75 % · truncated 25 % → 25 %" and len(one["lines"]) == 3
+    assert one["said"] == "truncated 25 % → 25 % · by eos 75 % → 75 %" and len(one["lines"]) == 3
     both = paged(a, b).chart("ends")
-    assert both["title"] == "Truncated completions" and both["said"] == "a: 25 % → 25 % · b: 25 % → 25 %"
+    assert both["title"] == "How completions end: truncated" and both["said"] == "a: 25 % → 25 % · b: 25 % → 25 %"
     assert [line["y"] for line in both["lines"]] == [[0.25, 0.25]] * 2

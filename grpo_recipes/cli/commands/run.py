@@ -4,7 +4,7 @@ import json
 import os
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import click
 
@@ -33,6 +33,7 @@ from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text, smoke_plan
 from grpo_recipes.stack.stack import Stack
+from grpo_recipes.sweep.sweep_file import is_sweep
 
 
 @click.command()
@@ -99,22 +100,22 @@ def run(
     grpo-run run recipe.yaml --samples 2
     grpo-run run runs/addition-20260101-120000 --resume
     """
-    if os.path.isfile(os.path.join(recipe, "sweep.json")):
-        if any((overrides, accepted, target, out, validate_only, dry_run, smoke, extending, verifying, accept_drift)):
+    of_a_recipe = (overrides, accepted, target, validate_only, dry_run, smoke)
+    if is_sweep(recipe):
+        if any((*of_a_recipe, out, extending, verifying, accept_drift)):
             raise Refusal.of(f"{recipe} is a sweep, which continues as planned; it only takes --allow-code and --json")
         from grpo_recipes.cli.sweeps.training import go_on
 
         return go_on(recipe, allowed, as_json=as_json)
     view = chosen_view(quiet, verbose, samples)
     if verifying:
-        asked = (overrides, accepted, target, out, validate_only, dry_run, smoke, resuming, extending, allowed)
-        if any(asked):
+        if any((*of_a_recipe, out, resuming, extending, allowed)):
             raise Refusal.of("--verify only reads a run folder; it only takes --json")
         from grpo_recipes.cli.verify import verify
 
         return verify(recipe, as_json=as_json)
     if resuming:
-        if overrides or accepted or target or out or validate_only or dry_run or smoke or extending:
+        if any((*of_a_recipe, out, extending)):
             raise Refusal.of(
                 "--resume continues the plan unchanged",
                 fix="it only takes --allow-code, --accept-drift, --json, --samples, -q and -v",
@@ -123,7 +124,7 @@ def run(
 
         return resume(recipe, allowed, accept_drift=accept_drift, as_json=as_json, view=view)
     if extending is not None:
-        if overrides or accepted or target or validate_only or dry_run or smoke:
+        if any(of_a_recipe):
             raise Refusal.of(
                 "--extend changes nothing else; it only takes --out, --allow-code, --accept-drift and --json"
             )
@@ -147,12 +148,16 @@ def run(
     plan, folder = _made(ready, allowed, out, smoke=smoke)
 
     def anew() -> tuple[Plan, str] | None:
-
-        half = None if names_a_plan(recipe) else begin_anew(folder, plan.batch.micro_batch)
-        if half is None:
+        """The run with half the micro-batch, if its recipe says so and memory ran out in its first step."""
+        size, other = None if names_a_plan(recipe) else half_of(read_record(folder)), f"{folder}-halved"
+        if size is None or os.path.lexists(other):
             return None
-        ready = _ready(recipe, chosen_stack(target), changes.with_override(half.override), form, is_alone=False)
-        return None if isinstance(ready, int) else _made(ready, allowed, half.folder, smoke=smoke)
+        amend_record(folder, {"begun_anew": os.path.abspath(other)})
+        why = "out of memory in the first step: restarted with a micro-batch of"
+        click.echo(redact(f"{why} {size} instead of {plan.batch.micro_batch} in {other}"), err=True)
+        halved = replace(changes, overrides=(*overrides, f"{'.'.join(MICRO_BATCH)}={size}"))
+        ready = _ready(recipe, chosen_stack(target), halved, form, is_alone=False)
+        return None if isinstance(ready, int) else _made(ready, allowed, other, smoke=smoke)
 
     return launched(plan, folder, as_json=as_json, view=view, anew=anew)
 
@@ -214,30 +219,3 @@ def _write(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool) -
         completed(plan, is_pinned=ready.is_pinned, is_code_pinned=is_code_pinned), folder=os.path.abspath(out)
     )
     return write_run_folder(whole, out, ready.recipe_text, engine_of(whole).files(whole))
-
-
-# Restarts a run that ran out of memory in its first step, with half the micro-batch, if its recipe says so.
-
-
-class Half(NamedTuple):
-    """The changes of the new plan. override: as for --set. folder: its run folder, which does not exist yet."""
-
-    override: str
-    folder: str
-
-
-def begin_anew(folder: str, before: int) -> Half | None:
-    """The changes to restart with after a run failed, None if it ends there.
-
-    before: its micro-batch. Its run.json names the new run. Raises OSError.
-    """
-    size = half_of(read_record(folder))
-    if size is None:
-        return None
-    other = f"{folder}-halved"
-    if os.path.lexists(other):
-        return None
-    amend_record(folder, {"begun_anew": os.path.abspath(other)})
-    text = f"out of memory in the first step: restarted with a micro-batch of {size} instead of {before} in {other}"
-    click.echo(redact(text), err=True)
-    return Half(f"{'.'.join(MICRO_BATCH)}={size}", other)

@@ -63,8 +63,8 @@ KINDS = (
         "ends",
         "How completions end",
         (
-            *(Curve(f"completions/ended_by_{way}", f"by {way}") for way in _ENDS),
             Curve(metric.CLIPPED_RATIO, "truncated"),
+            *(Curve(f"completions/ended_by_{way}", f"by {way}") for way in _ENDS),
         ),
         "By a stop text, by the model's own end, or cut at the longest length.",
         is_share=True,
@@ -108,16 +108,6 @@ KINDS = (
         unit=2**30,
     ),
 )
-# What stands for a chart of several lines where there are several runs.
-_OF_SEVERAL = {
-    "ends": ChartKind(
-        "ends",
-        "Truncated completions",
-        (Curve(metric.CLIPPED_RATIO, "truncated"),),
-        "Share that was cut at the longest length.",
-        is_share=True,
-    )
-}
 _REWARD = ChartKind(
     "reward",
     "Reward",
@@ -139,7 +129,6 @@ def charts(runs: Sequence[ReportedRun], names: Sequence[str]) -> list[dict[str, 
     low and high where there is a band; x of a line is that of its run, but for held-out figures, which have their own.
     """
     kinds = [*_each_reward(runs), *KINDS, *_others(runs)]
-    kinds = [_OF_SEVERAL.get(kind.id, kind) if len(runs) > 1 else kind for kind in kinds]
     found = [_of_kind(_REWARD, runs, names), _held_out_chart(runs, names)]
     found += [_of_kind(kind, runs, names) for kind in kinds]
     return [chart for chart in found if chart["lines"]]
@@ -191,6 +180,7 @@ def _held_out_chart(runs: Sequence[ReportedRun], names: Sequence[str]) -> dict[s
 def _of_kind(kind: ChartKind, runs: Sequence[ReportedRun], names: Sequence[str]) -> dict[str, object]:
     lines: list[dict[str, object]] = []
     said = []
+    title = f"{kind.title}: {kind.lines[0].label}" if len(runs) > 1 and len(kind.lines) > 1 else kind.title
     for place, run in enumerate(runs):
         curves = [curve for curve in kind.lines if run.series.has(curve.name)]
         if len(runs) > 1:
@@ -205,7 +195,7 @@ def _of_kind(kind: ChartKind, runs: Sequence[ReportedRun], names: Sequence[str])
             first, last, _ = run.series.figures[curve.name].ends()
             shown = percent if kind.is_share else figure
             said.append(f"{label}{shown(first / kind.unit)} → {shown(last / kind.unit)}")
-    return _chart(kind, lines, said)
+    return _chart(kind._replace(title=title), lines, said)
 
 
 def _band(kind: ChartKind, curve: Curve, series: StepSeries) -> dict[str, object]:

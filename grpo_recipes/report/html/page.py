@@ -20,6 +20,7 @@ from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.report.html.charts import charts
+from grpo_recipes.report.html.recorded import versions
 from grpo_recipes.report.html.reported_run import ReportedRun
 from grpo_recipes.report.html.series import figure, shown_text, shown_value
 from grpo_recipes.report.html.shown_run import shown_run, written_at
@@ -113,19 +114,12 @@ def _differing(runs: Sequence[ReportedRun]) -> list[dict[str, Any]]:
         }
         for key in keys
     ]
-    packages = [_packages(run) for run in runs]
+    packages = [dict(versions(run)) for run in runs]
     for name in dict.fromkeys(name for one in packages for name in one):
         values = [one.get(name) for one in packages]
         if len(set(values)) > 1:
             rows.append({"key": name, "values": [value or "-" for value in values]})
     return rows[: 2 * MOST_DIFFERING]
-
-
-def _packages(run: ReportedRun) -> dict[str, str]:
-    stack = run.plan.get("stack")
-    packages = stack.get("packages") if isinstance(stack, dict) else None
-    found = packages if isinstance(packages, dict) else {}
-    return {shown_text(name, run.place): shown_text(v, run.place) for name, v in found.items() if isinstance(v, str)}
 
 
 @cache

@@ -32,10 +32,7 @@ class ReportedRun:
 
     def __init__(self, folder: str) -> None:
         path, self.place = Path(folder), os.path.abspath(folder)
-        try:
-            listed = one_run(path)
-        except OSError as problem:
-            raise Refusal.of(f"{path} cannot be read", because=str(problem.strerror or problem)) from None
+        listed = one_run(path)
         if listed is None:
             raise Refusal.of(
                 f"{path} is not a run folder",

@@ -8,7 +8,8 @@ from typing import Any
 from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO, GROUPS_WITHOUT_VARIANCE
 from grpo_recipes.contract.metrics import Event, change_text, figures_of, number
-from grpo_recipes.contract.run_record import launches_text
+from grpo_recipes.contract.run_record import RunRecord, launches_text
+from grpo_recipes.launch.summary import status_line
 from grpo_recipes.report.html import recorded
 from grpo_recipes.report.html.reported_run import ReportedRun
 from grpo_recipes.report.html.samples import KeptCompletion, chosen
@@ -52,11 +53,8 @@ def shown_run(run: ReportedRun, place: int) -> dict[str, Any]:
 def headline(run: ReportedRun) -> str:
     """How a run stands: "completed at step 100 of 100"."""
     listed = run.listed
-    if listed.step is None:
-        return listed.status
-    of = f" of {listed.max_steps}" if listed.max_steps is not None else ""
-    changed = ", says a file that was changed" if listed.changed else ""
-    return f"{listed.status} at step {listed.step}{of}{changed}"
+    line = status_line(RunRecord(status=listed.status, step=listed.step, max_steps=listed.max_steps))
+    return f"{line}, says a file that was changed" if listed.changed and listed.step is not None else line
 
 
 def _level(run: ReportedRun, found: Sequence[Trouble]) -> str:
@@ -70,10 +68,8 @@ def _level(run: ReportedRun, found: Sequence[Trouble]) -> str:
 
 def _subtitle(run: ReportedRun) -> str:
     """The experiment in words."""
-    plan = run.plan
-    recipe = plan.get("recipe") if isinstance(plan.get("recipe"), dict) else {}
-    assert isinstance(recipe, dict)
-    description = recipe.get("description")
+    recipe = run.plan.get("recipe")
+    description = recipe.get("description") if isinstance(recipe, Mapping) else None
     return run.plain(description) if isinstance(description, str) else ""
 
 
