@@ -84,7 +84,7 @@ KINDS = {
         _units("worker/preflight/checks", "ID"),
         {one.__name__.rpartition(".")[2] for one in checks()} | CHECKS_OF_LOOKING,
     ),
-    "engines": (_units("engines", "start"), set(ENGINES)),
+    "engines": (_units("engines", "ENGINE"), set(ENGINES)),
     "commands": (_units("cli/commands"), set(COMMANDS)),
 }
 

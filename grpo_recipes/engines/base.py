@@ -1,15 +1,16 @@
-"""The contract of an engine: a module of this folder with these functions, and its line in contract/host/engines.py."""
+"""The contract of an engine: a module of this folder with an ENGINE, and its line in contract/host/engines.py."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TextIO
+from typing import TextIO
 
+from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.launch.progress import View
 
 Prepare = Callable[[], Sequence[str]]
 
 
-class Engine(Protocol):
+class Engine:
     """Starts the processes of a run folder. A run folder is always absolute."""
 
     def files(self, plan: Plan) -> Mapping[str, str]:
@@ -17,7 +18,7 @@ class Engine(Protocol):
 
         Raises Refusal for what the engine cannot be asked for.
         """
-        ...
+        return {}
 
     def start(self, plan: Plan, folder: str, *, resume: bool, echo: TextIO, view: View, prepare: Prepare) -> int:
         """Starts the run and returns its exit code when it has ended, or 0 where a person starts it.
@@ -26,23 +27,23 @@ class Engine(Protocol):
         started; returns lines to say.
         Raises Refusal where nothing can be started.
         """
-        ...
+        raise NotImplementedError
 
     def follow(self, folder: str, *, echo: TextIO, view: View) -> int:
         """Shows how the active run goes on and returns its exit code; nothing is started. Raises Refusal."""
-        ...
+        raise Refusal.of(f"{folder}: this run cannot be followed", fix="its train.log and metrics.jsonl grow")
 
     def is_active(self, folder: str) -> bool:
         """Whether a run of this folder waits or goes on somewhere and can be followed from here."""
-        ...
+        return False
 
     def shares(self, plan: Plan) -> Sequence[Mapping[str, str]]:
         """What many runs with the needs of this plan are started with, for as many as may go on at once.
 
         Variables of the environment that keep one from the devices of another; none where a person starts the runs.
         """
-        ...
+        return []
 
     def commands(self, plan: Plan, folder: str, *, resume: bool) -> list[str]:
         """What a person types to start the run, one line for each machine; none where the engine starts it."""
-        ...
+        return []

@@ -1,7 +1,6 @@
 """Finds the engine of a plan, by its name in contract/host/engines.py."""
 
 import importlib
-from typing import cast
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.host.engines import ENGINES
@@ -18,4 +17,6 @@ def engine_of(plan: Plan) -> Engine:
             because=f"it has {', '.join(ENGINES)}, and another one would start another run",
             fix="the grpo-run that made the plan, or the recipe again with launch.engine: local",
         )
-    return cast("Engine", importlib.import_module(f"grpo_recipes.engines.{name}"))
+    engine = importlib.import_module(f"grpo_recipes.engines.{name}").ENGINE
+    assert isinstance(engine, Engine)
+    return engine

@@ -1,11 +1,10 @@
 """The processes of the run are started on this machine, by launch.sh."""
 
 import os
-from typing import NoReturn, TextIO
+from typing import TextIO
 
-from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.engines.base import Prepare
+from grpo_recipes.engines.base import Engine, Prepare
 from grpo_recipes.launch.local import launch
 from grpo_recipes.launch.progress import View
 from grpo_recipes.stack.gpus import visible_gpus
@@ -13,40 +12,25 @@ from grpo_recipes.stack.gpus import visible_gpus
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
-def files(plan: Plan) -> dict[str, str]:
-    """None: launch.sh is in each run folder."""
-    return {}
+class LocalEngine(Engine):
+    """A folder that is being trained refuses another start by its lock, so that none is followed."""
+
+    def start(self, plan: Plan, folder: str, *, resume: bool, echo: TextIO, view: View, prepare: Prepare) -> int:
+        """Trains the run folder to its end."""
+        return launch(folder, resume=resume, echo=echo, view=view, prepare=prepare)
+
+    def shares(self, plan: Plan) -> list[dict[str, str]]:
+        """As many as the GPUs that may be seen here have room for, each with GPUs of its own; one on a CPU."""
+        server = () if plan.vllm is None or plan.vllm.server is None else plan.vllm.server.gpus
+        trainer = plan.world.num_processes if plan.world.device == "cuda" else 0
+        each = max(trainer, 1 + max(server, default=-1))
+        count = len(visible_gpus() or ())
+        if each == 0 or count < 2 * each:
+            return [{}]
+        listed = os.environ.get(_VISIBLE)
+        names = list(map(str, range(count))) if listed is None else [name.strip() for name in listed.split(",")]
+        starts = range(0, count - each + 1, each)
+        return [{_VISIBLE: ",".join(names[start : start + each])} for start in starts]
 
 
-def start(plan: Plan, folder: str, *, resume: bool, echo: TextIO, view: View, prepare: Prepare) -> int:
-    """Trains the run folder to its end."""
-    return launch(folder, resume=resume, echo=echo, view=view, prepare=prepare)
-
-
-def follow(folder: str, *, echo: TextIO, view: View) -> NoReturn:
-    """Raises Refusal: a run of this machine is shown by the command that started it."""
-    raise Refusal.of(f"{folder}: a run of this machine cannot be followed", fix="its train.log and metrics.jsonl grow")
-
-
-def is_active(folder: str) -> bool:
-    """False: nothing of it can be followed; a folder that is being trained refuses another start by its lock."""
-    return False
-
-
-def shares(plan: Plan) -> list[dict[str, str]]:
-    """As many as the GPUs that may be seen here have room for, each with GPUs of its own; one on a CPU."""
-    server = () if plan.vllm is None or plan.vllm.server is None else plan.vllm.server.gpus
-    trainer = plan.world.num_processes if plan.world.device == "cuda" else 0
-    each = max(trainer, 1 + max(server, default=-1))
-    count = len(visible_gpus() or ())
-    if each == 0 or count < 2 * each:
-        return [{}]
-    listed = os.environ.get(_VISIBLE)
-    names = list(map(str, range(count))) if listed is None else [name.strip() for name in listed.split(",")]
-    starts = range(0, count - each + 1, each)
-    return [{_VISIBLE: ",".join(names[start : start + each])} for start in starts]
-
-
-def commands(plan: Plan, folder: str, *, resume: bool) -> list[str]:
-    """None."""
-    return []
+ENGINE = LocalEngine()

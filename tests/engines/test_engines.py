@@ -81,7 +81,7 @@ def test_an_engine_that_is_not_there_starts_nothing(plan: Plan, tmp_path: Path, 
     assert not (folder / "train.log").exists()
 
 
-class Stub:
+class Stub(Engine):
     """An engine that writes down what it is asked for."""
 
     def __init__(self) -> None:
@@ -115,8 +115,7 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Stub:
     """An engine of one module and one line in the list, and nothing else."""
     made = Stub()
     module = types.ModuleType("grpo_recipes.engines.stub")
-    for name in ("files", "start", "follow", "is_active", "shares", "commands"):
-        setattr(module, name, getattr(made, name))
+    module.ENGINE = made  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setitem(ENGINES, "stub", EngineKind(scripts=("stub.job",)))
     return made
