@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from grpo_recipes.cli.node_commands import print_commands
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED
 from grpo_recipes.contract.host.standard_streams import left_out
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
+from grpo_recipes.render.job import job_of
 from grpo_recipes.yaml.compose import Source
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def launched(
     else:
         code = engine.start(plan, folder, resume=resume, echo=sys.stderr, view=view, prepare=prepare)
         if commands := engine.commands(plan, folder, resume=resume):
-            print_commands(plan, folder, commands, as_json=as_json)
+            _print_commands(plan, folder, commands, as_json=as_json)
             return code
     if code == EXIT_FAILED and (other := anew()) is not None:
         return launched(*other, as_json=as_json, view=view)
@@ -189,3 +189,21 @@ def _verdict(code: int, record: "RunRecord | None") -> str:
     is_open = record.proofs is None or any(isinstance(one, dict) and one.get("ok") is None for one in record.proofs)
     words = ["smoke passed", "but not everything could be checked" if is_open else "", peak_text(record)]
     return ", ".join(filter(None, words))
+
+
+def _print_commands(plan: Plan, folder: str, commands: list[str], *, as_json: bool) -> None:
+    """Prints the command of each machine, and on stderr what to know about them."""
+    job = job_of(plan)
+    if job.address is None:
+        click.echo("ADDRESS is the name or address under which the others reach the first machine", err=True)
+        click.echo("  (launch.main_process_ip writes it into the commands)", err=True)
+    click.echo(
+        f"one command for each of {job.all_nodes} machines, within ten minutes of each other; all of them need the run"
+        f" folder and {sys.executable} at these paths, for example on a shared disk",
+        err=True,
+    )
+    if as_json:
+        said = {"folder": folder, "address": job.address, "port": job.port, "commands": commands}
+        click.echo(redact(json.dumps(said, indent=2)))
+    else:
+        click.echo(redact("\n".join(commands)))
