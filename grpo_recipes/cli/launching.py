@@ -17,6 +17,8 @@ from grpo_recipes.contract.host.standard_streams import left_out
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.render.job import job_of
+from grpo_recipes.resolve.resolve import Resolution, plan_of
+from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
 from grpo_recipes.yaml.compose import Source
 
 if TYPE_CHECKING:
@@ -70,6 +72,13 @@ class Ready:
 def names_a_plan(place: str) -> bool:
     """Whether the argument of `run` is a run folder or a plan, not a recipe."""
     return os.path.isdir(place) or place.endswith(".json")
+
+
+def ready_of(resolution: Resolution) -> Ready:
+    """What a recipe launches that is not refused."""
+    assert resolution.context is not None
+    source = resolution.context.source
+    return Ready(plan_of(resolution), merged_recipe_text(source), files=recipe_files(source))
 
 
 def recipe_files(source: Source) -> tuple[str, ...]:

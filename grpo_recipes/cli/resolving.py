@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from grpo_recipes.cli.accept_option import accepting
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
-from grpo_recipes.report.findings_formats import findings_json
 from grpo_recipes.resolve.resolve import Resolution, resolve
 from grpo_recipes.stack.stack import Stack
 
@@ -41,6 +40,8 @@ def _strict(finding: Finding) -> Finding:
 def findings_answer(file: str, findings: Sequence[Finding], *, as_json: bool, between: str = "", then: str = "") -> str:
     """Findings as JSON, or as text with a line that counts them. between, then: before and behind that line."""
     if as_json:
+        from grpo_recipes.report.findings_formats import findings_json  # which takes a moment to import
+
         return findings_json({file: findings})
     count = f"{file}: {count_text(findings)}{then}"
     return "\n\n".join(filter(None, (findings_text(findings, file), between, count)))

@@ -143,14 +143,7 @@ def _run(
         shown.say(told_of_places(dropped))
     # Handlers come before the start: a Ctrl-C in between would leave a training without its watcher.
     with signals_noted() as asked, redacted_log(log) as output:
-        child = subprocess.Popen(
-            [*supervisor.COMMAND, folder, str(os.getpid()), *arguments],
-            env={**inherited, "PYTHON": sys.executable, _LAUNCH_ID: launch_id},
-            stdin=subprocess.DEVNULL,
-            stdout=output.writing,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        child = supervisor.started(folder, output.writing, {**inherited, _LAUNCH_ID: launch_id}, *arguments)
         try:
             passed_on, is_told = 0, False
             while True:

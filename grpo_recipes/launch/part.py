@@ -49,14 +49,7 @@ def answer_of(folder: str, what: str) -> dict[str, Any]:
     scratch = os.path.join(folder, "tmp")  # what rewards leave there goes with the folder
     os.mkdir(scratch)
     with redacted_log(str(log)) as output:
-        child = subprocess.Popen(
-            [*supervisor.COMMAND, folder, str(os.getpid())],
-            env={**absolute_places(os.environ)[0], "PYTHON": sys.executable, "TMPDIR": scratch},
-            stdin=subprocess.DEVNULL,
-            stdout=output.writing,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        child = supervisor.started(folder, output.writing, {**absolute_places(os.environ)[0], "TMPDIR": scratch})
         try:
             _follow(child, Path(folder, PROGRESS_FILE))
         finally:

@@ -45,6 +45,18 @@ _LEAVE_S = 1.0
 _SERVING = "worker/serve.py"
 
 
+def started(folder: str, output: int, environment: dict[str, str], *arguments: str) -> "subprocess.Popen[bytes]":
+    """Starts this program on a folder, for the process that calls this. output: what it and all below it print to."""
+    return subprocess.Popen(
+        [*COMMAND, folder, str(os.getpid()), *arguments],
+        env={**environment, "PYTHON": sys.executable},
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
 def _ask_trainers(launcher: subprocess.Popen[bytes]) -> None:
     """Tells the ranks to save and stop, or the launcher while there are none yet.
 

@@ -9,6 +9,7 @@ import click
 
 from grpo_recipes.cli.accept_option import accept_option
 from grpo_recipes.cli.completion import files
+from grpo_recipes.cli.launching import names_a_plan
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option
 from grpo_recipes.compare.differences import differences
@@ -49,7 +50,7 @@ def sides_of(
     Raises Refusal for sides that cannot be compared.
     """
     pairs = _pairs(places, targets)
-    written = [is_written(place) for place, _ in pairs]
+    written = [names_a_plan(place) for place, _ in pairs]
     if all(written) and (targets or overrides or accepted):
         raise Refusal.of("--target, --set and --accept need a recipe; plans are compared unchanged")
     sides = [
@@ -59,16 +60,11 @@ def sides_of(
     return sides[0], sides[1]
 
 
-def is_written(place: str) -> bool:
-    """Whether a path is a run folder or a plan, not a recipe."""
-    return os.path.isdir(place) or place.endswith(".json")
-
-
 def _pairs(places: Sequence[str], targets: Sequence[str]) -> list[tuple[str, str | None]]:
     if len(places) == 2 and len(targets) <= 1:
         target = targets[0] if targets else None
         return [(place, target) for place in places]
-    if len(places) == 1 and len(targets) in (1, 2) and not is_written(places[0]):
+    if len(places) == 1 and len(targets) in (1, 2) and not names_a_plan(places[0]):
         return [(places[0], targets[0] if len(targets) == 2 else None), (places[0], targets[-1])]
     raise Refusal.of(
         "diff takes two recipes, plans or run folders, with --target at most once,"
@@ -139,7 +135,7 @@ def diff(
     try:
         between = differences(a.plan, b.plan)
     except (ValueError, TypeError, ZeroDivisionError) as error:
-        if not any(map(is_written, recipes)):
+        if not any(map(names_a_plan, recipes)):
             raise
         raise Refusal.of("a plan cannot be compared", because=str(error)) from None
     names, measured, changed = (a.name, b.name), (a.measured, b.measured), (a.changed, b.changed)

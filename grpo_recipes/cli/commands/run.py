@@ -17,7 +17,7 @@ from grpo_recipes.cli.launching import (
     ask_trust,
     launched,
     names_a_plan,
-    recipe_files,
+    ready_of,
 )
 from grpo_recipes.cli.resolving import findings_answer, resolved
 from grpo_recipes.cli.stack_option import chosen_stack, set_option, strict_option, target_option
@@ -30,8 +30,8 @@ from grpo_recipes.contract.halved import MICRO_BATCH, half_of
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.run_record import amend_record, read_record
 from grpo_recipes.contract.secrets.redact import redact
-from grpo_recipes.resolve.resolve import Resolution, plan_of
-from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text, smoke_plan
+from grpo_recipes.resolve.resolve import Resolution
+from grpo_recipes.resolve.variants.merged_recipe import smoke_plan
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.sweep.sweep_file import is_sweep
 
@@ -189,10 +189,7 @@ def _ready(
     if is_alone or (form == "json" and resolution.refused):
         return _answer(resolution, form)
     _talk(resolution)
-    if resolution.refused or resolution.context is None:
-        return EXIT_NOT_STARTED
-    source = resolution.context.source
-    return Ready(plan_of(resolution), merged_recipe_text(source), files=recipe_files(source))
+    return EXIT_NOT_STARTED if resolution.refused else ready_of(resolution)
 
 
 def _answer(resolution: Resolution, form: Literal["text", "json"]) -> int:

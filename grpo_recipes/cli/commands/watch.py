@@ -4,7 +4,6 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 
 import click
@@ -19,7 +18,7 @@ from grpo_recipes.contract.run_record import UNKNOWN, RunRecord, read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.launch.progress import Progress
 from grpo_recipes.launch.run_events import RunEvents
-from grpo_recipes.report.runs.one_run import is_gone
+from grpo_recipes.report.runs.one_run import instant, is_gone
 
 
 @click.command()
@@ -88,10 +87,7 @@ def follow_to_the_end(folder: str, is_active: Callable[[], bool], shown: Progres
 
 def began(record: RunRecord | None) -> float | None:
     """When the last launch of a run began, a Unix time; None if it was never started."""
-    try:
-        return None if record is None else datetime.fromisoformat(str(record.started)).timestamp()
-    except ValueError:
-        return None
+    return None if record is None else instant(record.started)
 
 
 def _is_elsewhere(folder: str, record: RunRecord | None) -> bool:

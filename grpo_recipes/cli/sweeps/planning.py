@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import click
 
-from grpo_recipes.cli.launching import Changes, Ready, recipe_files
+from grpo_recipes.cli.launching import Changes, Ready, ready_of
 from grpo_recipes.cli.resolving import resolved
 from grpo_recipes.cli.stack_option import chosen_stack
 from grpo_recipes.contract.errors import Refusal
@@ -19,7 +19,6 @@ from grpo_recipes.engines.catalog import engine_of
 from grpo_recipes.lock.completed import completed, with_pinned_code
 from grpo_recipes.render.run_folder import built, write_run_folder
 from grpo_recipes.resolve.resolve import Resolution, plan_of
-from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.sweep.sweep_file import Sweep, SweepRun, run_names, setting_text, write_sweep_file
 from grpo_recipes.sweep.varied import Trial
@@ -78,7 +77,7 @@ def _planned(recipe: str, stack: Stack, changes: Changes, trials: Sequence[Trial
     )
     if any(resolution.refused for resolution in resolutions):
         return PlannedSweep(findings, None, ())
-    ready = tuple(map(_ready, resolutions))
+    ready = tuple(map(ready_of, resolutions))
     base = _resolution(recipe, stack, changes, (), chosen[0])
     experiments = [_bare(one.plan) for one in ready[: len(trials)]]
     bare_base = None if base.refused else _bare(plan_of(base))
@@ -136,12 +135,6 @@ def _resolution(recipe: str, stack: Stack, changes: Changes, trial: Trial, seed:
     overrides = [*changes.overrides, *(f"{key}={text}" for key, text in trial)]
     overrides += [] if seed is None else [f"seed={seed}"]
     return resolved(recipe, stack, overrides, strict=changes.strict, accepted=changes.accepted)
-
-
-def _ready(resolution: Resolution) -> Ready:
-    assert resolution.context is not None
-    source = resolution.context.source
-    return Ready(plan_of(resolution), merged_recipe_text(source), files=recipe_files(source))
 
 
 def _bare(plan: Plan) -> Plan:

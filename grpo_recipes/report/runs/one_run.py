@@ -67,7 +67,7 @@ def one_run(folder: Path) -> ListedRun | None:
     word, because = _status(folder, record, recorded is not None, plan_fault)
     steps = [known.step or 0, *(int(step) for event in last[-1:] if (step := number(event, "step")) is not None)]
     before, after = (_reward(known.evaluation.get(when)) for when in ("before", "after"))
-    started = _instant(known.started)
+    started = instant(known.started)
     written = (planned or recorded or os.stat(folder)).st_mtime
     return ListedRun(
         name=folder.name,
@@ -174,13 +174,14 @@ def _whole(value: object) -> int | None:
 def _seconds(record: RunRecord, started: float | None, last: list[Mapping[str, object]]) -> float | None:
     if record.train_wall_s is not None:
         return number({"s": record.train_wall_s}, "s")
-    ended = _instant(record.ended)
+    ended = instant(record.ended)
     if ended is None and last:
         ended = number(last[-1], "time")
     return None if started is None or ended is None or ended < started else ended - started
 
 
-def _instant(text: str | None) -> float | None:
+def instant(text: str | None) -> float | None:
+    """A time of run.json as seconds since 1970, None where it is none."""
     try:
         return None if text is None else datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):
