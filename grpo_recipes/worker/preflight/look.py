@@ -95,7 +95,7 @@ def _look_at_prompts(seen: Seen, data: Rows) -> None:
 def _added(seen: Seen) -> dict[int, str]:
     """What the environment says of the rows that it was reset for, by their places in data.prompts."""
     resets = () if seen.tools is None else seen.tools.resets
-    return {seen.sample[one.row]: one.added for one in resets if not one.error and not one.by}
+    return {seen.sample[one.row]: one.added for one in resets if not one.error}
 
 
 def _behind(prompt: Any, added: str) -> Any:

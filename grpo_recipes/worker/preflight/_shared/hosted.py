@@ -169,6 +169,13 @@ def _end_of(code: int) -> str:
     return f"exit code {code}"
 
 
+def end_words(end: str, time_limit: float) -> str:
+    """How a process ended that had more to say, behind its name."""
+    return {"time": f"did not return within {time_limit:g} s", "memory": "took more memory than it may"}.get(
+        end, f"ended its process with {end}"
+    )
+
+
 def _traced(path: Path, user: str) -> str:
     """The user's own line in what faulthandler wrote, the innermost one."""
     for file, line, name in FRAME.findall(path.read_text(encoding="utf-8", errors="replace")):

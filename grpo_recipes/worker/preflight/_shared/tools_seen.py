@@ -27,8 +27,8 @@ class Described:
 class ToolCall:
     """One call and what the model is told then.
 
-    is_turn: it is a turn of the played completion, and not tried beside it. answer: text, or blocks of text; the
-    error where it failed. by: "raised", "time" or "end" for a call that failed, "killed" where preflight's own process
+    is_turn: it is a turn of the played completion, and not tried beside it. answer: text, or blocks of text; error:
+    where it failed. by: "raised", "time" or "end" for a call that failed, "killed" where preflight's own process
     was ended in it, with end saying how; "" for one that did not. place: the user's line.
     """
 
@@ -36,6 +36,7 @@ class ToolCall:
     arguments: dict[str, Any]
     is_turn: bool
     answer: str | list[dict[str, Any]] = ""
+    error: str = ""
     by: Literal["", "raised", "time", "end", "killed"] = ""
     end: str = ""
     place: str = ""
@@ -44,7 +45,7 @@ class ToolCall:
     @property
     def message(self) -> dict[str, Any]:
         """The tool's message as TRL puts it into the conversation."""
-        content: Any = {"error": self.answer} if self.by else self.answer
+        content: Any = {"error": self.error} if self.by else self.answer
         return {"role": "tool", "name": self.tool, "content": content if isinstance(content, list) else str(content)}
 
     @property
@@ -58,13 +59,12 @@ class ToolCall:
 class Reset:
     """An environment that was reset. row: the place in the sample. added: behind the prompt's last message.
 
-    error: what it raised, "" for a reset that worked; by: how the process was ended within it, "" otherwise.
+    error: what it raised, or how the process was ended within it, "" for a reset that worked.
     """
 
     row: int
     added: str = ""
     error: str = ""
-    by: str = ""
     place: str = ""
     seconds: float = 0.0
 

@@ -23,7 +23,7 @@ def check(seen: Seen) -> Iterator[Finding]:
     environment = seen.plan.environment_class
     if seen.tools is None or environment is None or seen.data is None:
         return
-    failed = {reset.row: reset for reset in seen.tools.resets if reset.error or reset.by}
+    failed = {reset.row: reset for reset in seen.tools.resets if reset.error}
     if failed:
         rows = sorted(failed)
         first = failed[rows[0]]

@@ -12,6 +12,7 @@ Example: reward judge did not return within 60 s (rewards.py:12 in judge)
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.hosted import end_words
 from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen, fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
@@ -26,10 +27,6 @@ def check(seen: Seen) -> Iterator[Finding]:
 
 
 def _fault(seen: Seen, reward: RewardSeen, failed: Call) -> Finding:
-    what = {
-        "time": f"did not return within {seen.options.time_limit:g} s",
-        "memory": "took more memory than it may",
-    }.get(failed.by, f"ended its process with {failed.by}")
     when = "it was being loaded" if failed.name == "load" else f"it was called with {len(failed.entries)} completions"
     fixes = {
         "time": "a timeout around what may take long, or --time-limit with more seconds",
@@ -37,7 +34,7 @@ def _fault(seen: Seen, reward: RewardSeen, failed: Call) -> Finding:
     }
     return fault(
         "error",
-        f"reward {reward.name} {what}",
+        f"reward {reward.name} {end_words(failed.by, seen.options.time_limit)}",
         reward.key,
         because=(failed.place, when) if failed.place else (when,),
         fix=fixes.get(failed.by, "run what may crash in a process of its own"),

@@ -30,7 +30,7 @@ def check(seen: Seen) -> Iterator[Finding]:
         first, times = failed[0], "" if len(failed) == len(calls) else f" in {len(failed)} of {len(calls)} calls"
         yield fault(
             "warning" if seen.tools.scripted else "note",
-            f"tool {tool} fails{times}: {cut(str(first.answer), 200)}",
+            f"tool {tool} fails{times}: {cut(first.error, 200)}",
             place_in_recipe(seen.plan, tool),
             because=(*((first.place,) if first.place else ()), f"it was called as {call_text(first)}"),
             fix=None if seen.tools.scripted else "preflight.turns with a call that should work, if these should not",

@@ -13,6 +13,7 @@ Example: tool search took longer than 10 seconds and was ended
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.worker.preflight._shared.hosted import end_words
 from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tools_seen import ToolCall, ToolsSeen, by_tool, call_text, place_in_recipe
@@ -41,10 +42,7 @@ def check(seen: Seen) -> Iterator[Finding]:
 
 
 def _words(tools: ToolsSeen, call: ToolCall) -> str:
-    if call.by != "killed":
-        text = cut(str(call.answer), 200)
-        return text if text.startswith(call.tool) else f"{call.tool}: {text}"
-    return {
-        "time": f"{call.tool} did not return within {tools.time_limit:g} s",
-        "memory": f"{call.tool} took more memory than there is",
-    }.get(call.end, f"{call.tool} ended its process with {call.end}")
+    if call.by == "killed":
+        return f"{call.tool} {end_words(call.end, tools.time_limit)}"
+    text = cut(call.error, 200)
+    return text if text.startswith(call.tool) else f"{call.tool}: {text}"

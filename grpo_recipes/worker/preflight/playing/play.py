@@ -79,7 +79,7 @@ class Player:
         request = self._request
         if environment is not None:
             self._reset_all(environment)
-            if "found" not in self._reset(environment, 0):
+            if "added" not in self._reset(environment, 0):
                 return
         turns = [(turn.tool, turn.arguments) for turn in request.plan.scripted_turns if turn.tool is not None]
         beside: list[tuple[str, dict[str, Any]]] = []
@@ -113,7 +113,7 @@ class Player:
             # As TRL adds it to the prompt: TypeError for anything that is no text.
             return str("" + found)
 
-        return self._step({"step": "reset", "row": row}, observed)
+        return self._step({"step": "reset", "row": row}, observed, "added")
 
     def _call(self, functions: Mapping[str, Function], name: str, arguments: dict[str, Any], *, is_turn: bool) -> None:
         """One call, as TRL makes it."""
@@ -124,7 +124,7 @@ class Player:
             found = functions[name](**arguments)
             return told(asyncio.run(found) if inspect.iscoroutine(found) else found)
 
-        self._step({"step": "call", "tool": name, "arguments": arguments, "is_turn": is_turn}, answered)
+        self._step({"step": "call", "tool": name, "arguments": arguments, "is_turn": is_turn}, answered, "answer")
 
     def _reward(self, environment: Any) -> None:
         def judged() -> float | None:
@@ -134,14 +134,14 @@ class Player:
 
         self._step({"step": "get_reward"}, judged)
 
-    def _step(self, what: dict[str, Any], do: Callable[[], Any]) -> dict[str, Any]:
-        """Does one thing and notes it before and after. What it gave is under "found"; nothing is where it raised."""
+    def _step(self, what: dict[str, Any], do: Callable[[], Any], key: str = "found") -> dict[str, Any]:
+        """Does one thing and notes it before and after. key: of what it gave; nothing is where it raised."""
         self._notes.note({"event": "calling", **what})
         began = time.perf_counter()
         given: dict[str, Any] = {}
         try:
             with self._notes.limited(), contained(what["step"], "preflight of"):
-                given = {"found": do()}
+                given = {key: do()}
             outcome = {} if what["step"] == "load" else given
         except BaseException as problem:
             outcome = _failed(problem, what["step"], self._request.user)

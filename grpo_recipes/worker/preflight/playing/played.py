@@ -1,9 +1,10 @@
 """Has the tools of a plan tried in a process of its own, and says what came of it."""
 
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from grpo_recipes.worker.preflight._shared.hosted import Told, hosted
+from grpo_recipes.worker.preflight._shared.hosted import Told, end_words, hosted
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen
 from grpo_recipes.worker.preflight._shared.tools_seen import Described, Reset, ToolCall, ToolsSeen
 from grpo_recipes.worker.preflight.playing.play import PlayRequest
@@ -11,6 +12,7 @@ from grpo_recipes.worker.preflight.playing.play import PlayRequest
 # Beyond the limit of a call its tool's process is ended, and another one is loaded by the next call; a method is ended
 # where it is. What comes back from neither is ended from outside.
 LATER_S = 5.0
+T = TypeVar("T", ToolCall, Reset)
 MOST_REPLIES = "max_tool_calling_iterations"
 
 
@@ -40,10 +42,11 @@ def played(seen: Seen, data: Rows, folder: Path) -> ToolsSeen:
 def _seen(seen: Seen, told: Told, limit: float) -> ToolsSeen:
     steps = [event for event in told.events if event["event"] == "called"]
     last = told.events[-1] if told.events else {"event": "calling", "step": "load"}
+    error = f"it {end_words(told.end, limit)}"
     if last["event"] == "calling":
-        steps.append({**last, "by": "killed", "end": told.end, "place": told.place, "error": _words(told.end)})
+        steps.append({**last, "by": "killed", "end": told.end, "place": told.place, "error": error})
     elif last["event"] in ("importing", "imported"):
-        steps.append({"step": "load", "error": _words(told.end)})
+        steps.append({"step": "load", "error": error})
     described: list[dict[str, Any]] = next(
         (event["tools"] for event in told.events if event["event"] == "described"), []
     )
@@ -52,8 +55,8 @@ def _seen(seen: Seen, told: Told, limit: float) -> ToolsSeen:
     answers = [turn.answer for turn in seen.plan.scripted_turns if turn.answer is not None]
     return ToolsSeen(
         tools=tuple(Described(one["name"], one["schema"], one["error"]) for one in described),
-        calls=tuple(_call(step) for step in steps if step["step"] == "call"),
-        resets=tuple(_reset(step) for step in steps if step["step"] == "reset"),
+        calls=tuple(_of(ToolCall, step) for step in steps if step["step"] == "call"),
+        resets=tuple(_of(Reset, step) for step in steps if step["step"] == "reset"),
         scripted=bool(seen.plan.scripted_turns),
         time_limit=limit,
         answer=answers[0] if answers else None,
@@ -66,26 +69,7 @@ def _seen(seen: Seen, told: Told, limit: float) -> ToolsSeen:
     )
 
 
-def _call(step: dict[str, Any]) -> ToolCall:
-    return ToolCall(
-        step["tool"],
-        step["arguments"],
-        step["is_turn"],
-        answer=step.get("found", step.get("error", "")),
-        by=step.get("by", ""),
-        end=step.get("end", ""),
-        place=step.get("place", ""),
-        seconds=step.get("seconds", 0.0),
-    )
-
-
-def _reset(step: dict[str, Any]) -> Reset:
-    own = {name: step.get(name, "") for name in ("error", "place")}
-    end = step.get("end", "") if step.get("by") == "killed" else ""
-    return Reset(step["row"], added=step.get("found", ""), by=end, seconds=step.get("seconds", 0.0), **own)
-
-
-def _words(end: str) -> str:
-    return {"time": "it did not return in time", "memory": "it took more memory than there is", "": "it ended"}.get(
-        end, f"it ended its process with {end}"
-    )
+def _of(kind: type[T], step: dict[str, Any]) -> T:
+    """What a step showed, by the names of its fields."""
+    known = {field.name for field in fields(kind)}
+    return kind(**{name: value for name, value in step.items() if name in known})
