@@ -101,11 +101,16 @@ def _guard_lines(guards: object) -> list[str]:
     for guard in guards if isinstance(guards, list) else []:
         if not isinstance(guard, Mapping) or guard.get("action") == "stop":
             continue
-        times = guard.get("count")
-        often = f", {times} times up to step {guard.get('last_step')}" if times != 1 else ""
-        words = f"{guard.get('name')} from step {guard.get('first_step')} on{often}"
+        words = f"{guard.get('name')} {guard_span(guard)}"
         lines.append(f"  {'guards' if not lines else '':<11} {words}; grpo-run explain {guard.get('id')}")
     return lines
+
+
+def guard_span(guard: Mapping[str, object]) -> str:
+    """When a guard spoke: "from step 10 on, 3 times up to step 30"."""
+    first, last, count = (number(guard, key) for key in ("first_step", "last_step", "count"))
+    span = "" if first is None else f"from step {first:.0f} on"
+    return span if count in (None, 1) or last is None else f"{span}, {count:.0f} times up to step {last:.0f}"
 
 
 def _reward_lines(record: RunRecord, folder: str | None) -> list[str]:

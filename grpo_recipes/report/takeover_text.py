@@ -1,6 +1,7 @@
 """What became of each key of a configuration that was taken over."""
 
 from collections import Counter
+from dataclasses import asdict
 from typing import Any
 
 from grpo_recipes.contract.findings.wording import aligned, shown
@@ -21,16 +22,12 @@ def takeover_text(taken: Takeover, file: str | None) -> str:
     counts: Counter[str] = Counter(row.fate for row in taken.rows)
     lines.append(", ".join(f"{counts[fate]} {fate}" for fate in ORDER))
     if taken.stubs:
-        lines.append(f"to be filled in before a run: {', '.join(taken.stubs)} in {' and '.join(_sources(taken))}")
+        sources = [name for name in taken.files if name.endswith(".py")]
+        lines.append(f"to be filled in before a run: {', '.join(taken.stubs)} in {' and '.join(sources)}")
     if not taken.is_complete:
         where = file or "the recipe"
         lines.append(f"{where} is not the same experiment until each refused key is answered; its comments say where")
     return "\n".join(lines)
-
-
-def _sources(taken: Takeover) -> list[str]:
-    """The files of the stubs."""
-    return [name for name in taken.files if name.endswith(".py")]
 
 
 def _cells(row: Row) -> tuple[str, str, str]:
@@ -47,8 +44,5 @@ def takeover_json(taken: Takeover, file: str | None, text: str) -> dict[str, Any
         "to_fill_in": list(taken.stubs),
         "file": file,
         "recipe": text,
-        "keys": [
-            {"key": row.key, "value": row.value, "fate": row.fate, "where": list(row.where), "because": row.because}
-            for row in taken.rows
-        ],
+        "keys": [asdict(row) for row in taken.rows],
     }

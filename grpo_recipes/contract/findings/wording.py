@@ -1,4 +1,4 @@
-"""Words of findings: the nearest known names, and values as a user writes them."""
+"""Words of findings and answers: the nearest known names, values as a user writes them, and tables of texts."""
 
 import re
 from collections.abc import Container, Iterable, Sequence

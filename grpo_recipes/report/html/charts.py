@@ -201,18 +201,16 @@ def _of_kind(kind: ChartKind, runs: Sequence[ReportedRun], names: Sequence[str])
 def _band(kind: ChartKind, curve: Curve, series: StepSeries) -> dict[str, object]:
     """What is around a line: its bounds, its standard deviation, or the least and the most within a point."""
     if curve.low and series.has(curve.low) and series.has(curve.high):
-        ends = series.drawn(curve.low, min), series.drawn(curve.high, max)
-    elif curve.around:
-        if not series.has(curve.around):
-            return {}
-        both = list(zip(series.drawn(curve.name), series.drawn(curve.around), strict=True))
-        low, high = ([None if None in (a, b) else a + sign * b for a, b in both] for sign in (-1, 1))  # type: ignore[operator]
-        ends = low, high
+        low, high = series.drawn(curve.low, min), series.drawn(curve.high, max)
+    elif curve.around and series.has(curve.around):
+        mean, spread = series.drawn(curve.name), series.drawn(curve.around)
+        low = [None if a is None or b is None else a - b for a, b in zip(mean, spread, strict=True)]
+        high = [None if a is None or b is None else a + b for a, b in zip(mean, spread, strict=True)]
     elif len(kind.lines) == 1 and series.width > 1:
-        ends = series.drawn(curve.name, min), series.drawn(curve.name, max)
+        low, high = series.drawn(curve.name, min), series.drawn(curve.name, max)
     else:
         return {}
-    return {"low": _values(kind, ends[0]), "high": _values(kind, ends[1])}
+    return {"low": _values(kind, low), "high": _values(kind, high)}
 
 
 def _values(kind: ChartKind, values: Sequence[float | None]) -> list[float | None]:

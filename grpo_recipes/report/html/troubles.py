@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from grpo_recipes.contract.integrity.run_folder import RECORD_FILE
 from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE
-from grpo_recipes.contract.metrics import METRICS_FILE, figures_of, number
+from grpo_recipes.contract.metrics import METRICS_FILE, figures_of
+from grpo_recipes.launch.summary import guard_span
 from grpo_recipes.report.html.reported_run import ReportedRun
 from grpo_recipes.report.html.series import StepSeries, figure
 
@@ -113,17 +114,13 @@ def _of_guards(run: ReportedRun) -> list[Trouble]:
             continue
         name = str(one.get("name"))
         event = run.guards.get(name, {})
-        first, last, count = (number(one, key) for key in ("first_step", "last_step", "count"))
-        often = "" if first is None else f"from step {first:.0f} on"
-        if count is not None and count > 1 and last is not None:
-            often += f", {count:.0f} times up to step {last:.0f}"
         level = {"stop": BAD, "warn": WARNING}.get(str(one.get("action")), NOTE)
         title = f"{name}: {event['message']}" if event.get("message") else name
         found.append(
             Trouble(
                 level,
                 run.plain(title),
-                tuple(run.plain(line) for line in [often, *_texts(event.get("because"))] if line),
+                tuple(run.plain(line) for line in [guard_span(one), *_texts(event.get("because"))] if line),
                 run.plain(event["fix"]) if isinstance(event.get("fix"), str) else "",
                 run.plain(str(one.get("id") or "")),
             )
