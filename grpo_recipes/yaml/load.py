@@ -15,8 +15,7 @@ from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.nodes import Node, Reader
 from grpo_recipes.yaml.page import Page, forbidden, page_of, printable, read_recipe, shown
 from grpo_recipes.yaml.refusals import GivenUp
-from grpo_recipes.yaml.slips import missing_space, slips
-from grpo_recipes.yaml.syntax import syntax_finding
+from grpo_recipes.yaml.syntax import missing_space, syntax_finding
 
 TAKE_OVER_SCRIPT = (
     "in the script, write its GRPOConfig to a file: open('grpo.json', 'w').write(args.to_json_string()); then "
@@ -125,11 +124,10 @@ def _read(reader: Reader) -> tuple[list[Finding], bool]:
         return [refused], False
     try:
         return by_place(reader.read()), True
-    except GivenUp as given_up:
-        return by_place([*found, given_up.finding]), False
+    except GivenUp:
+        return by_place(found), False
     except MarkedYAMLError as error:
         finding = syntax_finding(error, page)
-        found += slips(page)
     except YAMLError as error:
         message = f"the text is not YAML: {shown(str(error), 80)}"
         finding = Finding(ids.SYNTAX, "error", message, "", page.mark(0, 0, 1), (), "save the file as UTF-8 text")

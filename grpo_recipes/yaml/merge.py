@@ -1,13 +1,13 @@
 """Values laid over values: maps merge, lists replace or are extended, null removes; marks and words follow."""
 
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from grpo_recipes.contract.findings.finding import Finding, Mark, Path, dotted
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.load import Value, read_value
-from grpo_recipes.yaml.page import Page, printable, shown, single_quoted
+from grpo_recipes.yaml.page import Page, printable, shown
 
 EXTEND = "extend"
 
@@ -28,19 +28,11 @@ def lay_over(tree: Tree, above: Tree) -> None:
     """Merges `above` into `tree`; what `above` writes wins. The root's mark is that of `above`."""
     tree.marks[()] = above.marks[()]
     for key, value in above.values.items():
-        put(tree.values, key, value, (key,), tree, above.marks, above.words)
+        put(tree.values, key, value, (key,), tree, above)
 
 
-def put(
-    container: Any,
-    key: str | int,
-    value: object,
-    path: Path,
-    tree: Tree,
-    marks: Mapping[Path, Mark],
-    words: Set[Path],
-) -> None:
-    """Lays one value with its marks over container[key], which stands at `path` of the tree.
+def put(container: Any, key: str | int, value: object, path: Path, tree: Tree, above: Tree | Value) -> None:
+    """Lays one value of `above` over container[key], which stands at `path` of the tree.
 
     `{extend: [...]}` adds to the list that is there; below a list's items it is a map like any other.
     """
@@ -52,20 +44,20 @@ def put(
         return
     in_maps = is_mapping and not any(isinstance(part, int) for part in path)
     if in_maps and _is_extension(value, old):
-        _extend(container, key, value, path, tree, marks, words)  # type: ignore[arg-type]
+        _extend(container, key, value, path, tree, above)  # type: ignore[arg-type]
         return
     if isinstance(value, dict) and (in_maps or isinstance(old, dict)):
         if not isinstance(old, dict):
             _forget(old, path, tree)
             old = container[key] = {}
-        _take_mark(path, path, tree, marks, words)
+        _take_mark(path, path, tree, above)
         for name, below in value.items():
-            put(old, name, below, (*path, name), tree, marks, words)
+            put(old, name, below, (*path, name), tree, above)
         return
     _forget(old, path, tree)
     container[key] = value
     for below_path in _paths(value, path):
-        _take_mark(below_path, below_path, tree, marks, words)
+        _take_mark(below_path, below_path, tree, above)
 
 
 def _is_extension(value: object, old: object) -> bool:
@@ -78,29 +70,23 @@ def _is_extension(value: object, old: object) -> bool:
 
 
 def _extend(
-    container: dict[str, object],
-    key: str,
-    value: dict[str, object],
-    path: Path,
-    tree: Tree,
-    marks: Mapping[Path, Mark],
-    words: Set[Path],
+    container: dict[str, object], key: str, value: dict[str, object], path: Path, tree: Tree, above: Tree | Value
 ) -> None:
     """Adds the items to the list; where there is none a finding is made, and the items are the list."""
     old, more = container.get(key), value[EXTEND]
     if not isinstance(more, list):
-        tree.findings.append(_not_items(path, more, marks[path]))
+        tree.findings.append(_not_items(path, more, above.marks[path]))
         return
     if not isinstance(old, list):
-        tree.findings.append(_no_list(path, old, marks[path]))
+        tree.findings.append(_no_list(path, old, above.marks[path]))
         _forget(old, path, tree)
         old = []
     container[key] = [*old, *more]
-    _take_mark(path, path, tree, marks, words)
+    _take_mark(path, path, tree, above)
     for index, item in enumerate(more):
         for below in _paths(item, (*path, EXTEND, index)):
             place = (*path, len(old) + index, *below[len(path) + 2 :])
-            _take_mark(place, below, tree, marks, words)
+            _take_mark(place, below, tree, above)
 
 
 def _no_list(path: Path, old: object, mark: Mark) -> Finding:
@@ -114,15 +100,13 @@ def _no_list(path: Path, old: object, mark: Mark) -> Finding:
 def _not_items(path: Path, items: object, mark: Mark) -> Finding:
     message = f"{shown(dotted(path), 80)} is extended with something else than a list"
     because = (f"extend takes the items to add; there stands {shown(str(items))}",)
-    is_open = items is None or isinstance(items, dict)
-    item = "..." if is_open else single_quoted(shown(items)) if isinstance(items, str) else str(items)
-    fix = f"{shown(str(path[-1]), 80)}: {{extend: [{item}]}}"
+    fix = f"{shown(str(path[-1]), 80)}: {{extend: [...]}}"
     return Finding(ids.EXTEND_NO_LIST, "error", message, dotted(path), mark, because, fix)
 
 
-def _take_mark(place: Path, written: Path, tree: Tree, marks: Mapping[Path, Mark], words: Set[Path]) -> None:
-    tree.marks[place] = marks[written]
-    if written in words:
+def _take_mark(place: Path, written: Path, tree: Tree, above: Tree | Value) -> None:
+    tree.marks[place] = above.marks[written]
+    if written in above.words:
         tree.words.add(place)
 
 
@@ -201,8 +185,7 @@ def apply_override(tree: Tree, override: Override) -> Finding | None:
             below = container[part] = {}
         tree.marks.setdefault(override.path[:depth], override.mark)
         container = below
-    value = override.value
-    put(container, override.path[-1], value.value, override.path, tree, value.marks, value.words)
+    put(container, override.path[-1], override.value.value, override.path, tree, override.value)
     return None
 
 

@@ -19,7 +19,7 @@ from yaml.events import (
 
 from grpo_recipes.contract.findings.finding import Finding, Path
 from grpo_recipes.yaml.page import Page
-from grpo_recipes.yaml.refusals import STRING_TAG, Event, GivenUp, Refusals
+from grpo_recipes.yaml.refusals import STRING_TAG, Event, Refusals
 from grpo_recipes.yaml.scalars import CURLY_QUOTES, WORDS, RefusedScalar, curly_quoted, read_plain
 
 MAX_DEPTH = 32
@@ -123,12 +123,12 @@ class Reader:
     def _document(self, event: Event) -> None:
         self._documents += 1
         if self._documents > 1:
-            raise GivenUp(self.refuse.second_document(event))
+            self.refuse.second_document(event)
 
     def _count(self, event: Event, size: int = 1) -> None:
         self._values += size
         if self._values > MAX_VALUES:
-            raise GivenUp(self.refuse.too_many_values(event, MAX_VALUES, has_aliases=bool(self._anchors)))
+            self.refuse.too_many_values(event, MAX_VALUES, has_aliases=bool(self._anchors))
 
     def _node(self, event: Event) -> Node:
         start, end = event.start_mark, event.end_mark
@@ -186,7 +186,7 @@ class Reader:
 
     def _start(self, event: Event) -> None:
         if len(self._open) >= MAX_DEPTH:
-            raise GivenUp(self.refuse.too_deep(event, MAX_DEPTH))
+            self.refuse.too_deep(event, MAX_DEPTH)
         self._count(event)
         node = self._node(event)
         node.height = 1
@@ -230,13 +230,13 @@ class Reader:
         name = event.anchor
         node = self._anchors.get(name)
         if node is None:
-            raise GivenUp(self.refuse.alias(event, self._path(), name, is_recursive=name in self._anchors))
+            self.refuse.alias(event, self._path(), name, is_recursive=name in self._anchors)
         if self._awaits_key():
             self.refuse.key_not_text(event, self._path(), None)
             self._open[-1].key_event = event
             return
         if len(self._open) + node.height > MAX_DEPTH:
-            raise GivenUp(self.refuse.too_deep(event, MAX_DEPTH))
+            self.refuse.too_deep(event, MAX_DEPTH)
         self._count(event, node.size)
         here = self._node(event)
         here.value, here.items, here.entries = node.value, node.items, node.entries

@@ -1,7 +1,7 @@
 """The refusals of the YAML layer as findings: where, what, because, fix."""
 
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, dotted
 from grpo_recipes.yaml import ids
@@ -13,6 +13,8 @@ Event = Any
 
 STRING_TAG = "tag:yaml.org,2002:str"
 MAX_FIX = 100
+UNQUOTED = "a template that starts with {{ is not quoted"
+READ_AS_A_MAPPING = "YAML reads { as the start of a mapping"
 
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _TAGS = "\U000e0000-\U000e007f"
@@ -23,15 +25,11 @@ _CONTROL_LETTERS = "abvfe0NLP"
 
 
 class GivenUp(Exception):
-    """A finding after which nothing more can be read."""
-
-    def __init__(self, finding: Finding) -> None:
-        super().__init__(finding.message)
-        self.finding = finding
+    """The last finding is one after which nothing more can be read."""
 
 
 class Refusals:
-    """Collects the findings of one page; those returned instead end the reading."""
+    """Collects the findings of one page."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -42,91 +40,58 @@ class Refusals:
         start, end = event.start_mark, event.end_mark
         return self.page.mark(start.line, start.column, end.column if end.line == start.line else 1 << 30)
 
+    def add(
+        self, rule: str, message: str, path: Path, mark: Mark, because: str, fix: str, patch: tuple[Patch, ...] = ()
+    ) -> None:
+        """One more finding."""
+        self.findings.append(Finding(rule, "error", message, named(path), mark, (because,), fix, patch))
+
     def scalar(self, event: Event, path: Path, refusal: RefusedScalar) -> None:
         """A plain scalar that YAML readers take for different values."""
-        self.findings.append(
-            Finding(
-                refusal.rule,
-                "error",
-                refusal.message,
-                named(path),
-                self.mark(event),
-                refusal.because,
-                _entry(path, refusal.written) or "write a text in quotes, a number in decimal digits",
-                _patch(path, refusal.value),
-            )
-        )
+        fix = _entry(path, refusal.written) or "write a text in quotes, a number in decimal digits"
+        self.add(refusal.rule, refusal.message, path, self.mark(event), "", fix, _patch(path, refusal.value))
+        self.findings[-1] = self.findings[-1]._replace(because=refusal.because)
 
     def tag(self, event: Event, path: Path, text: str | None) -> None:
         """A tag; text: of the tagged scalar, else None."""
         tag = event.tag.replace("tag:yaml.org,2002:", "!!", 1)
-        because = ("a tag asks the reader to build an object; a recipe holds plain values only",)
+        because = "a tag asks the reader to build an object; a recipe holds plain values only"
         fix = f"remove {shown(tag, 40)}"
         patch: tuple[Patch, ...] = ()
         if text is not None and event.tag == STRING_TAG:
             fix, patch = _entry(path, single_quoted(text)) or "write the text in quotes", _patch(path, text)
-        self._add(ids.TAG, f"the tag {shown(tag, 40)} is not allowed", path, event, because, fix, patch)
+        self.add(ids.TAG, f"the tag {shown(tag, 40)} is not allowed", path, self.mark(event), because, fix, patch)
 
     def merge_key(self, event: Event, path: Path) -> None:
         """The key <<, plain."""
-        because = ("YAML 1.2 has no merge key, and YAML 1.1's replaces nested maps instead of merging them",)
+        because = "YAML 1.2 has no merge key, and YAML 1.1's replaces nested maps instead of merging them"
         fix = "put the shared part into a file of its own and write at the top level: extends: base.yaml"
-        self._add(ids.MERGE_KEY, "the merge key << is not allowed", path, event, because, fix)
+        self.add(ids.MERGE_KEY, "the merge key << is not allowed", path, self.mark(event), because, fix)
 
     def key_not_text(self, event: Event, path: Path, text: str | None) -> None:
         """A key that is not a text; text: of a plain scalar, None for a list, a mapping or an alias."""
-        if text is None:
-            self._add(
-                ids.KEY_NOT_TEXT,
-                "a list, a mapping or an alias stands where a key is expected",
-                path,
-                event,
-                ("keys are text",),
-                "write the key as a word",
-            )
-            return
-        message = f"the key {shown(text, 40)} is not text" if text else "a key is empty"
-        because = ("unquoted, YAML reads it as a number, a boolean or null, and not alike in all versions",)
-        fix, start, end = f'"{shown(text, 40)}":', event.start_mark.index, event.end_mark.index
-        whole = re.search(r"[-+]?[0-9]+(?=,\Z)", self.page.text[max(0, start - MAX_FIX) : start])
-        if whole and text.isdigit() and not self.page.text[end : end + MAX_FIX].lstrip().startswith(":"):
-            because = (f"a comma ends a value in braces, so {whole[0]},{text} is {whole[0]} and a key {text}",)
-            fix = f"write {whole[0]}.{text}, with a point"
-        self._add(ids.KEY_NOT_TEXT, message, path, event, because, fix)
+        message = "a list, a mapping or an alias stands where a key is expected"
+        because, fix = "keys are text", "write the key as a word"
+        if text is not None:
+            message = f"the key {shown(text, 40)} is not text" if text else "a key is empty"
+            because = "unquoted, YAML reads it as a number, a boolean or null, and not alike in all versions"
+            fix = f'"{shown(text, 40)}":'
+        self.add(ids.KEY_NOT_TEXT, message, path, self.mark(event), because, fix)
 
     def duplicate_key(self, key: str, lines: list[int], place: tuple[int, int, int], path: Path) -> None:
         """A key that is written more than once in its mapping; lines and place count from 0."""
-        numbers = [str(line + 1) for line in lines[:5]] + (["..."] if len(lines) > 5 else [])
-        on_one_line = len(set(lines)) == 1
-        where = f"on line {numbers[0]}" if on_one_line else f"on lines {', '.join(numbers[:-1])} and {numbers[-1]}"
-        times = "twice" if len(lines) == 2 else f"{len(lines)} times"
-        self.findings.append(
-            Finding(
-                ids.DUPLICATE_KEY,
-                "error",
-                f"{shown(key, 40)} is written {times}, {where}",
-                named(path),
-                self.page.mark(*place),
-                ("YAML readers keep the last one and drop the others without a word",),
-                f"keep one {shown(key, 40)} and remove the other{'s' if len(lines) > 2 else ''}",
-            )
-        )
+        numbers = ", ".join([str(line + 1) for line in lines[:5]] + ["..."] * (len(lines) > 5))
+        message = f"{shown(key, 40)} is written {len(lines)} times, on lines {numbers}"
+        because = "YAML readers keep the last one and drop the others without a word"
+        fix = f"keep one {shown(key, 40)} and remove the others"
+        self.add(ids.DUPLICATE_KEY, message, path, self.page.mark(*place), because, fix)
 
     def unquoted_template(self, start: Event, end: Event, path: Path, text: str) -> None:
         """A template {{ ... }} that YAML reads as a mapping with a mapping as its key."""
         first, last = start.start_mark, end.end_mark
-        self.findings.append(
-            Finding(
-                ids.UNQUOTED_TEMPLATE,
-                "error",
-                "a template that starts with {{ is not quoted",
-                named(path),
-                self.page.mark(first.line, first.column, last.column if last.line == first.line else 1 << 30),
-                ("YAML reads { as the start of a mapping",),
-                _entry(path, double_quoted(text)) or "write the template in quotes",
-                _patch(path, text),
-            )
-        )
+        mark = self.page.mark(first.line, first.column, last.column if last.line == first.line else 1 << 30)
+        fix = _entry(path, double_quoted(text)) or "write the template in quotes"
+        self.add(ids.UNQUOTED_TEMPLATE, UNQUOTED, path, mark, READ_AS_A_MAPPING, fix, _patch(path, text))
 
     def control_characters(self, event: Event, path: Path) -> str:
         """The text that was meant by a double-quoted scalar; a finding if an escape hid it."""
@@ -141,21 +106,19 @@ class Refusals:
         because = f"in double quotes \\{letters[0]} is an escape for it" if letters else "no recipe value needs one"
         fix = _entry(path, written) if meant is not None else None
         fix = fix or "write the text in single quotes, where a backslash is a backslash"
-        self._add(ids.CONTROL_CHARACTER, message, path, event, (because,), fix, _patch(path, meant) if meant else ())
+        patch = _patch(path, meant) if meant else ()
+        self.add(ids.CONTROL_CHARACTER, message, path, self.mark(event), because, fix, patch)
         return meant or text
 
     def invisible_in_key(self, event: Event, path: Path) -> str:
-        """The key without what nobody sees in it, such as a no-break space; a finding if there is any."""
+        """The key without what nobody sees in it, such as a no-break space, for one that has such characters."""
         key: str = event.value
-        if key.isprintable():
-            return key
         visible = "".join(character for character in key if character.isprintable())
         hidden = next(character for character in key if not character.isprintable())
         message = f"the key {shown(key, 40)} contains the invisible character U+{ord(hidden):04X}"
-        because = ("a key with it looks like another key",)
-        path = (*path[:-1], visible)
+        because = "a key with it looks like another key"
         fix = f"{shown(visible, 40)}:" if visible else "write the key as a word"
-        self._add(ids.CONTROL_CHARACTER, message, path, event, because, fix)
+        self.add(ids.CONTROL_CHARACTER, message, (*path[:-1], visible), self.mark(event), because, fix)
         return visible
 
     def invisible_in_text(self, event: Event, path: Path) -> None:
@@ -175,59 +138,38 @@ class Refusals:
         fix = f"remove it, or write it as {hidden.encode('unicode_escape').decode()} in double quotes if it is meant"
         self.findings.append(Finding(ids.CONTROL_CHARACTER, "warning", message, named(path), mark, tuple(because), fix))
 
-    def second_document(self, event: Event) -> Finding:
+    def second_document(self, event: Event) -> NoReturn:
         """A second `---`."""
-        because = ("a recipe is one document",)
         fix = "remove this line and what follows, or put it into a file of its own"
-        return self._finding(ids.SECOND_DOCUMENT, "a second document starts here", (), event, because, fix)
+        self._give_up(ids.SECOND_DOCUMENT, "a second document starts here", event, "a recipe is one document", fix)
 
-    def too_deep(self, event: Event, limit: int) -> Finding:
+    def too_deep(self, event: Event, limit: int) -> NoReturn:
         """Lists and mappings nested below the limit."""
         message = f"lists and mappings are nested more than {limit} levels deep"
-        because = ("a recipe needs fewer than ten",)
-        return self._finding(ids.TOO_DEEP, message, (), event, because, "look for a bracket that is not closed")
+        fix = "look for a bracket that is not closed"
+        self._give_up(ids.TOO_DEEP, message, event, "a recipe needs fewer than ten", fix)
 
-    def too_many_values(self, event: Event, limit: int, has_aliases: bool) -> Finding:
+    def too_many_values(self, event: Event, limit: int, has_aliases: bool) -> NoReturn:
         """More values than the limit, aliases expanded."""
         counted = ", each alias counted with all that it stands for" if has_aliases else ""
         message = f"the file holds more than {limit:,} values{counted}"
         fix = "remove the aliases that repeat each other" if has_aliases else "keep data in a data file"
-        return self._finding(ids.TOO_MANY_VALUES, message, (), event, ("a recipe needs a few hundred",), fix)
+        self._give_up(ids.TOO_MANY_VALUES, message, event, "a recipe needs a few hundred", fix)
 
-    def alias(self, event: Event, path: Path, name: str, is_recursive: bool) -> Finding:
+    def alias(self, event: Event, path: Path, name: str, is_recursive: bool) -> NoReturn:
         """An alias without a complete anchor before it."""
         known = shown(name, 40)
         message = f"the alias *{known} has no anchor &{known} before it"
-        because = ("* at the start of a value names an anchor",)
+        because = "* at the start of a value names an anchor"
         fix = f'for the text, write it in quotes: "*{known}"'
         if is_recursive:
             message = f"the alias *{known} stands inside its own anchor"
-            because, fix = ("it would contain itself without end",), "write out the value that is meant"
-        return self._finding(ids.ALIAS, message, path, event, because, fix)
+            because, fix = "it would contain itself without end", "write out the value that is meant"
+        self._give_up(ids.ALIAS, message, event, because, fix, path)
 
-    def _add(
-        self,
-        rule: str,
-        message: str,
-        path: Path,
-        event: Event,
-        because: tuple[str, ...],
-        fix: str,
-        patch: tuple[Patch, ...] = (),
-    ) -> None:
-        self.findings.append(self._finding(rule, message, path, event, because, fix, patch))
-
-    def _finding(
-        self,
-        rule: str,
-        message: str,
-        path: Path,
-        event: Event,
-        because: tuple[str, ...],
-        fix: str,
-        patch: tuple[Patch, ...] = (),
-    ) -> Finding:
-        return Finding(rule, "error", message, named(path), self.mark(event), because, fix, patch)
+    def _give_up(self, rule: str, message: str, event: Event, because: str, fix: str, path: Path = ()) -> NoReturn:
+        self.add(rule, message, path, self.mark(event), because, fix)
+        raise GivenUp
 
 
 def double_quoted(text: str) -> str:

@@ -28,7 +28,7 @@ _DIGITS = frozenset("0123456789+-.")
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _LEADING_ZERO = r"[-+]?0[0-9]+"
-_BASED = r"[-+]?0(?:(o)_*[0-7][0-7_]*|(x)_*[0-9a-fA-F][0-9a-fA-F_]*|(b)_*[01][01_]*)"
+_BASED = r"[-+]?0(?:o_*[0-7][0-7_]*|x_*[0-9a-fA-F][0-9a-fA-F_]*|b_*[01][01_]*)"
 _UNDERSCORED = r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?"
 _BASE_SIXTY = r"[-+]?(?:[1-9][0-9_]*(?::[0-5]?[0-9])+|[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*)"
 _INTEGER_DIGITS = 20
@@ -79,16 +79,17 @@ def _number(text: str) -> object:
         value = int(text) if len(text) <= _INTEGER_DIGITS else None
         return _too_large(text) if value is None or not _SMALLEST <= value <= _LARGEST else value
     if re.fullmatch(_LEADING_ZERO, text):
-        return _leading_zero(text)
+        return _spelling(text, _integer(text, 10))
     if _FLOAT.fullmatch(text):
         number = float(text)
         if number == 0 and is_underflow(text):
             return _too_large(text)._replace(message=f"the number {shown(text, 40)} is too small")
         return _too_large(text) if math.isinf(number) else number
-    if found := re.fullmatch(_BASED, text):
-        return _based(text, found[1] or found[2] or found[3])
+    if re.fullmatch(_BASED, text):
+        return _spelling(text, _integer(text, 0))
     if "_" in text and re.fullmatch(_UNDERSCORED, text):
-        return _underscored(text)
+        plain = read_plain(text.replace("_", ""))
+        return _spelling(text, plain.value if isinstance(plain, RefusedScalar) else plain)
     return _base_sixty(text) if ":" in text and re.fullmatch(_BASE_SIXTY, text) else text
 
 
@@ -118,48 +119,21 @@ def _integer(text: str, base: int) -> object:
     return value if value is not None and _SMALLEST <= value <= _LARGEST else text
 
 
-def _spelling(text: str, message: str, because: tuple[str, ...], value: object) -> RefusedScalar:
-    written = f'"{text}"' if isinstance(value, str) else repr(value)
-    return RefusedScalar(ids.NUMBER_SPELLING, message, because, written, value)
-
-
-def _leading_zero(text: str) -> RefusedScalar:
-    octal = "text" if {"8", "9"} & set(text) else f"the octal number {shown(str(_integer(text, 8)), 40)}"
-    because = (f"YAML 1.1 reads it as {octal}, YAML 1.2 as a decimal number", _quoted(text))
-    return _spelling(text, f"the number {shown(text, 40)} has a leading zero", because, _integer(text, 10))
-
-
-def _based(text: str, letter: str) -> RefusedScalar:
-    value = _integer(text, {"o": 8, "x": 16, "b": 2}[letter])
-    because = {
-        "o": "YAML 1.2 reads it as a number, YAML 1.1 as text",
-        "x": "a recipe has one spelling of a number: decimal digits",
-        "b": "YAML 1.1 reads it as a number, YAML 1.2 as text",
-    }[letter]
-    message = f"the number {shown(text, 40)} is not in decimal digits"
-    return _spelling(text, message, (because, _quoted(text)), value)
-
-
-def _underscored(text: str) -> RefusedScalar:
-    digits = text.replace("_", "")
-    value = read_plain(digits)
-    if isinstance(value, RefusedScalar):
-        value = value.value
-    because = ("YAML 1.1 reads it as a number, YAML 1.2 as text", _quoted(text))
-    return _spelling(text, f"the number {shown(text, 40)} contains an underscore", because, value)
+def _spelling(text: str, value: object) -> RefusedScalar:
+    return RefusedScalar(
+        ids.NUMBER_SPELLING,
+        f"the number {shown(text, 40)} is not in plain decimal digits",
+        ("YAML readers disagree about a leading zero, 0o, 0x, 0b and digits with _", _quoted(text)),
+        f'"{text}"' if isinstance(value, str) else repr(value),
+        value,
+    )
 
 
 def _base_sixty(text: str) -> RefusedScalar:
-    total: float | None = 0
-    for part in text.replace("_", "").lstrip("+-").split(":"):
-        if total is not None:
-            total = total * 60 + float(part) if len(part) < 12 and total < 1e12 else None
-    sign = "-" if text.startswith("-") else ""
-    number = "a base-60 number" if total is None else f"the base-60 number {sign}{total:.15g}"
     return RefusedScalar(
         ids.BASE_SIXTY,
         f"{shown(text, 40)} is read as a number by some YAML readers and as text by others",
-        (f"YAML 1.1 reads it as {number}, YAML 1.2 as text",),
+        ("YAML 1.1 reads it as a base-60 number, YAML 1.2 as text",),
         f'"{text}"',
         text,
     )

@@ -8,15 +8,14 @@ from yaml import MarkedYAMLError
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.page import Page, shown, single_quoted
-from grpo_recipes.yaml.refusals import MAX_FIX, double_quoted
+from grpo_recipes.yaml.refusals import MAX_FIX, READ_AS_A_MAPPING, UNQUOTED, double_quoted
 from grpo_recipes.yaml.scalars import CURLY_QUOTES
-from grpo_recipes.yaml.slips import MISSING_SPACE, TAB, missing_space
 
+_NO_SPACE = r"\s*(?:- )?([A-Za-z_][\w.-]*):([^\s:/][^\s:]*)\s*"
 _UNQUOTED_TEMPLATE = r"(?:^|[:\[,-]\s+)(\{\{)"
 _CURLY = "".join(sorted(CURLY_QUOTES))
 # From where a value begins to the next curly quote, or to the end of the line.
 _CURLY_QUOTED = rf"(?:^|[:,\[{{-])\s*([{_CURLY}][^{_CURLY}]*[{_CURLY}]?)"
-_DOUBLE_QUOTED = r'"((?:[^"\\]|\\.)*)"'
 _INDENTATION = (
     "the keys of one mapping start in the same column, below it deeper",
     "start the line in the column of the key that it belongs beside",
@@ -55,6 +54,12 @@ def syntax_finding(error: MarkedYAMLError, page: Page) -> Finding:
     message, because, fix = words or _words(problem)
     rule = ids.TAG if "tag" in problem.said else ids.SYNTAX
     return Finding(rule, "error", message, "", page.mark(*place), (because,), fix)
+
+
+def missing_space(text: str) -> str | None:
+    """`beta: 0.04` for a line `beta:0.04`, else None."""
+    found = re.fullmatch(_NO_SPACE, text)
+    return f"{shown(found[1], 40)}: {shown(found[2], 40)}" if found else None
 
 
 def _place(problem: _Problem) -> tuple[Place, Words | None]:
@@ -113,14 +118,16 @@ def _curly_quotes(problem: _Problem) -> Finding | None:
     if found is None:
         return None
     quoted = found[1] if CURLY_QUOTES & {found[1][-1]} else found[1][:1]
-    written = double_quoted(quoted[1:-1]) if len(quoted) > 1 else ""
-    fix = written if written and written.isprintable() and len(written) <= MAX_FIX else "write the value in \" or '"
+    fix = _in_quotes(quoted[1:-1], "the value")
     mark = problem.page.mark(line, found.start(1), found.start(1) + len(quoted))
-    message, because = (
-        f"{quoted[0]} is no quote in YAML",
-        "it is a letter like any other, and what follows is not quoted",
-    )
-    return Finding(ids.SYNTAX, "error", message, "", mark, (because,), fix)
+    because = "it is a letter like any other, and what follows is not quoted"
+    return Finding(ids.SYNTAX, "error", f"{quoted[0]} is no quote in YAML", "", mark, (because,), fix)
+
+
+def _in_quotes(text: str, what: str) -> str:
+    """A text as YAML in quotes, or the advice to write it so where it is too long."""
+    is_shown = text and text.isprintable() and len(text) <= MAX_FIX
+    return double_quoted(text) if is_shown else f"write {what} in quotes"
 
 
 def _template(problem: _Problem) -> Finding | None:
@@ -129,14 +136,9 @@ def _template(problem: _Problem) -> Finding | None:
     if found is None or "quoted" in problem.said:
         return None
     start, end = found.start(1), len(problem.text.rstrip())
-    written = double_quoted(problem.text[start:end])
-    fix = written if written.isprintable() and len(written) <= MAX_FIX else "write the template in quotes"
-    message, because = (
-        "a template that starts with {{ is not quoted",
-        "YAML reads { as the start of a mapping",
-    )
+    fix = _in_quotes(problem.text[start:end], "the template")
     mark = problem.page.mark(problem.line, start, end)
-    return Finding(ids.UNQUOTED_TEMPLATE, "error", message, "", mark, (because,), fix)
+    return Finding(ids.UNQUOTED_TEMPLATE, "error", UNQUOTED, "", mark, (READ_AS_A_MAPPING,), fix)
 
 
 def _problem(error: MarkedYAMLError, page: Page) -> _Problem:
@@ -150,7 +152,8 @@ def _problem(error: MarkedYAMLError, page: Page) -> _Problem:
 
 def _missing_space(text: str) -> Words | None:
     written = missing_space(text)
-    return None if written is None else (*MISSING_SPACE, written)
+    message, because = "a space is missing after the colon", "without it YAML reads the line as one text"
+    return None if written is None else (message, because, written)
 
 
 def _no_colon(text: str) -> Words:
@@ -164,14 +167,12 @@ def _no_colon(text: str) -> Words:
 def _words(problem: _Problem) -> Words:
     said, character = problem.said, problem.character
     if character == "\t" or "tab character" in said:
-        return TAB
+        return "a tab stands where YAML takes spaces only", "YAML indents with spaces", "replace the tab with spaces"
     for part, words in _KNOWN.items():
         if part in said:
             return words
     if "cannot start any token" in said or "alphabetic or numeric" in said:
         return _first_character(problem)
-    if "escape" in said or "hexadecimal" in said or "hexdecimal" in said:
-        return _escape(problem)
     if "expected ','" in said:
         return _bracket(problem)
     if "mapping values are not allowed" in said:
@@ -181,42 +182,22 @@ def _words(problem: _Problem) -> Words:
     return "the text is not YAML", f"the parser says: {shown(said.strip(), 100)}", "write the value in quotes"
 
 
+_OPEN_QUOTE = (
+    "the quote that opens here is not closed",
+    "the text, or a line --- or ..., ends before the closing quote",
+    "close the quote; inside single quotes write '' for one quote",
+)
+_ESCAPE = (
+    "an escape in double quotes is none that YAML can read",
+    "in double quotes a backslash starts an escape",
+    "write the text in single quotes, where a backslash is a backslash",
+)
 _KNOWN: dict[str, Words] = {
-    "unexpected end of stream": (
-        "the quote that opens here is not closed",
-        "the text ends before the closing quote",
-        "close the quote; inside single quotes write '' for one quote",
-    ),
-    "unexpected document": (
-        "the quote that opens here is not closed",
-        "a line --- or ... comes before the closing quote",
-        "close the quote; inside single quotes write '' for one quote",
-    ),
-    "block scalar": (
-        "something stands after | or >",
-        "their text starts on the next line, indented",
-        "put the text on the next line",
-    ),
-    "entries are not allowed": (
-        "a list item stands on the line of its key",
-        "a list with - starts on a line of its own",
-        "put it on the next line, or write [a, b]",
-    ),
-    "mapping keys are not allowed": (
-        "a ? starts this value",
-        "? followed by a space starts a key in YAML",
-        "write the value in quotes",
-    ),
-    "node content": (
-        "a value is missing here",
-        "a bracket or a comma stands in its place",
-        "write the value; null is the empty one",
-    ),
-    "directive": (
-        "a line starts with %",
-        "YAML reads a directive there",
-        "indent the line, or write the text in quotes",
-    ),
+    "unexpected end of stream": _OPEN_QUOTE,
+    "unexpected document": _OPEN_QUOTE,
+    "escape": _ESCAPE,
+    "hexadecimal": _ESCAPE,
+    "hexdecimal": _ESCAPE,
     "tag": ("a tag starts here", "! at the start of a value starts a tag", "write the value in quotes"),
 }
 
@@ -231,21 +212,6 @@ def _first_character(problem: _Problem) -> Words:
     first = shown(rest[:1])
     fix = single_quoted(rest) if rest.isprintable() and len(rest) <= MAX_FIX else "write the value in quotes"
     return f"a value does not start with {first}", f"{first} has a meaning of its own in YAML", fix
-
-
-def _escape(problem: _Problem) -> Words:
-    line, column = problem.opened or (problem.line, problem.column)
-    found = re.compile(_DOUBLE_QUOTED).match(problem.page.lines[line], column)
-    backslash = problem.text.rfind("\\", 0, problem.column + 2)
-    escape = problem.text[backslash : backslash + 2]
-    fix = "write the text in single quotes, where a backslash is a backslash"
-    if found and "\\" not in found[1].replace(escape, "") and len(found[1]) <= MAX_FIX and found[1].isprintable():
-        fix = single_quoted(found[1])
-    return (
-        f"the escape {shown(escape)} in double quotes is none that YAML can read",
-        "in double quotes a backslash starts an escape",
-        fix,
-    )
 
 
 def _bracket(problem: _Problem) -> Words:
@@ -272,12 +238,6 @@ def _second_colon(problem: _Problem) -> Words:
 
 
 def _does_not_fit(problem: _Problem) -> Words:
-    if problem.character == ":":
-        return (
-            "a key is missing before the colon",
-            "each line of a mapping starts with a key",
-            "write key: value",
-        )
     if problem.text[: problem.column].strip():
         return (
             "something stands after the end of the value",

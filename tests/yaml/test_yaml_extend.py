@@ -95,20 +95,12 @@ def test_what_cannot_be_extended_is_one_finding_where_it_is_written(
     assert "extend" in findings[0].mark.line_text
 
 
-@pytest.mark.parametrize(
-    ("items", "fix"),
-    [
-        ('"</a>"', "stop: {extend: ['</a>']}"),
-        ("7", "stop: {extend: [7]}"),
-        ("{a: 1}", "stop: {extend: [...]}"),
-        ("null", "stop: {extend: [...]}"),
-    ],
-)
-def test_one_item_that_is_no_list_is_shown_as_one(tmp_path: Path, items: str, fix: str) -> None:
+@pytest.mark.parametrize("items", ['"</a>"', "7", "{a: 1}", "null"])
+def test_one_item_that_is_no_list_is_shown_as_one(tmp_path: Path, items: str) -> None:
     (tmp_path / "base.yaml").write_text("stop: [x]\n")
     (tmp_path / "r.yaml").write_text(f"extends: base\nstop: {{extend: {items}}}\n")
     _, findings = compose(str(tmp_path / "r.yaml"))
-    assert [finding.fix for finding in findings] == [fix]
+    assert [finding.fix for finding in findings] == ["stop: {extend: [...]}"]
 
 
 def test_an_override_that_extends_nothing_is_refused(tmp_path: Path) -> None:

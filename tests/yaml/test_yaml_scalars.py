@@ -150,12 +150,6 @@ def test_control_character_among_other_escapes_has_no_patch(text: str) -> None:
     assert findings[0].patch == ()
 
 
-def test_reasons_give_what_the_other_reader_sees() -> None:
-    _, findings = load_text("a: 010\nb: 1:30:00\n", "recipe.yaml")
-    assert findings[0].because[0] == "YAML 1.1 reads it as the octal number 8, YAML 1.2 as a decimal number"
-    assert findings[1].because == ("YAML 1.1 reads it as the base-60 number 5400, YAML 1.2 as text",)
-
-
 def test_words_are_kept_as_text_and_listed() -> None:
     text = 'a: no\nb: "no"\nc: {d: Yes, e: maybe}\nf: [on, OFF, y, N, nope]\nenable_thinking: true\n'
     document, findings = load_text(text, "recipe.yaml")
