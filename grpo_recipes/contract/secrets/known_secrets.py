@@ -8,25 +8,19 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-_WORDS = frozenset(
-    (
-        *("TOKEN", "TOKENS", "KEY", "KEYS", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE"),
-        *("CREDENTIAL", "CREDENTIALS", "CREDS", "AUTHORIZATION", "BEARER", "COOKIE", "COOKIES", "DSN", "JWT"),
-        *("WEBHOOK", "SSHPASS"),
-    )
+_SECRET = re.compile(
+    r"(?:^|_)(?:TOKEN|KEY|SECRET|PASSWORD|CREDENTIAL|COOKIE)S?(?:V?[0-9]+)?(?:_|$)"
+    r"|(?:TOKEN|APIKEY|SECRET|PASSWORD|PASSWD|PASSPHRASE)(?:V?[0-9]+)?(?:_|$)"
+    r"|(?:^|_)(?:CREDS|AUTHORIZATION|BEARER|DSN|JWT|WEBHOOK|SSHPASS)(?:V?[0-9]+)?(?:_|$)"
+    r"|(?:^|_)(?:AUTH|PASS|PAT|PW|[A-Z]+_PWD)$"
 )
-_LAST_WORDS = frozenset(("AUTH", "PASS", "PAT", "PW", "PWD"))
-_ENDINGS = ("TOKEN", "APIKEY", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE")
-"""Ends of a word: HFTOKEN, PGPASSWORD."""
+_TEXT_OR_COUNT = re.compile(
+    r"(?:BOS|EOS|PAD|UNK|STOP|LIMIT|THRESHOLD|DISABLE)_(?:.*_)?TOKEN(?:_|$)|(?:^|_)TOKEN_(?:.*_)?(?:LIMIT|THRESHOLD)"
+    r"|(?:MAX|MIN|NUM|PER|COUNT|LIMIT|LENGTH|LEN|SIZE|SPECIAL)_(?:.*_)?(?:TOKENS|KEYS)(?:_|$)|PUBLIC_KEYS?(?:_|$)"
+)
+"""A word of a text, or a count: EOS_TOKEN, MAX_TOKENS."""
 _ADDRESSES = ("_URL", "_URI", "_PROXY")
-_COUNTS = ("MAX", "MIN", "NUM", "PER", "COUNT", "LIMIT", "LENGTH", "LEN", "SIZE", "SPECIAL")
-_NO_SECRETS = {
-    "TOKEN": frozenset(("BOS", "EOS", "PAD", "UNK", "STOP", "LIMIT", "THRESHOLD", "DISABLE")),
-    "TOKENS": frozenset(_COUNTS),
-    "KEY": frozenset(("PUBLIC",)),
-    "KEYS": frozenset((*_COUNTS, "PUBLIC")),
-}
-"""Words of a text or of a count, and those beside which they are one: EOS_TOKEN, MAX_TOKENS."""
+_LONGEST_NAME = 200
 _SHORTEST = 8
 """Letters from which on a value is hidden wherever it stands, also within a word."""
 _SHORTEST_WORD = 4
@@ -45,27 +39,15 @@ class KnownSecrets(NamedTuple):
 @cache
 def names_a_secret(name: str) -> bool:
     """Whether a variable's name says that its value is secret: HF_TOKEN and PGPASSWORD do, MAX_TOKENS not."""
-    whole = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
-    # HF_TOKEN1 and API_KEY_V2 are numbered ones.
-    words = [re.sub(r"(?<=[A-Z])V?\d+$", "", word) for word in re.split(r"[_.-]+", whole)]
-    if words[-1] in _LAST_WORDS:
-        return words != ["PWD"]
-    return any(
-        (word in _WORDS or word.endswith(_ENDINGS)) and _NO_SECRETS.get(word, frozenset()).isdisjoint(words)
-        for word in words
-    )
-
-
-@cache
-def _is_address(name: str) -> bool:
-    return name.upper().endswith(_ADDRESSES)
+    words = re.sub(r"[.-]", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name[-_LONGEST_NAME:])).upper()
+    return _SECRET.search(words) is not None and _TEXT_OR_COUNT.search(words) is None
 
 
 def known_secrets() -> KnownSecrets:
     """The secrets of the environment as it is now."""
-    names = list(os.environ)
-    secrets = frozenset(os.environ.get(name, "") for name in names if names_a_secret(name))
-    return _forms(secrets, frozenset(os.environ.get(name, "") for name in names if _is_address(name)))
+    given = dict(os.environ)
+    secrets = frozenset(value for name, value in given.items() if names_a_secret(name))
+    return _forms(secrets, frozenset(value for name, value in given.items() if name.upper().endswith(_ADDRESSES)))
 
 
 @cache
@@ -85,7 +67,7 @@ def _is_short(part: str) -> bool:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """The value and what of it is secret by itself: its lines, the password of an address, the secrets of JSON."""
+    """The value and what of it is secret by itself: its lines, and the password of an address."""
     if os.path.isabs(value) and os.path.lexists(value):
         return  # the secret is in that file
     yield value
@@ -93,15 +75,6 @@ def _parts(value: str) -> Iterator[str]:
     if len(lines) > 1:
         yield from (line.strip() for line in lines if len(line.strip()) >= _SHORTEST and "-----" not in line)
     yield from _passwords(value)
-    if value[:1] in ("{", "["):
-        pairs: list[tuple[str, object]] = []
-        try:
-            json.loads(value, object_pairs_hook=pairs.extend)
-        except (ValueError, RecursionError):
-            return
-        for key, item in pairs:
-            if isinstance(item, str) and names_a_secret(key):
-                yield from _parts(item)
 
 
 def _passwords(address: str) -> Iterator[str]:
@@ -118,31 +91,15 @@ def _passwords(address: str) -> Iterator[str]:
 
 
 def _written(value: str) -> Iterator[bytes]:
-    """How a text is found in others: as it is, in JSON or a repr, in these once more, in an address, in base64."""
-    from urllib.parse import quote, quote_plus
+    """How a text is found in others: as it is, in JSON or a repr, in an address, in base64."""
+    from urllib.parse import quote
 
     coded = _bytes(value)
-    once = _quoted(value) | {repr(coded)[2:-1]}
-    addresses = {quote(coded, safe=""), quote(coded), quote_plus(coded)}
-    addresses |= {re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), text) for text in addresses}
-    html = value.translate({38: "&amp;", 60: "&lt;", 62: "&gt;", 34: "&quot;", 39: "&#x27;"})
-    shell = value.replace("'", "'\"'\"'")
-    twice = {form for text in once if "\\" in text for form in _quoted(text)}
-    for text in once | twice | addresses | {value.replace("\n", "\r\n"), html, shell}:
+    texts = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
+    texts |= {ascii(value)[1:-1], quote(coded, safe=""), quote(coded), value.replace("'", "'\"'\"'")}
+    for text in texts:
         yield _bytes(text)
     yield from _base64(coded)
-    if not value.isascii() and max(value) <= "\xff":
-        yield value.encode("latin-1")  # as programs print it whose locale is not UTF-8
-
-
-def _quoted(text: str) -> set[str]:
-    return {
-        text,
-        json.dumps(text)[1:-1],
-        json.dumps(text, ensure_ascii=False)[1:-1],
-        repr(text)[1:-1],
-        ascii(text)[1:-1],
-    }
 
 
 def _base64(value: bytes) -> Iterator[bytes]:
@@ -157,7 +114,4 @@ def _base64(value: bytes) -> Iterator[bytes]:
 
 def _bytes(text: str) -> bytes:
     """UTF-8; what is no text in the environment are the bytes that it was there."""
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
+    return text.encode("utf-8", "surrogateescape")

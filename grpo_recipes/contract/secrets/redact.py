@@ -6,7 +6,6 @@ letters or takes all that it looked at. So the time is linear in the length of a
 
 import re
 from collections.abc import Sequence
-from functools import cache, lru_cache
 
 from grpo_recipes.contract.secrets.known_secrets import KnownSecrets, known_secrets
 
@@ -14,8 +13,6 @@ Span = tuple[int, int]
 
 HIDDEN = "<redacted>"
 _HIDDEN = HIDDEN.encode()
-_SHORT = 256
-"""Bytes of a text whose secrets are remembered."""
 _FIGURES = (float, int)
 # A letter before sk- may be the end of an escape (\n, %20, \x1b[0m) and need not be of the same word.
 _BEGINS = rb"(?:(?<![A-Za-z0-9_]sk-)|(?<=\\[nrt]sk-)|(?<=%2[0-9a-fA-F]sk-)|(?<=[0-9;\[]msk-))"
@@ -40,20 +37,10 @@ _KEYS: tuple[tuple[tuple[bytes, ...], bytes], ...] = (
 
 def secret_spans(text: bytes) -> list[Span]:
     """Where a text has secrets: start and end of each, in order, none touching another."""
-    return list(_spans(text, known_secrets()))
+    return _spans(text, known_secrets())
 
 
-def _spans(text: bytes, known: KnownSecrets) -> Sequence[Span]:
-    return _short_spans(text, known) if len(text) <= _SHORT else _looked_for(text, known)
-
-
-@lru_cache(maxsize=1 << 12)
-def _short_spans(text: bytes, known: KnownSecrets) -> tuple[Span, ...]:
-    """As _spans: run.json is written many times with the same words in it."""
-    return tuple(_looked_for(text, known))
-
-
-def _looked_for(text: bytes, known: KnownSecrets) -> list[Span]:
+def _spans(text: bytes, known: KnownSecrets) -> list[Span]:
     found = sorted([*_known_spans(text, known), *_key_spans(text)])
     apart: list[Span] = []
     for start, end in found:
@@ -82,13 +69,8 @@ def _key_spans(text: bytes) -> list[Span]:
     found: list[Span] = []
     for letters, pattern in _KEYS:
         if any(one in text for one in letters):
-            found += [one.span(1) for one in _compiled(pattern).finditer(text)]
+            found += [one.span(1) for one in re.finditer(pattern, text)]
     return found
-
-
-@cache
-def _compiled(pattern: bytes) -> re.Pattern[bytes]:
-    return re.compile(pattern)
 
 
 def cut_out(text: bytes, spans: Sequence[Span]) -> bytes:
@@ -106,17 +88,17 @@ def _redact(text: str, known: KnownSecrets) -> str:
     return cut_out(content, spans).decode("utf-8", "surrogatepass") if spans else text
 
 
-@cache
-def _steering() -> re.Pattern[str]:
-    """Control characters but for tab and line feed, those that turn the direction of writing, and invisible ones."""
-    invisible = "\u200b\u2060-\u2064\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
-    return re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069{invisible}]")
+# Control characters but for tab and line feed, those that turn the direction of writing, and invisible ones.
+_STEERING = (
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069"
+    r"\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 
 
 def redact(text: str) -> str:
     """The text for a terminal: without secrets, and a stand-in for each character that would steer it."""
     hidden = hide_secrets(text)
-    return hidden if hidden.isprintable() else _steering().sub("\ufffd", hidden.replace("\r\n", "\n"))
+    return hidden if hidden.isprintable() else re.sub(_STEERING, "\ufffd", hidden.replace("\r\n", "\n"))
 
 
 def hide_secrets(text: str) -> str:

@@ -1,8 +1,6 @@
 """What a program prints, copied to a file without secrets. Whoever prints is never kept waiting by a full disk."""
 
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from grpo_recipes.contract.files.folder_files import open_to_append
@@ -13,53 +11,6 @@ _KEPT_OF_A_LINE = 1 << 17
 _WORDS_BEFORE = 128
 """Bytes before a secret that say that it is one."""
 _REMEMBERED_BYTES = 1 << 16
-BURST_BYTES = 256 << 20
-"""So much is taken at once; a run of a day that prints little never comes near it."""
-BYTES_PER_SECOND = 64 << 10
-"""So much is taken for ever: 5 GB in a day."""
-LAST_BYTES = 1 << 16
-
-
-class Flow:
-    """Lets text through up to a burst and a rate. skipped: bytes that it left out since the last note.
-
-    Whole lines are left out, since a secret that is cut in two would be seen.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic, burst: int = BURST_BYTES) -> None:
-        self.skipped = 0
-        self._clock, self._burst = clock, burst
-        self._room, self._last = float(burst), clock()
-        self._end = b""
-
-    def taken(self, content: bytes) -> bytes:
-        """What of the content goes into the log: all of it, nothing, or where a flood ends what follows its line."""
-        now = self._clock()
-        self._room = min(self._burst, self._room + (now - self._last) * BYTES_PER_SECOND)
-        self._last = now
-        # Once it is full, it waits for some room: one note for each line would be a flood, too.
-        if len(content) > self._room or (self.skipped and self._room < self._burst / 16):
-            self._skip(content)
-            return b""
-        if self.skipped:
-            line = content.find(b"\n") + 1 or len(content)
-            self._skip(content[:line])
-            content = content[line:]
-        self._room -= len(content)
-        return content
-
-    def note(self) -> bytes:
-        """Returns the line that the log has in place of what was left out."""
-        count, self.skipped, self._end = self.skipped, 0, b""
-        return f"\n[{count} bytes of output were left out here: too much was printed]\n".encode() if count else b""
-
-    def last_lines(self) -> bytes:
-        """The end of what was left out since the last note."""
-        return self._end[self._end.find(b"\n") + 1 :]
-
-    def _skip(self, content: bytes) -> None:
-        self.skipped += len(content)
-        self._end = (self._end + content)[-LAST_BYTES:]
 
 
 class RedactedFile:
@@ -76,27 +27,16 @@ class RedactedFile:
         self._file = open_to_append(Path(path).parent, Path(path).name)
         self._rest = b""
         self._gap = 0
-        self._flow = Flow()
 
     def copy(self, source: int) -> None:
         """Copies all that a descriptor gives until its end, and closes both."""
         try:
             while content := os.read(source, 1 << 16):
-                self._take(content)
-            last = self._flow.last_lines()
-            self._append(self._rest + self._flow.note() + last)
+                self._add(content)
+            self._append(self._rest)
         finally:
             os.close(source)
             os.close(self._file)
-
-    def _take(self, content: bytes) -> None:
-        """Adds what is not too much. A line that was begun when a flood began is left out with it."""
-        before = self._flow.skipped
-        taken = self._flow.taken(content)
-        if self._flow.skipped and not before:
-            self._rest = b""
-        if taken:
-            self._add(self._flow.note() + taken)
 
     def _add(self, content: bytes) -> None:
         self._rest += content
