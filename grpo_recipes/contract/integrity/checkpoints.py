@@ -6,9 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
-from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.files.digest import files_sha256
 from grpo_recipes.contract.files.folder_files import read_text
 from grpo_recipes.contract.integrity.digests import digests_of
@@ -37,7 +35,7 @@ def judged_checkpoints(checkpoints: Path, *, contents: bool = False) -> Iterator
             manifest = stated(checkpoint)
             refuse(faults(checkpoint, manifest.files, contents=contents))
             if contents:
-                _refuse_odd_states(checkpoint, manifest)
+                _refuse_another_latest(checkpoint, manifest)
         except NotWhole as problem:
             yield JudgedCheckpoint(checkpoint, None, str(problem))
         else:
@@ -59,55 +57,16 @@ def _all(checkpoints: Path) -> list[Path]:
     return found
 
 
-def _refuse_odd_states(checkpoint: Path, manifest: Manifest) -> None:
-    """Raises NotWhole where what transformers, DeepSpeed or grpo-run remember has not the shape that they write."""
-    for name in manifest.files:
-        if name == "latest" and not _is_folder_in(checkpoint, _text(checkpoint, name).strip()):
-            raise NotWhole("latest names no folder of it")
-        if name == "trainer_state.json":
-            state = _mapping(checkpoint, name)
-            if state.get("global_step") != manifest.step:
-                raise NotWhole(f"{name} is not that of step {manifest.step}")
-        if name.startswith("grpo_run_") and name.endswith(".json") and not _is_state(_mapping(checkpoint, name)):
-            raise NotWhole(f"{name} has not the entries that grpo-run writes")
-
-
-def _is_folder_in(checkpoint: Path, name: str) -> bool:
-    return name not in ("", ".", "..") and "/" not in name and "\0" not in name and (checkpoint / name).is_dir()
-
-
-def _is_state(found: dict[str, Any]) -> bool:
-    figures = found.get("figures")
-    return (
-        _is_number(found.get("loss"))
-        and isinstance(found.get("logged_step"), int)
-        and isinstance(figures, dict)
-        and all(isinstance(values, list) and all(map(_is_number, values)) for values in figures.values())
-        and "guards" in found
-        and isinstance(found.get("spoken", []), list)
-        and isinstance(found.get("evaluation", {}), dict)
-    )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)
-
-
-def _mapping(checkpoint: Path, name: str) -> dict[str, Any]:
+def _refuse_another_latest(checkpoint: Path, manifest: Manifest) -> None:
+    """Raises NotWhole where `latest`, from which DeepSpeed takes a folder to read, names none in the checkpoint."""
+    if "latest" not in manifest.files:
+        return
     try:
-        content = read_json(checkpoint, name)
+        name = read_text(checkpoint, "latest").strip()
     except (OSError, ValueError) as problem:
-        raise NotWhole(f"{name} cannot be read ({type(problem).__name__})") from problem
-    if not isinstance(content, dict):
-        raise NotWhole(f"{name} is no mapping")
-    return content
-
-
-def _text(checkpoint: Path, name: str) -> str:
-    try:
-        return read_text(checkpoint, name)
-    except (OSError, ValueError) as problem:
-        raise NotWhole(f"{name} cannot be read ({type(problem).__name__})") from problem
+        raise NotWhole(f"latest cannot be read ({type(problem).__name__})") from problem
+    if name in ("", ".", "..") or "/" in name or "\0" in name or not (checkpoint / name).is_dir():
+        raise NotWhole("latest names no folder of it")
 
 
 def lost_checkpoint(folder: Path, named: object) -> str | None:
