@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import UnionType
+from typing import Any, get_args, get_origin
 
 from grpo_recipes.contract.files.bounded_json import read_json
 from grpo_recipes.contract.files.folder_files import write_whole
@@ -124,21 +126,13 @@ def amend_record(folder: str, changes: Mapping[str, object]) -> RunRecord:
     return read_record(folder) or RunRecord()
 
 
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("run", "step", "max_steps", "final_step", "exit_code", "launches"), int),
-    **dict.fromkeys(("status", "started", "ended", "message", "final", "checkpoint", "slurm_job", "begun_anew"), str),
-    **dict.fromkeys(("evaluation", "metrics", "memory"), dict),
-    **dict.fromkeys(("train_cpu_s", "train_wall_s"), (int, float)),
-    **dict.fromkeys(
-        ("findings", "checks", "proofs", "guards", "guards_not_seen", "resumed", "generation_config_ignored", "phases"),
-        list,
-    ),
-    **dict.fromkeys(("vllm_server", "verified", "shims", "duration", "trackers"), dict),
-}
-
-
 def _is_of_its_kind(key: str, value: object) -> bool:
-    return key in _KINDS and isinstance(value, _KINDS[key]) and not isinstance(value, bool)
+    if key not in KEYS or isinstance(value, bool):
+        return False
+    annotation: Any = RunRecord.__annotations__[key]  # such as dict[str, object] | None
+    first = get_args(annotation)[0] if isinstance(annotation, UnionType) else annotation
+    kind = get_origin(first) or first
+    return isinstance(value, int | float if kind is float else kind)
 
 
 def _read_keys(folder: str) -> dict[str, object] | None:

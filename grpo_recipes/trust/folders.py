@@ -9,7 +9,6 @@ recipe that lies elsewhere. What ran is remembered by its digest with it, so tha
 import json
 import os
 import re
-import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -18,7 +17,7 @@ from pathlib import Path
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import write_whole
-from grpo_recipes.contract.integrity.seal import NoKey, user_folder
+from grpo_recipes.contract.integrity.seal import NoKey, own_content, user_folder
 from grpo_recipes.trust.code import OF_FILES, TURNS, WITHOUT_SANDBOX, CodePart, not_allowed, refusal
 from grpo_recipes.trust.own_folder import Identity, NotOwn, identity, locked, own_sha256
 
@@ -44,18 +43,7 @@ class Allowed:
 def listed() -> list[Allowed]:
     """The folders that this user has allowed. Raises Refusal where the list may be another's."""
     try:
-        path = _path()
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with open(os.open(path, flags), "rb") as file:
-            for what, status, others in (
-                (path, os.fstat(file.fileno()), 0o077),
-                (path.parent, os.stat(path.parent), 0o022),
-            ):
-                if status.st_uid != os.geteuid() or status.st_mode & others:
-                    raise ValueError(f"{what} is not this user's alone, who could allow anything")
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ValueError(f"{path} is no regular file")
-            content = parsed(file.read(_LARGEST_BYTES))
+        content = parsed(own_content(_path(), _LARGEST_BYTES))
         if not (isinstance(content, Mapping) and isinstance(content.get("folders"), list)):
             raise ValueError("it is no list of folders")
         return [one for one in map(_entry, content["folders"]) if one is not None]

@@ -15,11 +15,11 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from grpo_recipes.contract.errors import Refusal
 from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.files.regular_file import kind
+from grpo_recipes.contract.integrity.seal import ALLOWED_FILE, NoKey, listed_digests, user_folder
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -159,52 +159,22 @@ def _named(path: str) -> Iterator[None]:
 
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_LARGEST_FILE = 16 * 1024**2
 
 
 def allowed_file() -> Path:
-    """Where the digests are: $XDG_CONFIG_HOME/grpo-run/allowed.json, ~/.config without that variable."""
-    home = os.environ.get("XDG_CONFIG_HOME")
-    # The XDG specification says that a relative path is to be ignored.
-    base = Path(home) if home and os.path.isabs(home) else Path.home() / ".config"
-    return base / "grpo-run" / "allowed.json"
+    """Where the digests are. Raises NoKey where nobody knows this user's home."""
+    return user_folder() / ALLOWED_FILE
 
 
-def _read() -> set[str]:
-    path = allowed_file()
+def _listed() -> frozenset[str]:
     try:
-        with _opened(path) as file:
-            content = json.loads(file.read(_LARGEST_FILE))
-        listed = content["allowed"]
-        if not isinstance(listed, list):
-            raise ValueError("it is no list of digests")
-        return {sha for sha in listed if isinstance(sha, str) and _SHA256.fullmatch(sha)}
-    except FileNotFoundError:
-        return set()
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
+        return listed_digests()
+    except (NoKey, OSError, ValueError) as problem:
         raise Refusal.of(
-            f"{path}: the list of allowed code cannot be read",
+            f"{ALLOWED_FILE}: the list of allowed code cannot be read",
             because=f"{type(problem).__name__}: {problem}",
             fix="remove the file and allow again what you trust",
         ) from problem
-
-
-def _opened(path: Path) -> BinaryIO:
-    """The list, if nobody else can have put it there. Raises OSError, and ValueError for what others may write."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    file = open(descriptor, "rb")  # noqa: SIM115 - handed to the caller
-    try:
-        for what, status in ((path, os.fstat(descriptor)), (path.parent, os.stat(path.parent))):
-            if status.st_uid not in (os.geteuid(), 0):
-                raise ValueError(f"{what} belongs to another user, who could allow anything")
-            if status.st_mode & stat.S_IWOTH and not (what == path.parent and status.st_mode & stat.S_ISVTX):
-                raise ValueError(f"{what} can be written by everybody, who could allow anything")
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError(f"{path} is no regular file")
-    except BaseException:
-        file.close()
-        raise
-    return file
 
 
 @contextlib.contextmanager
@@ -221,7 +191,7 @@ def locked(path: Path) -> Iterator[None]:
 
 def is_allowed(sha256: str) -> bool:
     """Whether this user has allowed the code with this digest. Raises Refusal if the list is unreadable."""
-    return sha256 in _read()
+    return sha256 in _listed()
 
 
 def allow(sha256s: Iterable[str]) -> None:
@@ -233,13 +203,13 @@ def allow(sha256s: Iterable[str]) -> None:
     for sha in new:
         if not _SHA256.fullmatch(sha):
             raise ValueError(f"not a sha256: {sha!r}")
-    if new <= _read():
+    if new <= _listed():
         return
     path = allowed_file()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(path):
-            text = json.dumps({"allowed": sorted(_read() | new)}, indent=2) + "\n"
+            text = json.dumps({"allowed": sorted(_listed() | new)}, indent=2) + "\n"
             write_whole(path.parent, path.name, text, 0o600)
     except OSError as problem:
         raise Refusal.of(

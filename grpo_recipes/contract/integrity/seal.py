@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.contract.files.bounded_json import parsed, read_json
+from grpo_recipes.contract.files.bounded_json import parsed
 from grpo_recipes.contract.files.folder_files import open_to_read
 
 # The key that tells what this user wrote from what somebody else did: a file of the user's own, made when needed.
 
 
-KEY_FILE = "key"
+KEY_FILE, ALLOWED_FILE = "key", "allowed.json"
+_LARGEST_LIST = 16 << 20
 _KEY = re.compile(rb"[0-9a-f]{64}\n")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -77,31 +78,49 @@ def user_key(*, make: bool) -> Key:
         raise NoKey(f"{path} cannot be made: {problem.strerror or problem}") from problem
 
 
-def allowed_digests() -> frozenset[str]:
-    """The digests of code that this user has allowed to run; none where the list cannot be read."""
-    try:
-        content = read_json(user_folder(), "allowed.json")
-    except (NoKey, OSError, ValueError):
-        return frozenset()
-    listed = content.get("allowed") if isinstance(content, Mapping) else None
-    words = listed if isinstance(listed, list) else []
-    return frozenset(word for word in words if isinstance(word, str) and _SHA256.fullmatch(word))
+def own_content(path: Path, most: int, others: int = 0o077) -> bytes:
+    """The beginning of a file of this user's alone. others: rights that nobody else may have.
 
-
-def _read(path: Path) -> Key:
-    """Raises OSError, and NoKey for a file that somebody else may have put there or may have read."""
+    Raises OSError, and ValueError for a file that somebody else may have put there, written or read.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         found, around = os.fstat(descriptor), path.parent.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise NoKey(f"{path} is no regular file")
+            raise ValueError(f"{path} is no regular file")
         if found.st_uid != os.geteuid() or around.st_uid != os.geteuid():
-            raise NoKey(f"{path} or its folder belongs to another user")
-        if stat.S_IMODE(found.st_mode) & 0o077:
-            raise NoKey(f"{path} can be read by others; remove it, and a new one is made")
-        if stat.S_IMODE(around.st_mode) & 0o002:
-            raise NoKey(f"{path.parent} can be written by everybody; chmod o-w mends that")
-        content = file.read(200)
+            raise ValueError(f"{path} or its folder belongs to another user")
+        if found.st_mode & others or around.st_mode & 0o022:
+            raise ValueError(f"{path} or its folder is open to others; chmod go-rwx mends that")
+        return file.read(most)
+
+
+def listed_digests() -> frozenset[str]:
+    """The digests of code that this user has allowed to run. Raises NoKey, OSError, ValueError."""
+    try:
+        content = parsed(own_content(user_folder() / ALLOWED_FILE, _LARGEST_LIST, others=0o022))
+    except FileNotFoundError:
+        return frozenset()
+    listed = content.get("allowed") if isinstance(content, Mapping) else None
+    if not isinstance(listed, list):
+        raise ValueError("it is no list of digests")
+    return frozenset(word for word in listed if isinstance(word, str) and _SHA256.fullmatch(word))
+
+
+def allowed_digests() -> frozenset[str]:
+    """As listed_digests; none where the list cannot be read."""
+    try:
+        return listed_digests()
+    except (NoKey, OSError, ValueError):
+        return frozenset()
+
+
+def _read(path: Path) -> Key:
+    """Raises OSError, and NoKey for a file that somebody else may have put there or may have read."""
+    try:
+        content = own_content(path, 200)
+    except ValueError as problem:
+        raise NoKey(str(problem)) from None
     if not _KEY.fullmatch(content):
         raise NoKey(f"{path} is no key; remove it, and a new one is made")
     secret = bytes.fromhex(content.decode().strip())
