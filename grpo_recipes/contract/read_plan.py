@@ -3,6 +3,7 @@
 import dataclasses
 import types
 import typing
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal, TypeVar, Union
 
@@ -48,14 +49,12 @@ def _types(kind: type) -> dict[str, Any]:
 def _section(kind: type[Section], content: object, where: str, complete: bool) -> Section:
     if not isinstance(content, dict):
         raise NotAPlan(f"{where} is not a mapping")
+    kinds, defaults = _types(kind), _defaults(kind)  # type: ignore[arg-type]
     missing = [
-        f"{where}.{field.name}".lstrip(".")
-        for field in dataclasses.fields(kind)  # type: ignore[arg-type]
-        if field.name not in content and (complete or not _has_default(field))
+        f"{where}.{name}".lstrip(".") for name in kinds if name not in content and (complete or name not in defaults)
     ]
     if missing:
         raise NotAPlan(f"it lacks {', '.join(missing)}")
-    kinds = _types(kind)  # type: ignore[arg-type]
     return kind(
         **{
             name: _value(kinds[name], content[name], f"{where}.{name}".lstrip("."), complete)
@@ -65,15 +64,20 @@ def _section(kind: type[Section], content: object, where: str, complete: bool) -
     )
 
 
-def _has_default(field: "dataclasses.Field[Any]") -> bool:
-    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+@cache
+def _defaults(kind: Any) -> frozenset[str]:
+    """The fields of a dataclass or of a NamedTuple that have a default."""
+    if not dataclasses.is_dataclass(kind):
+        return frozenset(kind._field_defaults)
+    none = dataclasses.MISSING
+    return frozenset(one.name for one in dataclasses.fields(kind) if (one.default, one.default_factory) != (none, none))
 
 
 def _value(kind: Any, content: Any, where: str, complete: bool) -> Any:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if kind is object:
         return content
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+    if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or hasattr(kind, "_field_defaults")):
         return _section(kind, content, where, complete)
     if origin is Literal and isinstance(content, str) and content in inner:
         return content
@@ -81,7 +85,7 @@ def _value(kind: Any, content: Any, where: str, complete: bool) -> Any:
         return None if content is None and type(None) in inner else _one_of(inner, content, where, complete)
     if origin is tuple and isinstance(content, list):
         return tuple(_value(inner[0], one, f"{where}[{place}]", complete) for place, one in enumerate(content))
-    if origin is dict and isinstance(content, dict):
+    if origin in (dict, Mapping) and isinstance(content, dict):
         return {str(key): _value(inner[1], one, f"{where}.{key}", complete) for key, one in content.items()}
     if kind is float and type(content) is int:
         return float(content)

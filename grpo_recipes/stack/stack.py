@@ -65,8 +65,8 @@ class Gpu(NamedTuple):
     """One GPU. memory_gib: what the driver reports; capability: (9, 0) is Hopper; None is unknown."""
 
     name: str
-    memory_gib: float | None
-    capability: tuple[int, int] | None
+    memory_gib: float | None = None
+    capability: tuple[int, int] | None = None
 
 
 class Stack(NamedTuple):
@@ -125,74 +125,35 @@ def from_json_value(value: object) -> Stack:
 
     Raises ValueError with the key and the reason when a value has another shape.
     """
+    from grpo_recipes.contract.read_plan import section_of  # a stack that is probed does without
+
     if not isinstance(value, dict):
         raise ValueError("a stack is an object with python, packages and gpus")
     unknown = sorted(set(value) - set(Stack._fields))
     if unknown:
         raise ValueError(f"{unknown[0]} is not a key of a stack")
-    gpus = value.get("gpus")
-    texts = {name: _text_from_json_value(value, name) for name in ("python", "driver", "torch_cuda")}
-    flags = {name: _flag_from_json_value(value, name) for name in ("avx512_bf16", "c_compiler", "python_headers")}
-    if gpus is not None and not (isinstance(gpus, list) and len(gpus) <= MOST_GPUS):
+    known: dict[str, object] = {
+        "python": None,
+        "packages": {},
+        "gpus": None,
+        "avx512_bf16": None,
+        "declared": True,
+        "origin": "json",
+    }
+    stack = section_of(Stack, {**known, **value}, "")
+    if len(stack.gpus or ()) > MOST_GPUS:
         raise ValueError(f"gpus is a list of at most {MOST_GPUS:,}, or null when they are unknown")
-    return Stack(
-        python=texts["python"],
-        packages=_packages_from_json_value(value.get("packages", {})),
-        gpus=None if gpus is None else tuple(_gpu_from_json_value(gpu) for gpu in gpus),
-        avx512_bf16=flags["avx512_bf16"],
-        declared=bool(value.get("declared", True)),
-        origin=str(value.get("origin", "json")),
-        driver=texts["driver"],
-        torch_cuda=texts["torch_cuda"],
-        c_compiler=flags["c_compiler"],
-        python_headers=flags["python_headers"],
-    )
-
-
-def _text_from_json_value(value: Mapping[str, object], name: str) -> str | None:
-    text = value.get(name)
-    if text is not None and not isinstance(text, str):
-        raise ValueError(f"{name} is a version in quotes, or null")
-    return text
-
-
-def _flag_from_json_value(value: Mapping[str, object], name: str) -> bool | None:
-    flag = value.get(name)
-    if flag is not None and not isinstance(flag, bool):
-        raise ValueError(f"{name} is true, false or null")
-    return flag
-
-
-def _packages_from_json_value(value: object) -> dict[str, str | None]:
-    if not isinstance(value, dict):
-        raise ValueError("packages is an object of name and version")
-    for name, version in value.items():
-        if version is not None and not isinstance(version, str):
-            raise ValueError(f"packages.{name} is a version in quotes, or null when it is absent")
-    return dict(value)
+    for gpu in stack.gpus or ():
+        if not 0 <= (gpu.memory_gib or 0) <= _MOST_GIB:
+            raise ValueError(f"memory_gib is a number up to {_MOST_GIB:,}, or null")
+        if gpu.capability is not None and (len(gpu.capability) != 2 or max(gpu.capability) > _MOST_CAPABLE):
+            raise ValueError("capability is two integers such as [9, 0], or null")
+    return stack
 
 
 def _gpu_to_json_value(gpu: Gpu) -> dict[str, object]:
     capability = None if gpu.capability is None else list(gpu.capability)
     return {"name": gpu.name, "memory_gib": gpu.memory_gib, "capability": capability}
-
-
-def _gpu_from_json_value(value: object) -> Gpu:
-    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
-        raise ValueError("each of gpus is an object with name, memory_gib and capability")
-    memory_gib, capability = value.get("memory_gib"), value.get("capability")
-    is_number = isinstance(memory_gib, int | float) and not isinstance(memory_gib, bool)
-    if memory_gib is not None and not (is_number and 0 <= memory_gib <= _MOST_GIB):
-        raise ValueError(f"memory_gib is a number up to {_MOST_GIB:,}, or null")
-    if capability is None:
-        return Gpu(value["name"], memory_gib, None)
-    if (
-        not isinstance(capability, list)
-        or [type(part) for part in capability] != [int, int]
-        or max(capability) > _MOST_CAPABLE
-    ):
-        raise ValueError("capability is two integers such as [9, 0], or null")
-    return Gpu(value["name"], memory_gib, (capability[0], capability[1]))
 
 
 # Which packages are installed for this Python, read from their metadata without importing anything.
