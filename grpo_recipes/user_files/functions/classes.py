@@ -6,8 +6,9 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from grpo_recipes.user_files.functions.definitions import Definition, definition
-from grpo_recipes.user_files.functions.documented import Documented, documented_function, hints_of, inside
+from grpo_recipes.user_files.functions.documented import Documented, documented_function, hints_of
 from grpo_recipes.user_files.functions.type_hints import Hints
+from grpo_recipes.user_files.returned_values import own_nodes
 
 Bound = Literal["object", "class", "nothing"]
 _EMPTY_BASES = frozenset({"object", "ABC", "Generic", "Protocol"})
@@ -106,7 +107,7 @@ def _method(node: ast.FunctionDef | ast.AsyncFunctionDef, hints: Hints) -> Metho
     takes_self = bool(own) and own[0].kind in ("positional only", "plain", "*")
     drops = takes_self and bound_to != "nothing" and own[0].kind != "*"
     kept = own[1:] if drops else own
-    returns = any(_is_value(one) for one in inside(node))
+    returns = any(_is_value(one) for one in own_nodes(node.body))
     return Method(function._replace(parameters=kept), bound_to, takes_self, returns)
 
 

@@ -1,15 +1,15 @@
 """The functions of a Python file with what they say of themselves, read from its source and never run."""
 
 import ast
-import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from grpo_recipes.user_files.functions.definitions import Definition, definition
 from grpo_recipes.user_files.functions.type_hints import Hints
+from grpo_recipes.user_files.returned_values import own_nodes
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 Kind = Literal["positional only", "plain", "*", "**"]
@@ -64,25 +64,12 @@ def documented_function(node: _Function, hints: Hints) -> Documented:
     return Documented(
         name=node.name,
         line=node.lineno,
-        text=_text(node),
+        text=ast.get_docstring(node),
         parameters=tuple(_parameters(node.args, hints)),
         is_async=isinstance(node, ast.AsyncFunctionDef),
         is_decorated=bool(node.decorator_list),
-        yields=any(isinstance(one, ast.Yield | ast.YieldFrom) for one in inside(node)),
+        yields=any(isinstance(one, ast.Yield | ast.YieldFrom) for one in own_nodes(node.body)),
     )
-
-
-def inside(node: ast.AST) -> Iterator[ast.AST]:
-    """What a function does itself, without the functions and classes that it defines."""
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            yield child
-            yield from inside(child)
-
-
-def _text(node: _Function) -> str | None:
-    text = ast.get_docstring(node, clean=False)
-    return None if text is None else inspect.cleandoc(text)
 
 
 def _unsaid(parameter: ast.arg, hints: Hints) -> str | None:

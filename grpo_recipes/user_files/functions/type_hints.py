@@ -25,37 +25,27 @@ class Hints:
     """The names of a file that type hints may use."""
 
     def __init__(self, tree: ast.Module) -> None:
-        self._imported: dict[str, str] = {}
-        self._classes: dict[str, ast.ClassDef] = {}
-        self._bound: set[str] = set()
-        self._is_open = False
+        # What each name stands for; "" where only running the file would tell.
+        self._meant: dict[str, str] = {}
+        self._classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
         for node in ast.walk(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
-                self._enter(node)
-            elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                self._bound.add(node.name)
+                module = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+                self._meant |= {alias.asname or alias.name: f"{module}{alias.name}" for alias in node.names}
             elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-                self._bound.add(node.id)
-            elif type(node).__name__ in ("TypeVar", "ParamSpec", "TypeVarTuple"):
-                self._bound.add(node.name)  # type: ignore[attr-defined]
-        self._classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-
-    def _enter(self, node: ast.Import | ast.ImportFrom) -> None:
-        for alias in node.names:
-            if alias.name == "*":
-                self._is_open = True
-            elif isinstance(node, ast.Import):
-                self._imported[alias.asname or alias.name] = alias.name
-                self._bound.add((alias.asname or alias.name).partition(".")[0])
-            else:
-                self._imported[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-                self._bound.add(alias.asname or alias.name)
+                self._meant[node.id] = ""
+            elif isinstance(name := getattr(node, "name", None), str) and not isinstance(node, ast.alias):
+                self._meant[name] = ""
+        self._meant |= {name: name for name in self._classes}
 
     def unsaid(self, hint: ast.expr) -> str | None:
         """Why transformers raises TypeHintParsingException for a type hint; None where it does not, or may not."""
         match hint:
             case ast.Constant(value=str(text)):
-                return self._of_text(text)
+                try:
+                    return self.unsaid(ast.parse(text.strip(), mode="eval").body)
+                except (SyntaxError, ValueError, RecursionError, MemoryError):
+                    return None
             case ast.BinOp(op=ast.BitOr()):
                 return self.unsaid(hint.left) or self.unsaid(hint.right)
             case ast.Subscript():
@@ -64,28 +54,14 @@ class Hints:
                 return self._of_name(self._name(hint), ast.unparse(hint))
         return None
 
-    def _of_text(self, text: str) -> str | None:
-        try:
-            return self.unsaid(ast.parse(text.strip(), mode="eval").body)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
-
-    def _name(self, node: ast.expr) -> str | None:
-        """The whole name of a type: "list", "typing.Optional", "Color" of the file; None where it is not known."""
+    def _name(self, node: ast.expr) -> str:
+        """The whole name of a type: "list", "typing.Optional", "Color" of the file; "" where it is not known."""
         if isinstance(node, ast.Attribute):
             module = self._name(node.value)
-            return None if module is None else f"{module}.{node.attr}"
-        if not isinstance(node, ast.Name):
-            return None
-        if node.id in self._imported and node.id not in self._classes:
-            return self._imported[node.id]
-        if node.id in self._classes or (node.id not in self._bound and not self._is_open):
-            return node.id
-        return None
+            return f"{module}.{node.attr}" if module else ""
+        return self._meant.get(node.id, node.id) if isinstance(node, ast.Name) and "*" not in self._meant else ""
 
-    def _of_name(self, name: str | None, shown: str) -> str | None:
-        if name is None:
-            return None
+    def _of_name(self, name: str, shown: str) -> str | None:
         if name in self._classes:
             return _of_class(self._classes[name], shown)
         module, _, last = name.rpartition(".")
@@ -93,9 +69,7 @@ class Hints:
         is_other = not module and last not in TAKEN and isinstance(getattr(builtins, last, None), type)
         return f"{shown} is no type of JSON" if last in never or is_other else None
 
-    def _of_subscript(self, name: str | None, hint: ast.Subscript) -> str | None:
-        if name is None:
-            return None
+    def _of_subscript(self, name: str, hint: ast.Subscript) -> str | None:
         module, _, last = name.rpartition(".")
         inside = hint.slice.elts if isinstance(hint.slice, ast.Tuple) else [hint.slice]
         if module in _TYPING and last in _OF_TYPING:
