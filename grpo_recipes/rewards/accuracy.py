@@ -5,9 +5,8 @@ import re
 import threading
 from typing import Any
 
-from grpo_recipes.rewards.completion_text import Completion, completion_text
+from grpo_recipes.rewards.completion_text import Completion, completion_text, tagged_answer
 
-ANSWER_TAG = re.compile(r"<answer>(.*?)</answer>", re.S)
 # 9^9^9^9, or an exponent of five digits: sympy would compute it until its timeout, for each completion.
 TOO_LARGE = re.compile(r"(?:\*\*|\^)[\s{(]*\d+[\s})]*(?:\*\*|\^)|(?:\*\*|\^)[\s{(]*\d{5,}")
 # A letter beside an operator, a lone letter, or a LaTeX command.
@@ -33,13 +32,13 @@ def _judge(text: str, solution: object) -> float | None:
     gold = _parsed_expression("" if solution is None else str(solution).strip())
     if not gold:
         return None
-    tagged = ANSWER_TAG.findall(text)
-    answer = tagged[-1].strip() if tagged else text
+    tagged = tagged_answer(text)
+    answer = text if tagged is None else tagged
     if answer.strip() == str(solution).strip():
         return 1.0
     if TOO_LARGE.search(answer):
         return 0.0
-    given = _parsed_expression(answer) if tagged else _parsed(answer)
+    given = _parsed(answer) if tagged is None else _parsed_expression(answer)
     return float(not _is_to_be_computed(gold, given) and _is_equal(gold, given))
 
 

@@ -18,6 +18,15 @@ def completion_text(completion: Completion) -> str:
     return (own[-1].get("content") or "") if own else ""
 
 
+_ANSWER_TAG = re.compile(r"<answer>(.*?)</answer>", re.S)
+
+
+def tagged_answer(text: str) -> str | None:
+    """What stands in the last <answer>...</answer>, None without one."""
+    found = _ANSWER_TAG.findall(text)
+    return str(found[-1]).strip() if found else None
+
+
 FENCED = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)```", re.S)
 
 

@@ -3,13 +3,11 @@
 import ast
 import json
 import operator
-import re
 from collections.abc import Callable
 from fractions import Fraction
 
-from grpo_recipes.rewards.completion_text import Completion, completion_text
+from grpo_recipes.rewards.completion_text import Completion, completion_text, tagged_answer
 
-ANSWER_TAG = re.compile(r"<answer>(.*?)</answer>", re.S)
 LONGEST = 200
 OPERATIONS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
     ast.Add: operator.add,
@@ -40,8 +38,8 @@ def _numbers(given: object) -> list[Fraction]:
 
 
 def _makes(text: str, numbers: list[Fraction], target: Fraction) -> bool:
-    answers = ANSWER_TAG.findall(text)
-    expression = answers[-1].partition("=")[0].replace("×", "*").replace("÷", "/").strip() if answers else ""
+    answer = tagged_answer(text) or ""
+    expression = answer.partition("=")[0].replace("×", "*").replace("÷", "/").strip()
     if not expression or len(expression) > LONGEST:
         return False
     used: list[Fraction] = []

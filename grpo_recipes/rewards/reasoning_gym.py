@@ -15,9 +15,8 @@ from typing import Any
 
 from grpo_recipes.contract.tasks import ANSWER_IN
 from grpo_recipes.contract.tasks.task_rows import dataset_of, from_text
-from grpo_recipes.rewards.completion_text import Completion, completion_text
+from grpo_recipes.rewards.completion_text import Completion, completion_text, tagged_answer
 
-ANSWER_TAG = re.compile(r"<answer>(.*?)</answer>", re.S)
 LONGEST_S = 10.0
 # Scorers that take an answer for Python and run it: of the first a literal is meant, of the others a formula.
 LITERALS = ("binary_matrix", "n_queens", "spiral_matrix", "string_insertion")
@@ -86,8 +85,7 @@ def _answer(text: str, answer_in: str) -> str | None:
     if answer_in == "last_line":
         return text.strip().rpartition("\n")[2].strip()
     if answer_in == "answer_tag":
-        found = ANSWER_TAG.findall(text)
-        return str(found[-1]).strip() if found else None
+        return tagged_answer(text)
     raise ValueError(f"answer_in {answer_in!r} is none of {', '.join(ANSWER_IN)}")
 
 

@@ -25,14 +25,8 @@ _MOST_READ = 32 << 20
 
 def first_row(path: str) -> Mapping[str, object] | None:
     """The first row of a .jsonl file, None for other files and for what cannot be read."""
-    if os.path.splitext(path)[1].lower() != ".jsonl":
-        return None
-    try:
-        with TextIOWrapper(open_regular(path), encoding="utf-8-sig", errors="replace") as file:
-            row = json.loads(file.readline(LARGEST_ROW))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) else None
+    rows = first_rows(path)
+    return rows[0][1] if rows and not isinstance(rows[0][1], str) else None
 
 
 def first_rows(path: str) -> list[tuple[int, Mapping[str, object] | str]]:

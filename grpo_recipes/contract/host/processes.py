@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -140,33 +140,30 @@ def kill(child: subprocess.Popen[bytes], *, spared: int | None = None) -> None:
 
     Nothing of the process group `spared` is touched.
     """
-    give_up = time.monotonic() + _GIVE_UP_S
-    while time.monotonic() < give_up:
+
+    def living() -> set[int]:
         below = {each.pid for each in descendants(child.pid)}
-        living = {
+        return {
             each.pid
             for each in descendants(os.getpid())
             if each.group != spared and (each.pid in below or child.pid in (each.pid, each.group))
         }
-        if child.poll() is None:
-            living.add(child.pid)
-        if not living:
-            return
-        send(living, signal.SIGKILL)
-        time.sleep(0.02)
-        reap(child)
+
+    _kill_until_none(living, child)
 
 
 def kill_all_below(children: Iterable[subprocess.Popen[bytes]] = ()) -> None:
     """Kills every process below this one, adopted ones too, and the children, also where there is no /proc."""
-    children = tuple(children)
+    _kill_until_none(lambda: {each.pid for each in descendants(os.getpid())}, *children)
+
+
+def _kill_until_none(living: Callable[[], set[int]], *children: subprocess.Popen[bytes]) -> None:
     give_up = time.monotonic() + _GIVE_UP_S
     while time.monotonic() < give_up:
-        living = {each.pid for each in descendants(os.getpid())}
-        living |= {child.pid for child in children if child.poll() is None}
-        if not living:
+        pids = living() | {child.pid for child in children if child.poll() is None}
+        if not pids:
             return
-        send(living, signal.SIGKILL)
+        send(pids, signal.SIGKILL)
         time.sleep(0.02)
         reap(*children)
 

@@ -191,14 +191,10 @@ def _vllm(file: Given, flat: Given) -> None:
     for name in ("gpu_memory_utilization", "tensor_parallel_size"):
         if name not in inside:
             continue
-        if flat.values.get("use_vllm") is not True:
-            inside.emulated(name, None, None, "read only with use_vllm")
-        elif mode == "colocate":
+        if flat.values.get("use_vllm") is not True or any(address in flat for address in SERVER_ADDRESS):
+            inside.emulated(name, None, None, "read with use_vllm by a server that the run starts")
+        elif mode == "colocate" or inside.values[name] is None:
             _hand_on(inside, flat, name, f"vllm_{name}", f"vllm.{name}")
-        elif any(address in flat for address in SERVER_ADDRESS):
-            inside.emulated(name, None, None, "of the server, which you start")
-        elif inside.values[name] is None:
-            inside.mapped(name, None, because="null is not said")
         else:
             home = "gpus" if name == "tensor_parallel_size" else name
             inside.mapped(name, f"vllm_server.{home}", inside.values[name], "of the server, which the run starts")
@@ -228,11 +224,9 @@ def _template(file: Given) -> None:
 def _defaults(flat: Given, draft: Draft) -> None:
     """axolotl's own defaults, where they are not TRL's."""
     tables = table_of("axolotl")["defaults"]
-    homes = {"num_train_epochs": "training", "lr_scheduler_type": "training", "optim": "training"}
-    homes |= {"weight_decay": "training", "gradient_checkpointing": "training", "save_total_limit": "training"}
-    for name, section in homes.items():
+    for name in tables["of_training"]:
         if name not in flat and name not in flat.taken:
-            draft.put(f"{section}.{name}", tables[name], "axolotl's own default")
+            draft.put(f"training.{name}", tables[name], "axolotl's own default")
             flat.taken[name] = tables[name]
     if "warmup_steps" not in flat and "warmup_ratio" not in flat:
         steps = flat.values.get("max_steps")

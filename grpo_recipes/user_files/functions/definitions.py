@@ -84,7 +84,7 @@ def definition(path: str, name: str) -> Definition | str | None:
     for _ in range(_MOST_STEPS):
         bound = module.bound.get(name, [])
         if not bound:
-            return f"{os.path.basename(path)} may bind it" if _may_bind(module, name) else None
+            return f"{os.path.basename(path)} may bind it" if _may_bind(module) else None
         node, depends = bound[-1]
         if depends and len(bound) > 1:
             return _unread(module, name, node)
@@ -113,14 +113,11 @@ def _unread(module: Module, name: str, node: ast.AST) -> str:
     return f"{os.path.basename(module.path)}:{getattr(node, 'lineno', 1)}: {text[:60]}"
 
 
-def _may_bind(module: Module, name: str) -> bool:
-    """Whether a file may bind a name in a way that is rarely used, which is looked for only where no other does."""
+def _may_bind(module: Module) -> bool:
+    """Whether a file may bind names in a way that is rarely used, which is looked for only where no other does."""
     return module.is_open or any(
-        (isinstance(node, ast.Global) and name in node.names)
-        or (isinstance(node, ast.NamedExpr) and node.target.id == name)
-        or (isinstance(node, ast.MatchAs | ast.MatchStar) and node.name == name)
-        or (isinstance(node, ast.Name) and node.id in _BINDS_UNSEEN)
-        or (isinstance(node, ast.FunctionDef) and node.name == "__getattr__")
+        isinstance(node, ast.Global | ast.NamedExpr | ast.Match)
+        or getattr(node, "id", getattr(node, "name", None)) in _BINDS_UNSEEN
         for node in ast.walk(module.tree)
     )
 
