@@ -174,12 +174,9 @@ def read_ancestor(named: str, directory: str) -> StartingPoint | NoStart:
     """What is named, from a directory. Nothing of it is believed but what its own files say."""
     path = local_path(named, directory)
     if path is None:
-        return _of_the_hub(named, directory)
+        return _of_the_hub(named)
     if not os.path.isdir(path):
-        because = (f"looked for {path}",)
-        here = os.path.relpath(os.path.abspath(named), directory)
-        fix = f"from_run: {here}" if os.path.isdir(named) else None
-        return NoStart(f"there is no folder {named}", because, fix)
+        return NoStart(f"there is no folder {named}", (f"looked for {path}",))
     if _is_run(path):
         return _of_a_run(named, path, path, os.path.join(path, "final"))
     parent, name = os.path.split(path)
@@ -221,14 +218,11 @@ def _is_run(folder: str) -> bool:
     return any(os.path.isfile(os.path.join(folder, name)) for name in (PLAN_FILE, _INTEGRITY_FILE))
 
 
-def _of_the_hub(named: str, directory: str) -> StartingPoint | NoStart:
+def _of_the_hub(named: str) -> StartingPoint | NoStart:
     snapshot = cached_snapshot(named) if named.count("/") == 1 and all(named.split("/")) else None
     adapter = None if snapshot is None else read_adapter(str(snapshot))
     if snapshot is not None and adapter is not None:
         return StartingPoint(named, named, str(snapshot), cached_commit(named), None, {}, None, None, adapter)
-    if os.path.isdir(named):
-        fix = f"from_run: {os.path.relpath(os.path.abspath(named), directory)}"
-        return NoStart(f"there is no folder {named}", (f"looked for it in {directory}",), fix)
     if snapshot is not None:
         because = (f"{snapshot} has no adapter_config.json",)
         return NoStart(f"{named} is no adapter", because, f"model_name_or_path: {named}")

@@ -57,19 +57,10 @@ def _is_none(value: ast.expr) -> bool:
 
 def _builtins(tree: ast.Module) -> frozenset[str]:
     """The functions of Python that no line of the file gives another meaning."""
-    bound: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.alias):
-            if node.name == "*":
-                return frozenset()
-            bound.add(node.asname or node.name)
-        elif isinstance(node, _Function | ast.ClassDef):
-            bound.add(node.name)
-        elif isinstance(node, ast.arg):
-            bound.add(node.arg)
-        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            bound.add(node.id)
-    return frozenset(dir(builtins)) - bound
+    nodes = list(ast.walk(tree))
+    bound = {getattr(node, key, None) for node in nodes for key in ("name", "asname", "arg")}
+    bound |= {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    return frozenset() if "*" in bound else frozenset(dir(builtins)) - bound
 
 
 def _bindings(function: _Function, inside: list[ast.AST]) -> dict[str, list[ast.expr | None]]:

@@ -6,6 +6,7 @@ import stat
 from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Finding, Mark
+from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.yaml import ids
 
 _FORBIDDEN_ASCII = r"[^\t\n\r\x20-\x7e]"
@@ -146,12 +147,10 @@ def _too_large(name: str, size: int) -> Finding:
 
 
 def _nearest(path: str) -> str:
-    from difflib import get_close_matches  # only the failing command pays for this import
-
     folder, name = os.path.split(path)
     try:
         names = [entry for entry in os.listdir(folder or ".") if entry.endswith((".yaml", ".yml"))]
     except (OSError, ValueError):
         return "check the path"
-    close = get_close_matches(name, names[:1000], n=1)
+    close = nearest_words(name, names[:1000], cutoff=0.6)
     return shown(os.path.join(folder, close[0]), LONGEST_PATH) if close else "check the path"

@@ -35,7 +35,7 @@ def _place(child: Place, written: object, mark: Mark) -> Place | Finding:
     hold secrets.
     """
     if not isinstance(written, str) or not written or "\0" in written:
-        return _no_name(written, mark)
+        return _no_name(mark)
     if written.startswith(PREFIX):
         return _shipped(written, mark)
     beside = Place(_beside(child.name, written), _beside(child.path, written))
@@ -97,12 +97,9 @@ def _shipped(written: str, mark: Mark) -> Place | Finding:
     return _finding(ids.EXTENDS_VALUE, message, mark, f"there are {_listed(known)}", fix)
 
 
-def _no_name(written: object, mark: Mark) -> Finding:
-    because, fix = "it takes the path of one file, or grpo-recipes:NAME", "extends: base.yaml"
-    if isinstance(written, list):
-        because = "it takes one file, so that the order of the values is that of a chain"
-        fix = "extend the first, and let that one extend the next"
-    return _finding(ids.EXTENDS_VALUE, "extends does not name a file", mark, because, fix)
+def _no_name(mark: Mark) -> Finding:
+    because = "it takes the path of one file, or grpo-recipes:NAME"
+    return _finding(ids.EXTENDS_VALUE, "extends does not name a file", mark, because, "extends: base.yaml")
 
 
 def _no_yaml(place: Place, mark: Mark) -> Finding:

@@ -17,7 +17,6 @@ from grpo_recipes.contract.integrity.seal import (
     RUN_ID,
     Damaged,
     Opened,
-    Unsealed,
     opened,
     refuse_another_run,
     run_id,
@@ -126,17 +125,12 @@ def record_text(folder: Path, content: Mapping[str, Any]) -> str:
 
 
 def record_fault(folder: Path) -> str | None:
-    """Why run.json is not as grpo-run wrote it, None where it is, where there is none or nobody can tell.
-
-    One without a seal is of an older grpo-run, whose folder was gone on with, unless the folder has an id.
-    """
+    """Why run.json is not as grpo-run wrote it, None where it is, where there is none or nobody can tell."""
     try:
         if (folder / INTEGRITY_FILE).exists():
             opened_record(folder)
     except FileNotFoundError:
         return None
-    except Unsealed as problem:
-        return None if run_id(folder) is None else str(problem)
     except Damaged as problem:
         return str(problem)
     return None

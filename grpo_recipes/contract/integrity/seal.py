@@ -156,10 +156,6 @@ class Damaged(Exception):
     """A text that is not as it was written; it says in what."""
 
 
-class Unsealed(Damaged):
-    """A text that has no seal at all."""
-
-
 @dataclass(frozen=True, slots=True)
 class Opened:
     """What a sealed file says. signer: "you", "somebody else", or "nobody" where it was written without a key."""
@@ -185,7 +181,7 @@ def opened(purpose: str, text: str) -> Opened:
     """What a sealed text says, if it is as it was written. Raises Damaged."""
     head, found, tail = text.rpartition(_SEAL)
     if not found:
-        raise Unsealed("its seal is missing")
+        raise Damaged("its seal is missing")
     try:
         content = parsed(f"{head}\n}}".encode())
         seal = parsed(tail.removesuffix(_END).encode())

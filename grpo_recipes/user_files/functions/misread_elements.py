@@ -145,15 +145,11 @@ class _ElementReader(NamedTuple):
     def _of_text(self, node: ast.expr, names: frozenset[str], batches: tuple[str, ...]) -> str | None:
         """What comes of an expression that takes a list of messages for a text, None for others."""
         match node:
-            case ast.Call(func=ast.Attribute(value=of, attr=attr)) if attr in _TEXT_ALONE | {"get"}:
-                if _is_element(of, names, batches):
-                    return "AttributeError"
-                if attr in _SEARCHES and isinstance(of, ast.Name) and of.id in self.patterns:
-                    at = _SEARCHES[attr] - (of.id != "re")
-                    return "TypeError" if at < len(node.args) and _is_element(node.args[at], names, batches) else None
             case ast.Call(func=ast.Attribute(value=ast.Name(id=of), attr=attr), args=given) if of in self.patterns:
                 at = _SEARCHES.get(attr, 9) - (of != "re")
                 return "TypeError" if at < len(given) and _is_element(given[at], names, batches) else None
+            case ast.Call(func=ast.Attribute(value=of, attr=attr)) if attr in _TEXT_ALONE | {"get"}:
+                return "AttributeError" if _is_element(of, names, batches) else None
             case ast.Compare(left=ast.Constant(value=str()), ops=[ast.In() | ast.NotIn() as kind], comparators=[whole]):
                 is_in = isinstance(kind, ast.In)
                 return ("always false" if is_in else "always true") if _is_element(whole, names, batches) else None
