@@ -9,13 +9,9 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.page import Page, shown, single_quoted
 from grpo_recipes.yaml.refusals import MAX_FIX, READ_AS_A_MAPPING, UNQUOTED, double_quoted
-from grpo_recipes.yaml.scalars import CURLY_QUOTES
 
 _NO_SPACE = r"\s*(?:- )?([A-Za-z_][\w.-]*):([^\s:/][^\s:]*)\s*"
 _UNQUOTED_TEMPLATE = r"(?:^|[:\[,-]\s+)(\{\{)"
-_CURLY = "".join(sorted(CURLY_QUOTES))
-# From where a value begins to the next curly quote, or to the end of the line.
-_CURLY_QUOTED = rf"(?:^|[:,\[{{-])\s*([{_CURLY}][^{_CURLY}]*[{_CURLY}]?)"
 _INDENTATION = (
     "the keys of one mapping start in the same column, below it deeper",
     "start the line in the column of the key that it belongs beside",
@@ -47,7 +43,7 @@ Place = tuple[int, int, int]
 def syntax_finding(error: MarkedYAMLError, page: Page) -> Finding:
     """The finding for a text that is not YAML."""
     problem = _problem(error, page)
-    instead = _curly_quotes(problem) or _template(problem)
+    instead = _template(problem)
     if instead is not None:
         return instead
     place, words = _place(problem)
@@ -111,32 +107,14 @@ def _whole(lines: list[str], line: int) -> Place:
     return line, len(text) - len(text.lstrip()), len(text.rstrip())
 
 
-def _curly_quotes(problem: _Problem) -> Finding | None:
-    """The finding if the parser stumbled on a line with a value in curly quotes, which are letters to it."""
-    line = problem.line if re.search(_CURLY_QUOTED, problem.text) or problem.opened is None else problem.opened[0]
-    found = re.search(_CURLY_QUOTED, problem.page.lines[line])
-    if found is None:
-        return None
-    quoted = found[1] if CURLY_QUOTES & {found[1][-1]} else found[1][:1]
-    fix = _in_quotes(quoted[1:-1], "the value")
-    mark = problem.page.mark(line, found.start(1), found.start(1) + len(quoted))
-    because = "it is a letter like any other, and what follows is not quoted"
-    return Finding(ids.SYNTAX, "error", f"{quoted[0]} is no quote in YAML", "", mark, (because,), fix)
-
-
-def _in_quotes(text: str, what: str) -> str:
-    """A text as YAML in quotes, or the advice to write it so where it is too long."""
-    is_shown = text and text.isprintable() and len(text) <= MAX_FIX
-    return double_quoted(text) if is_shown else f"write {what} in quotes"
-
-
 def _template(problem: _Problem) -> Finding | None:
     """The finding if the parser stumbled over an unquoted {{ ... }}."""
     found = re.search(_UNQUOTED_TEMPLATE, problem.text[: problem.column + 1])
     if found is None or "quoted" in problem.said:
         return None
     start, end = found.start(1), len(problem.text.rstrip())
-    fix = _in_quotes(problem.text[start:end], "the template")
+    written = double_quoted(problem.text[start:end])
+    fix = written if written.isprintable() and len(written) <= MAX_FIX else "write the template in quotes"
     mark = problem.page.mark(problem.line, start, end)
     return Finding(ids.UNQUOTED_TEMPLATE, "error", UNQUOTED, "", mark, (READ_AS_A_MAPPING,), fix)
 

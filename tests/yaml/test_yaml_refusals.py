@@ -122,8 +122,6 @@ REFUSED: dict[str, tuple[str, str, int, int, str]] = {
     "no key": (": x\n", ids.SYNTAX, 1, 1, "does not fit"),
     "curly quotes": ("a: \u201cb c\u201d\n", ids.SYNTAX, 1, 4, 'a: "b c"'),
     "single curly quotes": ("a: [1, \u2018b\u2019]\n", ids.SYNTAX, 1, 8, '"b"'),
-    "curly quotes around a template": ("a: {b: \u201c{{ c }}\u201d, d: 1}\n", ids.SYNTAX, 1, 8, '"{{ c }}"'),
-    "a curly quote and a colon": ("a: \u201cb: c\u201d\n", ids.SYNTAX, 1, 4, '"b: c"'),
     "question mark": ("a: ? b\n", ids.SYNTAX, 1, 4, "mapping keys"),
     "neither key nor item": ("a: 1\nfoo\nb: 1\n", ids.SYNTAX, 2, 1, "neither"),
     "escape character": ("a: \x1b[31m\n", ids.NOT_TEXT, 1, 4, "U+001B"),
