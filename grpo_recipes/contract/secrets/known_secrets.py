@@ -8,17 +8,20 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-_SECRET = re.compile(
-    r"(?:^|_)(?:TOKEN|KEY|SECRET|PASSWORD|CREDENTIAL|COOKIE)S?(?:V?[0-9]+)?(?:_|$)"
-    r"|(?:TOKEN|APIKEY|SECRET|PASSWORD|PASSWD|PASSPHRASE)(?:V?[0-9]+)?(?:_|$)"
-    r"|(?:^|_)(?:CREDS|AUTHORIZATION|BEARER|DSN|JWT|WEBHOOK|SSHPASS)(?:V?[0-9]+)?(?:_|$)"
-    r"|(?:^|_)(?:AUTH|PASS|PAT|PW|[A-Z]+_PWD)$"
+_WORDS = frozenset(
+    (
+        *("TOKEN", "TOKENS", "KEY", "KEYS", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE"),
+        *("CREDENTIAL", "CREDENTIALS", "CREDS", "AUTHORIZATION", "BEARER", "COOKIE", "COOKIES", "DSN", "JWT"),
+        *("WEBHOOK", "SSHPASS"),
+    )
 )
-_TEXT_OR_COUNT = re.compile(
-    r"(?:BOS|EOS|PAD|UNK|STOP|LIMIT|THRESHOLD|DISABLE)_(?:.*_)?TOKEN(?:_|$)|(?:^|_)TOKEN_(?:.*_)?(?:LIMIT|THRESHOLD)"
-    r"|(?:MAX|MIN|NUM|PER|COUNT|LIMIT|LENGTH|LEN|SIZE|SPECIAL)_(?:.*_)?(?:TOKENS|KEYS)(?:_|$)|PUBLIC_KEYS?(?:_|$)"
-)
-"""A word of a text, or a count: EOS_TOKEN, MAX_TOKENS."""
+_LAST_WORDS = ("AUTH", "PASS", "PAT", "PW", "PWD")
+_ENDINGS = ("TOKEN", "APIKEY", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE")
+"""Ends of a word: HFTOKEN, PGPASSWORD."""
+_COUNTS = frozenset(("MAX", "MIN", "NUM", "PER", "COUNT", "LIMIT", "LENGTH", "LEN", "SIZE", "SPECIAL", "PUBLIC"))
+_TEXTS = frozenset(("BOS", "EOS", "PAD", "UNK", "STOP", "LIMIT", "THRESHOLD", "DISABLE"))
+_BESIDE = {"TOKEN": _TEXTS, "TOKENS": _COUNTS, "KEY": frozenset(("PUBLIC",)), "KEYS": _COUNTS}
+"""Words beside which one is of a text or a count: EOS_TOKEN, MAX_TOKENS."""
 _ADDRESSES = ("_URL", "_URI", "_PROXY")
 _LONGEST_NAME = 200
 _SHORTEST = 8
@@ -39,8 +42,15 @@ class KnownSecrets(NamedTuple):
 @cache
 def names_a_secret(name: str) -> bool:
     """Whether a variable's name says that its value is secret: HF_TOKEN and PGPASSWORD do, MAX_TOKENS not."""
-    words = re.sub(r"[.-]", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name[-_LONGEST_NAME:])).upper()
-    return _SECRET.search(words) is not None and _TEXT_OR_COUNT.search(words) is None
+    whole = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name[-_LONGEST_NAME:]).upper()
+    # HF_TOKEN1 and API_KEY_V2 are numbered ones.
+    words = [re.sub(r"(?<=[A-Z])V?\d+$", "", word) for word in re.split(r"[_.-]+", whole)]
+    if words[-1] in _LAST_WORDS:
+        return words != ["PWD"]
+    return any(
+        (word in _WORDS or word.endswith(_ENDINGS)) and _BESIDE.get(word, frozenset()).isdisjoint(words)
+        for word in words
+    )
 
 
 def known_secrets() -> KnownSecrets:
