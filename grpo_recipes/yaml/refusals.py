@@ -81,7 +81,8 @@ class Refusals:
     def duplicate_key(self, key: str, lines: list[int], place: tuple[int, int, int], path: Path) -> None:
         """A key that is written more than once in its mapping; lines and place count from 0."""
         numbers = ", ".join([str(line + 1) for line in lines[:5]] + ["..."] * (len(lines) > 5))
-        message = f"{shown(key, 40)} is written {len(lines)} times, on lines {numbers}"
+        times = "twice" if len(lines) == 2 else f"{len(lines)} times"
+        message = f"{shown(key, 40)} is written {times}, on lines {numbers}"
         because = "YAML readers keep the last one and drop the others without a word"
         fix = f"keep one {shown(key, 40)} and remove the others"
         self.add(ids.DUPLICATE_KEY, message, path, self.page.mark(*place), because, fix)
