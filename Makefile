@@ -228,7 +228,7 @@ $(VENV)-site/stamp: Makefile
 	touch $@
 
 schemas: setup
-	$(BIN)/python -m grpo_recipes.schemas.make_format
+	$(BIN)/python tests/schemas/make_format.py
 	for name in recipe plan run findings diff doctor; do $(BIN)/grpo-run schema $$name > schemas/$$name.schema.json; done
 
 # Writes what `--target tested` means, from constraints/cpu.txt.
@@ -237,9 +237,9 @@ tested: setup
 
 # For maintainers: reads all releases from the package index again, in some minutes. Review what changed.
 facts: setup
-	$(BIN)/python -m grpo_recipes.facts.released.collect
-	$(BIN)/python -m grpo_recipes.facts.field_help
-	$(BIN)/python -m grpo_recipes.facts.released.reasoning_gym
+	$(BIN)/python tests/facts/collect_facts.py
+	$(BIN)/python tests/schemas/field_meanings.py
+	$(BIN)/python tests/rewards/gym_table.py
 
 # Writes what docs/watch.md shows, from a real run in tmux.
 screens: setup

@@ -31,7 +31,6 @@ NO_SECTION = {
     "export",
     "keys",
     "known_values",
-    "make_format",
     "models",
     "other_names",
     "section",

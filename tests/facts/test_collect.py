@@ -4,9 +4,8 @@ import io
 import zipfile
 
 import pytest
-
-from grpo_recipes.facts.released.collect import declared_windows, main
-from grpo_recipes.facts.released.index import Blocks, versions_in, wheels_in
+from collect_facts import declared_windows, main
+from package_index import Blocks, versions_in, wheels_in
 
 PAGE = """<html><body><h1>Links for trl</h1>
     <a href="https://x/trl-0.10.1-py3-none-any.whl#sha256=1">trl-0.10.1-py3-none-any.whl</a><br/>

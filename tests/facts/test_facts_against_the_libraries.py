@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from collect_facts import declared_windows
 
 from grpo_recipes.facts.facts import Facts, facts_for
-from grpo_recipes.facts.released.collect import declared_windows
 from grpo_recipes.facts.released.logits import installed_logits_keyword, shipped_logits_keyword
 from grpo_recipes.facts.released.requirements import requirements
 from grpo_recipes.facts.released.shipped import facts_of_release

@@ -1,9 +1,10 @@
 """What the shipped tables say of old releases is what those releases are known for."""
 
 import pytest
+from folding import fold
 
 from grpo_recipes.facts.facts import facts_for
-from grpo_recipes.facts.released.folded import fold, nearest_release, value_at
+from grpo_recipes.facts.released.folded import nearest_release, value_at
 from grpo_recipes.facts.released.logits import releases_with_class
 from grpo_recipes.facts.released.shipped import facts_of_release, releases_with_facts
 from grpo_recipes.facts.source.logits_keyword import LogitsKeyword

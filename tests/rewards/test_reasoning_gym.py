@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gym_table import read_installed
 
 from grpo_recipes.contract.tasks.task_rows import as_text, dataset_of
-from grpo_recipes.facts.released.reasoning_gym import config_keys, read_installed, release, task_names
+from grpo_recipes.facts.released.reasoning_gym import config_keys, release, task_names
 from grpo_recipes.rewards import reasoning_gym as module
 from grpo_recipes.rewards.reasoning_gym import reasoning_gym
 

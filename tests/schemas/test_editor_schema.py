@@ -7,10 +7,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+from field_meanings import TABLE, documented, read_installed
 
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import facts_for
-from grpo_recipes.facts.field_help import TABLE, documented, read_installed
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.rewards.catalog import shipped_rewards
 from grpo_recipes.stack.stack import Stack

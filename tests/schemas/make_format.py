@@ -1,4 +1,4 @@
-"""Generates format.json from the models: `python -m grpo_recipes.schemas.make_format`, called by `make schemas`."""
+"""Generates format.json from the models: `python tests/schemas/make_format.py`, called by `make schemas`."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Renews the shipped facts from the package index; for maintainers: `make facts`, or `... collect [STEP...]`.
+"""Renews the shipped facts from the package index: `make facts`, or `python tests/facts/collect_facts.py [STEP...]`.
 
 Steps: releases; trl, transformers, peft, vllm (fields, and for transformers the logits keywords); requirements;
 digests (of the files that fields were read from).
@@ -13,21 +13,21 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from email.parser import HeaderParser
 from pathlib import Path
-from typing import Any
 
+import package_index
+from folding import fold, fold_facts, folded_text, table_text
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from grpo_recipes.contract.files.digest import file_sha256
-from grpo_recipes.facts.released import index
 from grpo_recipes.facts.released.as_released import source_sha256
-from grpo_recipes.facts.released.folded import fold, fold_facts, folded_text, table_text
-from grpo_recipes.facts.released.logits import MODEL_CLASSES, to_json_value
 from grpo_recipes.facts.released.logits import TABLE as LOGITS
+from grpo_recipes.facts.released.logits import model_classes
 from grpo_recipes.facts.released.requirements import EXTRAS
 from grpo_recipes.facts.released.requirements import TABLE as REQUIREMENTS
-from grpo_recipes.facts.released.shipped import DATA, facts_of_release
+from grpo_recipes.facts.released.shipped import DATA, facts_of_release, table
+from grpo_recipes.facts.source.logits_keyword import LogitsKeyword
 from grpo_recipes.facts.source.package_facts import MODULES, PackageFacts
 from grpo_recipes.facts.source.package_source import PackageSource
 from grpo_recipes.facts.source.read_logits import read_logits_keyword
@@ -116,8 +116,8 @@ def main(steps: list[str]) -> int:
 def collect_releases() -> None:
     """Writes releases.json: every version of every package of a stack, and the day."""
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
-    packages = {package: index.versions_in(index.page(package)) for package in PACKAGES}
-    _write("releases", table_text({"date": day, "source": index.INDEX, "packages": packages}))
+    packages = {package: package_index.versions_in(package_index.page(package)) for package in PACKAGES}
+    _write("releases", table_text({"date": day, "source": package_index.INDEX, "packages": packages}))
 
 
 def collect_package(package: str) -> None:
@@ -184,18 +184,18 @@ def collect_digests() -> None:
 
 def _wheels(package: str) -> Iterator[tuple[str, zipfile.ZipFile]]:
     """The final releases that have a wheel, oldest first."""
-    wheels = index.wheels_in(index.page(package))
+    wheels = package_index.wheels_in(package_index.page(package))
     wanted = [one for one in map(Version, wheels) if one >= Version(OLDEST[package]) and not one.is_prerelease]
     versions = [str(version) for version in sorted(wanted)]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for start in range(0, len(versions), _AT_ONCE):
             some = versions[start : start + _AT_ONCE]
-            yield from zip(some, pool.map(lambda one: index.open_wheel(wheels[one]), some), strict=True)
+            yield from zip(some, pool.map(lambda one: package_index.open_wheel(wheels[one]), some), strict=True)
 
 
 def _unpacked(wheel: zipfile.ZipFile, package: str, folder: Path) -> PackageSource:
     """The sources of a wheel that its facts are read from, unpacked."""
-    modules = {f"{module.replace('.', '/')}.py" for module in MODEL_CLASSES.values()}
+    modules = {f"{module.replace('.', '/')}.py" for module in model_classes().values()}
     for name in wheel.namelist():
         is_shallow = name.count("/") <= 2 or package != "transformers"
         is_asked = is_shallow if package != "vllm" else name == "vllm/sampling_params.py"
@@ -204,13 +204,19 @@ def _unpacked(wheel: zipfile.ZipFile, package: str, folder: Path) -> PackageSour
     return PackageSource(package, folder / package)
 
 
+def to_json_value(keyword: LogitsKeyword) -> dict[str, object]:
+    """One span's value in the table; what is false is left out."""
+    flags = {"translated": keyword.translated, "swallows": keyword.swallows}
+    return {"name": keyword.name, **{name: True for name, is_true in flags.items() if is_true}}
+
+
 _read_before: dict[tuple[str, str], Mapping[str, object] | None] = {}
 
 
 def _logits_keywords(source: PackageSource) -> dict[str, object]:
     """Class -> its keyword; a file that two releases share is parsed once."""
     found: dict[str, object] = {}
-    for name, module in MODEL_CLASSES.items():
+    for name, module in model_classes().items():
         file = source.folder.joinpath(*module.split(".")[1:]).with_suffix(".py")
         if not file.is_file():
             continue
@@ -225,9 +231,9 @@ def _logits_keywords(source: PackageSource) -> dict[str, object]:
 
 def _logits_text(keywords: Mapping[str, Mapping[str, object]]) -> str:
     releases = list(keywords)
-    classes = {name: fold([one.get(name) for one in keywords.values()], releases) for name in sorted(MODEL_CLASSES)}
-    table: dict[str, Any] = {"releases": releases, "classes": {name: spans for name, spans in classes.items() if spans}}
-    return table_text(table)
+    classes = {name: fold([one.get(name) for one in keywords.values()], releases) for name in sorted(model_classes())}
+    known = {name: spans for name, spans in classes.items() if spans}
+    return table_text({"models": table(LOGITS)["models"], "releases": releases, "classes": known})
 
 
 def _metadata(wheel: zipfile.ZipFile) -> str:
