@@ -49,12 +49,8 @@ def _finding(
     context: Context, name: str, told: str, because: str, fix: object = None, severity: Severity = "error", at: str = ""
 ) -> Finding:
     """A finding about one field, whose fix sets a field (`at`, or the same), or removes it."""
-    field = at or name
-    patch = Patch(("lora", field), remove=True) if fix is None else Patch(("lora", field), fix)
-    shown = f"[{', '.join(map(str, fix))}]" if isinstance(fix, list) else str(fix).lower()
-    text = f"remove {field}" if fix is None else f"{field}: {shown}"
-    key = f"LoraConfig.{name}"
-    return context.finding(ID, told, key, because=[because], severity=severity, fix=text, patch=[patch])
+    patch = Patch(("lora", at or name), fix, remove=fix is None)
+    return context.finding(ID, told, f"LoraConfig.{name}", because=[because], severity=severity, patch=[patch])
 
 
 def _layers(context: Context) -> Iterator[Finding]:

@@ -27,7 +27,6 @@ def check(context: Context) -> Iterator[Finding]:
         "exclude_modules leaves no module to adapt",
         EXCLUDED,
         because=[f"target_modules are all among {shown}", "PEFT raises ValueError after loading the model"],
-        fix="remove exclude_modules",
         patch=[Patch(("lora", "exclude_modules"), remove=True)],
     )
 

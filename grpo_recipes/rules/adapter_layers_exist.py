@@ -36,8 +36,7 @@ def check(context: Context) -> Iterator[Finding]:
         path: Path = ("lora", "layers_pattern")
         because = [f"they are {model[1].layers}; PEFT finds no layer and raises ValueError, after loading the model"]
         told = f"the model's layers are not called {' or '.join(pattern)}"
-        fix, patch = f"layers_pattern: {name}", [Patch(path, name)]
-        yield context.finding(ID, told, PATTERN, because=because, fix=fix, patch=patch)
+        yield context.finding(ID, told, PATTERN, because=because, patch=[Patch(path, name)])
 
 
 def _layers(context: Context, numbers: list[int], wrong: list[int], count: int | None) -> Finding:
@@ -51,6 +50,5 @@ def _layers(context: Context, numbers: list[int], wrong: list[int], count: int |
         f"the model has no layer {', '.join(map(str, wrong))}",
         LAYERS,
         because=[says, "PEFT skips such a layer, silently if any other number is right"],
-        fix=f"layers_to_transform: {kept}" if kept else "remove layers_to_transform",
-        patch=[Patch(path, kept)] if kept else [Patch(path, remove=True)],
+        patch=[Patch(path, kept or None, remove=not kept)],
     )

@@ -181,10 +181,8 @@ def _finding(
     severity: str = "error",
 ) -> Finding:
     path: Path = ("lora", key.partition(".")[2])
-    is_removed = fix is None
-    if is_removed and key == TARGETS:
-        fix, is_removed = "all-linear", False
-    text = f"[{', '.join(map(str, fix))}]" if isinstance(fix, list) else str(fix)
+    if fix is None and key == TARGETS:
+        fix = "all-linear"
     return context.finding(
         ID,
         message,
@@ -192,6 +190,5 @@ def _finding(
         because=[because, *([told] if told else [])],
         severity="warning" if severity == "warning" else "error",
         mark=context.source.mark((*path, *at)),
-        fix=f"remove {path[-1]}" if is_removed else f"{path[-1]}: {text}",
-        patch=[Patch(path, remove=True) if is_removed else Patch(path, fix)],
+        patch=[Patch(path, fix, remove=fix is None)],
     )

@@ -59,8 +59,6 @@ def _value(context: Context, key: str, pattern: str, value: object) -> Iterator[
         f"{name} of {pattern} is {value}, but must be a {'whole number of at least 1' if key == RANKS else 'number'}",
         key,
         because=["PEFT raises TypeError or ValueError when it builds the adapter, after loading the model"],
-        mark=context.source.mark(path),
-        fix=f"remove {pattern}",
         patch=[Patch(path, remove=True)],
     )
 
@@ -86,9 +84,9 @@ def _pattern(context: Context, key: str, pattern: str, modules: list[str] | None
             value = context.mapping(key)[pattern]
             patch = [Patch(path, remove=True), Patch((*path[:-1], close[0]), value)]
             fix = f"{name}: {{{close[0]}: {value}}}"
-            mark = context.source.mark(path)
-            yield context.finding(ID, told, key, because=[because], mark=mark, fix=fix, patch=patch)
+            context.source.mark(path)
+            yield context.finding(ID, told, key, because=[because], fix=fix, patch=patch)
             return
-    mark = context.source.mark(path)
+    context.source.mark(path)
     patch = [Patch(path, remove=True)]
-    yield context.finding(ID, told, key, because=[because], mark=mark, fix=f"remove {pattern}", patch=patch)
+    yield context.finding(ID, told, key, because=[because], patch=patch)

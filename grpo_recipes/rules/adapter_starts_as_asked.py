@@ -39,8 +39,7 @@ def _finding(context: Context, told: str, because: str, fix: object = None, seve
         START,
         because=[because],
         severity="warning" if severity == "warning" else "error",
-        fix="remove init_lora_weights" if fix is None else f"init_lora_weights: {str(fix).lower()}",
-        patch=[Patch(path, remove=True) if fix is None else Patch(path, fix)],
+        patch=[Patch(path, fix, remove=fix is None)],
     )
 
 

@@ -46,9 +46,7 @@ def _unknown(context: Context, word: str) -> Finding:
 
 def _finding(context: Context, told: str, because: str, fix: str = "sdpa") -> Finding:
     path = ("model", "attn_implementation")
-    return context.finding(
-        ID, told, KEY, because=[because], fix=f"attn_implementation: {fix}", patch=[Patch(path, fix)]
-    )
+    return context.finding(ID, told, KEY, because=[because], patch=[Patch(path, fix)])
 
 
 def _flash(context: Context, word: str) -> Iterator[Finding]:
@@ -81,9 +79,7 @@ def _whole(context: Context, word: str) -> Iterator[Finding]:
     if is_autocast:
         told = f"{word} needs 16-bit numbers, but an adapter on float32 weights generates without autocast"
     because = 'the kernel raises "FlashAttention only support fp16 and bf16 data type" at the first completion'
-    yield context.finding(
-        ID, told, KEY, because=[because], fix="dtype: bfloat16", patch=[Patch(("model", "dtype"), "bfloat16")]
-    )
+    yield context.finding(ID, told, KEY, because=[because], patch=[Patch(("model", "dtype"), "bfloat16")])
 
 
 def _package(context: Context, word: str) -> Iterator[Finding]:

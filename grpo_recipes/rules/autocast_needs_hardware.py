@@ -22,7 +22,6 @@ def check(context: Context) -> Iterator[Finding]:
             "bf16 and fp16 exclude each other",
             FP16,
             because=["TrainingArguments raises ValueError for both"],
-            fix="fp16: false",
             patch=[Patch(("training", "fp16"), False)],
         )
     elif context.value(FP16) is True and context.value("world.device") == "cpu":
@@ -31,7 +30,6 @@ def check(context: Context) -> Iterator[Finding]:
             "fp16 autocast needs a GPU, but this run is on the CPU",
             FP16,
             because=[context.settings["world.device"].why, "the Trainer would silently train in full precision"],
-            fix="fp16: false",
             patch=[Patch(("training", "fp16"), False)],
         )
     elif context.value(BF16) is True and context.value("world.device") == "cuda":
@@ -58,7 +56,6 @@ def _capability(context: Context) -> Iterator[Finding]:
                 f"bf16 autocast needs capability 8.0, but {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}",
                 BF16,
                 because=["TrainingArguments raises ValueError for it"],
-                fix="bf16: false",
                 patch=[Patch(("training", "bf16"), False)],
             )
             return

@@ -74,7 +74,6 @@ def _without_checkpoint(context: Context, every: int) -> Iterator[Finding]:
             f"the evaluation at step {every} has no checkpoint",
             EVERY,
             because=[f"checkpoints can only be written where a generation ends, every {unit} optimizer steps"],
-            fix=f"every_steps: {whole}",
             patch=[Patch(("evaluation", "every_steps"), whole)],
         )
     elif saves == 0 or every % saves:

@@ -86,10 +86,8 @@ def _finding(context: Context, name: str, message: str, because: str, *, warning
         message,
         "GRPOConfig.chat_template_kwargs",
         because=[because],
-        fix=f"remove {name}",
         patch=[Patch(path, remove=True)],
         severity="warning" if warning else "error",
-        mark=context.source.mark(path),
     )
 
 

@@ -52,9 +52,8 @@ def check(context: Context) -> Iterator[Finding]:
             because=[
                 "the first forward pass raises ValueError, or with use_reentrant false a layer gets it and raises"
             ],
-            fix="use_reentrant: false" if "reentr" in name else f"remove {name}",
+            fix="use_reentrant: false" if "reentr" in name else None,
             patch=[Patch(path, remove=True), *_meant(kwargs, name)],
-            mark=context.source.mark(path),
         )
     if not unknown:
         yield from _use_reentrant(context, kwargs.get("use_reentrant"))
@@ -70,7 +69,6 @@ def _use_reentrant(context: Context, value: object) -> Iterator[Finding]:
             KWARGS,
             because=["torch then takes true, and warns that a later release will raise"],
             severity="warning",
-            fix=f"use_reentrant: {str(right).lower()}",
             patch=[Patch(path, right)],
         )
     elif value is True and context.mapping(KWARGS).get("debug"):
@@ -79,8 +77,8 @@ def _use_reentrant(context: Context, value: object) -> Iterator[Finding]:
             "debug needs use_reentrant false",
             KWARGS,
             because=["torch raises ValueError for it at the first forward pass"],
-            fix="use_reentrant: false",
             patch=[Patch(path, False)],
+            mark=context.mark(KWARGS),
         )
     elif value is False and _reentrant(context):
         yield context.finding(
@@ -91,4 +89,5 @@ def _use_reentrant(context: Context, value: object) -> Iterator[Finding]:
             severity="warning",
             fix="gradient_checkpointing_kwargs: {use_reentrant: true}",
             patch=[Patch(path, True)],
+            mark=context.mark(KWARGS),
         )

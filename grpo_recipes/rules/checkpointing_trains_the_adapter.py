@@ -27,4 +27,5 @@ def check(context: Context) -> Iterator[Finding]:
             because=[f'trl {context.stack.version("trl")} ends in "element 0 of tensors does not require grad"'],
             fix="use_reentrant: false, or trl==0.17.0",
             patch=[Patch(("training", "gradient_checkpointing_kwargs", "use_reentrant"), False)],
+            mark=context.mark(KWARGS),
         )

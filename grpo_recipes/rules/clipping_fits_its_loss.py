@@ -33,7 +33,6 @@ def check(context: Context) -> Iterator[Finding]:
             f"loss_type cispo with epsilon_high {high} sets every ratio to {high}",
             HIGH if context.given(HIGH) else LOSS,
             because=["cispo bounds the ratio by epsilon_high itself, and a new completion has the ratio 1"],
-            fix=f"epsilon_high: {CISPO_BOUND}",
             patch=[Patch(("grpo", "epsilon_high"), CISPO_BOUND)],
             severity="warning",
         )
@@ -57,7 +56,6 @@ def _unread(context: Context, key: str, loss: str) -> Finding:
         f"{name} has no effect on loss_type {loss}",
         key,
         because=[f"{loss} reads {'only epsilon_high' if loss == 'cispo' else 'no clipping bound'}"],
-        fix=f"remove {name}",
         patch=[Patch(("grpo", name), remove=True)],
         severity="warning",
     )
@@ -70,7 +68,6 @@ def _no_lower_bound(context: Context, low: float) -> Finding:
         f"epsilon {low:g} never clips a worse completion",
         EPSILON,
         because=[f"its bounds are 1 - epsilon = {1 - low:g}, which no ratio reaches, and 1 + epsilon = {1 + low:g}"],
-        fix=f"epsilon: {meant if meant < 1 else 0.2:g}",
         patch=[Patch(("grpo", "epsilon"), meant if meant < 1 else 0.2)],
         severity="warning",
     )

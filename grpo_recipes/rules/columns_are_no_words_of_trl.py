@@ -62,7 +62,6 @@ def _finding(context: Context, name: str, happens: str, because: str) -> Finding
         because=[because],
         fix=f"call it {free}" if name in added else f"rename the column {name} in the data, for example to {free}",
         patch=patch if name in added else [],
-        mark=context.source.mark(("dataset", "columns", name)) if name in added else None,
     )
 
 
@@ -77,5 +76,4 @@ def _prompt(context: Context, template: str) -> Finding:
         because=["the prompt of a row comes from dataset.prompt or from the row's column prompt"],
         fix="remove it, since dataset.prompt is set" if has_one else "write it as dataset.prompt",
         patch=patch,
-        mark=context.source.mark(path),
     )

@@ -19,6 +19,5 @@ def check(context: Context) -> Iterator[Finding]:
             "log_completions_hub_repo needs log_completions",
             REPOSITORY,
             because=["GRPOConfig raises ValueError without logging.log_completions"],
-            fix="log_completions: true",
             patch=[Patch(("logging", "log_completions"), True)],
         )

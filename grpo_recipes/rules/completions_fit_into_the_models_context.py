@@ -48,7 +48,7 @@ def check(context: Context) -> Iterator[Finding]:
             f"{completion + rest} = max_completion_length {completion} + {rest} of the prompt",
             ends if name else goes_on,
         ],
-        fix=f"max_completion_length: {better}" if better > 0 else f"max_prompt_length below {positions}",
+        fix=None if better > 0 else f"max_prompt_length below {positions}",
         patch=[Patch(("generation", "max_completion_length"), better)] if better > 0 else [],
         severity="error" if name else "warning",
     )

@@ -27,14 +27,12 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _greedy(context: Context, name: str, better: object, *, nearly: bool = False) -> Finding:
-    patch = Patch(("generation", name), better) if better is not None else Patch(("generation", name), remove=True)
     return context.finding(
         ID,
         f"{name} {context.value(f'GRPOConfig.{name}')} {'hardly leaves' if nearly else 'leaves'} the completions"
         f" of a prompt {'room to differ' if nearly else 'no room to differ'}",
         f"GRPOConfig.{name}",
         because=["GRPO compares rewards within a group; if all are equal, nothing is trained"],
-        fix=f"{name}: {better}" if better is not None else f"remove {name}",
-        patch=[patch],
+        patch=[Patch(("generation", name), better, remove=better is None)],
         severity="warning" if nearly else "error",
     )

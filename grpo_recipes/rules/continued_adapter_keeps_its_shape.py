@@ -35,7 +35,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _without(context: Context, told: str, because: str) -> Finding:
     patch = [Patch(("lora", "continue"), remove=True)]
-    return context.finding(ID, told, CONTINUE, because=[because], fix="remove continue", patch=patch)
+    return context.finding(ID, told, CONTINUE, because=[because], patch=patch)
 
 
 def _other_shape(context: Context, found: StartingPoint) -> Iterator[Finding]:

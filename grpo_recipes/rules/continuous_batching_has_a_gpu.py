@@ -21,7 +21,6 @@ def check(context: Context) -> Iterator[Finding]:
             "use_transformers_continuous_batching is slow and needs much memory on a CPU",
             CONTINUOUS,
             because=["its cache fills the machine's memory: a step of the quickstart takes 11 s, and 0.7 s without it"],
-            fix="use_transformers_continuous_batching: false",
             patch=[Patch(("trl", "use_transformers_continuous_batching"), False)],
             severity="warning",
         )

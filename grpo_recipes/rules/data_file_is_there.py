@@ -115,7 +115,6 @@ def _split(context: Context, section: str) -> Iterator[Finding]:
             f"a single file has no split {split}",
             f"{section}.split",
             because=["all its rows are in the split train"],
-            fix="split: train",
             patch=[Patch((section, "split"), "train")],
         )
 

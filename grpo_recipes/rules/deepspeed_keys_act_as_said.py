@@ -52,7 +52,6 @@ def _finding(
         because=[because],
         fix=f"remove {'.'.join(map(str, path))}" if instead is None else f"{path[-1]}: {str(instead).lower()}",
         patch=[Patch(where, remove=True) if instead is None else Patch(where, instead)],
-        mark=context.source.mark(where),
         severity=severity,
     )
 

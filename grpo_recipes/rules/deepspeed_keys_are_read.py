@@ -56,7 +56,6 @@ def _finding(
         because=[because],
         fix=fix,
         patch=patch,
-        mark=context.source.mark((*HOME, *path)),
         # A different release may have had the key, or have it by now.
         severity="error" if same or ".".join(path) in deepspeed_keys().owned else "warning",
     )

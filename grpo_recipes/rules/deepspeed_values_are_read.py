@@ -61,7 +61,6 @@ def _finding(context: Context, path: tuple[str, ...], said: str, because: str) -
         because=[because],
         fix=f"remove {name}",
         patch=[Patch((*HOME, *path), remove=True)],
-        mark=context.source.mark((*HOME, *path)),
         # A different release may accept it.
         severity="error" if same else "warning",
     )

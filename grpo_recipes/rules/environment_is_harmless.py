@@ -27,7 +27,6 @@ def check(context: Context) -> Iterator[Finding]:
                 because=[reason],
                 fix=f"remove {name}, and set it in the shell if the machine needs it",
                 patch=[Patch(path, remove=True)],
-                mark=context.source.mark(path),
             )
         elif needs_consent(name, str(value)):
             yield _to_be_asked(context, name)

@@ -48,7 +48,6 @@ def check(context: Context) -> Iterator[Finding]:
             f"{where}: {said.name} does not take {name}",
             KEY,
             because=[f"it takes {listed(taken) or 'nothing'}", RAISED],
-            fix=f"{close[0]} instead of {name}" if close else f"remove {name}",
+            fix=f"{close[0]} instead of {name}" if close else None,
             patch=patch,
-            mark=context.source.mark(path),
         )

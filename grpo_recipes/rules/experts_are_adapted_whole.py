@@ -43,6 +43,6 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _finding(context: Context, key: str, told: str, fix: object) -> Finding:
     name = key.partition(".")[2]
-    text = f"[{', '.join(map(str, fix))}]" if isinstance(fix, list) else str(fix).lower()
+    f"[{', '.join(map(str, fix))}]" if isinstance(fix, list) else str(fix).lower()
     patch = [Patch(("lora", name), fix)]
-    return context.finding(ID, told, key, because=[RAISES], fix=f"{name}: {text}", patch=patch)
+    return context.finding(ID, told, key, because=[RAISES], patch=patch)

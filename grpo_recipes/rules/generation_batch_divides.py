@@ -42,7 +42,6 @@ def _of_nothing(context: Context, key: str) -> Finding:
         f"{name} is {context.value(key)}, but must be at least 1",
         key,
         because=["torch's data loader raises ValueError for an empty batch, after loading the model"],
-        fix=f"remove {name}" if patch.remove else f"{name}: 1",
         patch=[patch],
     )
 
@@ -60,7 +59,6 @@ def _shape(context: Context) -> Iterator[Finding]:
             "generation_batch_size and steps_per_generation cannot both be set",
             STEPS,
             because=["GRPOConfig raises ValueError for both", "each follows from the other"],
-            fix="remove steps_per_generation",
             patch=[Patch(("trl", "steps_per_generation"), remove=True)],
         )
         return
@@ -72,7 +70,6 @@ def _shape(context: Context) -> Iterator[Finding]:
             f"generation_batch_size {batch} is not a multiple of the global batch {step}",
             BATCH,
             because=[f"{step} = per_device_train_batch_size {size} x {processes} processes"],
-            fix=f"generation_batch_size: {better}",
             patch=[Patch(("trl", "generation_batch_size"), better)],
         )
         return
@@ -99,6 +96,5 @@ def _groups(context: Context, size: int, processes: int, generations: int) -> It
             else f"generation_batch_size is {batch}",
             "TRL raises ValueError for it, after seconds of imports in every process",
         ],
-        fix=f"{key.rpartition('.')[2]}: {value}",
         patch=[Patch(("trl", key.rpartition(".")[2]), value)],
     )

@@ -58,7 +58,6 @@ def _finding(
         fix=fix,
         patch=[Patch(path, remove=True), *patch],
         severity="warning" if warns else "error",
-        mark=context.source.mark(path),
     )
 
 

@@ -179,7 +179,6 @@ def check(context: Context) -> Iterator[Finding]:
             f"{context.recipe_key(key)} and training.prompts_per_step both set the batch size",
             key,
             because=["accumulation follows from prompts_per_step and the processes"],
-            fix=f"remove {key.rpartition('.')[2]}",
             patch=[Patch(context.settings[key].path or (), remove=True)],
         )
     if not trl_fields and has_its_processes(context) and has_its_micro_batch(context):
@@ -203,7 +202,6 @@ def _missing(context: Context) -> Finding:
         "`training` lacks prompts_per_step",
         "training.prompts_per_step",
         because=["nothing else sets the batch size"],
-        fix=f"prompts_per_step: {prompts}",
         patch=[Patch(("training", "prompts_per_step"), prompts)],
     )
 
@@ -271,7 +269,6 @@ def _not_cut(context: Context, size: int) -> Finding:
         f"{per_process} completions per process cannot be cut into micro-batches of {size}",
         MICRO_BATCH,
         because=[f"{per_process} = {made_of} / {_counted(processes)}"],
-        fix=f"per_device_train_batch_size: {better}",
         patch=[Patch(("training", "per_device_train_batch_size"), better)],
     )
 

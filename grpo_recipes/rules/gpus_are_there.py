@@ -33,7 +33,6 @@ def check(context: Context) -> Iterator[Finding]:
             f"{processes} processes on {used} GPUs",
             "launch.num_processes",
             because=["each process drives one GPU", f"{context.settings['world.gpus'].why}"],
-            fix=f"num_processes: {used}",
             patch=[Patch(("launch", "num_processes"), used)],
         )
 
@@ -46,7 +45,6 @@ def _too_many(context: Context, asked: object) -> Iterator[Finding]:
             f"the recipe asks for {asked} GPUs, but {context.stack.origin} has {len(gpus)}",
             GPUS,
             because=[f"each process has its own GPU; gpus_per_node: {context.origin(GPUS)}"],
-            fix=f"gpus_per_node: {len(gpus)}",
             patch=[Patch(("launch", "gpus_per_node"), len(gpus))],
         )
     elif gpus is None and isinstance(asked, int) and asked and not is_slurm(context):

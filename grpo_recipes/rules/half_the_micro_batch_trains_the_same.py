@@ -27,7 +27,6 @@ def check(context: Context) -> Iterator[Finding]:
             f"a micro-batch of {size} cannot be halved for the same experiment",
             KEY,
             because=[reason],
-            fix="on_out_of_memory: stop",
             patch=[Patch(("training", "on_out_of_memory"), "stop")],
         )
 

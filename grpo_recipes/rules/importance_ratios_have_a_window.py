@@ -55,12 +55,10 @@ def _value(context: Context, name: str) -> object:
 
 
 def _finding(context: Context, name: str, what: str, why: str, better: object) -> Finding:
-    patch = Patch(("trl", NAME + name), better, remove=better is None)
     return context.finding(
         ID,
         f"vllm_importance_sampling: {what}",
         f"GRPOConfig.{NAME}{name}",
         because=[why],
-        fix=f"remove {NAME}{name}" if patch.remove else f"{NAME}{name}: {better}",
-        patch=[patch],
+        patch=[Patch(("trl", NAME + name), better, remove=better is None)],
     )

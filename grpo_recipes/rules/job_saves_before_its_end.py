@@ -43,7 +43,6 @@ def check(context: Context) -> Iterator[Finding]:
             f"Slurm signals the run {signal} seconds before the end of a job of {limit} seconds",
             SIGNAL,
             because=[f"slurm.time: {context.origin(TIME)}", "each start of the job would save at once and stop"],
-            fix=f"signal_seconds: {better}",
             patch=[Patch(("slurm", "signal_seconds"), better)],
         )
 

@@ -22,7 +22,5 @@ def check(context: Context) -> Iterator[Finding]:
             f"{FUSED} conflicts with TRL's fused output layer",
             CONFIG,
             because=["TRL's own fused output layer computes the log-probs"],
-            fix=f"{FUSED}: false",
             patch=[Patch(path, False)],
-            mark=context.source.mark(path),
         )

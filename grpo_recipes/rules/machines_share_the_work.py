@@ -22,6 +22,5 @@ def check(context: Context) -> Iterator[Finding]:
         f"{processes} process{'' if processes == 1 else 'es'} cannot be split evenly over {nodes} machines",
         "launch.num_processes",
         because=["accelerate starts the same number on each machine", context.settings["world.num_nodes"].why],
-        fix=f"num_processes: {better}",
         patch=[Patch(("launch", "num_processes"), better)],
     )

@@ -126,9 +126,7 @@ def _finding(context: Context, message: str, fix: str) -> Finding:
 def _address(context: Context, value: str, model: str, revision: str | None) -> Finding:
     """The finding for the address of a model's page, with its hub id."""
     patch = [Patch(("model", "model_name_or_path"), model)]
-    fix = f"model_name_or_path: {model}"
     if revision not in (None, "main"):
         patch.append(Patch(("model", "model_revision"), revision))
-        fix += f", model_revision: {revision}"
     because = ["transformers takes a hub id, owner/name"]
-    return context.finding(ID, f"{value} is a web address, not a hub id", KEY, because=because, fix=fix, patch=patch)
+    return context.finding(ID, f"{value} is a web address, not a hub id", KEY, because=because, patch=patch)

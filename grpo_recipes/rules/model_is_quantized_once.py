@@ -41,7 +41,6 @@ def check(context: Context) -> Iterator[Finding]:
             f"{name} is quantized with {method} and cannot be trained without an adapter",
             MODEL,
             because=["transformers raises ValueError for purely quantized models, after loading the model"],
-            fix="lora: {r: 16, lora_alpha: 32}",
             patch=[Patch(("lora",), {"r": 16, "lora_alpha": 32})],
         )
 
@@ -53,7 +52,6 @@ def _twice(context: Context, name: str, method: str, inner: Mapping[str, object]
             f"{name} is already quantized with {method}",
             "quantization",
             because=["transformers raises ValueError for a second configuration, while loading the model"],
-            fix="remove quantization",
             patch=[Patch(("quantization",), remove=True)],
         )
         return
@@ -67,7 +65,6 @@ def _twice(context: Context, name: str, method: str, inner: Mapping[str, object]
             f"{field} is {_shown(value)}, but the checkpoint was saved with {_shown(own)}",
             key,
             because=["transformers uses the checkpoint's values, and only warns about the recipe's"],
-            fix=f"{field}: {_shown(own)}",
             patch=[Patch(("quantization", field), own)],
         )
 

@@ -39,7 +39,6 @@ def check(context: Context) -> Iterator[Finding]:
                 f"{name} is {value}, but must be {bounds}",
                 f"GRPOConfig.{name}",
                 because=[why],
-                fix=f"{name}: {better}",
                 patch=[Patch(("trl", name), better)],
             )
     yield from _entropy_bounds(context)
@@ -61,7 +60,6 @@ def _no_multiple(context: Context, text: str) -> Finding:
         f"{PADDING} is {text}, but must be a whole number, auto or none",
         f"GRPOConfig.{PADDING}",
         because=["GRPOConfig raises ValueError for any other word"],
-        fix=f"{PADDING}: 8",
         patch=[Patch(("trl", PADDING), 8)],
     )
 
@@ -76,6 +74,5 @@ def _entropy_bounds(context: Context) -> Iterator[Finding]:
             f"entropy_coef_min {least} exceeds entropy_coef_max {greatest}",
             LEAST if context.given(LEAST) else GREATEST,
             because=["the coefficient jumps between them, and is the larger one where entropy is high enough"],
-            fix=f"entropy_coef_min: {greatest}",
             patch=[Patch(("trl", "entropy_coef_min"), greatest)],
         )

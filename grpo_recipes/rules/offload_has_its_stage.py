@@ -60,7 +60,7 @@ def _impossible(context: Context, key: str) -> list[Finding]:
     else:
         return []
     patch = [Patch(tuple(key.split(".")), "none")]
-    return [context.finding(ID, said, key, because=[why], fix=f"{key.partition('.')[2]}: none", patch=patch)]
+    return [context.finding(ID, said, key, because=[why], patch=patch)]
 
 
 def _without_path(context: Context, key: str) -> list[Finding]:

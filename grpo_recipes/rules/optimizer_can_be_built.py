@@ -45,7 +45,6 @@ def check(context: Context) -> Iterator[Finding]:
             f"{optim} needs {OTHER_HARDWARE[optim]}",
             OPTIM,
             because=["the trainer raises ValueError for it on a GPU or the CPU, after loading the model"],
-            fix="optim: adamw_torch_fused",
             patch=[Patch(("training", "optim"), "adamw_torch_fused")],
         )
         return
@@ -86,7 +85,6 @@ def _target_modules(context: Context, optim: str) -> Iterator[Finding]:
                 TARGETS,
                 because=["only GaLore and APOLLO read optim_target_modules"],
                 severity="warning",
-                fix="remove optim_target_modules",
                 patch=[Patch(("trl", "optim_target_modules"), remove=True)],
             )
     elif not isinstance(targets, str | list) or not targets:
@@ -95,7 +93,6 @@ def _target_modules(context: Context, optim: str) -> Iterator[Finding]:
             f"optim {optim} needs optim_target_modules",
             OPTIM if targets is None else TARGETS,
             because=["the trainer raises ValueError without them, after loading the model"],
-            fix="optim_target_modules: all-linear",
             patch=[Patch(("trl", "optim_target_modules"), "all-linear")],
         )
 
@@ -114,7 +111,6 @@ def _layerwise(context: Context, optim: str) -> Iterator[Finding]:
         f"{optim} cannot work with {reason}",
         OPTIM,
         because=["it steps inside the backward pass, and the trainer raises when it makes the optimizer"],
-        fix=f"optim: {whole}",
         patch=[Patch(("training", "optim"), whole)],
     )
 
@@ -136,7 +132,6 @@ def _args(context: Context, optim: str, text: str) -> Iterator[Finding]:
             f"optim {optim} does not take optim_args",
             ARGS,
             because=["bitsandbytes gets them as text and raises TypeError"],
-            fix="remove optim_args",
             patch=[Patch(("trl", "optim_args"), remove=True)],
         )
         return

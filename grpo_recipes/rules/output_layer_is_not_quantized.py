@@ -29,6 +29,5 @@ def check(context: Context) -> Iterator[Finding]:
         "llm_int8_skip_modules lacks lm_head, so the output layer is quantized",
         SKIPPED,
         because=["the list replaces transformers' default, the output layer"],
-        fix=f"llm_int8_skip_modules: [{', '.join(map(str, names))}]",
         patch=[Patch(("quantization", "llm_int8_skip_modules"), names)],
     )

@@ -169,7 +169,6 @@ def _of_function(
             because=[f"its options are {', '.join(known) or 'none'}", where],
             fix=f"{close[0]}: {options[option]}" if close else f"remove {option}",
             patch=[Patch(at, remove=True), *([Patch((*path, "options", close[0]), options[option])] if close else [])],
-            mark=context.source.mark(at),
         )
     if named.is_factory:
         needed = [one for one in function.required if one not in given]

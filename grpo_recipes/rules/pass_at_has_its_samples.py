@@ -37,6 +37,5 @@ def check(context: Context) -> Iterator[Finding]:
             f"pass_at lists {twice} twice",
             PASS_AT,
             because=["each number has one entry in metrics.jsonl, named after it"],
-            fix=f"pass_at: {once}",
             patch=[Patch(("evaluation", "pass_at"), once)],
         )

@@ -45,8 +45,7 @@ def _autocast(context: Context) -> str | None:
 def _finding(context: Context, key: str, said: str, because: str, fix: tuple[str, str, object]) -> Finding:
     """An error whose fix is one value of a section."""
     section, name, value = fix
-    text = f"{name}: {str(value).lower()}"
-    return context.finding(ID, said, key, because=[because], fix=text, patch=[Patch((section, name), value)])
+    return context.finding(ID, said, key, because=[because], patch=[Patch((section, name), value)])
 
 
 def _under_deepspeed(context: Context, strategy: str, autocast: str | None) -> Iterator[Finding]:
@@ -86,7 +85,6 @@ def _own_weights(context: Context, autocast: str | None) -> Iterator[Finding]:
             DTYPE,
             because=["a step smaller than 1/512 of a weight is rounded away, and nothing keeps a float32 copy"],
             severity="warning",
-            fix="dtype: float32",
             patch=[Patch(("model", "dtype"), "float32")],
         )
 
@@ -100,7 +98,6 @@ def _packed(context: Context, strategy: str, autocast: str | None) -> Iterator[F
             COMPUTE,
             because=["autocast also applies to the 4-bit product: either value gives the same numbers"],
             severity="warning",
-            fix=f"bnb_4bit_compute_dtype: {autocast}",
             patch=[Patch(("quantization", "bnb_4bit_compute_dtype"), autocast)],
         )
     if strategy == "fsdp2" and context.value(STORAGE) != context.text(DTYPE):

@@ -33,7 +33,6 @@ def check(context: Context) -> Iterator[Finding]:
             "the pushed model would be called checkpoints",
             PUSH,
             because=["the trainer uses the name of its output folder, which is the same in every run"],
-            fix=f"hub_model_id: {name}",
             severity="warning",
             patch=[Patch(("trl", "hub_model_id"), name)],
         )

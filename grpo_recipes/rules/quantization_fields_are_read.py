@@ -42,14 +42,11 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _finding(context: Context, name: str, told: str, because: str, fix: object, is_error: bool = True) -> Finding:
-    shown = f"[{', '.join(fix)}]" if isinstance(fix, list) else str(fix)
-    patch = Patch(("quantization", name), fix) if fix is not None else Patch(("quantization", name), remove=True)
     return context.finding(
         ID,
         f"{name} {told}",
         f"BitsAndBytesConfig.{name}",
         because=[because],
         severity="error" if is_error else "warning",
-        fix=f"{name}: {shown}" if fix is not None else f"remove {name}",
-        patch=[patch],
+        patch=[Patch(("quantization", name), fix, remove=fix is None)],
     )

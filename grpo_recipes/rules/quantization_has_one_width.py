@@ -23,7 +23,6 @@ def check(context: Context) -> Iterator[Finding]:
             "load_in_4bit and load_in_8bit cannot both be true",
             EIGHT,
             because=["BitsAndBytesConfig raises ValueError for both"],
-            fix="load_in_8bit: false",
             patch=[Patch(("quantization", "load_in_8bit"), False)],
         )
     elif not four and not eight:
@@ -32,6 +31,5 @@ def check(context: Context) -> Iterator[Finding]:
             "`quantization` sets neither load_in_4bit nor load_in_8bit",
             "quantization",
             because=["without one of them nothing is quantized"],
-            fix="load_in_4bit: true",
             patch=[Patch(("quantization", "load_in_4bit"), True)],
         )

@@ -20,6 +20,5 @@ def check(context: Context) -> Iterator[Finding]:
             "a quantized model cannot be trained without an adapter",
             "quantization",
             because=["transformers raises ValueError for purely quantized models, after loading the model"],
-            fix="lora: {r: 16, lora_alpha: 32}",
             patch=[Patch(("lora",), {"r": 16, "lora_alpha": 32})],
         )

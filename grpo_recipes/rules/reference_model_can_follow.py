@@ -29,7 +29,6 @@ def check(context: Context) -> Iterator[Finding]:
             "sync_ref_model needs full fine-tuning",
             SYNC,
             because=["an adapter's reference is the model without it, and never changes"],
-            fix="remove sync_ref_model",
             patch=[Patch(("trl", "sync_ref_model"), remove=True)],
         )
         return
@@ -40,7 +39,6 @@ def check(context: Context) -> Iterator[Finding]:
             f"ref_model_sync_steps is {steps}, but must be at least 1",
             STEPS,
             because=["the first step would divide by zero"],
-            fix="ref_model_sync_steps: 512",
             patch=[Patch(("trl", "ref_model_sync_steps"), 512)],
         )
 

@@ -64,7 +64,6 @@ def _unknown(context: Context, services: list[object], service: str) -> Finding:
         f"transformers does not know the service {service}",
         KEY,
         because=[f"{reason}; the Trainer raises ValueError, after loading the model"],
-        fix=f"report_to: [{', '.join(map(str, left))}]",
         patch=[Patch(HOME, left)],
     )
 

@@ -27,6 +27,5 @@ def check(context: Context) -> Iterator[Finding]:
             "remove_unused_columns removes columns that rewards read",
             REMOVES,
             because=[f"reward {name} reads {', '.join(columns)}" for name, columns in readers],
-            fix="remove remove_unused_columns",
             patch=[Patch(("trl", "remove_unused_columns"), remove=True)],
         )

@@ -24,5 +24,4 @@ def check(context: Context) -> Iterator[Finding]:
             because=[f"trl {context.stack.version('trl')} adds the rewards up without weights"],
             fix="weight: 1.0, and the factor in the reward's own code, or trl==0.15.2",
             patch=[Patch(("rewards", index, "weight"), 1.0)],
-            mark=context.source.mark(("rewards", index, "weight")),
         )

@@ -25,7 +25,6 @@ def check(context: Context) -> Iterator[Finding]:
                 section,
                 because=["TRL also calls tools after the rollout, and then ignores its env_mask"],
                 fix=f"call them in the rollout, or remove {section} or the rollout",
-                mark=context.source.mark((section,)),
             )
     if context.has_section("evaluation"):
         yield context.finding(
@@ -33,7 +32,5 @@ def check(context: Context) -> Iterator[Finding]:
             "a rollout cannot answer held-out rows",
             "evaluation",
             because=["the policy would answer them itself in one turn, unlike in training"],
-            fix="evaluation: null",
             patch=[Patch(("evaluation",), None)],
-            mark=context.source.mark(("evaluation",)),
         )

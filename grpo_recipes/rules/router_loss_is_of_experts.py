@@ -31,6 +31,5 @@ def check(context: Context) -> Iterator[Finding]:
             f"router_aux_loss_coef {coefficient} needs a mixture of experts",
             COEFFICIENT,
             because=[f"{context.text('model.model_name_or_path')} is a dense {kind}"],
-            fix="remove router_aux_loss_coef",
             patch=[Patch(("trl", "router_aux_loss_coef"), remove=True)],
         )

@@ -38,7 +38,6 @@ def _of_section(context: Context, section: str, *, has_rows: bool) -> Iterator[F
             f"{section} has no rows: neither path nor reasoning_gym",
             section,
             because=["without them it would evaluate the rows that are trained on"],
-            fix="reasoning_gym: {size: 100, seed: 1}",
             patch=[Patch((section, "reasoning_gym"), {"size": 100, "seed": 1})],
         )
     elif are_made and section == "evaluation" and not makes_rows(context):
@@ -57,6 +56,5 @@ def _of_section(context: Context, section: str, *, has_rows: bool) -> Iterator[F
                     f"{section}.{key} selects rows of a path, but there is no path",
                     f"{section}.{key}",
                     because=["tasks of reasoning_gym make the rows"],
-                    fix=f"remove {key}",
                     patch=[Patch((section, key), remove=True)],
                 )

@@ -42,6 +42,5 @@ def check(context: Context) -> Iterator[Finding]:
                 f"{key} selects rows of a data set, but there is no {PATH}",
                 key,
                 because=["the environment owns the data: the rows are its episodes"],
-                fix=f"remove {name}",
                 patch=[Patch((section, name), remove=True)],
             )

@@ -9,7 +9,7 @@ command line. sbatch accepts any prefix of a name, so the rule accepts only whol
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.findings.wording import nearest_words
@@ -86,14 +86,5 @@ def _removal(name: str) -> Patch:
     return Patch(("slurm", "options", name), remove=True)
 
 
-def _found(context: Context, name: str, message: str, because: str, fix: str | None, patch: Sequence[Patch]) -> Finding:
-    path = ("slurm", "options", name)
-    return context.finding(
-        ID,
-        message,
-        f"{OPTIONS}.{name}",
-        because=[because],
-        fix=fix,
-        patch=list(patch),
-        mark=context.source.mark(path),
-    )
+def _found(context: Context, name: str, message: str, because: str, fix: str | None, patch: list[Patch]) -> Finding:
+    return context.finding(ID, message, f"{OPTIONS}.{name}", because=[because], fix=fix, patch=patch)

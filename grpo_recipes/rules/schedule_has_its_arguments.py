@@ -55,8 +55,16 @@ def check(context: Context) -> Iterator[Finding]:
 def _finding(
     context: Context, key: str, said: str, because: str, fix: str, patch: list[Patch], *, mistake: bool = True
 ) -> Finding:
-    severity = "error" if mistake else "warning"
-    return context.finding(ID, said, key, because=[because], fix=fix, patch=patch, severity=severity)  # type: ignore[arg-type]
+    return context.finding(
+        ID,
+        said,
+        key,
+        because=[because],
+        fix=fix,
+        patch=patch,
+        severity="error" if mistake else "warning",
+        mark=context.mark(key),
+    )
 
 
 def _constant(context: Context, schedule: str, arguments: Mapping[str, object]) -> Iterator[Finding]:

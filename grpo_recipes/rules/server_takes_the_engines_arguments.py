@@ -44,8 +44,6 @@ def _finding(context: Context, what: str, why: str, path: tuple[str, ...], *, se
         what,
         ".".join(path[:2]),
         because=[why],
-        fix=f"remove {path[-1]}",
         patch=[Patch(path, remove=True)],
         severity="error" if severity == "error" else "warning",
-        mark=context.source.mark(path),
     )

@@ -23,6 +23,5 @@ def check(context: Context) -> Iterator[Finding]:
             because=[
                 f"greedy is true ({context.origin('evaluation.greedy')}), which always takes the most likely completion"
             ],
-            fix="greedy: false",
             patch=[Patch(("evaluation", "greedy"), False)],
         )

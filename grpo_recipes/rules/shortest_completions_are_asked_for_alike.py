@@ -49,6 +49,5 @@ def _finding(context: Context, said: str, why: str, better: int | None) -> Findi
         said,
         LEAST,
         because=[why],
-        fix="remove min_tokens" if better is None else f"min_tokens: {better}",
         patch=[Patch(("generation", "min_tokens"), better, remove=better is None)],
     )

@@ -27,7 +27,5 @@ def check(context: Context) -> Iterator[Finding]:
             f"{VARIABLE} has expandable segments, but vLLM sleeps",
             "launch.environment",
             because=[f"vllm {context.stack.version('vllm')} raises AssertionError for both when it starts"],
-            fix=f"remove {VARIABLE}",
             patch=[Patch(path, remove=True)],
-            mark=context.source.mark(path),
         )

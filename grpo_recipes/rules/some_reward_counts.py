@@ -36,9 +36,7 @@ def check(context: Context) -> Iterator[Finding]:
             "every reward has the weight 0",
             "rewards",
             because=["the weighted sum is 0 for every completion, so nothing is trained", *why],
-            fix="weight: 1.0",
             patch=[Patch(("rewards", 0, "weight"), 1.0)],
-            mark=context.source.mark(("rewards", 0, "weight")),
         )
     else:
         yield context.finding(

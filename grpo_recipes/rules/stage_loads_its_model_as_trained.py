@@ -33,7 +33,6 @@ def check(context: Context) -> Iterator[Finding]:
             DTYPE,
             because=["the first completions differ slightly from those that the run ended with"],
             severity="warning",
-            fix=f"dtype: {found.dtype}",
             patch=[Patch(("model", "dtype"), found.dtype)],
         )
 

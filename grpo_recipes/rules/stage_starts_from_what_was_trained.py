@@ -60,7 +60,6 @@ def _of(context: Context, found: StartingPoint) -> Iterator[Finding]:
             f"{found.name} trained a whole model, but model_name_or_path names a different one",
             MODEL,
             because=[f"{found.weights} has the whole model, its tokenizer and its chat template"],
-            fix="remove model_name_or_path",
             patch=[Patch(("model", "model_name_or_path"), remove=True)],
         )
     elif found.method not in (None, "LORA"):

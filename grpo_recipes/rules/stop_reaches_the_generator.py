@@ -72,7 +72,6 @@ def _in_continuous_batches(context: Context, key: str, name: str) -> Finding:
         f"{key} does not reach continuous batches of transformers",
         name,
         because=["generate_batch takes no stopping criteria: a completion would continue after its stop"],
-        fix=f"{name.partition('.')[2]}: false",
         patch=[Patch(("trl", name.partition(".")[2]), False)],
     )
 

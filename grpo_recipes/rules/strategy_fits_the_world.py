@@ -104,7 +104,6 @@ def check(context: Context) -> Iterator[Finding]:
             f"strategy single cannot have {processes} processes",
             "distributed.strategy",
             because=["each would train alone and write into the same folder"],
-            fix="strategy: ddp",
             patch=[Patch(("distributed", "strategy"), "ddp")],
         )
     if strategy == "fsdp2" and context.value("world.device") == "cpu":
@@ -113,6 +112,5 @@ def check(context: Context) -> Iterator[Finding]:
             "fsdp2 cannot run on the CPU",
             "distributed.strategy",
             because=["accelerate silently turns a CPU run into plain DDP"],
-            fix="strategy: ddp",
             patch=[Patch(("distributed", "strategy"), "ddp")],
         )

@@ -43,5 +43,4 @@ def _finding(context: Context, path: Path, text: str, words: list[str]) -> Findi
         fix=f"write it as {', '.join(f'{{{{ {word} }}}}' for word in words)}",
         patch=[Patch(path, right)],
         severity="warning",
-        mark=context.source.mark(path),
     )

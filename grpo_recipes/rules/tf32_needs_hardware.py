@@ -38,6 +38,5 @@ def _finding(context: Context, said: str) -> Finding:
         said,
         TF32,
         because=["TrainingArguments raises ValueError for it"],
-        fix="remove tf32",
         patch=[Patch(("trl", "tf32"), remove=True)],
     )

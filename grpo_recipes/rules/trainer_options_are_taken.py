@@ -79,8 +79,7 @@ def _finding(context: Context, name: str, said: str, because: str, instead: obje
         said,
         f"GRPOConfig.{name}",
         because=[because],
-        fix=f"remove {name}" if instead is None else f"{name}: {instead}",
-        patch=[Patch(("trl", name), remove=True) if instead is None else Patch(("trl", name), instead)],
+        patch=[Patch(("trl", name), instead, remove=instead is None)],
     )
 
 

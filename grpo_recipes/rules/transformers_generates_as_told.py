@@ -40,10 +40,9 @@ def check(context: Context) -> Iterator[Finding]:
     if isinstance(word, str) and word not in CACHES:
         close = nearest_words(word, CACHES, cutoff=0.6)
         path = ("trl", "cache_implementation")
-        patch = Patch(path, close[0]) if close else Patch(path, remove=True)
-        fix = f"cache_implementation: {close[0]}" if close else "remove cache_implementation"
+        patch = Patch(path, close[0] if close else None, remove=not close)
         because = f"transformers knows {', '.join(CACHES)}, and raises ValueError after loading the model"
-        yield context.finding(ID, f"transformers has no cache {word}", CACHE, because=[because], fix=fix, patch=[patch])
+        yield context.finding(ID, f"transformers has no cache {word}", CACHE, because=[because], patch=[patch])
     if context.value(BATCHING) is True:
         yield from _options(context)
 
@@ -68,7 +67,6 @@ def _finding(context: Context, path: Path, said: str, because: str, close: list[
         said,
         OPTIONS,
         because=[because],
-        fix=f"write it as {close[0]}" if close else f"remove {path[-1]}",
+        fix=f"write it as {close[0]}" if close else None,
         patch=[Patch(path, remove=True), *written],
-        mark=context.source.mark(path),
     )

@@ -67,10 +67,9 @@ def _finding(
         said,
         KEY,
         because=[why],
-        fix=fix or f"remove {path[-1]}",
+        fix=fix,
         patch=patch,
         severity="warning" if severity == "warning" else "error",
-        mark=context.source.mark(path),
     )
 
 

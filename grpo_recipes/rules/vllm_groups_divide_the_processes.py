@@ -48,6 +48,5 @@ def check(context: Context) -> Iterator[Finding]:
             why,
             f"{processes} processes: {context.origin('launch.num_processes')}",
         ],
-        fix=f"vllm_tensor_parallel_size: {better}",
         patch=[Patch(("generation", "vllm_tensor_parallel_size"), better)],
     )

@@ -60,7 +60,6 @@ def check(context: Context) -> Iterator[Finding]:
             found.what,
             found.key,
             because=[found.why, f"use_vllm: {context.origin(USE_VLLM)}"],
-            fix="use_vllm: false",
             patch=[Patch(("generation", "use_vllm"), False)],
         )
 

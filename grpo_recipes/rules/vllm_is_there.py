@@ -92,7 +92,6 @@ def check(context: Context) -> Iterator[Finding]:
             "vLLM in the training processes needs a GPU",
             USE_VLLM,
             because=["on the CPU it does not start, or cannot take the weights of a step"],
-            fix="use_vllm: auto",
             patch=[Patch(("generation", "use_vllm"), "auto")],
         )
         return

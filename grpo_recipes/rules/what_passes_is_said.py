@@ -57,7 +57,6 @@ def check(context: Context) -> Iterator[Finding]:
             f"no reward is called {named}",
             REWARD,
             because=[f"the rewards are {', '.join(names)}"],
-            fix=f"reward: {nearest[0] if nearest else names[0]}",
             patch=[Patch(("evaluation", "passes", "reward"), nearest[0] if nearest else names[0])],
         )
 

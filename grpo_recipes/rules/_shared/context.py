@@ -5,6 +5,7 @@ from math import gcd
 from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, Severity, dotted
+from grpo_recipes.contract.findings.wording import entry, flow
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.rules._shared.settings import Setting, Settings
 from grpo_recipes.stack.stack import Stack
@@ -103,6 +104,11 @@ class Context(NamedTuple):
         path = setting.path if setting is not None and setting.path else tuple(key.split("."))
         return self.source.mark(path)
 
+    def _mark_inside(self, key: str, patch: Sequence[Patch]) -> Mark | None:
+        if patch and dotted(patch[0].path).startswith(f"{self.recipe_key(key)}"):
+            return self.source.mark(patch[0].path)
+        return self.mark(key)
+
     def finding(
         self,
         rule: str,
@@ -115,17 +121,29 @@ class Context(NamedTuple):
         severity: Severity = "error",
         mark: Mark | None = None,
     ) -> Finding:
-        """A finding at a key's position."""
+        """A finding at a key's position, or at that of its first patch if it is inside the key's value.
+
+        Without a `fix`, its text says what the patches do.
+        """
         return Finding(
             rule=rule,
             severity=severity,
             message=message,
             key=self.recipe_key(key),
-            mark=mark or self.mark(key),
+            mark=mark or self._mark_inside(key, patch),
             because=tuple(because),
-            fix=fix,
+            fix=written_out(patch) if fix is None else fix,
             patch=tuple(patch),
         )
+
+
+def written_out(patches: Sequence[Patch]) -> str | None:
+    """What to write or remove; None without patches and for keys that move, whose rule says where to."""
+    if len(patches) == 1 and patches[0].remove:
+        return f"remove {patches[0].path[-1]}"
+    if any(patch.remove for patch in patches):
+        return None
+    return ", ".join(entry(patch.path, flow(patch.value)) for patch in patches) or None
 
 
 def decided(key: str, value: object, rule: str, why: str, settings: Settings) -> Setting:
