@@ -4,16 +4,15 @@ import ast
 import inspect
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.plan_sections import Forebear
 from grpo_recipes.contract.run_record import RunRecord
 from grpo_recipes.facts.classified import fields_by_home
-from grpo_recipes.facts.experiment_groups import GROUPS
 from grpo_recipes.rewards.catalog import shipped_rewards
 from grpo_recipes.schemas.known_values import AUTO, closed_values, trl_properties
 from grpo_recipes.schemas.models import sections
@@ -121,115 +120,13 @@ def run_schema() -> dict[str, Any]:
     return {"$schema": DIALECT, **schema, "additionalProperties": False}
 
 
-def _finding_schema() -> dict[str, Any]:
-    """One finding, as report.findings_json writes it."""
-    nullable_int = {"type": ["integer", "null"]}
-    patch = {
-        "type": "object",
-        "properties": {"path": {"type": "array"}, "value": {}, "remove": {"type": "boolean"}},
-    }
-    properties = {
-        "rule": {"type": "string"},
-        "severity": {"enum": ["error", "warning", "note", "not-checked"]},
-        "file": {"type": "string"},
-        "line": nullable_int,
-        "column": nullable_int,
-        "end_column": nullable_int,
-        "key": {"type": "string"},
-        "message": {"type": "string"},
-        "because": {"type": "array", "items": {"type": "string"}},
-        "fix": {"type": ["string", "null"]},
-        "patch": {"type": "array", "items": patch},
-    }
-    required = [name for name in properties if name != "end_column"]
-    return {"type": "object", "additionalProperties": False, "required": required, "properties": properties}
-
-
-def _document(title: str, properties: dict[str, Any], optional: Sequence[str] = ()) -> dict[str, Any]:
-    required = [name for name in properties if name not in optional]
-    return {"$schema": DIALECT, "title": title, "type": "object", "required": required, "properties": properties}
-
-
-def findings_schema() -> dict[str, Any]:
-    """The schema of `validate --format json`."""
-    properties = {
-        "findings_format": {"const": 1},
-        "recipes": {"type": "array", "items": {"type": "string"}},
-        "findings": {"type": "array", "items": _finding_schema()},
-    }
-    return _document("grpo-run findings", properties)
-
-
-def diff_schema() -> dict[str, Any]:
-    """The schema of `diff --json`: the differences, or the findings if one side cannot run."""
-    text = {"type": "string"}
-    properties: dict[str, Any] = {"key": text, "a": {}, "b": {}, "why": text, "group": {"enum": ["", *GROUPS]}}
-    row = {"type": "object", "required": list(properties), "properties": properties}
-    rows = {"type": "array", "items": row}
-    found = {"type": "array", "items": _finding_schema()}
-    sides = {"type": "object", "required": ["a", "b"], "properties": {"a": found, "b": found}}
-    of_a_run: dict[str, Any] = {
-        "status": text,
-        "step": {"type": ["integer", "null"]},
-        "max_steps": {"type": ["integer", "null"]},
-        "before": {"type": ["object", "null"]},
-        "after": {"type": ["object", "null"]},
-    }
-    run = {"type": "object", "required": list(of_a_run), "properties": of_a_run}
-    measured = {"type": "object", "additionalProperties": False, "properties": {"a": run, "b": run}}
-    parts: dict[str, Any] = {
-        "experiment": rows,
-        "machine": rows,
-        "passed": rows,
-        "bookkeeping": rows,
-        "findings": sides,
-    }
-    forebear = TypeAdapter(Forebear).json_schema(mode="serialization")
-    runs = {"type": "array", "items": forebear}
-    parts["measured"] = measured
-    lines = {"type": "array", "items": text}
-    parts["changed"] = {"type": "object", "additionalProperties": False, "properties": {"a": lines, "b": lines}}
-    parts["lineage"] = {"type": "object", "required": ["a", "b"], "properties": {"a": runs, "b": runs}}
-    document = {
-        "diff_format": {"const": 1},
-        "a": {"type": "string"},
-        "b": {"type": "string"},
-        "same_experiment": {"type": ["boolean", "null"]},
-        **parts,
-    }
-    return _document("grpo-run diff", document, optional=tuple(parts))
-
-
-def doctor_schema() -> dict[str, Any]:
-    """The schema of `doctor --json`, which `--target` reads."""
-    texts = {"type": "array", "items": {"type": "string"}}
-    version = {"type": ["string", "null"]}
-    stack = {
-        "python": version,
-        "packages": {"type": "object", "additionalProperties": version},
-        "gpus": {"type": ["array", "null"]},
-    }
-    known = {"rule": version, "what": {"type": "string"}, "answer": {"type": "string"}, "without": texts}
-    properties = {
-        "doctor": {"const": 1},
-        "stack": {"type": "object", "required": list(stack), "properties": stack},
-        "sandbox": {"enum": ["landlock", "bubblewrap", None]},
-        "findings": {"type": "array", "items": _finding_schema()},
-        "known": {"type": "array", "items": {"type": "object", "required": list(known), "properties": known}},
-    }
-    return _document("grpo-run doctor", properties, optional=("sandbox",))
-
-
-SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
-    "recipe": recipe_schema,
-    "plan": plan_schema,
-    "run": run_schema,
-    "findings": findings_schema,
-    "diff": diff_schema,
-    "doctor": doctor_schema,
-}
+SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {"recipe": recipe_schema, "plan": plan_schema, "run": run_schema}
+"""Those that are made of classes; the schemas of what commands print are files beside this one."""
+PRINTED = ("findings", "diff", "doctor")
 
 
 def schema_text(name: str) -> str:
     """One schema as the text of its file under schemas/."""
+    if name in PRINTED:
+        return Path(__file__).with_name(f"{name}.schema.json").read_text(encoding="utf-8")
     return json.dumps(SCHEMAS[name](), indent=2, ensure_ascii=False) + "\n"

@@ -12,10 +12,13 @@ import jsonschema
 import pytest
 import yaml
 from click.testing import CliRunner
+from pydantic import TypeAdapter
 
 from grpo_recipes.cli.main import COMMANDS, main
 from grpo_recipes.cli.main import grpo_run as command
-from grpo_recipes.schemas.export import SCHEMAS, schema_text
+from grpo_recipes.contract.plan_sections import Forebear
+from grpo_recipes.facts.experiment_groups import GROUPS
+from grpo_recipes.schemas.export import PRINTED, SCHEMAS, schema_text
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
@@ -57,7 +60,7 @@ def test_a_shipped_recipe_fits_the_exported_json_schema(recipe: Path) -> None:
     jsonschema.Draft202012Validator(schema).validate(_core_values(recipe.read_text()))
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("name", [*SCHEMAS, *PRINTED])
 def test_an_exported_schema_is_one(name: str) -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads((ROOT / "schemas" / f"{name}.schema.json").read_text()))
 
@@ -71,10 +74,17 @@ def _core_values(text: str) -> object:
     return yaml.load(text, Loader=loader)
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("name", [*SCHEMAS, *PRINTED])
 def test_the_schema_files_are_what_the_command_prints(name: str, grpo_run: Callable) -> None:
     assert (ROOT / "schemas" / f"{name}.schema.json").read_text() == schema_text(name), "run `make schemas`"
     assert grpo_run("schema", name).out == schema_text(name)
+
+
+def test_the_schema_of_diff_has_every_group_and_the_records_of_earlier_runs() -> None:
+    properties = json.loads(schema_text("diff"))["properties"]
+    assert properties["experiment"]["items"]["properties"]["group"]["enum"] == ["", *GROUPS]
+    forebear = TypeAdapter(Forebear).json_schema(mode="serialization")
+    assert properties["lineage"]["properties"]["a"]["items"] == forebear
 
 
 def test_a_wrong_recipe_does_not_fit_the_json_schema() -> None:
